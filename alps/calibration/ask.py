@@ -31,6 +31,7 @@ from alps.judges.rubric import GRADED, MATCHING, Rubric, RubricQuestion, enforce
 from alps.schema import Outcome, Turn
 from alps.stats.agreement import Scale
 
+# Words that say which of two values is the accepted one, where people made the scale of words.
 _WORDS = {"met": True, "not_met": False, "yes": True, "no": False, "true": True, "false": False}
 
 
@@ -71,6 +72,7 @@ class LabelledJudge:
         self._labels = labels
         self._calls: dict[str, asyncio.Task[_Answer]] = {}
         rates = RubricQuestion in judge.answers
+        # A judge that only compares memories, as the lexical one, rates no answers.
         self.rubrics = tuple(name for name in labels.rubrics if rates or name == MATCHING)
         self.left_out = tuple(name for name in labels.rubrics if name not in self.rubrics)
         if not self.rubrics:
@@ -140,6 +142,7 @@ class LabelledJudge:
 def _check_scale(name: str, labels: LabelSet) -> None:
     """Refuse a rubric without instructions, or whose scale lacks a value that a judge can give."""
     if name in GRADED:
+        # One label could not say which of the three marks it is.
         dimensions = ", ".join(rubric(name).labels)
         raise UsageError(
             f"rubric {name}: has three marks; label each as a rubric of its own: {dimensions}"
@@ -180,6 +183,7 @@ def _on_scale(by: Rubric, name: str, scale: Scale, marks: Mapping[str, int | str
     """
     answer = marks[by.labels[name]]
     declared = on_scale(answer, scale)
+    # A mark or a relation is no yes or no: it is on the scale as it is, or not at all.
     if len(scale.values) != 2 or by.kind == "ordinal":
         return declared
     if declared is not None and set(scale.values) <= set(by.scale):
@@ -213,6 +217,7 @@ def _memory(item: Item, side: str, name: str) -> matching.Item:
 
 def _text(item: Item, fields: Mapping[str, Any], name: str, under: str = "") -> str:
     value = fields.get(name)
+    # A rubric may do without query or memory; without an answer there is nothing to judge.
     if value is None and name != "response":
         return ""
     if not isinstance(value, str):

@@ -129,6 +129,7 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
     refuse_without_effect(settings)
     labels, sample = _labels(settings.labels), _sample(settings.labels)
     folder = Path(settings.out) if settings.out else None
+    # Its recorded verdicts.jsonl would be taken for the journal of the judge that is asked.
     if folder is not None and any((folder / name).exists() for name in (ITEMS, SCALE)):
         raise UsageError(f"out={settings.out}: is a label folder; choose another")
     recorded = _recorded(settings)
@@ -137,6 +138,7 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
         return _from_judge(settings, labels, sample, folder or _folder(settings, labels))
     verdicts = read_verdicts(recorded, settings.judge or None, labels=labels)
     reports = _reports(settings, labels, verdicts, sample)
+    # Without `expires`: how a recorded judge was asked is not known, so this corrects no score.
     row = {**report_rows(reports, verdicts, labels), "made": date.today().isoformat()}
     if folder is not None:
         _refuse_another(folder, row)
@@ -154,6 +156,7 @@ def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
     Raises:
         RunFolderError: What the folder holds, in one line.
     """
+    # The figures by which scores were corrected must not become those of another judge.
     if (folder / MANIFEST).exists():
         raise RunFolderError(
             f"{folder} holds a run, or a calibration whose judge was asked; choose another out="
@@ -219,6 +222,7 @@ def _reports(
     for raw in calibrate(labels, verdicts, gates=settings.gates(), seed=settings.seed):
         drawn = sample.get(raw.rubric)
         report = replace(raw, details=replace(raw.details, sample=drawn))
+        # The error rates of chosen items are not those that a correction needs.
         chosen = drawn is not None and drawn.get("random") is False
         limit = _CHOSEN if raw.rubric == MATCHING else _NOT_RANDOM
         reports.append(report.limited(limit) if chosen else report)
@@ -429,6 +433,7 @@ def _claim(
 ) -> None:
     fingerprint = judge.fingerprint_for(list(map(labels.rubric_of, rubrics)))
     manifest = build_manifest(
+        # Only what verdicts depend on: with other workers or gates the folder is resumed.
         settings={
             "labels": settings.labels,
             "judge": judge.name,
@@ -454,6 +459,7 @@ def _verdicts(
             verdicts[name] = answer
     if not verdicts:
         what = f"judge={judge.name}: no item was judged: {next(iter(answers.values())).error}"
+        # A spent budget has an exit code of its own: the same command goes on with a larger one.
         if all(answer.outcome == "budget" for answer in answers.values()):
             raise BudgetError(f"{what}; the same command with a larger budget goes on")
         raise UsageError(what)

@@ -36,11 +36,13 @@ _LONGEST_NAME = 14
 _LARGEST_SCALE = 12
 _LEFT, _SIDE, _INSET, _RIGHT, _BOTTOM = 48.0, 300.0, 18.0, 12.0, 44.0
 _LARGEST_DOT, _SMALLEST_DOT = 16.0, 4.0
+# A drawing can't measure its text: a digit is taken to be this wide.
 _DIGIT, _STRIP = 6.4, 15.0
 
 
 def axis_for(estimates: Iterable[Mapping[str, Any]]) -> Axis:
     """Return an axis to 1 that begins at 0, or below where one of the figures does."""
+    # Kappa and rank correlations may be negative, rates never are.
     lowest = min((_ends(estimate)[0] for estimate in estimates), default=0.0)
     # In steps of a quarter, whose ticks are round numbers.
     return Axis(math.floor(4 * max(-1.0, min(lowest, 0.0))) / 4)
@@ -180,6 +182,7 @@ def reliability_diagram(bins: Sequence[Mapping[str, Any]], plane: Plane) -> Mark
     parts.append(element("path", "equal", d=area.path([(0, 0), (1, 1)])))
     parts += _counts_strip(lines, axis, area)
     most = max(one["n"] for one in ordered) or 1
+    # Small dots come last: under large ones they would not be seen.
     for one in sorted(ordered, key=lambda one: -int(one["n"])):
         r = short(max(_SMALLEST_DOT, _LARGEST_DOT * math.sqrt(one["n"] / most)))
         parts += _dot(one, axis, area, r)
@@ -245,6 +248,7 @@ def _apart(dots: Sequence[float], widths: Sequence[float]) -> list[float]:
     for n, (dot, width) in enumerate(zip(dots, widths, strict=True)):
         lowest = moved[-1] + (widths[n - 1] + width) / 2 if moved else _LEFT + width / 2
         moved.append(max(dot, lowest))
+    # Moved apart to the right only, the last ones could leave the drawing.
     limit = _LEFT + _SIDE + _RIGHT
     for n in range(len(moved) - 1, -1, -1):
         moved[n] = min(moved[n], limit - widths[n] / 2)

@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from alps.calibration.matrix import LabelMatrix, most_frequent, pair_figures, rate, table_figures
+from alps.calibration.matrix import (
+    LabelMatrix,
+    at,
+    most_frequent,
+    pair_figures,
+    rate,
+    table_figures,
+)
 from alps.calibration.rows import Value
 from alps.similarity import THRESHOLD, similarity
 from alps.stats.agreement import Scale
@@ -102,13 +109,8 @@ class LengthPreference:
 class Acceptance:
     """What the judge accepts of items of one kind, made right or wrong on purpose.
 
-    Attributes:
-        n: Items with a verdict.
-        right: Those that are right to accept.
-        accepted: Those that the judge accepts.
-        low: Lower end of the interval of the accepted share.
-        high: Upper end.
-        unparsed: Further items, whose verdict could not be parsed.
+    `right` of the `n` items with a verdict are right to accept, `accepted` the judge accepts, a
+    share from `low` to `high`. Of `unparsed` further items the verdict could not be parsed.
     """
 
     n: int
@@ -178,8 +180,9 @@ def references(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Refer
             rows[name] = Reference(0, {}, made)
         elif matrix.parsed:
             rows[name], verdicts[name] = Reference(0, {}), made
-    truth, clusters = matrix.truth_at(matrix.parsed), matrix.clusters_of(matrix.parsed)
+    truth, clusters = at(matrix.truth, matrix.parsed), at(matrix.clusters, matrix.parsed)
     pairs = [(truth, of_judge) for of_judge in verdicts.values()]
+    # All are measured on the same resampled clusters, so that they may be compared.
     figures = pair_figures(pairs, matrix.scale, _names(matrix), clusters, seed=seed, draws=draws)
     for name, estimates in zip(verdicts, figures, strict=True):
         rows[name] = _reference(estimates)
@@ -220,11 +223,12 @@ def _longest(matrix: LabelMatrix) -> _Verdicts | str:
     lengths = _lengths(matrix)
     if lengths.count(None) == len(lengths):
         return "no item has a response in its payload"
-    return by_rank(lengths, matrix.truth_at(matrix.parsed), matrix.scale)
+    return by_rank(lengths, at(matrix.truth, matrix.parsed), matrix.scale)
 
 
 def _longer(outputs: tuple[str, str] | None, scale: Scale) -> Any:
     """Return the value that names the longer output; None where both are equally long."""
+    # Taking one of two equally long outputs would be a guess, right half of the time.
     if outputs is None or len(outputs[0]) == len(outputs[1]):
         return None
     return scale.values[0 if len(outputs[0]) > len(outputs[1]) else 1]
@@ -238,7 +242,8 @@ def _lexical(matrix: LabelMatrix) -> _Verdicts | str:
     if values.count(None) == len(values):
         return "no item has a response and a reference in its payload"
     if not matrix.binary and matrix.measured:
-        return by_rank(values, matrix.truth_at(matrix.parsed), matrix.scale)
+        return by_rank(values, at(matrix.truth, matrix.parsed), matrix.scale)
+    # The threshold of the lexical judge, so that both accept the same answers.
     no_yes: Any = (_UNRELATED, _SAME) if relations else matrix.scale.values
     return [None if value is None else no_yes[value >= THRESHOLD] for value in values]
 
@@ -343,8 +348,8 @@ def system_ranking(matrix: LabelMatrix) -> SystemRanking | None:
         return None
     means, judge, people = {}, [], []
     for name, items in sorted(systems.items()):
-        judge.append(float(matrix.numbers(matrix.judge_at(items)).mean()))
-        people.append(float(matrix.numbers(matrix.truth_at(items)).mean()))
+        judge.append(float(matrix.numbers(at(matrix.judge, items)).mean()))
+        people.append(float(matrix.numbers(at(matrix.truth, items)).mean()))
         means[name] = {"judge": judge[-1], "people": people[-1], "n": len(items)}
     spearman = kendall = None
     if len(set(judge)) > 1 and len(set(people)) > 1:
@@ -379,7 +384,7 @@ def _of_halves(matrix: LabelMatrix, *, seed: int, draws: int) -> LengthPreferenc
     longer = (known > np.median(known)).astype(np.float64)
     if not longer.any():  # all are as long as the median
         return None
-    ahead = matrix.numbers(matrix.judge_at(items)) - matrix.numbers(matrix.truth_at(items))
+    ahead = matrix.numbers(at(matrix.judge, items)) - matrix.numbers(at(matrix.truth, items))
     features = np.stack([ahead * longer, longer, ahead * (1 - longer), 1 - longer], axis=1)
     figures: Mapping[str, Statistic] = {
         "net": lambda sums: ratio(sums[..., 0], sums[..., 1]) - ratio(sums[..., 2], sums[..., 3]),
@@ -425,7 +430,7 @@ def _estimates(
     draws: int,
 ) -> dict[str, Estimate]:
     estimates = clustered_statistics(
-        features, matrix.clusters_of(items), list(figures.values()), seed=seed, draws=draws
+        features, at(matrix.clusters, items), list(figures.values()), seed=seed, draws=draws
     )
     # Each figure is over a part of the items, which the resampling does not know.
     named = zip(figures, estimates, strict=True)
@@ -501,7 +506,7 @@ def _rates(matrix: LabelMatrix, items: Sequence[int]) -> dict[str, Estimate]:
     for name, place in (("sensitivity", -1), ("specificity", 0)):
         value = matrix.scale.values[place]
         of_class = [n for n in items if matrix.truth[n] == value]
-        rates[name] = rate(matrix.agrees_at(of_class), matrix.clusters_of(of_class))
+        rates[name] = rate(matrix.agrees_at(of_class), at(matrix.clusters, of_class))
     return rates
 
 
@@ -520,9 +525,9 @@ def acceptance(matrix: LabelMatrix) -> dict[str, Acceptance] | None:
     rows = {}
     for kind, items in sorted(kinds.items()):
         parsed = [n for n in items if matrix.judge[n] is not None]
-        by_judge = matrix.accepts(matrix.judge_at(parsed))
-        share = rate(by_judge, matrix.clusters_of(parsed))
-        right = sum(matrix.accepts(matrix.truth_at(parsed)))
+        by_judge = matrix.accepts(at(matrix.judge, parsed))
+        share = rate(by_judge, at(matrix.clusters, parsed))
+        right = sum(matrix.accepts(at(matrix.truth, parsed)))
         unparsed = len(items) - len(parsed)
         rows[kind] = Acceptance(len(parsed), right, sum(by_judge), share.low, share.high, unparsed)
     return rows
@@ -536,4 +541,4 @@ def known_wrong(matrix: LabelMatrix) -> Estimate | None:
             wrong.append(n)
     if not wrong or not matrix.accepted:
         return None
-    return rate(matrix.accepts(matrix.judge_at(wrong)), matrix.clusters_of(wrong))
+    return rate(matrix.accepts(at(matrix.judge, wrong)), at(matrix.clusters, wrong))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from alps.calibration.matrix import LabelMatrix
+from alps.calibration.matrix import LabelMatrix, at
 from alps.calibration.report import FAIL, LIMITS, PASS, RubricReport
 from alps.calibration.settings import Gates
 from alps.stats.bootstrap import Estimate
@@ -42,7 +42,7 @@ def gated(report: RubricReport, matrix: LabelMatrix, gates: Gates) -> RubricRepo
 
 
 def _one_value(matrix: LabelMatrix) -> Iterator[Reason]:
-    values = set(matrix.truth_at(matrix.parsed))
+    values = set(at(matrix.truth, matrix.parsed))
     # With labels of one value a judge that always says the same is never wrong.
     if len(values) == 1:
         (only,) = values
@@ -54,6 +54,7 @@ def _one_value(matrix: LabelMatrix) -> Iterator[Reason]:
 
 
 def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator[Reason]:
+    # Without two classes there are no rates, and all items count together.
     n, threshold = report.counts["n"], report.details.at_threshold
     if not matrix.binary and not threshold and n < 2 * gates.items:
         yield False, f"{n} items, fewer than {2 * gates.items}"
@@ -69,6 +70,7 @@ def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterato
 def _rate(name: str, estimate: Estimate, labelled: int, gates: Gates) -> Iterator[Reason]:
     if labelled < gates.items:
         yield False, f"{labelled} items for {name}, fewer than {gates.items}"
+    # Of few items an interval is wide: not enough is known then, which is no fault of the judge.
     if estimate.value is not None and estimate.value < gates.rate:
         yield True, f"{name} below {gates.rate:g}"
     elif estimate.low is None or estimate.low < gates.rate:
@@ -85,7 +87,7 @@ def _people(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator
     test = report.details.alternative_annotator
     replaces = test is not None and test.omega is not None and test.omega >= gates.omega
     below = kappa is None or kappa < people.value - gates.below_people
-    if below and not replaces and len(set(matrix.truth_at(matrix.parsed))) > 1:
+    if below and not replaces and len(set(at(matrix.truth, matrix.parsed))) > 1:
         yield True, f"kappa more than {gates.below_people:g} below people's with each other"
 
 
@@ -93,6 +95,7 @@ def _by_chance(kappa: float, low: float | None) -> Iterator[Reason]:
     in_brackets = f"(kappa {kappa:.2f})".replace("0.", ".", 1)
     if kappa <= 0:
         yield False, f"people agree with each other no better than by chance {in_brackets}"
+    # On too few clusters there is no interval, though people may agree always.
     elif low is None:
         yield False, "too few items to tell how far people agree"
     elif low <= 0:
@@ -138,5 +141,6 @@ def _unsettled(matrix: LabelMatrix) -> Iterator[Reason]:
 
 def _groups(report: RubricReport, gates: Gates) -> Iterator[Reason]:
     for name, test in (report.details.heterogeneity or {}).items():
+        # Calibrated on each group apart it may still be used: no failure.
         if test.p < gates.heterogeneity:
             yield False, f"not equally good on every {name} (p = {test.p:.2g})"

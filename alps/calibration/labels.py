@@ -192,6 +192,7 @@ def read_labels(folder: Path) -> LabelSet:
     labels = _read_labels(folder / LABELS, items, scales)
     names = dict.fromkeys(chain.from_iterable(labels.values()))
     known = _read_people(folder / PEOPLE, tuple(names))
+    # Without verdicts and crowds: what people said stays the same whoever is calibrated.
     parts = []
     for name in (ITEMS, LABELS, SCALE, PEOPLE):
         if (folder / name).exists():
@@ -204,6 +205,7 @@ def read_labels(folder: Path) -> LabelSet:
         sha256=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
         positive=positive,
     )
+    # Means are checked against the scales, which are read by now.
     crowd = folder / CROWD
     return replace(label_set, crowd=read_crowd(crowd, label_set)) if crowd.is_file() else label_set
 
@@ -325,6 +327,7 @@ def _scale(entry: Row) -> Scale:
 
 def _fault(value: object, before: Sequence[object]) -> str | None:
     """Return what is wrong with a value of a scale that comes after others."""
+    # In Python true is 1: labels of it could not be told from those of the number.
     if isinstance(value, bool):
         return f"got {shown(value)}: write 0 and 1, labels may still say false and true"
     if not isinstance(value, int | float | str):
@@ -358,6 +361,7 @@ def _read_labels(
     path: Path, items: Mapping[str, Item], scales: Mapping[str, Scale]
 ) -> dict[str, dict[str, Value]]:
     labels: dict[str, dict[str, Value]] = {}
+    # A folder that was drawn has none until people write it.
     if not path.exists():
         fields = '{"item_id", "annotator", "label"}'
         raise DataError(f"is not there: write people's labels, {fields} a line", path=path)

@@ -154,14 +154,6 @@ class LabelMatrix:
         codes = self.scale.codes(labels)
         return np.where(codes >= 0, numbers[codes], np.nan)
 
-    def truth_at(self, indices: Sequence[int]) -> list[Value | None]:
-        """Return what people say of the items at `indices`."""
-        return _at(indices, self.truth)
-
-    def judge_at(self, indices: Sequence[int]) -> list[Value | None]:
-        """Return what the judge says of the items at `indices`."""
-        return _at(indices, self.judge)
-
     def agrees_at(self, indices: Sequence[int]) -> NDArray[np.bool_]:
         """Tell of the items at `indices` whether the judge says what people say."""
         return np.asarray((self.judge_codes == self.truth_codes)[list(indices)])
@@ -170,9 +162,10 @@ class LabelMatrix:
         """Tell of each label whether it counts as accepted."""
         return [label in self.accepted for label in labels]
 
-    def clusters_of(self, indices: Sequence[int]) -> list[str]:
-        """Return the clusters of the items at `indices`."""
-        return _at(indices, self.clusters)
+
+def at(column: Sequence[Cell], indices: Sequence[int]) -> list[Cell]:
+    """Return the cells of a column of a label matrix at `indices`."""
+    return [column[n] for n in indices]
 
 
 def label_matrix(labels: LabelSet, rubric: str, verdicts: Verdicts) -> LabelMatrix:
@@ -210,10 +203,6 @@ def label_matrix(labels: LabelSet, rubric: str, verdicts: Verdicts) -> LabelMatr
     )
 
 
-def _at(indices: Sequence[int], column: Sequence[Cell]) -> list[Cell]:
-    return [column[n] for n in indices]
-
-
 def _places(chosen: NDArray[np.bool_]) -> list[int]:
     places: list[int] = np.flatnonzero(chosen).tolist()
     return places
@@ -236,6 +225,7 @@ def truth_of(
 
     None where there is no label, or a tie on a nominal scale; see `most_frequent`.
     """
+    # Who adjudicates has seen what the others said: it is no further vote.
     for name in derived:
         if name in labels:
             return labels[name]

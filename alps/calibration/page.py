@@ -36,8 +36,9 @@ VERDICTS = {
     "limits": ("!", SAID["limits"]),
     "fail": ("✕", SAID["fail"]),
 }
+# Pairs of raters that are drawn, as a study of many people has thousands; and rubrics up to which
+# nothing is folded away.
 MOST_PAIRS, MOST_OPEN = 40, 3
-"""Pairs of raters that are drawn; rubrics up to which nothing is folded away."""
 
 # Titles that have more room on a page than in a terminal.
 _TITLES = TITLES | {
@@ -137,6 +138,7 @@ def render(calibration: Mapping[str, Any]) -> str:
     # Python writes NaN and Infinity, which are no figures and are never shown.
     calibration = json.loads(json.dumps(calibration), parse_constant=lambda _: None)
     judge, rows = visible(str(calibration.get("judge") or "judge")), calibration["rubrics"]
+    # One axis for all rubrics, so that the overview can be read from top to bottom.
     kappas: list[Score | None] = []
     for row in rows.values():
         kappas += _score(row.get("kappa")), _score(row.get("people_kappa"))
@@ -166,6 +168,7 @@ def render(calibration: Mapping[str, Any]) -> str:
         overview_axis=axis_labels(axis),
         MOST_OPEN=MOST_OPEN,
         rate_axis=axis_labels(Axis()),
+        # The glossary explains what is on the page, and nothing else.
         words=words | scored,
     )
     return page.lstrip()
@@ -226,6 +229,7 @@ def _score(value: Any) -> Score | None:
 
     A bare number is a figure without one.
     """
+    # A bare whole number is a count, and no figure.
     if not isinstance(value, Mapping):
         value = {"value": value} if _is_number(value) and not isinstance(value, int) else {}
     if not _is_number(value.get("value")):

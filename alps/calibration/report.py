@@ -30,6 +30,7 @@ from alps.calibration.labels import LabelSet, Verdicts
 from alps.calibration.matrix import (
     LabelMatrix,
     Labels,
+    at,
     label_matrix,
     mean_kappa,
     pair_figures,
@@ -65,8 +66,8 @@ from alps.stats.intervals import (
 PASS, LIMITS, FAIL = "pass", "limits", "fail"
 PAIRS = 15
 BINS = 10
-# Of selective use: the highest acceptable share of disagreements, and the probability that the
-# bound does not hold.
+# Of selective use (Jung et al., 2407.18370): the highest acceptable share of disagreements, and the
+# probability that the bound does not hold.
 RISK, FAILURE = 0.15, 0.1
 
 # Two raters by name; None is the judge.
@@ -83,14 +84,9 @@ class Confusion:
 
 @dataclass(frozen=True)
 class RaterPair:
-    """The kappa of two raters.
+    """The kappa of two raters, of whom one may be the judge.
 
-    Attributes:
-        one: A rater.
-        other: The other one.
-        judge: Whether one of them is the judge.
-        single: Whether both gave labels of their own, not derived from those of several people.
-        kappa: Their agreement beyond chance.
+    `single` are two that gave labels of their own, not derived from those of several people.
     """
 
     one: str
@@ -165,25 +161,14 @@ class Details:
 
     Attributes:
         clusters: How many clusters the items form.
-        scale: Kind and values.
-        confusion: Values and counts.
-        pairs: Kappas of pairs of raters.
         labelled: A row an item: its id, its cluster, what people say, what the judge says, and the
             mean of the people's labels, which is there even where they don't settle the item.
         sample: How the items were drawn, where that is known; null in the file where it is not.
-        reliability: How often people agree to what the judge says.
-        acceptance: What it accepts of items made right or wrong on purpose, by kind.
         base_rates: How often people and the judge give each value.
         references: Trivial judges, and people, on the same items.
-        aligned: Shares of items where the judge agrees with all, some or none of the people.
         leave_one_out: People, and the judge in a person's place, against all others.
-        alternative_annotator: Outcome of the alternative-annotator test.
         heterogeneity: Tests by system, language and length.
-        at_threshold: Cells and rates of accepting or not, on a scale of more than two values.
         known_wrong: The share of items made wrong on purpose that it accepts.
-        system_ranking: Correlation with people's order of systems.
-        length_preference: How much more it likes long answers than people do.
-        selective: From which confidence the judge may be believed.
     """
 
     clusters: int
@@ -271,6 +256,7 @@ def report_rows(
     reports: Sequence[RubricReport], verdicts: Verdicts, labels: LabelSet
 ) -> dict[str, Any]:
     """Return a calibration as it is in `calibration.json`."""
+    # A judge that was asked gets its own fingerprint later, see `bound`.
     fingerprint = {"judge": verdicts.judge, "verdicts": verdicts.sha256}
     return {
         "judge": verdicts.judge,
@@ -307,12 +293,7 @@ def report_on(
 ) -> RubricReport:
     """Report on a judge under one rubric, before any gate is applied.
 
-    Args:
-        rubric: Its name.
-        matrix: Its items.
-        epsilon: Of the alternative-annotator test.
-        seed: Of the resampling.
-        draws: Resamples.
+    `epsilon` is that of the alternative-annotator test, `seed` and `draws` are of the resampling.
     """
     resampling: dict[str, Any] = {"seed": seed, "draws": draws}
     counts = {
@@ -369,7 +350,7 @@ def _labelled(matrix: LabelMatrix) -> list[list[Any]]:
 
 def _confusion(matrix: LabelMatrix) -> Confusion:
     parsed = matrix.parsed
-    table = pair_table(matrix.truth_at(parsed), matrix.judge_at(parsed), matrix.scale)
+    table = pair_table(at(matrix.truth, parsed), at(matrix.judge, parsed), matrix.scale)
     return Confusion(matrix.scale.values, table.astype(int).tolist())  # type: ignore[arg-type]
 
 
@@ -380,6 +361,7 @@ def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[RaterPair]:
     """
     judge: list[None] = [None]
     columns: dict[str | None, Labels] = {None: matrix.judge}
+    # None stands for the judge: a person may have the same name.
     columns |= dict(zip(matrix.names, zip(*matrix.people, strict=True), strict=True))
     chosen = [
         *_most_shared(product(judge, matrix.names), columns),
@@ -413,10 +395,10 @@ def _most_shared(pairs: Iterable[_Pair], columns: Mapping[str | None, Labels]) -
 def _agreement(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estimate]:
     parsed = matrix.parsed
     figures = pair_estimates(
-        matrix.truth_at(parsed),
-        matrix.judge_at(parsed),
+        at(matrix.truth, parsed),
+        at(matrix.judge, parsed),
         matrix.scale,
-        matrix.clusters_of(parsed),
+        at(matrix.clusters, parsed),
         seed=seed,
         draws=draws,
     )
@@ -433,17 +415,19 @@ def _binary(
     """Return the figures of a binary rubric, clustered and not, and its confusion table."""
     settled, parsed, positive = matrix.settled, matrix.parsed, matrix.scale.values[-1]
     truth = (matrix.truth_codes[settled] == 1).tolist()
-    judge = [value if value is None else value == positive for value in matrix.judge_at(settled)]
+    judge = [value if value is None else value == positive for value in at(matrix.judge, settled)]
+    # Papers print rates as if items were independent, and leaving out the unparsed ones flatters a
+    # judge that often gives no verdict: both variants stand beside ours.
     table = confusion(truth, judge)
     alone, counted = table.rates(), table.unparsed_as_wrong().rates()
     rates = dict(alone)
     if matrix.grouped:
-        rates = clustered_rates(truth, judge, matrix.clusters_of(settled))
+        rates = clustered_rates(truth, judge, at(matrix.clusters, settled))
     for name in ("sensitivity", "specificity"):
         rates |= {f"{name}_unclustered": alone[name], f"{name}_unparsed_wrong": counted[name]}
     people = (matrix.truth_codes[parsed] == 1).tolist()
     verdicts = (matrix.judge_codes[parsed] == 1).tolist()
-    clusters = matrix.clusters_of(parsed)
+    clusters = at(matrix.clusters, parsed)
     indices = clustered_indices(people, verdicts, clusters, seed=seed, draws=draws)
     cells = {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
     return {**rates, **indices}, cells
@@ -454,13 +438,16 @@ def _at_threshold(matrix: LabelMatrix) -> AtThreshold | None:
     if matrix.binary or not matrix.accepted:
         return None
     parsed = matrix.parsed
-    truth, judge = matrix.accepts(matrix.truth_at(parsed)), matrix.accepts(matrix.judge_at(parsed))
+    truth, judge = (
+        matrix.accepts(at(matrix.truth, parsed)),
+        matrix.accepts(at(matrix.judge, parsed)),
+    )
     table = confusion(truth, judge)
     accepted: list[Any] = [value for value in matrix.scale.values if value in matrix.accepted]
     rates = []
     for kind in (True, False):
         of_class = np.flatnonzero(np.array(truth) == kind)
-        clusters = matrix.clusters_of(np.array(parsed)[of_class].tolist())
+        clusters = at(matrix.clusters, np.array(parsed)[of_class].tolist())
         rates.append(rate(np.array(judge)[of_class] == kind, clusters))
     return AtThreshold(accepted, table.tp, table.fn, table.fp, table.tn, *rates)
 
@@ -510,7 +497,7 @@ def _against_people(
 def _base_rates(matrix: LabelMatrix) -> dict[str, dict[str, float]]:
     rates = {}
     parsed = matrix.parsed
-    for who, labels in (("people", matrix.truth_at(parsed)), ("judge", matrix.judge_at(parsed))):
+    for who, labels in (("people", at(matrix.truth, parsed)), ("judge", at(matrix.judge, parsed))):
         counts = Counter(labels)
         shares = {}
         for value in matrix.scale.values:
@@ -534,7 +521,7 @@ def reliability(matrix: LabelMatrix) -> Reliability:
     for value in matrix.scale.values if matrix.measured else ():
         items = [n for n in matrix.parsed if matrix.judge[n] == value]
         if items:
-            bins.append(_bin(matrix, items, matrix.numbers(matrix.judge_at(items))))
+            bins.append(_bin(matrix, items, matrix.numbers(at(matrix.judge, items))))
     return Reliability("verdict", bins)
 
 
@@ -550,7 +537,7 @@ def _by_probability(matrix: LabelMatrix, likely: Sequence[int]) -> Reliability:
 
 
 def _bin(matrix: LabelMatrix, items: Sequence[int], judge: Floats) -> Bin:
-    truth, clusters = matrix.numbers(matrix.truth_at(items)), matrix.clusters_of(items)
+    truth, clusters = matrix.numbers(at(matrix.truth, items)), at(matrix.clusters, items)
     if matrix.binary:
         people = rate(truth == 1, clusters)
     else:
@@ -590,4 +577,4 @@ def agreement_with_itself(matrix: LabelMatrix) -> Estimate | None:
     labels = np.full((len(draws), max(map(len, draws.values()))), np.nan)
     for row, codes in enumerate(draws.values()):
         labels[row, : len(codes)] = np.where(codes >= 0, codes, np.nan)
-    return self_agreement(labels, matrix.clusters_of(list(draws)))
+    return self_agreement(labels, at(matrix.clusters, list(draws)))

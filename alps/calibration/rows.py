@@ -63,6 +63,7 @@ class Row:
         if not isinstance(value, str):
             quotes = ": write it in quotes" if _is_number(value) else ""
             raise self.wrong(field, f"must be text, got {shown(value)}{quotes}")
+        # An empty name of an item or an annotator would be shared by all who forgot it.
         if not value.strip():
             raise self.wrong(field, "must not be empty")
         return value
@@ -141,6 +142,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     try:
         with path.open("rb") as file:
             for line, raw in enumerate(file, start=1):
+                # Editors leave blank lines at the end.
                 if raw.strip():
                     empty = False
                     yield Row(path, line, _decode(raw, path, line))

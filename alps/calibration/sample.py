@@ -182,6 +182,7 @@ def _pairs(asked: Sequence[Asked], related: _Related, n: int, seed: int) -> list
                 named.append((0.0, rank, one, g, p))
             else:
                 others.append((-likeness[row][column], rank, one, g, p))
+    # Half of each: of pairs drawn at random nearly all are unrelated.
     similar = sorted(others, key=lambda pair: pair[:2])[: n - min(len(named), (n + 1) // 2)]
     drawn = sorted(named, key=lambda pair: pair[:2])[: n - len(similar)]
     return [(one, [_pair_item(one, g, p)]) for _, _, one, g, p in (*drawn, *similar)]
@@ -211,6 +212,7 @@ def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: i
     # Items of one answer stay together: who rates three dimensions reads its dialogue once.
     groups.sort(key=lambda items: _rank(seed, "order", items[0]["item_id"]))
     items = [{**item, "system": system} for item in chain.from_iterable(groups)]
+    # Written before the folder is made, so that a draw that fails leaves none behind.
     text = _readme(draws, scales, example=items[0], folder=out)
     out.mkdir(parents=True, exist_ok=True)
     (out / ITEMS).write_bytes(b"".join(map(dump, items)))

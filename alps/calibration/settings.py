@@ -27,9 +27,11 @@ class Gates:
         self_flip: The largest share of pairs of its own draws that contradict each other.
     """
 
+    # Wilson's interval of a rate of .90 is [.79, .96] on 50 items, [.74, .97] on 30.
     items: int = 50
     rate: float = 0.75
     below_people: float = 0.10
+    # The bar, and for experts the epsilon, of the test's authors (Calderon et al., 2501.10970).
     omega: float = 0.5
     unparsed: float = 0.02
     heterogeneity: float = 0.01
@@ -56,6 +58,7 @@ class CalibrateSettings(AskSettings):
     verdicts: str | None = Field(
         None, description="recorded verdicts, to be used instead of asking"
     )
+    # Recorded verdicts of one judge name it themselves.
     judge: str = Field(
         "", description="lexical, a litellm model, or one among the recorded verdicts"
     )

@@ -100,6 +100,7 @@ def account_of(done: Calibrated) -> Iterator[str]:
     if expires is None:
         return
     pinned = "" if done.row["pinned"] else "; its name holds no snapshot, so it may change unseen"
+    # A folder that was resumed may hold verdicts that are too old to count.
     if expires < date.today().isoformat():
         old = f"Expired on {expires}, as its oldest verdict is of {done.row['made']}"
         yield f"{old}; calibrate into another folder to ask again{pinned}."
