@@ -15,7 +15,6 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,27 +25,18 @@ from alps.calibration.rows import Value, on_scale
 from alps.errors import UsageError
 from alps.judges import matching
 from alps.judges.base import Judge
-from alps.judges.matching import UNRELATED, MatchQuestion, identical_pairs
-from alps.judges.rubric import GRADED, MATCHING, Rubric, RubricQuestion, enforce, rubric
-from alps.schema import Outcome, Turn
+from alps.judges.matching import UNRELATED, Judgement, MatchQuestion, Pair, identical_pairs
+from alps.judges.rubric import GRADED, MATCHING, Rating, Rubric, RubricQuestion, enforce, rubric
+from alps.schema import Turn
 from alps.stats.agreement import Scale
 
 # Words that say which of two values is the accepted one, where people made the scale of words.
 _WORDS = {"met": True, "not_met": False, "yes": True, "no": False, "true": True, "false": False}
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """An answer before it is put on a scale: a mark by name, or a relation under `MATCHING`."""
-
-    outcome: Outcome
-    marks: Mapping[str, int | str]
-    draws: tuple[Mapping[str, int | str], ...] = ()
-    raw: str | None = None
-    error: str | None = None
-
-
 _Question = RubricQuestion | MatchQuestion
+# Where the pair that is asked about stands, also among those of other items.
+_FIRST = (0, 0)
 
 
 class LabelledJudge:
@@ -70,7 +60,7 @@ class LabelledJudge:
         self._judge = judge
         self._companions = companions
         self._labels = labels
-        self._calls: dict[str, asyncio.Task[_Answer]] = {}
+        self._calls: dict[str, asyncio.Task[Rating | Judgement]] = {}
         rates = RubricQuestion in judge.answers
         # A judge that only compares memories, as the lexical one, rates no answers.
         self.rubrics = tuple(name for name in labels.rubrics if rates or name == MATCHING)
@@ -95,27 +85,26 @@ class LabelledJudge:
             self._calls[key] = asyncio.create_task(self._ask(question, item.item_id))
         answer = await self._calls[key]
         if answer.outcome != "ok":
-            return Verdict(None, answer.raw, outcome=answer.outcome, error=answer.error)
+            raw, error = _joined(answer.raw), answer.error
+            return Verdict(None, raw, outcome=answer.outcome, error=error)
         by = self._labels.rubric_of(item.rubric)
-        value_of = partial(_on_scale, by, item.rubric, self._labels.scales[item.rubric])
-        draws = tuple(map(value_of, answer.draws))
-        return Verdict(value_of(answer.marks), answer.raw, None, draws, "ok", answer.error)
+        given: Sequence[int | str]
+        if isinstance(answer, Judgement):
+            relations = {(pair.gold, pair.predicted): pair.relation for pair in answer.pairs}
+            given = [draw.get(_FIRST, UNRELATED) for draw in (relations, *answer.draws)]
+        else:
+            mark = by.labels[item.rubric]
+            given = [marks[mark] for marks in (answer.marks, *answer.draws)]
+        value, *draws = map(partial(_on_scale, by, self._labels.scales[item.rubric]), given)
+        return Verdict(value, _joined(answer.raw), None, tuple(draws), "ok", answer.error)
 
-    async def _ask(self, question: _Question, about: str) -> _Answer:
+    async def _ask(self, question: _Question, about: str) -> Rating | Judgement:
         if isinstance(question, RubricQuestion):
-            rating = enforce(await self._judge.answer(question, about=about), question)
-            raw = _joined(rating.raw)
-            return _Answer(rating.outcome, rating.marks, rating.draws, raw, rating.error)
-        values = [question.gold[0].value], [question.predicted[0].value]
-        if identical_pairs(*values):
-            return _Answer("ok", {MATCHING: "same"})  # a run does not ask about these either
-        shown = self._among_others(question, about)
-        judgement = await self._judge.answer(shown, about=about)
-        relations = {(pair.gold, pair.predicted): pair.relation for pair in judgement.pairs}
-        relation = relations.get((0, 0), UNRELATED)
-        draws = tuple({MATCHING: draw.get((0, 0), UNRELATED)} for draw in judgement.draws)
-        raw = _joined(judgement.raw)
-        return _Answer(judgement.outcome, {MATCHING: relation}, draws, raw, judgement.error)
+            return enforce(await self._judge.answer(question, about=about), question)
+        # A run does not ask about identical values either: they are the same memory.
+        if identical_pairs([question.gold[0].value], [question.predicted[0].value]):
+            return Judgement("ok", (Pair(0, 0, "same", "identical"),))
+        return await self._judge.answer(self._among_others(question, about), about=about)
 
     def _among_others(self, question: MatchQuestion, about: str) -> MatchQuestion:
         """Return the question in which a pair is shown: first, before those of other items."""
@@ -155,7 +144,7 @@ def _check_scale(name: str, labels: LabelSet) -> None:
             "write it last"
         )
     for answer in by.scale:
-        if _on_scale(by, name, scale, {by.labels[name]: answer}) is None:
+        if _on_scale(by, scale, answer) is None:
             raise UsageError(
                 f"rubric {name}: a judge can say {answer}, which its scale ({values}) does not have"
             )
@@ -176,12 +165,11 @@ def _is_backwards(by: Rubric, scale: Scale) -> bool:
     return meanings.get(words[0]) is True or meanings.get(words[1]) is False
 
 
-def _on_scale(by: Rubric, name: str, scale: Scale, marks: Mapping[str, int | str]) -> Value | None:
+def _on_scale(by: Rubric, scale: Scale, answer: int | str) -> Value | None:
     """Return the value of an answer on the scale.
 
     A scale of two other values says whether it is accepted.
     """
-    answer = marks[by.labels[name]]
     declared = on_scale(answer, scale)
     # A mark or a relation is no yes or no: it is on the scale as it is, or not at all.
     if len(scale.values) != 2 or by.kind == "ordinal":
