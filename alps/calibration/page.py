@@ -36,9 +36,8 @@ VERDICTS = {
     "limits": ("!", SAID["limits"]),
     "fail": ("✕", SAID["fail"]),
 }
-# Pairs of raters that are drawn, as a study of many people has thousands; and rubrics up to which
-# nothing is folded away.
-MOST_PAIRS, MOST_OPEN = 40, 3
+# Rubrics up to which nothing is folded away.
+MOST_OPEN = 3
 
 # Titles that have more room on a page than in a terminal.
 _TITLES = TITLES | {
@@ -185,7 +184,6 @@ def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any
     """Return what the template shows of one rubric; what is empty is left out."""
     scores = _scores_in(row)
     rates = {**_scores_in(row.get("at_threshold")), **scores}
-    forest, more = _forest(row, scores, judge)
     columns, references = _references(row, scores, judge)
     kappa, people = scores.get("kappa", {"value": None}), scores.get("people_kappa")
     return {
@@ -205,8 +203,7 @@ def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any
         "confusion": _confusion(_dict(row.get("confusion"))),
         "reliability": _reliability(row),
         "calibration_error": _score(_dict(row.get("reliability")).get("calibration_error")),
-        "forest": forest,
-        "more_pairs": more,
+        "forest": _forest(row, scores, judge),
         "references": references,
         "reference_columns": columns,
         "heterogeneity": _heterogeneity(_dict(row.get("heterogeneity"))),
@@ -356,8 +353,8 @@ def _reliability(row: Json) -> Markup:
     return Markup() if plane is None else charts.reliability_diagram(bins, plane)
 
 
-def _forest(row: Json, scores: Mapping[str, Score], judge: str) -> tuple[Group | None, int]:
-    """Lay out the agreement of raters two by two; return the number of pairs not shown, too."""
+def _forest(row: Json, scores: Mapping[str, Score], judge: str) -> Group | None:
+    """Lay out the agreement of raters two by two, people first."""
     pairs: dict[str, list[tuple[str, Score]]] = {PEOPLE: [], JUDGE: []}
     drawn: list[Score] = []
     for pair in row.get("pairs") or ():
@@ -367,16 +364,15 @@ def _forest(row: Json, scores: Mapping[str, Score], judge: str) -> tuple[Group |
             pairs[JUDGE if pair.get("judge") else PEOPLE].append((name, score))
             drawn.append(score)
     if not drawn:
-        return None, 0
+        return None
     ceiling, kappa = scores.get("people_kappa"), scores.get("kappa")
     axis = charts.axis_for([*drawn, *filter(None, (ceiling, kappa))])
     rows = []
     for kind, of_kind in pairs.items():
-        rows += [_row(name, score, axis, kind=kind) for name, score in of_kind[:MOST_PAIRS]]
-    more = len(drawn) - len(rows)
+        rows += [_row(name, score, axis, kind=kind) for name, score in of_kind]
     if kappa is not None:
         rows.append(_row(f"{judge} – what people say together", kappa, axis, strong=True))
-    return Group("", axis_labels(axis), rows, band=_band(ceiling, axis)), more
+    return Group("", axis_labels(axis), rows, band=_band(ceiling, axis))
 
 
 def _band(score: Score | None, axis: Axis) -> tuple[str, str, str] | None:
@@ -452,24 +448,17 @@ def _heterogeneity(tests: Json) -> list[Group]:
 
 
 def _acceptance(kinds: Json) -> list[dict[str, Any]]:
-    """Lay out the kinds of a stress set; whole numbers are counts, others shares of n."""
-    rows = []
-    for name, one in kinds.items():
-        part = _dict(one)
-        n, accepted, right = part.get("n"), part.get("accepted"), part.get("right")
-        unparsed = part.get("unparsed")
-        if not _is_number(n) or not _is_number(accepted) or not (n or unparsed):
+    """Lay out the kinds of a stress set, in shares of the items with a verdict."""
+    rows: list[dict[str, Any]] = []
+    for name, part in kinds.items():
+        n, unparsed, score, right, chart = part["n"], part.get("unparsed"), None, None, Markup()
+        if not n and not unparsed:
             continue
-        kind = visible(str(name)).replace("_", " ")
-        score = _score({**part, "value": _share_of(n, accepted)}) if n else None
-        chart = Markup()
+        kind = visible(name).replace("_", " ")
+        if n:
+            score, right = _score({**part, "value": part["accepted"] / n}), part["right"] / n
         if score:
             chart = charts.interval_dot(score, name=f"{kind}: accepted", axis=Axis())
-        right = _share_of(n, right) if n and _is_number(right) else None
         row = {"kind": kind, "n": n, "accepted": score, "right": right}
         rows.append({**row, "chart": chart, "unparsed": unparsed})
     return rows
-
-
-def _share_of(n: float, count: Any) -> Any:
-    return count / n if isinstance(count, int) else count

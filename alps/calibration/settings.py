@@ -9,22 +9,11 @@ from alps.settings import AskSettings, FrozenSettings, HomePath, Share
 
 @dataclass(frozen=True)
 class Gates:
-    """What a judge must reach; every one of them can be set.
+    """What a judge must reach; `gate_` and the name is the setting that says what each one is.
 
-    Attributes:
-        items: Labelled items of each class, below which a judge passes with caveats only.
-        rate: What sensitivity and specificity must reach; where only their intervals begin below,
-            the judge is limited.
-        below_people: How far the judge's kappa may be below that of people with each other.
-        omega: The share of annotators whom the judge can replace, which stands in for the former.
-        unparsed: The largest share of verdicts that can't be parsed.
-        heterogeneity: The smallest p of the hypothesis that the judge is as good on every system,
-            language and length.
-        epsilon: Of the alternative-annotator test: what being cheaper than a person is worth, in
-            wins.
-        known_wrong: The largest share of known wrong answers that it accepts; where only the
-            interval ends above, the judge is limited.
-        self_flip: The largest share of pairs of its own draws that contradict each other.
+    Sensitivity and specificity (`rate`) and `known_wrong` limit a judge where only their intervals
+    are beyond; `omega` of the alternative-annotator test stands in for a kappa that is too far
+    below people's.
     """
 
     # Wilson's interval of a rate of .90 is [.79, .96] on 50 items, [.74, .97] on 30.
