@@ -94,12 +94,7 @@ def p_value(p: float) -> str:
 
 
 def confusion_map(values: Sequence[str], counts: Sequence[Sequence[int]]) -> Markup:
-    """Draw the confusion matrix: counts and row shares, shaded by the share.
-
-    Args:
-        values: The labels of the scale, in order.
-        counts: Shape (values, values): rows are people's labels, columns the judge's.
-    """
+    """Draw the confusion matrix: counts and row shares, a row for each label of people."""
     if not any(map(sum, counts)):
         return Markup()
     names = list(map(_clipped, values))
@@ -128,10 +123,7 @@ class Plane:
 def plane_of(by: str, values: Sequence[Any], bins: Sequence[Mapping[str, Any]]) -> Plane | None:
     """Return the plane of some bins: of probabilities, of two verdicts, or of the steps of a scale.
 
-    Args:
-        by: `probability` or `verdict`.
-        values: The labels of the scale, in order; names stand one step apart.
-        bins: What shall fit into it.
+    `by` is `probability` or `verdict`; the names of `values` stand one step apart.
     """
     names = list(map(str, values))
     steps = [(tick, number_on_axis(tick)) for tick in Axis().ticks]
@@ -165,9 +157,7 @@ def _plane_of_steps(
 def reliability_diagram(bins: Sequence[Mapping[str, Any]], plane: Plane) -> Markup:
     """Draw what people say of items over what the judge says, with the line of equality.
 
-    Args:
-        bins: `{"judge", "people", "low", "high", "n"}` each; the area of a dot is its n.
-        plane: The axes.
+    A bin is `{"judge", "people", "low", "high", "n"}`; the area of its dot is its n.
     """
     if not bins:
         return Markup()

@@ -94,11 +94,7 @@ class LabelSet:
     own: tuple[Rubric, ...] = ()
 
     def rubric_of(self, name: str) -> Rubric:
-        """Return the rubric by which a judge is asked about items labelled under `name`.
-
-        Raises:
-            UsageError: If there is none.
-        """
+        """Return the rubric by which a judge is asked about items labelled under `name`."""
         return rubric_of(name, self.own)
 
     @property
@@ -121,11 +117,7 @@ class LabelSet:
         return self.labels.get(item_id, {})
 
     def annotators_of(self, rubric: str, *, derived: bool = False) -> tuple[str, ...]:
-        """Return the people who labelled items of `rubric`, or the names of its derived labels.
-
-        Raises:
-            UsageError: If no item has this rubric.
-        """
+        """Return the people who labelled items of `rubric`, or the names of its derived labels."""
         of_items = (self.labels_of(item.item_id) for item in self.items_of(rubric))
         names = dict.fromkeys(chain.from_iterable(of_items))
         return tuple(name for name in names if self.annotators[name].derived == derived)

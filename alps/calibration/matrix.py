@@ -329,17 +329,7 @@ def mean_kappa(
 
     Pairs that share less than half as many as the pair with the most are left out: whoever labels
     few items is often asked just where others disagree. So are pairs whose kappa is not defined, in
-    a resample, too. `n` counts the items that any of the pairs shares.
-
-    Args:
-        people: The labels of each item, one of each person.
-        scale: What they could say; kappa is quadratic unless it is nominal.
-        clusters: What each item belongs to.
-        seed: Of the resampling.
-        draws: Resamples.
-
-    Returns:
-        None where no pair has a kappa.
+    a resample, too. `n` counts the items that any of the pairs shares. None where no pair is left.
     """
     kappa, index = _statistic("kappa", scale), cluster_index(clusters)
     by_cluster: list[tuple[NDArray[np.int64], Floats]] = []

@@ -109,12 +109,9 @@ class Group:
 
 
 def write_calibration_page(calibration: Mapping[str, Any], path: Path) -> Path:
-    """Write the page of a calibration; the same calibration gives the same bytes.
+    """Write the page of what `calibration.json` holds; the same calibration gives the same bytes.
 
-    Args:
-        calibration: What `calibration.json` holds. Every key but the counts and the verdict of a
-            rubric may be absent.
-        path: The HTML file.
+    Every key but the counts and the verdict of a rubric may be absent.
 
     Raises:
         UsageError: If `path` is a folder, or the calibration is of no rubric.
@@ -123,15 +120,11 @@ def write_calibration_page(calibration: Mapping[str, Any], path: Path) -> Path:
     if path.is_dir():
         example = path / "calibration.html"
         raise UsageError(f"{path}: a folder is there; name a file, such as {example}")
-    return write_page(render(calibration), path)
+    return write_page(_render(calibration), path)
 
 
-def render(calibration: Mapping[str, Any]) -> str:
-    """Return the page of a calibration.
-
-    Raises:
-        UsageError: If the calibration is of no rubric.
-    """
+def _render(calibration: Mapping[str, Any]) -> str:
+    """Return the page of a calibration."""
     if not calibration.get("rubrics"):
         raise UsageError("a calibration of no rubric: nothing to show")
     # Python writes NaN and Infinity, which are no figures and are never shown.

@@ -188,16 +188,12 @@ def _near_miss(field: str, names: tuple[str, ...]) -> str | None:
     return next(iter(get_close_matches(field, names, n=1, cutoff=0.75)), None)
 
 
-class _WrongField(ValueError):
-    """What is wrong with a field, before its place is known."""
+class _Refused(ValueError):
+    """What is wrong with a value or a field, whose name may not be known yet."""
 
-    def __init__(self, field: str, message: str) -> None:
+    def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
         self.field = field
-
-
-class _NotANumber(ValueError):
-    """JSON has no NaN and no Infinity, though Python writes and reads them."""
 
 
 def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
@@ -207,11 +203,9 @@ def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
         )
         if _ESCAPED_HALF.search(raw):  # half a character can be read, but written nowhere
             value = json.loads(_HALF.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
-    except _NotANumber as error:
-        field = _field_of(raw)
-        raise DataError(f"{error}: write null", path=path, line=line, field=field) from error
-    except _WrongField as error:
-        raise DataError(str(error), path=path, line=line, field=error.field) from error
+    except _Refused as error:
+        field = error.field or _field_of(raw)
+        raise DataError(str(error), path=path, line=line, field=field) from error
     except (ValueError, RecursionError) as error:
         at = error.lineno if line is None and isinstance(error, json.JSONDecodeError) else line
         raise DataError(f"not JSON ({error})", path=path, line=at) from error
@@ -221,13 +215,14 @@ def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise _NotANumber(f"{name} is no number in JSON")
+    # Python writes and reads NaN and Infinity, which other readers of JSON refuse.
+    raise _Refused(f"{name} is no number in JSON: write null")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise _NotANumber(f"{text[:20]} is beyond the range of numbers")
+        raise _Refused(f"{text[:20]} is beyond the range of numbers: write null")
     return value
 
 
@@ -236,7 +231,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     # Python keeps the last of two fields of one name, and the other is lost silently.
     for name, value in pairs:
         if name in fields:
-            raise _WrongField(name, "stands twice in one object: keep one of them")
+            raise _Refused("stands twice in one object: keep one of them", name)
         fields[name] = value
     return fields
 

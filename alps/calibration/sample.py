@@ -84,13 +84,7 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
     """Write a label folder with `n` items, or all if fewer, of every rubric that a run asked about.
 
     The same run and seed give the same items in the same order, whatever the order of the run's
-    files.
-
-    Args:
-        run: The folder of a finished run.
-        n: How many items of each rubric.
-        out: A folder that is not there yet, or empty.
-        seed: Of the drawing.
+    files. `out` is a folder that is not there yet, or empty.
 
     Raises:
         UsageError: If there is no finished run, no judge is asked anything in it, or `out` is not
