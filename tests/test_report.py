@@ -11,8 +11,8 @@ import pytest
 from alps.errors import RunFolderError, UsageError
 from alps.report import charts
 from alps.report.formatting import MEANINGS, number
-from alps.report.highlights import LIMIT, choose, rule
 from alps.report.page import SCRIPT, write_report
+from alps.report.record import LIMIT, choose, rule
 from alps.rows import Score
 from alps.run.opened import Key, open_run
 from alps.tasks import TASKS, load_task

@@ -16,10 +16,9 @@ from alps.errors import RunFolderError, UsageError
 from alps.report import charts
 from alps.report.charts import Line, recall_curve
 from alps.report.formatting import number
-from alps.report.highlights import choose
 from alps.report.listing import list_runs
-from alps.report.page import SCRIPT, write_report
-from alps.report.sections import draw_actions
+from alps.report.page import SCRIPT, draw_actions, write_report
+from alps.report.record import choose
 from alps.report.show import show_record
 from alps.report.svg import Axis, axis_labels
 from alps.rows import Score

@@ -6,24 +6,332 @@ sizes, and scores ability by ability.
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from alps.errors import RunFolderError, UsageError
+from alps.jsonl import Row
 from alps.judges.lexical import AGREEMENT
 from alps.report import charts
 from alps.report.charts import DASHES, Line, axis_of, colour_of, line_sign, recall_curve
-from alps.report.formatting import counted, letter_of, served_lines
+from alps.report.formatting import MEANINGS, counted, letter_of, served_lines
 from alps.report.html import page_environment, refuse_other_file, write_page
-from alps.report.sections import FloorRow, MetricRow, Section, build_section, draw_plane
+from alps.report.record import RecordCard, cards, rule, state_of
 from alps.report.svg import Axis, axis_labels
-from alps.report.tables import conditions, empty_line
-from alps.rows import Summary
-from alps.run.opened import Run, open_run
+from alps.report.tables import (
+    conditions,
+    correction_lines,
+    empty_line,
+    has_floors,
+    needs_rating_judge,
+    undefined,
+)
+from alps.rows import Floor, Interval, Score, Summary, TrackSummary
+from alps.run.opened import Key, Run, Samples, open_run
+from alps.schema import FAILURES, UNHEARD
+from alps.tasks import Metric, Task
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A row of a score table."""
+
+    metric: Metric
+    score: Score
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The rows of a score table that share an axis."""
+
+    axis: Markup
+    rows: list[MetricRow]
+
+
+@dataclass(frozen=True)
+class FloorRow:
+    """A floor beside a run.
+
+    Attributes:
+        metric: The figure that stands for it: the run's own, or what its judge can tell.
+        above: How far the run is above it; None where they had different judges.
+        headline: Its score by the figure that stands for the run; None where its judge can't tell
+            it.
+    """
+
+    name: str
+    judge: str
+    metric: Metric
+    score: Score
+    above: Interval | None
+    headline: Score | None
+    chart: Markup
+    sign: Markup
+
+
+@dataclass(frozen=True)
+class AccountRow(charts.Part):
+    """What became of some of the records."""
+
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One track of one run."""
+
+    letter: str
+    colour: int
+    run: Run
+    summary: Summary
+    track: str
+    task: Task
+    found: TrackSummary
+    headline: MetricRow
+    scales: list[Scale]
+    floors: list[FloorRow]
+    account: list[AccountRow]
+    bar: Markup
+    plane: Markup
+    without_recall: int
+    matrix: Markup
+    records: list[tuple[str, list[RecordCard]]]
+    rule: str
+    samples: Samples
+
+    @property
+    def anchor(self) -> str:
+        """The fragment by which the section is reached."""
+        return anchor(self.run, self.letter, self.track)
+
+    @property
+    def judged(self) -> bool:
+        """Whether the figure that stands for it depends on a judge."""
+        return self.task.judged
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its headline may stand beside those of LLM judges."""
+        return self.summary.comparable or not self.judged
+
+    @property
+    def needs_rating_judge(self) -> bool:
+        """Whether it has no figure at all, since its judge rates no answers."""
+        return needs_rating_judge(self.found, self.task.metrics)
+
+    @property
+    def bare(self) -> list[str]:
+        """The figures that no scored record defines."""
+        return undefined(self.found, self.task.metrics)
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """The hashes of the prompts of this task, by their names."""
+        others = set(self.run.task_names) - {self.task.name}
+        prompts = self.run.manifest.prompts.items()
+        # A prompt of no task, such as a judge's own, belongs to every section.
+        return {name: sha256 for name, sha256 in prompts if name.partition("/")[0] not in others}
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the judge on this track."""
+        return self.run.judge_fingerprint(self.track)
+
+    @property
+    def corrected(self) -> list[MetricRow]:
+        """The rows whose score stands corrected beside the one that the judge gave."""
+        rows: list[MetricRow] = []
+        for scale in self.scales:
+            rows += (row for row in scale.rows if row.score.corrected is not None)
+        return rows
+
+    @property
+    def correction_lines(self) -> list[str]:
+        """How they were corrected, in sentences."""
+        corrected = {}
+        for row in self.corrected:
+            if row.score.corrected is not None:
+                corrected[row.metric.title] = row.score.corrected
+        return correction_lines(corrected)
+
+    @property
+    def comparable_with(self) -> tuple[str, ...]:
+        """What two sections must share to be drawn on one axis."""
+        return (
+            self.task.name,
+            self.track,
+            self.headline.metric.name,
+            self.fingerprint if self.judged else "",
+            str(self.run.tracks[self.track].sha256),
+            str(self.found.n),
+            str(sorted(self.task.conditions.items())),
+        )
+
+
+def anchor(run: Run, letter: str, track: str) -> str:
+    """Return the fragment of a track of a run; of an only track, that of the run."""
+    return f"run-{letter.lower()}" if len(run.tracks) == 1 else f"run-{letter.lower()}-{track}"
+
+
+def build_section(run: Run, summary: Summary, track: str, position: int) -> Section:
+    """Return the section about one track of the run that stands at `position` on the page."""
+    task, found = run.tasks[track], summary.tracks[track]
+    predictions, scores = _on(track, run.rows("predictions")), _on(track, run.rows("scores"))
+    letter, lead = letter_of(position), run.lead(track)
+    metrics = []
+    for metric in task.metrics:
+        if metric.name in found.scores:
+            metrics.append(_metric_row(metric, found.scores[metric.name], position))
+    # Rows of dashes would say nothing: a judge that rates nothing rates no baselines either.
+    floors: list[FloorRow] = []
+    for name, floor in (found.floors if has_floors(found) else {}).items():
+        floors.append(_floor_row(len(floors), name, floor, task, lead))
+    account = _account(scores, predictions)
+    chosen, samples = cards(run, track, scores, predictions)
+    pairs = [row["scores"] for row in scores.values() if row["scores"]]
+    precision, recall = plane_figures(lead)
+    hatching = f"unscored-{anchor(run, letter, track)}"
+    return Section(
+        letter=letter,
+        colour=position,
+        run=run,
+        summary=summary,
+        track=track,
+        task=task,
+        found=found,
+        headline=next(row for row in metrics if row.metric == lead),
+        scales=_scales(metrics),
+        floors=floors,
+        account=account,
+        bar=charts.stacked(account, name=hatching),
+        plane=draw_plane([(letter, position, run.model, found)], found.floors, pairs, lead),
+        without_recall=sum(precision in row and recall not in row for row in pairs),
+        matrix=draw_actions(found.counts),
+        records=chosen,
+        rule=rule(task.highlights),
+        samples=samples,
+    )
+
+
+def _on(track: str, rows: Mapping[Key, Row]) -> dict[Key, Row]:
+    return {key: row for key, row in rows.items() if key.track == track}
+
+
+def draw_actions(counts: Mapping[str, float]) -> Markup:
+    """Draw gold actions against predicted ones, or nothing for a task that counts none."""
+    matrix = charts.action_matrix(counts)
+    if matrix is None:
+        return Markup()
+    return charts.heat_map(matrix, label="Gold actions against predicted ones.")
+
+
+def plane_figures(lead: Metric) -> tuple[str, str]:
+    """Return the names of the precision and the recall that belong to a headline."""
+    # Most of an updated list is copied: of the whole list any baseline is near the corner.
+    changed = "_changed" if lead.name == "f1_changed" else ""
+    return f"precision{changed}", f"recall{changed}"
+
+
+def draw_plane(
+    points: Sequence[tuple[str, int, str, TrackSummary]],
+    floors: Mapping[str, Floor],
+    records: Sequence[Mapping[str, float]],
+    lead: Metric,
+) -> Markup:
+    """Draw the precision–recall plane that belongs to `lead`, or nothing."""
+    precision, recall = plane_figures(lead)
+
+    def has_place(scores: Mapping[str, Score]) -> bool:
+        axes = [scores.get(name) for name in (precision, recall)]
+        return all(score is not None and score.value is not None for score in axes)
+
+    placed = []
+    for letter, colour, model, found in points:
+        if has_place(found.scores):
+            at = found.scores[precision], found.scores[recall]
+            placed.append(charts.Point(model, letter, charts.colour_of(colour), *at))
+    if not placed:
+        return Markup()
+    names = ", ".join(point.name for point in placed)
+    for sign, (name, floor) in enumerate(floors.items()):
+        # Counted before those without a place are left out: the legend has the same signs.
+        if has_place(floor.scores):
+            at = floor.scores[precision], floor.scores[recall]
+            placed.append(charts.Point(name, "", "floor", *at, sign=sign))
+    dots = []
+    for row in records:
+        if recall in row and precision in row:
+            dots.append((row[recall], row[precision]))
+    return charts.plane(placed, dots, name=f"Precision and recall of {names}")
+
+
+def _metric_row(metric: Metric, score: Score, position: int) -> MetricRow:
+    chart = charts.whisker(
+        score,
+        name=metric.title.strip(),
+        axis=charts.axis_of(metric),
+        style=charts.colour_of(position),
+    )
+    return MetricRow(metric, score, chart)
+
+
+def _scales(rows: Sequence[MetricRow]) -> list[Scale]:
+    """Put the rows that share an axis together, in their order."""
+    scales = []
+    for axis, group in groupby(rows, key=lambda row: charts.axis_of(row.metric)):
+        scales.append(Scale(axis_labels(axis), list(group)))
+    return scales
+
+
+def _floor_row(position: int, name: str, floor: Floor, task: Task, lead: Metric) -> FloorRow:
+    own = next((metric for metric in task.metrics if metric.name == floor.lead), lead)
+    headline = floor.scores.get(lead.name)
+    chart = Markup()
+    if headline is not None:
+        chart = charts.whisker(headline, name=name, axis=charts.axis_of(lead), style="floor")
+    return FloorRow(
+        name=name,
+        judge=floor.judge,
+        metric=own,
+        score=floor.scores[own.name],
+        above=floor.above,
+        headline=headline,
+        chart=chart,
+        sign=charts.floor_sign(position),
+    )
+
+
+def _account(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[AccountRow]:
+    """Count what became of the records, by kind; every record is in exactly one row."""
+    states = Counter(state_of(row, predictions.get(key)) for key, row in scores.items())
+    repaired = "repaired before it could be read, then scored"
+    rows = [
+        AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),
+        AccountRow("repaired", "repaired", states["repaired"], repaired),
+    ]
+    for kind in FAILURES:
+        meaning = f"{MEANINGS[kind]}: scored as the worst"
+        rows.append(AccountRow(kind, f"failed {kind}", states[kind], meaning))
+    for kind in UNHEARD:
+        rows.append(AccountRow(kind, "unscored", states[kind], f"{MEANINGS[kind]}: unscored"))
+    unrated = f"{MEANINGS['unrated']}: unscored"
+    rows.append(AccountRow("not rated", "unscored", states["unrated"], unrated))
+    for state, count in sorted(states.items()):
+        if state.startswith("judge:"):
+            kind = state.removeprefix("judge:")
+            name, whose = f"judge {kind}", "of the judge: "
+            if kind == "no_gold":
+                name, whose = "no gold", ""
+            meaning = f"{whose}{MEANINGS.get(kind, kind)}: unscored"
+            rows.append(AccountRow(name, "unscored", count, meaning))
+    return [row for row in rows if row.count]
 
 
 @dataclass(frozen=True)
@@ -58,7 +366,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SharedAxis:
     """Sections that share track, judge and data, with their trivial baselines."""
 
     sections: list[Section]
@@ -93,37 +401,45 @@ class AbilityTable:
     scales: list[tuple[Markup, list[AbilityRow]]]
 
 
-def compare_sections(sections: Iterable[Section]) -> list[Comparison]:
+def share_axes(sections: Iterable[Section]) -> list[SharedAxis]:
     """Put the sections that may stand on one axis together, in their order."""
     together: dict[tuple[str, ...], list[Section]] = {}
     for section in sections:
         together.setdefault(section.comparable_with, []).append(section)
-    return [_comparison(members) for members in together.values()]
+    return [_shared_axis(members) for members in together.values()]
 
 
-def _comparison(sections: list[Section]) -> Comparison:
+def _shared_axis(sections: list[Section]) -> SharedAxis:
     first = sections[0]
     lead = first.headline.metric
-    points = [
-        (section.letter, section.colour, section.run.model, section.found) for section in sections
-    ]
+    points = []
+    for section in sections:
+        points.append((section.letter, section.colour, section.run.model, section.found))
+    # The plane of an only section stands with it already.
     plane = draw_plane(points, first.found.floors, (), lead) if len(sections) > 1 else Markup()
     floors = [floor for floor in first.floors if floor.headline is not None]
-    return Comparison(sections, floors, axis_labels(axis_of(lead)), plane)
+    return SharedAxis(sections, floors, axis_labels(axis_of(lead)), plane)
 
 
 def recall_curves(heads: Sequence[Head]) -> list[CurveFigure]:
     """Draw recall over pool sizes, the runs on the same pools together."""
-    return [
-        _curve(members)
-        for members in _alike(heads, _pool_sections)
-        if len(_pool_sections(members[0])) > 1
-    ]
+    figures = []
+    for members in _alike(heads, _pool_sections):
+        if len(_pool_sections(members[0])) > 1:
+            figures.append(_curve(members))
+    return figures
 
 
 def _pool_sections(head: Head) -> list[Section]:
-    measured = (section for section in head.sections if section.task.pool_size is not None)
-    return [section for section in measured if section.headline.score.value is not None]
+    return [section for section in _scored(head) if section.task.pool_size is not None]
+
+
+def _rated_sections(head: Head) -> list[Section]:
+    return [section for section in _scored(head) if section.headline.metric.rates]
+
+
+def _scored(head: Head) -> list[Section]:
+    return [section for section in head.sections if section.headline.score.value is not None]
 
 
 def _curve(heads: list[Head]) -> CurveFigure:
@@ -160,16 +476,12 @@ def ability_tables(heads: Sequence[Head]) -> list[AbilityTable]:
     return [_abilities(members) for members in _alike(heads, _rated_sections)]
 
 
-def _rated_sections(head: Head) -> list[Section]:
-    rated = (section for section in head.sections if section.headline.metric.rates)
-    return [section for section in rated if section.headline.score.value is not None]
-
-
 def _abilities(heads: list[Head]) -> AbilityTable:
     by_scale: dict[Axis, list[AbilityRow]] = {}
-    for sections in zip(*(_rated_sections(head) for head in heads), strict=True):
+    for sections in zip(*map(_rated_sections, heads), strict=True):
         lead = sections[0].headline.metric
         for metric in sections[0].task.metrics:
+            # The dimensions of a rating belong to it; counts beside it are on no scale of marks.
             if metric.name != lead.name and not metric.name.startswith(f"{lead.name}_"):
                 continue
             axis, name = axis_of(metric), metric.title.strip()
@@ -179,17 +491,17 @@ def _abilities(heads: list[Head]) -> AbilityTable:
                     chart = charts.bar(score, name=name, axis=axis, style=colour_of(head.colour))
                     row = AbilityRow(head, MetricRow(metric, score, chart))
                     by_scale.setdefault(axis, []).append(row)
-    return AbilityTable(heads, [(axis_labels(axis), rows) for axis, rows in by_scale.items()])
+    scales = [(axis_labels(axis), rows) for axis, rows in by_scale.items()]
+    return AbilityTable(heads, scales)
 
 
 def _alike(heads: Sequence[Head], of: Callable[[Head], list[Section]]) -> list[list[Head]]:
     """Group the runs whose sections may be compared; runs without any are left out."""
     together: dict[tuple[tuple[str, ...], ...], list[Head]] = {}
     for head in heads:
-        if found := of(head):
-            together.setdefault(tuple(section.comparable_with for section in found), []).append(
-                head
-            )
+        if sections := of(head):
+            key = tuple(section.comparable_with for section in sections)
+            together.setdefault(key, []).append(head)
     return list(together.values())
 
 
@@ -236,13 +548,15 @@ def render(runs: Sequence[Run]) -> str:
     environment = page_environment()
     environment.globals.update(conditions=conditions, counted=counted, empty_line=empty_line)
     heads = _heads(runs)
-    sections = [section for head in heads for section in head.sections]
+    sections: list[Section] = []
+    for head in heads:
+        sections += head.sections
     return environment.get_template("report.html").render(
         title=heads[0].run.model if len(heads) == 1 else f"{len(heads)} runs",
         heads=heads,
         sections=sections,
         tasks=list(dict.fromkeys(section.task.name for section in sections)),
-        comparisons=compare_sections(sections),
+        comparisons=share_axes(sections),
         curves=recall_curves(heads),
         abilities=ability_tables(heads),
         agreement=AGREEMENT,
@@ -257,6 +571,7 @@ def _heads(runs: Sequence[Run]) -> list[Head]:
         summary = run.finished
         try:
             sections = [build_section(run, summary, track, position) for track in summary.tracks]
+        # Rows of journals are not read by a model: a damaged one fails wherever it is used.
         except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
             raise RunFolderError(f"{run.folder}: not a run of this alps ({error!r})") from error
         if not sections:
