@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from alps.errors import AlpsError, UsageError
+from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.report.formatting import interval, number, visible
 from alps.rows import Calls, Summary
 from alps.run.opened import MANIFEST, Calibration, Run, open_run
@@ -34,14 +33,6 @@ _MAKE_ONE = "alps run task=extraction model=rules data=samples"
 _AGES = ((60, 1, ""), (3_600, 60, "min"), (86_400, 3_600, "h"), (14 * 86_400, 86_400, "d"))
 
 
-@dataclass(frozen=True)
-class Unreadable:
-    """A folder that looks like a run but can't be read, and why."""
-
-    folder: Path
-    reason: str
-
-
 def list_runs(root: Path, console: Console) -> None:
     """Print the runs in `root`, the newest first; folders that can't be read are named at the end.
 
@@ -54,20 +45,19 @@ def list_runs(root: Path, console: Console) -> None:
         console.print(Text(f"No runs yet: {root}/ is not there. Make one:\n  {_MAKE_ONE}"))
         return
     runs, unreadable, others = _examine(root)
-    lines: list[RenderableType] = []
+    blocks = [Group(*_describe(run, console.width)) for run in runs]
     if not runs:
-        lines.append(Text(f"No runs in {root}/. Make one:\n  {_MAKE_ONE}"))
-    for run in runs:
-        lines += [*_describe(run, console.width), Text()]
-    for broken in unreadable:
-        lines.append(Text(f"Unreadable: {visible(broken.reason)}", style="red"))
+        blocks.append(Group(Text(f"No runs in {root}/. Make one:\n  {_MAKE_ONE}")))
+    lines = [Text(f"Unreadable: {visible(reason)}", style="red") for reason in unreadable]
     if others:
-        named = ", ".join(visible(name) for name in others[:_NAMED_AT_MOST])
+        names = ", ".join(map(visible, others[:_NAMED_AT_MOST]))
         rest = f" and {len(others) - _NAMED_AT_MOST} more" if len(others) > _NAMED_AT_MOST else ""
-        lines.append(Text(f"No run in: {named}{rest}", style="dim"))
-    console.print(
-        Group(*lines[:-1] if runs and not unreadable and not others else lines), highlight=False
-    )
+        lines.append(Text(f"No run in: {names}{rest}", style="dim"))
+    parts: list[RenderableType] = []
+    for block in blocks:
+        parts += [block, Text()] if runs else [block]
+    parts = parts[:-1] if runs and not lines else parts
+    console.print(Group(*parts, *lines), highlight=False)
 
 
 def age(seconds: float) -> str:
@@ -81,37 +71,49 @@ def age(seconds: float) -> str:
     return f"{int(days // 30.44)} months ago" if days < 730 else f"{int(days // 365.25)} years ago"
 
 
-def _examine(root: Path) -> tuple[list[Run], list[Unreadable], list[str]]:
-    """Sort the folders in `root` into runs (newest first), unreadable ones, and others."""
-    runs: list[tuple[float, Run]] = []
-    unreadable: list[Unreadable] = []
+def _examine(root: Path) -> tuple[list[Run], list[str], list[str]]:
+    """Return the runs in `root` (newest first), why others can't be read, and what is no run."""
+    runs: list[Run] = []
+    unreadable: list[str] = []
     others: list[str] = []
-    folders = (
-        [root]
-        if (root / MANIFEST).exists()
-        else sorted(path for path in root.iterdir() if path.is_dir())
-    )
+    folders = [root]
+    if not (root / MANIFEST).exists():
+        folders = sorted(path for path in root.iterdir() if path.is_dir())
     for folder in folders:
-        if not (folder / MANIFEST).exists():
-            if any((folder / name).exists() for name in _JOURNALS):
-                unreadable.append(Unreadable(folder, f"{folder}: {MANIFEST} is missing"))
-            else:
-                others.append(folder.name)
-            continue
-        try:
-            run = open_run(folder)
-            list(_describe(run, 80))
-        except Calibration:
-            others.append(f"{folder.name} (a calibration)")
-        except (AlpsError, OSError) as error:
-            named = str(error) if str(folder) in str(error) else f"{folder}: {error}"
-            unreadable.append(Unreadable(folder, named))
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            unreadable.append(Unreadable(folder, f"{folder}: not a run of this alps ({error!r})"))
+        if (folder / MANIFEST).exists():
+            try:
+                runs.append(_readable(folder))
+            except Calibration:
+                others.append(f"{folder.name} (a calibration)")
+            except RunFolderError as error:
+                unreadable.append(str(error))
+        elif any((folder / name).exists() for name in _JOURNALS):
+            unreadable.append(f"{folder}: {MANIFEST} is missing")
         else:
-            runs.append((_changed(folder), run))
-    runs.sort(key=lambda pair: (-pair[0], pair[1].name))
-    return [run for _, run in runs], unreadable, others
+            others.append(folder.name)
+    runs.sort(key=lambda run: (-_changed(run.folder), run.name))
+    return runs, unreadable, others
+
+
+def _readable(folder: Path) -> Run:
+    """Open a run of which everything can be shown.
+
+    Raises:
+        Calibration: If it is one.
+        RunFolderError: If a file of it can't be read.
+    """
+    try:
+        run = open_run(folder)
+        # Described once beforehand: a damaged folder is one line, and not the end of the list.
+        list(_describe(run, 80))
+    except Calibration:
+        raise
+    except (AlpsError, OSError) as error:
+        named = str(error) if str(folder) in str(error) else f"{folder}: {error}"
+        raise RunFolderError(named) from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise RunFolderError(f"{folder}: not a run of this alps ({error!r})") from error
+    return run
 
 
 def _changed(folder: Path) -> float:
@@ -125,10 +127,9 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
     Its age stands where there is room.
     """
     name = Text(visible(str(run.folder)), style="bold", overflow="fold")
-    about = " · ".join(
-        (run.model, f"judged by {run.judge}", f"on {run.data}", *_unusual(run.manifest.settings))
-    )
-    who = Text(visible(f"  {about}"), style="dim", overflow="fold")
+    about = [run.model, f"judged by {run.judge}", f"on {run.data}"]
+    about += _unusual(run.manifest.settings)
+    who = Text(visible(f"  {' · '.join(about)}"), style="dim", overflow="fold")
     when = Text(age(max(0.0, time.time() - _changed(run.folder))), style="dim")
     roomy = name.cell_len + when.cell_len + 2 <= width
     yield _ending(name, when) if roomy else name
@@ -140,10 +141,10 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
 
 def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
     """Name the conditions of a run that are not the default."""
-    for name, said in _CONDITIONS.items():
+    for name, wording in _CONDITIONS.items():
         value = settings.get(name)
         if value is not None and value != RunSettings.model_fields[name].default:
-            yield said.format(value)
+            yield wording.format(value)
 
 
 def _ending(text: Text, end: Text) -> Table:
@@ -174,17 +175,15 @@ def _cells(run: Run) -> tuple[Text, ...]:
         raise ValueError("it has no track")
     if run.summary is None:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
-        return (
-            Text(f"  {done:,} of {run.total:,} scored"),
-            Text(""),
-            Text("unfinished", style="yellow"),
-            Text("–"),
-        )
+        progress = Text(f"  {done:,} of {run.total:,} scored")
+        return progress, Text(""), Text("unfinished", style="yellow"), Text("–")
     tracks = run.summary.tracks
     if len(tracks) == 1:
         value = _headline(run, next(iter(tracks)))
     else:
-        value = _first_that_fits(f"  {', '.join(run.task_names)}", f"  {len(run.task_names)} tasks")
+        value = Text(f"  {', '.join(run.task_names)}")
+        if len(value) > _FIGURES:
+            value = Text(f"  {len(run.task_names)} tasks")
     counts = Text(f"n {sum(track.n for track in tracks.values()):,}")
     if unscored := sum(track.unscored for track in tracks.values()):
         counts.append(f", {unscored:,} unscored", style="yellow")
@@ -197,14 +196,10 @@ def _headline(run: Run, track: str) -> Text:
     lead = run.lead(track)
     score = run.summary_of(track).scores[lead.name]
     figures = f"{number(score.value)} {interval(score)}"
-    title = (
-        lead.title.strip() if len(f"  {lead.title.strip()} {figures}") <= _FIGURES else lead.name
-    )
+    title = lead.title.strip()
+    if len(f"  {title} {figures}") > _FIGURES:
+        title = lead.name
     return Text.assemble(f"  {title} ", (figures, "bold"))
-
-
-def _first_that_fits(*texts: str) -> Text:
-    return Text(next((text for text in texts if len(text) <= _FIGURES), texts[-1]))
 
 
 def _each_track(run: Run, summary: Summary, width: int) -> str:
@@ -212,20 +207,24 @@ def _each_track(run: Run, summary: Summary, width: int) -> str:
 
     They are never averaged.
     """
-    leads = {track: run.lead(track).name for track in summary.tracks}
-    values = {}
+    whole, by_metric, by_track = [], [], []
+    leads = set()
     for name, track in summary.tracks.items():
-        values[name] = number(track.scores[leads[name]].value)
-    names = list(dict.fromkeys(leads.values()))
-    lines = [" · ".join(f"{track} {leads[track]} {value}" for track, value in values.items())]
-    if len(names) == len(leads):
-        lines.append(" · ".join(f"{leads[track]} {value}" for track, value in values.items()))
-    if len(names) == 1:
-        lines.append(
-            f"{names[0]}: "
-            + " · ".join(f"{t.rpartition('_')[2]} {value}" for t, value in values.items())
-        )
-    return next((f"  {line}" for line in lines if len(line) + 2 <= width), f"  {len(leads)} tracks")
+        lead = run.lead(name).name
+        value = number(track.scores[lead].value)
+        leads.add(lead)
+        whole.append(f"{name} {lead} {value}")
+        by_metric.append(f"{lead} {value}")
+        by_track.append(f"{name.rpartition('_')[2]} {value}")
+    lines = [" · ".join(whole)]
+    if len(leads) == len(whole):
+        lines.append(" · ".join(by_metric))
+    if len(leads) == 1:
+        lines.append(f"{lead}: {' · '.join(by_track)}")
+    for line in lines:
+        if len(line) + 2 <= width:
+            return f"  {line}"
+    return f"  {len(whole)} tracks"
 
 
 def _cost(calls: Calls) -> str:

@@ -136,7 +136,7 @@ class Section:
         """The hashes of the prompts of this task, by their names."""
         others = set(self.run.task_names) - {self.task.name}
         prompts = self.run.manifest.prompts.items()
-        # A prompt of no task, such as a judge's own, belongs to every section.
+        # The prompt of a rubric is of no task: it belongs to every section.
         return {name: sha256 for name, sha256 in prompts if name.partition("/")[0] not in others}
 
     @property

@@ -65,6 +65,7 @@ class RecordView:
     @property
     def gold_count(self) -> int:
         """How many gold memories there are."""
+        # An old memory that is kept stands beside its replacement, and is nothing to be found.
         return sum(pairing.gold is not None and pairing.kind != "kept" for pairing in self.pairings)
 
     @property
@@ -129,6 +130,8 @@ def build_view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
     Raises:
         RunFolderError: If a row of it has not the shape of one that a run wrote.
     """
+    # A row is read by the task that wrote it, maybe a user's own: what it raises of a damaged row
+    # is not for us to know, and `alps show` answers every run folder with a line.
     try:
         return _view(key, task, record)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -142,12 +145,12 @@ def build_view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
 def _view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
     prediction, verdict, score = record.prediction or {}, record.verdict or {}, record.score or {}
     answered = prediction.get("outcome") == "ok"
+    # What could not be read as an answer is no part of the record: it is shown as raw text.
     parts = task.record_parts(record if answered else replace(record, prediction=None))
     notes = [*prediction.get("notes", ()), *verdict.get("notes", ())]
     if answered and prediction.get("truncated"):
         notes.insert(0, "the answer was cut off (max_tokens)")
-    support, used = verdict.get("support") or {}, verdict.get("used") or {}
-    raw = [*verdict.get("raw", ()), support.get("raw"), *used.get("raw", ())]
+    error, raw = _judge_failure(verdict)
     state = state_of(record.score, record.prediction)
     return RecordView(
         key=key,
@@ -160,19 +163,29 @@ def _view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
         notes=tuple(map(str, notes)),
         error=prediction.get("error"),
         raw=prediction.get("raw"),
-        judge_error=verdict.get("error") or support.get("error") or used.get("error"),
-        judge_raw=tuple(filter(None, raw)),
+        judge_error=error,
+        judge_raw=raw,
     )
+
+
+def _judge_failure(verdict: Row) -> tuple[str | None, tuple[str, ...]]:
+    """Return what went wrong in a judgement, and all that the judge wrote in it."""
+    # Beside the pairing, a judge may be asked for support and for what an answer used: each of
+    # these can fail alone.
+    support, used = verdict.get("support") or {}, verdict.get("used") or {}
+    raw = [*verdict.get("raw", ()), support.get("raw"), *used.get("raw", ())]
+    error = verdict.get("error") or support.get("error") or used.get("error")
+    return error, tuple(filter(None, raw))
 
 
 def _shown(parts: Iterable[Part]) -> Iterator[ShownPart]:
     """Yield the parts that hold anything, with the quotes of dialogues located."""
     for part in parts:
         match part:
-            case Dialogue(turns=held) | Listed(sides=held) | Paired(pairings=held):
-                shown = bool(held)
-            case Passage(text=held) | Facts(rows=held):
-                shown = bool(held)
+            case Dialogue(turns=content) | Listed(sides=content) | Paired(pairings=content):
+                shown = bool(content)
+            case Passage(text=content) | Facts(rows=content):
+                shown = bool(content)
         if shown:
             yield dialogue_view(part) if isinstance(part, Dialogue) else part
 
@@ -193,22 +206,30 @@ def choose(
 
     Groups without any are left out.
     """
-    answers = {
-        key: ScoredAnswer(state_of(row, predictions.get(key)), row) for key, row in scores.items()
-    }
-    ranked = [_ranked(answers, group) for group in groups]
+    answers = {}
+    for key, row in scores.items():
+        answers[key] = ScoredAnswer(state_of(row, predictions.get(key)), row)
+    ranked = [(group, _ranked(answers, group)) for group in groups]
     group_of: dict[Key, Highlight] = {}
-    for fill_up in (False, True):
-        for group, keys in zip(groups, ranked, strict=True):
-            waiting = [key for key in keys if key not in group_of]
-            room = LIMIT - len(group_of)
-            for key in waiting[: room if fill_up else min(room, group.quota)]:
-                group_of[key] = group
+    for group, keys in ranked:
+        _take(group, keys, group_of, most=group.quota)
+    # A run without failures, say, leaves places empty: they go to what there is.
+    for group, keys in ranked:
+        _take(group, keys, group_of, most=LIMIT)
     chosen = []
-    for group, keys in zip(groups, ranked, strict=True):
+    for group, keys in ranked:
         if members := [key for key in keys if group_of.get(key) is group]:
             chosen.append((group, members))
     return chosen
+
+
+def _take(
+    group: Highlight, keys: Sequence[Key], group_of: dict[Key, Highlight], *, most: int
+) -> None:
+    """Put up to `most` of the records that are in no group yet into `group`, as LIMIT allows."""
+    waiting = [key for key in keys if key not in group_of]
+    for key in waiting[: min(LIMIT - len(group_of), most)]:
+        group_of[key] = group
 
 
 def _ranked(answers: Mapping[Key, ScoredAnswer], group: Highlight) -> list[Key]:
@@ -264,7 +285,9 @@ def cards(
     """Choose the instructive records of a track, and find their samples again."""
     task = run.tasks[track]
     chosen = choose(task.highlights, scores, predictions)
-    wanted = {key.id for _, keys in chosen for key in keys}
+    wanted: set[str] = set()
+    for _, keys in chosen:
+        wanted.update(key.id for key in keys)
     samples, verdicts = read_wanted(run, track, wanted), run.rows("verdicts")
     groups = []
     for group, keys in chosen:

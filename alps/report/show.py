@@ -38,10 +38,7 @@ _STYLES = {
     "unjudged": "dim",
     "repeated": "dim",
 }
-_KINDS = {
-    **{kind: kind for kind in ("matched", "missed", "kept", "extra", "repeated")},
-    "unjudged": "not judged",
-}
+_KINDS = ("matched", "missed", "kept", "extra", "repeated", "unjudged")
 _MARKED = "bold underline"
 _LINE_BREAKS = re.compile(r"\n\s*")
 
@@ -63,7 +60,7 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
     keys = read_keys(run)
     key = pick(word, keys, repeats=run.repeats, where=str(run_folder))
     samples = read_wanted(run, key.track, {key.id})
-    rows = (run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores"))
+    rows = [run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores")]
     record = AnsweredRecord(samples.by_id.get(key.id), *rows)
     view = build_view(key, run.tasks[key.track], record)
     parts = [
@@ -92,6 +89,7 @@ def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key
         UsageError: If it means none, or several.
     """
     name, mark, repeat = word.rpartition("#")
+    # An id may end in `#2` itself.
     known = {key.id for key in keys} | {f"{key.track}/{key.id}" for key in keys}
     if mark and word not in known and repeat.isdecimal() and 1 <= int(repeat) <= repeats:
         return _pick_record(name, keys, where)._replace(repeat=int(repeat) - 1)
@@ -99,21 +97,24 @@ def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key
 
 
 def _pick_record(word: str, keys: Sequence[Key], where: str) -> Key:
-    tracks = list(dict.fromkeys(key.track for key in keys))
-    track, slash, rest = word.partition("/")
-    if slash and track in tracks and not any(key.id == word for key in keys):
-        return _pick_one(rest, [key for key in keys if key.track == track], f"{track} of {where}")
-    if len(tracks) > 1 and word.isdecimal() and not any(key.id == word for key in keys):
-        raise UsageError(
-            f"'{word}': {where} has {len(tracks)} tracks; "
-            f"write {tracks[0]}/{word}, or another track"
-        )
+    by_track: dict[str, list[Key]] = {}
+    for key in keys:
+        by_track.setdefault(key.track, []).append(key)
+    # An id may hold a slash, or be a number: where one is meant exactly, it is.
+    if not any(key.id == word for key in keys):
+        track, slash, rest = word.partition("/")
+        if slash and track in by_track:
+            return _pick_one(rest, by_track[track], f"{track} of {where}")
+        if len(by_track) > 1 and word.isdecimal():
+            raise UsageError(
+                f"'{word}': {where} has {len(by_track)} tracks; "
+                f"write {next(iter(by_track))}/{word}, or another track"
+            )
     return _pick_one(word, keys, where)
 
 
 def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
     """Return the record that `word` means among `keys`."""
-    ids = [key.id for key in keys]
     same = [key for key in keys if key.id == word]
     if len(same) > 1:
         raise UsageError(f"'{word}' is on {len(same)} tracks of {where}; write {_either(same)}")
@@ -122,19 +123,24 @@ def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
     if word.isdecimal() and 1 <= int(word) <= len(keys):
         return keys[int(word) - 1]
     begun = [key for key in keys if word and key.id.startswith(word)]
-    if len(begun) == 1:
-        return begun[0]
-    names = sorted({key.id for key in begun}, key=ids.index)
+    if len(begun) != 1:
+        raise _refusal(word, keys, begun, where)
+    return begun[0]
+
+
+def _refusal(word: str, keys: Sequence[Key], begun: Sequence[Key], where: str) -> UsageError:
+    """Say why `word` names none of `keys`, or more than the one that it is to begin."""
+    names = list(dict.fromkeys(key.id for key in begun))
     if len(names) == 1:
-        raise UsageError(
-            f"'{word}' begins an id on {len(begun)} tracks of {where}; write {_either(begun)}"
-        )
+        tracks = f"{len(begun)} tracks of {where}"
+        return UsageError(f"'{word}' begins an id on {tracks}; write {_either(begun)}")
     if begun:
         few = f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
-        raise UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); write more of it")
+        return UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); write more of it")
     if word.isdecimal():
-        raise UsageError(f"{where} has {len(keys)} records; there is no number {word}")
-    raise UsageError(f"'{word}': no such record in {where}{closest(word, ids)}")
+        return UsageError(f"{where} has {len(keys)} records; there is no number {word}")
+    ids = [key.id for key in keys]
+    return UsageError(f"'{word}': no such record in {where}{closest(word, ids)}")
 
 
 def _either(keys: Sequence[Key]) -> str:
@@ -153,11 +159,14 @@ def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[Renderabl
         f"{view.state}: {view.explanation}",
         style="" if view.state in ("ok", "repaired") else "bold red",
     )
-    if view.scores:
-        titles = {metric.name: metric.title.strip() for metric in run.tasks[view.key.track].metrics}
-        known = [name for name in titles if name in view.scores]
-        named = known + [name for name in view.scores if name not in titles]
-        figures = (f"{titles.get(name, name)} {number(view.scores[name])}" for name in named)
+    figures: list[str] = []
+    scores = dict(view.scores)
+    for metric in run.tasks[view.key.track].metrics:
+        if metric.name in scores:
+            figures.append(f"{metric.title.strip()} {number(scores.pop(metric.name))}")
+    # Scores that are no metric of the track any more stand last, under their own names.
+    figures += (f"{name} {number(score)}" for name, score in scores.items())
+    if figures:
         yield Text(" · ".join(figures))
 
 
@@ -208,6 +217,7 @@ def _fact(name: str, text: str) -> Table:
 
 def _dialogue(part: DialogueView, *, full: bool) -> Iterator[RenderableType]:
     yield from _heading(f"{part.title}{_quoting(part)}")
+    # Of an update's old dialogue only what memories quote matters: whole, it would hide the new.
     shown = part.telling if part.folded and not full else range(len(part.turns))
     before = 0
     for place in shown:
@@ -224,11 +234,9 @@ def _dialogue(part: DialogueView, *, full: bool) -> Iterator[RenderableType]:
             _excerpt(excerpt(turn.text, part.evidence.spans.get(place, ()), limit=limit))
         )
     if before < len(part.turns):
-        rest = (
-            folded_away(len(part.turns) - before, "turns")
-            if before
-            else f"{len(part.turns):,} turns"
-        )
+        rest = f"{len(part.turns):,} turns"
+        if before:
+            rest = folded_away(len(part.turns) - before, "turns")
         yield _indented(Text(f"{rest} (--full shows them)", style="dim italic"))
 
 
@@ -268,8 +276,11 @@ def _tidy(text: str) -> str:
 
 def _pairs(part: Paired) -> Iterator[RenderableType]:
     counts = Counter(pairing.kind for pairing in part.pairings)
-    counted = ", ".join(f"{counts[kind]} {word}" for kind, word in _KINDS.items() if counts[kind])
-    yield from _heading(f"Gold and prediction: {counted}")
+    words = []
+    for kind in _KINDS:
+        if counts[kind]:
+            words.append(f"{counts[kind]} {'not judged' if kind == 'unjudged' else kind}")
+    yield from _heading(f"Gold and prediction: {', '.join(words)}")
     yield _row(Text("gold", style="dim"), " ", Text("prediction", style="dim"))
     for pairing in part.pairings:
         yield from _pairing(pairing)
@@ -279,17 +290,14 @@ def _pairing(pairing: Pairing) -> Iterator[RenderableType]:
     style = _STYLES[pairing.kind]
     sign = _SIGNS.get(pairing.relation, " ") if pairing.kind in ("matched", "kept") else " "
     yield Text()
-    left, right = (
-        _side(side) if side is not None else _alone(pairing)
-        for side in (pairing.gold, pairing.predicted)
-    )
+    left = _side(pairing.gold) if pairing.gold is not None else _alone(pairing)
+    right = _side(pairing.predicted) if pairing.predicted is not None else _alone(pairing)
     yield _row(left, sign, right)
     if pairing.kind in ("matched", "kept"):
         reason = f": {visible(pairing.reason)}" if pairing.reason else ""
         kept = "kept, though it should be gone: " if pairing.kind == "kept" else ""
-        yield Padding(
-            Text(f"{kept}{pairing.relation}{reason}", style=style), (0, 0, 0, 4), expand=False
-        )
+        said = Text(f"{kept}{pairing.relation}{reason}", style=style)
+        yield Padding(said, (0, 0, 0, 4), expand=False)
 
 
 def _side(side: Side) -> Text:
