@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.judges.lexical import AGREEMENT
-from alps.report.charts import GOLD_ACTIONS
+from alps.report.charts import GOLD_ACTIONS, PREDICTED_ACTIONS
 from alps.report.formatting import (
     counted,
     interval,
@@ -77,9 +77,10 @@ def show_estimate(
     for stage in stages:
         calls = f"{stage.calls:,}" if stage.exact else f"up to {stage.calls:,}"
         most = "?" if stage.most_tokens is None else f"{stage.most_tokens:,}"
-        low, high = (_dollars(cost) for cost in (stage.least_cost, stage.most_cost))
-        asked = (f"{stage.least_tokens:,} – {most}", f"{low} – {high}") if stage.calls else ("", "")
-        table.add_row(stage.name, calls, *asked)
+        tokens = f"{stage.least_tokens:,} – {most}"
+        costs = f"{_dollars(stage.least_cost)} – {_dollars(stage.most_cost)}"
+        # A stage that asks nothing costs nothing: $0.0000 would read as a price.
+        table.add_row(stage.name, calls, *((tokens, costs) if stage.calls else ("", "")))
     console.print(table, markup=False)
     notes = _estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)
     console.print(Text("\n".join(notes)))
@@ -93,18 +94,32 @@ def _estimate_notes(
         "The lower bound takes 4 bytes a token and empty answers; re-asks and retries come on top."
     )
     for stage in stages:
-        if stage.unpriced:
-            notes.append(f"{stage.model}: price unknown; only max_total_tokens= can stop it.")
-        if stage.calls and stage.most_tokens is None:
-            bound = "max_tokens=" if stage.name == "generate" else "judge_max_tokens="
-            notes.append(f"{stage.model}: how much it can answer is unknown; {bound} bounds it.")
-    costs, tokens = [stage.most_cost for stage in stages], [stage.most_tokens for stage in stages]
-    if max_cost is not None and None not in costs:
-        notes.append(f"max_cost={max_cost:g} {_covers(sum(filter(None, costs)) <= max_cost)}")
-    if max_total_tokens is not None and None not in tokens:
-        covered = sum(filter(None, tokens)) <= max_total_tokens
-        notes.append(f"max_total_tokens={max_total_tokens:,} {_covers(covered)}")
+        notes += _unknown_bounds(stage)
+    # Where any bound is unknown, nothing is said: a cap can't be told to cover it.
+    cost, tokens = _sum(stage.most_cost for stage in stages), _sum(s.most_tokens for s in stages)
+    if max_cost is not None and cost is not None:
+        notes.append(f"max_cost={max_cost:g} {_covers(cost <= max_cost)}")
+    if max_total_tokens is not None and tokens is not None:
+        notes.append(f"max_total_tokens={max_total_tokens:,} {_covers(tokens <= max_total_tokens)}")
     return notes
+
+
+def _unknown_bounds(stage: Stage) -> Iterator[str]:
+    if stage.unpriced:
+        yield f"{stage.model}: price unknown; only max_total_tokens= can stop it."
+    if stage.calls and stage.most_tokens is None:
+        bound = "max_tokens=" if stage.name == "generate" else "judge_max_tokens="
+        yield f"{stage.model}: how much it can answer is unknown; {bound} bounds it."
+
+
+def _sum(bounds: Iterable[float | None]) -> float | None:
+    """Add up bounds; None where one is unknown."""
+    total = 0.0
+    for bound in bounds:
+        if bound is None:
+            return None
+        total += bound
+    return total
 
 
 def _covers(covered: bool) -> str:
@@ -168,6 +183,7 @@ def _scores(
     table = _table(f"{summary.model} on {name}{conditions(track)}{judged}")
     table.add_column("")
     bounded = any(score.worst_case is not None for score in track.scores.values())
+    # What unscored records could do to a score: without any, it has no bounds.
     for heading in ("score", "95 % interval", "n", *(("worst–best",) if bounded else ())):
         table.add_column(heading, justify="right", no_wrap=True)
     for metric in metrics:
@@ -202,7 +218,7 @@ def _floors_on(metric: Metric, track: TrackSummary, *, judge: str) -> Iterator[t
 
 def conditions(track: TrackSummary) -> str:
     """Return the conditions of a track as titles show them: ` (gold_memory)`, or nothing."""
-    parts = [str(given) for given in (track.condition, track.scoring) if given is not None]
+    parts = [str(value) for value in (track.condition, track.scoring) if value is not None]
     if track.window is not None:
         parts.append(f"window {track.window:,}")
     if track.prompt is not None:
@@ -212,21 +228,20 @@ def conditions(track: TrackSummary) -> str:
 
 def _actions(track: TrackSummary) -> RenderableType:
     """Lay out gold actions against predicted ones."""
-    cells: dict[tuple[str, str], int] = {}
+    cells: dict[str, dict[str, int]] = {}
+    seen = set()
     for name, count in track.counts.items():
         if name.startswith("cell_"):
             gold, _, predicted = name.removeprefix("cell_").partition("_")
-            cells[gold, predicted] = count
-    columns = []
-    for name in (*GOLD_ACTIONS, "failed"):
-        if any(predicted == name for _, predicted in cells):
-            columns.append(name)
+            cells.setdefault(gold, {})[predicted] = count
+            seen.add(predicted)
+    columns = [name for name in PREDICTED_ACTIONS if name in seen]
     table = _table("Actions: gold ↓, predicted →")
     for name in ("", *columns):
         table.add_column(name, justify="right" if name else "left")
-    for row in GOLD_ACTIONS:
-        if any(gold == row for gold, _ in cells):
-            table.add_row(row, *(str(cells.get((row, column), "")) for column in columns))
+    for gold in GOLD_ACTIONS:
+        if gold in cells:
+            table.add_row(gold, *(str(cells[gold].get(column, "")) for column in columns))
     return table
 
 
@@ -286,13 +301,7 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     yield f"{answers}: {track.scored} scored, {track.unscored} unscored."
     for name, values in track.by_repeat.items():
         yield f"{name} of each repeat: {', '.join(map(number, values))}."
-    failures = {"predictions": track.failed_predictions, "judgements": track.failed_judgements}
-    for stage, failed in failures.items():
-        if failed:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in failed.items())
-            yield f"Failed {stage}: {kinds}."
-    for kind, error in track.errors.items():
-        yield f"  {kind}: {_CONTROLS.sub('?', error)}"
+    yield from _failure_lines(track)
     if cut := track.truncated:
         yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
     yield from relation_lines(track.counts)
@@ -308,6 +317,17 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     if track.pools is not None and track.pools.generated:
         yield f"{track.pools.generated:.0%} of the distractors are generated, not written by hand."
     yield from _special_cases(track)
+
+
+def _failure_lines(track: TrackSummary) -> Iterator[str]:
+    failures = {"predictions": track.failed_predictions, "judgements": track.failed_judgements}
+    for stage, failed in failures.items():
+        if failed:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in failed.items())
+            yield f"Failed {stage}: {kinds}."
+    # A provider's message, or a user's exception, may hold anything that steers a terminal.
+    for kind, error in track.errors.items():
+        yield f"  {kind}: {_CONTROLS.sub('?', error)}"
 
 
 def _special_cases(track: TrackSummary) -> Iterator[str]:
@@ -381,38 +401,48 @@ def reasons_of(summary: Summary) -> list[str]:
 def _footer(
     summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, folder: str
 ) -> Iterator[str]:
-    untold: set[str] = set()
-    bare: dict[str, None] = {}
-    for name, track in summary.tracks.items():
-        untold.update(score.unscored for score in _all_scores(track) if score.unscored is not None)
-        bare |= dict.fromkeys(undefined(track, metrics[name]))
-    yield from (f"– {reason}." for reason in sorted(untold))
-    yield from (f"No interval: {reason}." for reason in reasons_of(summary))
-    if bare:
-        yield f"– {', '.join(bare)}: no scored record has any."
-    left_out: dict[str, list[str]] = {}
-    for name, reason in summary.left_out.items():
-        left_out.setdefault(reason, []).append(name)
-    yield from (f"Left out: {', '.join(names)} ({reason})." for reason, names in left_out.items())
-    yield from (f"Calibration not used: {reason}." for reason in summary.not_calibrated)
+    yield from _missing_lines(summary, metrics)
+    for reason in summary.not_calibrated:
+        yield f"Calibration not used: {reason}."
     if summary.calls.http or summary.calls.cached:
         yield spent(summary.calls)
         yield from price_lines(summary.calls)
         yield from served_lines(summary.served, summary.calibrated_otherwise)
     yield from _judge_lines(summary, metrics)
     if any(track.errors for track in summary.tracks.values()):
-        for path in (Path(folder) / TRACEBACKS, Path(folder) / STDERR):
-            if path.is_file():
+        for name in (TRACEBACKS, STDERR):
+            if (path := Path(folder) / name).is_file():
                 yield f"More on the errors: {path}"
     yield f"Run folder: {folder}"
+
+
+def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
+    """Say why scores, intervals and tracks are missing."""
+    untold: set[str] = set()
+    bare: dict[str, None] = {}
+    for name, track in summary.tracks.items():
+        untold.update(score.unscored for score in _all_scores(track) if score.unscored is not None)
+        bare |= dict.fromkeys(undefined(track, metrics[name]))
+    for reason in sorted(untold):
+        yield f"– {reason}."
+    for reason in reasons_of(summary):
+        yield f"No interval: {reason}."
+    if bare:
+        yield f"– {', '.join(bare)}: no scored record has any."
+    left_out: dict[str, list[str]] = {}
+    for name, reason in summary.left_out.items():
+        left_out.setdefault(reason, []).append(name)
+    for reason, names in left_out.items():
+        yield f"Left out: {', '.join(names)} ({reason})."
 
 
 def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
     """Say with what the scores of the judge are not comparable."""
     tracks = summary.tracks
-    judged = any(headline_of(metrics[name]).judged for name in tracks)
+    judged = False
     unrated: dict[str, None] = {}
     for name, track in tracks.items():
+        judged = judged or headline_of(metrics[name]).judged
         if needs_rating_judge(track, metrics[name]):
             unrated[(track.task or "").capitalize()] = None
     for task in unrated:
@@ -453,7 +483,7 @@ def _figure(row: Figure) -> str:
 def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
     """Return how scores were corrected, by their titles, and what could not be."""
     corrected = [row for row in rows.values() if row.value is not None]
-    lines = [_METHODS[method] for method in dict.fromkeys(row.method for row in corrected)]
+    lines = list(dict.fromkeys(_METHODS[row.method] for row in corrected))
     if any(row.impossible for row in corrected):
         lines.append("! off the scale: a sign that the calibration does not fit this run.")
     elif any(row.outside for row in corrected):

@@ -114,10 +114,15 @@ def board_table(
         brief: Whether only the score is shown, without the other metrics, coverage and cost.
         reported: Whether what the paper reports stands below.
     """
-    beside = [m for m in board.others if m.name in board.metric.beside]
-    more = [] if brief else [m for m in board.others if m not in beside]
     columns = list(_lead_columns(board))
-    columns += [_metric_column(metric) for metric in beside]
+    beside: list[Metric] = []
+    more: list[Metric] = []
+    for metric in board.others:
+        if metric.name in board.metric.beside:
+            beside.append(metric)
+            columns.append(_metric_column(metric))
+        elif not brief:
+            more.append(metric)
     columns += [_metric_column(metric, "more") for metric in more]
     columns += [] if brief else _account_columns(board)
     shown = [*beside, *more]

@@ -55,14 +55,15 @@ class Matrix:
 
 def matrix_of(counts: Place) -> Matrix:
     """Return the action matrix of the counts of a track; it may have no rows."""
-    golds, columns = occurring_actions({name: count.value or 0 for name, count in counts.items()})
+    numbers = {name: count.value or 0 for name, count in counts.items()}
+    golds, columns = occurring_actions(numbers)
     rows = []
     for gold in golds:
-        of_gold = [counts[f"cell_{gold}_{name}"] for name in columns]
-        total = sum(count.value or 0 for count in of_gold)
-        cells = []
-        for name, count in zip(columns, of_gold, strict=True):
-            cells.append(_cell(count, total, right=gold == name != "none"))
+        names = [f"cell_{gold}_{name}" for name in columns]
+        total = sum(numbers.get(name, 0) for name in names)
+        # To do nothing where there is nothing to do is no hit: of those there is no end.
+        right = f"cell_{gold}_{gold}" if gold != "none" else ""
+        cells = [_cell(counts[name], total, right=name == right) for name in names]
         rows.append(("not in gold" if gold == "none" else gold, cells))
     return Matrix(["not found" if name == "none" else name for name in columns], rows)
 

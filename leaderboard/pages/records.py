@@ -60,18 +60,7 @@ def write_records(renderer: Renderer) -> None:
 def _write_group(
     renderer: Renderer, folder: str, group: Sequence[Task], title: str
 ) -> list[dict[str, str]]:
-    answers: dict[str, list[str]] = {}
-    samples: Mapping[str, Any] = {}
-    for task in group:
-        systems = _systems(renderer.content, task)
-        own = own_track(task.track) if systems else None
-        if own is not None:
-            samples = own.samples
-            of_track = _answers_by_record(systems, task, samples)
-            size = Markup("<h3>{}</h3>").format(task.heading.partition(", ")[2])
-            for name, pieces in of_track.items():
-                headed = [size, *pieces] if len(group) > 1 else pieces
-                answers.setdefault(name, []).extend(headed)
+    answers, samples = _answers_in_group(renderer.content, group)
     names = [name for name in samples if name in answers]
     entries = []
     for n, name in enumerate(names):
@@ -94,6 +83,24 @@ def _write_group(
         )
         entries.append({"name": name, "file": _file_of(name), "excerpt": _excerpt(sample)})
     return entries
+
+
+def _answers_in_group(
+    content: Content, group: Sequence[Task]
+) -> tuple[dict[str, list[str]], Mapping[str, Any]]:
+    """Return the answers on all tracks of a group, by record, and the samples of the records."""
+    answers: dict[str, list[str]] = {}
+    samples: Mapping[str, Any] = {}
+    for task in group:
+        systems = _systems(content, task)
+        own = own_track(task.track) if systems else None
+        if own is not None:
+            samples = own.samples
+            size = Markup("<h3>{}</h3>").format(task.heading.partition(", ")[2])
+            for name, pieces in _answers_by_record(systems, task, samples).items():
+                answers.setdefault(name, []).extend([size] if len(group) > 1 else [])
+                answers[name] += pieces
+    return answers, samples
 
 
 def _answers_by_record(
@@ -199,6 +206,7 @@ def _figures(system: System, task: Task, shown: Sequence[Metric], score: FileRow
 
 
 def _is_number(value: object) -> bool:
+    # A mark that is met or not is a word on the page, though Python counts True as 1.
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -207,14 +215,16 @@ def _memories(
 ) -> str:
     """List predicted memories, each with the gold related to it, and the gold nothing matches."""
     pairs = _pairs(verdict)
+    related_to: dict[str, list[str]] = {}
+    for pair in pairs:
+        relation, style = pair["relation"], _STYLES.get(pair["relation"], "muted")
+        words = f"{_text(relation)} <code>{_text(pair['gold'])}</code>"
+        related_to.setdefault(pair["predicted"], []).append(
+            f'<small class="{style}">{words}</small>'
+        )
     lines = []
     for n, item in enumerate(_items(row), start=1):
-        related = []
-        for pair in pairs:
-            if pair["predicted"] == f"p{n}":
-                relation, style = pair["relation"], _STYLES.get(pair["relation"], "muted")
-                gold = f"<code>{_text(pair['gold'])}</code>"
-                related.append(f'<small class="{style}">{_text(relation)} {gold}</small>')
+        related = related_to.get(f"p{n}", ())
         action = f"<small>{_text(item['action'])}</small> " if item.get("action") else ""
         matched = " ".join(related) or '<small class="muted">matches no gold</small>'
         lines.append(f"<li>{action}{_text(item.get('value'))} {matched}</li>")
@@ -238,6 +248,7 @@ def _items(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _pairs(verdict: FileRow | None) -> list[Mapping[str, str]]:
     pairs = verdict.row.get("pairs") if verdict is not None else None
     names = ("gold", "predicted", "relation")
+    # Rows of a submission are anybody's: what has not the shape of a pair is passed over.
     valid: list[Mapping[str, str]] = []
     for pair in pairs if isinstance(pairs, list) else ():
         if isinstance(pair, dict) and all(isinstance(pair.get(name), str) for name in names):

@@ -1,7 +1,7 @@
 """Pages of systems and of judges."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -101,22 +101,30 @@ def write_systems(renderer: Renderer) -> None:
     ordered = sorted(content.systems, key=lambda one: (one.card.submitted, one.slug))
     links = {}
     for system in ordered:
+        # Only a maintainer's word joins histories: name and organisation are free for all to take.
         review = system.entry.review
         links[system.slug] = review.continues if review else None
     joined = histories(links)
     for system in content.systems:
         versions = [other for other in ordered if other.slug in joined[system.slug]]
-        settings = system.card.system.settings
-        renderer.write(
-            f"systems/{system.slug}.html",
-            "system.html",
-            system=system,
-            card=system.card,
-            runs=[system.root["runs"][n] for n in range(len(system.card.runs))],
-            settings=[(k, _text(v)) for k, v in sorted(settings.items()) if v is not None],
-            tracks=[_track(content, system, n) for n in all_tracks() if n in system.tracks],
-            versions=versions if len(versions) > 1 else [],
-        )
+        _write_system(renderer, system, versions if len(versions) > 1 else [])
+
+
+def _write_system(renderer: Renderer, system: System, versions: list[System]) -> None:
+    settings = []
+    for name, value in sorted(system.card.system.settings.items()):
+        if value is not None:
+            settings.append((name, _text(value)))
+    renderer.write(
+        f"systems/{system.slug}.html",
+        "system.html",
+        system=system,
+        card=system.card,
+        runs=[system.root["runs"][n] for n in range(len(system.card.runs))],
+        settings=settings,
+        tracks=[_track(renderer.content, system, n) for n in all_tracks() if n in system.tracks],
+        versions=versions,
+    )
 
 
 def _text(value: object) -> str:
@@ -127,6 +135,7 @@ def _track(content: Content, system: System, name: str) -> TrackView:
     task, place = all_tracks()[name], system.tracks[name]
     boards = [board for board in content.by_system.get(system.slug, ()) if board.key.track == name]
     again = system.review["tracks"][name]["scores"]
+    # Only the package's own data may stand on a page: gold of other data is not ours to show.
     known = known_track(name, str(place["data_sha256"].value))
     matrix = matrix_of(place["counts"])
     failures = list(place["failed_predictions"].items())
@@ -156,12 +165,13 @@ def _scales(
     task: Task, scores: Mapping[str, Place], boards: list[Board], again: Place, slug: str
 ) -> Iterator[tuple[Markup, list[ScoreRow]]]:
     """Yield the metrics by the axis that they are drawn on."""
-    metrics = [metric for metric in task.metrics if metric.name in scores]
-    known = {metric.name for metric in metrics}
-    metrics += [Metric(name, name) for name in scores if name not in known]
+    metrics = {metric.name: metric for metric in task.metrics if metric.name in scores}
+    # A card may hold figures that this version no longer measures: they stand last.
+    for name in scores:
+        metrics.setdefault(name, Metric(name, name))
     by_axis: dict[Axis, list[ScoreRow]] = {}
-    for metric in metrics:
-        row = _row(metric, scores[metric.name], boards, again[metric.name], slug)
+    for name, metric in metrics.items():
+        row = _row(metric, scores[name], boards, again[name], slug)
         by_axis.setdefault(axis_of(metric), []).append(row)
     for axis, rows in by_axis.items():
         yield axis_labels(axis), rows
@@ -222,13 +232,9 @@ def _judges(content: Content) -> list[Judge]:
 
 
 def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge:
+    # A fingerprint is of the judge and its rubrics, so that any of its tracks tells them.
     system, track = rows[0]
     place, parts = system.tracks[track], system.run(track)["judge"]
-    used = set()
-    for one, on in rows:
-        for _, score in one.tracks[on]["scores"].items():
-            for calibration, sha in score["corrected"]["calibration"].items():
-                used.add((calibration, str(sha.value)))
     boards = [board for board in content.boards if board.key.judge == name]
     return Judge(
         id=name,
@@ -238,8 +244,18 @@ def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge
         systems=list({one.slug: one for one, _ in rows}.values()),
         boards=boards,
         calibrations=list(_calibrations(parts.value)),
-        used=sorted(used),
+        used=sorted(_used_calibrations(rows)),
     )
+
+
+def _used_calibrations(rows: Sequence[tuple[System, str]]) -> set[tuple[str, str]]:
+    """Return the calibrations, with their hashes, that scores of these tracks were corrected by."""
+    used = set()
+    for system, track in rows:
+        for _, score in system.tracks[track]["scores"].items():
+            for calibration, sha in score["corrected"]["calibration"].items():
+                used.add((calibration, str(sha.value)))
+    return used
 
 
 def _calibrations(parts: Mapping[str, Any]) -> Iterator[Place]:
@@ -247,6 +263,7 @@ def _calibrations(parts: Mapping[str, Any]) -> Iterator[Place]:
     for path in sorted({*CALIBRATIONS.glob("*.json"), *CALIBRATIONS.glob("*/calibration.json")}):
         name = f"judges/calibrations/{path.relative_to(CALIBRATIONS).as_posix()}"
         root = Place(name, "", from_json(path.read_bytes()))
+        # One that names no parts would fit every judge.
         bound = root["judge_fingerprint"].value
         if not isinstance(bound, dict) or not bound:
             continue

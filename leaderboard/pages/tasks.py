@@ -107,22 +107,28 @@ def _plane(board: Board) -> dict[str, object] | None:
     points: list[Point] = []
     legend: list[tuple[str, System]] = []
     for row in board.standings:
-        precision, recall = row.score("precision"), row.score("recall")
-        if row.recomputed and precision["value"] and recall["value"]:
+        # A score that nobody could recompute is in the table, marked, and in no chart.
+        at = _in_plane(row.score("precision"), row.score("recall"))
+        if row.recomputed and at is not None:
             mark = letter_of(len(legend)) if len(legend) < COLOURS else ""
-            at = score_of(precision), score_of(recall)
             points.append(Point(row.system.card.name, mark, style_of(mark), *at))
             legend += [(mark, row.system)] if mark else []
     for floor in board.floors:
-        precision, recall = floor.scores["precision"], floor.scores["recall"]
-        if precision["value"] and recall["value"]:
-            at = score_of(precision), score_of(recall)
+        at = _in_plane(floor.scores["precision"], floor.scores["recall"])
+        if at is not None:
             points.append(Point(floor.name, "", "floor", *at, sign=_SQUARE))
     if not points:
         return None
     name = "Precision against recall of the systems on the board above"
     drawing = plane(points, (), name=name)
     return {"drawing": drawing, "legend": legend, "rest": len(points) > len(legend)}
+
+
+def _in_plane(precision: Place, recall: Place) -> tuple[Figure, Figure] | None:
+    """Return where scores lie in the plane; None where either has no value."""
+    if not precision["value"] or not recall["value"]:
+        return None
+    return score_of(precision), score_of(recall)
 
 
 def _matrices(board: Board) -> Iterator[tuple[Standing, Matrix]]:
@@ -158,10 +164,12 @@ def _write_pools(renderer: Renderer, task: str) -> None:
             unproven |= not row.recomputed
             if row.recomputed:
                 scores.setdefault(slug, {})[size] = row.score(METRIC)
-    curves = [slug for slug, by_size in scores.items() if len(by_size) > 1]
-    marks = {slug: letter_of(n) for n, slug in enumerate(curves[:COLOURS])}
+    marks: dict[str, str] = {}
     lines = []
     for slug, by_size in scores.items():
+        # One size makes no line, and beyond six colours no reader tells one from another.
+        if len(by_size) > 1 and len(marks) < COLOURS:
+            marks[slug] = letter_of(len(marks))
         mark = marks.get(slug, "")
         lines.append(Line(names[slug], mark, style_of(mark), _points(by_size)))
     others = _others(boards)
