@@ -216,6 +216,7 @@ def plane(points: Sequence[Point], records: Iterable[tuple[float, float]], *, na
     parts = _PLANE.grid(ticks, ticks, "recall", "precision")
     parts += [*map(_iso, ISO_F1), *_record_dots(records)]
     lettered = [point for point in points if point.letter]
+    # The first is drawn last and so lies on top: boards list the best first.
     for point in reversed(points):
         x, y = _place(point)
         if point.sign is not None:
@@ -245,6 +246,7 @@ def _iso(f1: float) -> Markup:
 
 
 def _record_dots(records: Iterable[tuple[float, float]]) -> Iterator[Markup]:
+    # Records of few memories share few places: hundreds of dots would be drawn over each other.
     counts = Counter((round(recall, 4), round(precision, 4)) for recall, precision in records)
     if not counts:
         return
@@ -298,7 +300,10 @@ def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
             than two sizes give no chart.
         name: What is drawn, for who can't see it.
     """
-    sizes = sorted({size for line in lines for size, _ in line.points})
+    measured: set[int] = set()
+    for line in lines:
+        measured.update(size for size, _ in line.points)
+    sizes = sorted(measured)
     if len(sizes) < 2:
         return Markup()
     largest = sizes[-1]
@@ -306,6 +311,7 @@ def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
     up = [(tick, number_on_axis(tick)) for tick in SHARES.ticks]
     parts = _CURVE.grid(across, up, "distractors")
     lettered = [line for line in lines if line.letter]
+    # Bare lines first: those of the systems lie over them.
     parts += [_curve(line, largest) for line in lines if not line.letter]
     for line in lettered:
         # A group each: a page may show the band of the line that is pointed at alone.
@@ -403,6 +409,7 @@ def action_matrix(counts: Mapping[str, float]) -> HeatMap | None:
     rows, right = [], set()
     for n, gold in enumerate(golds):
         rows.append([int(counts.get(f"cell_{gold}_{name}", 0)) for name in columns])
+        # To do nothing where nothing is asked is no hit: of those there is no end.
         if gold != "none":
             right.add((n, columns.index(gold)))
     return HeatMap(

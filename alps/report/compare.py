@@ -200,6 +200,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
         refuse_other_scoring(by_letter, track)
     values = {letter: record_values(run) for letter, run in by_letter.items()}
     tracks = [_compare_track(by_letter, track, values) for track in shared]
+    # Every record may have failed in one run or another, though all have the track.
     if not any(track.shared for track in tracks):
         raise UsageError("no record is scored in all of these runs")
     notes = (*_notes(by_letter, [*shared, *untold]), *untold.values())
@@ -234,6 +235,7 @@ def _compare_track(
     for letter, run in runs.items():
         scored = len(records[letter])
         counts.append(Counts(run.tracks[track].n, scored, scored - len(ids)))
+    # Records of one session are alike: as if alone, they would give intervals that are too narrow.
     known = sessions_of(list(runs.values()), track, ids)
     chosen, notes = choose_metrics(runs, track)
     if known is None:
@@ -535,13 +537,14 @@ def _explanations(comparison: Comparison, *, narrow: bool) -> Iterator[str]:
         yield "  McNemar's exact test where scores are 0 or 1 and every record stands alone."
     if not narrow:
         yield "MDE: minimum detectable effect (80 % power) of one test."
-    metrics: list[MetricComparison] = []
-    for track in comparison.tracks:
-        metrics += track.metrics
-    if any(metric.metric.lower_is_better for metric in metrics):
+    if any(map(_has_errors, comparison.tracks)):
         yield f"{_LOWER.strip()}: lower is better."
     if len(comparison.sides) > 2:
         yield "ties: runs that share a letter are not significantly different (p ≥ .05, Holm)."
+
+
+def _has_errors(track: TrackComparison) -> bool:
+    return any(metric.metric.lower_is_better for metric in track.metrics)
 
 
 def _title(metric: Metric) -> Text:

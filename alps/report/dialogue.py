@@ -57,10 +57,12 @@ def locate(gold: Mapping[str, Memory], dialogue: Sequence[Turn]) -> Evidence:
     for name, memory in gold.items():
         if memory.evidence is None:
             continue
-        index = memory.evidence.utterance_index
-        named = index if index is not None and index < len(dialogue) else None
+        named = memory.evidence.utterance_index
+        # Annotators count turns wrongly, even past the end: a name is where to look first.
+        if named is not None and named >= len(dialogue):
+            named = None
         turns = [named] if named is not None else []
-        order = turns + [number for number in range(len(dialogue)) if number != named]
+        order = list(dict.fromkeys((*turns, *range(len(dialogue)))))
         for turn, start, end in _places(memory.evidence.text, dialogue, order, named):
             evidence.spans.setdefault(turn, []).append(Span(start, end, (name,)))
             turns.append(turn)
@@ -82,10 +84,9 @@ def excerpt(text: str, spans: Sequence[Span], *, limit: int, context: int = 120)
     if len(text) <= limit + _SMALLEST_GAP:
         return _pieces(text, spans, 0, len(text))
     windows = [(0, _word_end(text, limit if not spans else min(limit, context)))]
-    windows += [
-        (_word_start(text, span.start - context), _word_end(text, span.end + context))
-        for span in spans
-    ]
+    for span in spans:
+        start, end = span.start - context, span.end + context
+        windows.append((_word_start(text, start), _word_end(text, end)))
     pieces: list[Piece] = []
     shown = 0
     for start, end in _joined(windows, len(text)):
@@ -105,6 +106,7 @@ def _places(
     whole = _exact(quote, dialogue, order)
     if whole is not None:
         return [whole]
+    # Annotators leave out the middle of a long quote; an ellipsis may also be the user's own.
     places = []
     for part in map(str.strip, _ELLIPSIS.split(quote)):
         if len(part) < _SHORTEST_PART:
@@ -131,6 +133,7 @@ def _exact(
 
 
 def _alike(part: str, text: str, turn: int) -> tuple[int, int, int] | None:
+    # Imported here: most records are shown without a mistyped quote.
     from rapidfuzz.fuzz import partial_ratio_alignment, ratio
 
     if len(part) > len(text):  # a correction of the whole turn, or of another one
@@ -240,6 +243,7 @@ def _nearest(memory: str, turns: Sequence[Turn]) -> tuple[int, ...]:
     wanted = features(memory).content
     shared: dict[int, float] = {}
     for place, turn in enumerate(turns):
+        # Memories are the user's; what the assistant says shares their words, and tells nothing.
         if turn.role == "user":
             content = features(turn.text).content
             weight = sum(weight for word, weight in wanted.items() if word in content)

@@ -43,6 +43,7 @@ def number(value: float | None) -> str:
     if value is None:
         return "–"
     text = f"{value:.3f}"
+    # What rounds to nothing has no sign: -.000 would read as a loss.
     if text.strip("-0.") == "":
         return ".000"
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
@@ -81,6 +82,7 @@ def visible(text: str) -> str:
     What models and users write must neither steer a terminal nor break the encoding of a page.
     """
     text = text.replace("\r\n", "\n")
+    # Most text is, and a page of records holds a lot of it.
     if text.isprintable():
         return text
     return "".join(_visible_character(character) for character in text)
@@ -97,14 +99,13 @@ def _visible_character(character: str) -> str:
     if character in _BIDI_OVERRIDES:
         return ""
     code = ord(character)
+    # Unicode has a picture of each control character of ASCII, in the same order.
     if code < 32 or code == 127:
         return chr(0x2400 + (code if code < 32 else 33))
     return "\ufffd" if unicodedata.category(character) in ("Cc", "Cs") else character
 
 
 _ROLES = {"generate": "the answers", "judge": "the verdicts"}
-
-
 _MOST_NAMES = 4
 
 
@@ -124,19 +125,23 @@ def served_lines(
         served: What answered, by the purpose of the calls.
         changes: Where another model judged than in the calibration.
     """
+    # An alias of a provider may mean another model tomorrow, and even within one run.
     for purpose, rows in served.items():
-        role = _ROLES.get(purpose, purpose)
-        models = sorted({row.model for row in rows if row.model})
-        builds = sorted({row.fingerprint for row in rows if row.fingerprint})
-        if len(models) > 1:
-            yield f"Warning: {role} are of more than one model: {_listed(models)}."
-        elif models:
-            build = f", build {builds[0]}" if len(builds) == 1 else ""
-            yield f"Served for {role}: {models[0]}{build}."
-        if len(builds) > 1:
-            yield f"Warning: {role} are of {len(builds)} builds of the model: {_listed(builds)}."
+        yield from _served_lines(_ROLES.get(purpose, purpose), rows)
     for change in changes:
         yield f"Warning: the model of the judge changed after its calibration: {change}."
+
+
+def _served_lines(role: str, rows: Sequence[ServedBy]) -> Iterator[str]:
+    models = sorted({row.model for row in rows if row.model})
+    builds = sorted({row.fingerprint for row in rows if row.fingerprint})
+    if len(models) > 1:
+        yield f"Warning: {role} are of more than one model: {_listed(models)}."
+    elif models:
+        build = f", build {builds[0]}" if len(builds) == 1 else ""
+        yield f"Served for {role}: {models[0]}{build}."
+    if len(builds) > 1:
+        yield f"Warning: {role} are of {len(builds)} builds of the model: {_listed(builds)}."
 
 
 def _listed(names: list[str]) -> str:
