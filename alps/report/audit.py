@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.data.audit_findings import SEVERITIES, AuditReport, Finding
-from alps.report.formatting import visible
+from alps.report.formatting import counted, visible
+from alps.report.terminal import WIDTH
 
-_WIDTH = 80
 _STYLES = {"serious": "bold red", "warning": "yellow", "note": "dim"}
 _PLURALS = {"serious": "serious", "warning": "warnings", "note": "notes"}
 
@@ -20,19 +20,14 @@ _PLURALS = {"serious": "serious", "warning": "warnings", "note": "notes"}
 def print_audit(report: AuditReport, console: Console) -> None:
     """Print what was audited, a table of the findings, and an example of each serious one."""
     rows = sum(track.rows for track in report.tracks)
-    tracks = f"{len(report.tracks)} track{'s' if len(report.tracks) != 1 else ''}"
-    parts: list[RenderableType] = [
-        Text(
-            f"Audit of {visible(report.data)}, split {visible(report.split)}: "
-            f"{rows:,} rows in {tracks}.",
-            "bold",
-        )
-    ]
+    size = f"{rows:,} rows in {counted(len(report.tracks), 'track')}"
+    title = f"Audit of {visible(report.data)}, split {visible(report.split)}: {size}."
+    parts: list[RenderableType] = [Text(title, "bold")]
     if report.findings:
         parts += [_table(report), *_explanations(report), Text()]
     parts += [Text(f"Not looked at: {visible(line)}.", style="dim") for line in report.unchecked]
     parts.append(_verdict(report))
-    console.print(Group(*parts), width=min(_WIDTH, console.width))
+    console.print(Group(*parts), width=min(WIDTH, console.width))
 
 
 def _table(report: AuditReport) -> Table:
@@ -41,13 +36,9 @@ def _table(report: AuditReport) -> Table:
         table.add_column(name, no_wrap=True)
     table.add_column("found in", justify="right")
     for finding in report.findings:
-        found = f"{finding.count:,} of {finding.of:,} {finding.unit}"
-        table.add_row(
-            Text(finding.severity, style=_STYLES[finding.severity]),
-            finding.code,
-            finding.track,
-            found,
-        )
+        severity = Text(finding.severity, style=_STYLES[finding.severity])
+        share = f"{finding.count:,} of {finding.of:,} {finding.unit}"
+        table.add_row(severity, finding.code, finding.track, share)
     return table
 
 
@@ -62,25 +53,23 @@ def _explanations(report: AuditReport) -> Iterator[RenderableType]:
     for (severity, code, detail), findings in alike.items():
         line = Text(f"{code}: ", style=_STYLES[severity])
         line.append(visible(detail), style="not bold default" if severity != "note" else "")
-        line.append(
-            f" ({', '.join(finding.track for finding in findings)})", style="dim not bold default"
-        )
+        tracks = ", ".join(finding.track for finding in findings)
+        line.append(f" ({tracks})", style="dim not bold default")
         yield line
         example = next((finding.examples[0] for finding in findings if finding.examples), None)
         if example is not None and severity != "note":
-            yield Padding(
-                Text(visible(f"{example.benchmark_id}: {example.what}"), style="dim"), (0, 0, 0, 2)
-            )
+            shown = visible(f"{example.benchmark_id}: {example.what}")
+            yield Padding(Text(shown, style="dim"), (0, 0, 0, 2))
 
 
 def _verdict(report: AuditReport) -> Text:
     counts = Counter(finding.severity for finding in report.findings)
-    said = ", ".join(
-        f"{counts[severity]} {_PLURALS[severity]}" for severity in SEVERITIES if counts[severity]
-    )
+    parts = []
+    for severity in SEVERITIES:
+        if counts[severity]:
+            parts.append(f"{counts[severity]} {_PLURALS[severity]}")
+    shown = f" ({', '.join(parts)})" if parts else ""
     if report.serious:
-        return Text(
-            f"Serious findings: scores on this data can't be taken at their word ({said}).",
-            style="bold red",
-        )
-    return Text(f"Nothing serious{f' ({said})' if said else ''}.", style="bold green")
+        serious = f"Serious findings: scores on this data can't be taken at their word{shown}."
+        return Text(serious, style="bold red")
+    return Text(f"Nothing serious{shown}.", style="bold green")

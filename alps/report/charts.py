@@ -24,7 +24,6 @@ from alps.report.svg import (
     frame,
     joined,
     level,
-    number_on_axis,
     percent,
     rail,
     short,
@@ -212,8 +211,7 @@ def plane(points: Sequence[Point], records: Iterable[tuple[float, float]], *, na
         records: (recall, precision) of single records: one circle a place, its area their number.
         name: What the chart shows, for who can't see it.
     """
-    ticks = [(tick, number_on_axis(tick)) for tick in SHARES.ticks]
-    parts = _PLANE.grid(ticks, ticks, "recall", "precision")
+    parts = _PLANE.grid(SHARES.labels, SHARES.labels, "recall", "precision")
     parts += [*map(_iso, ISO_F1), *_record_dots(records)]
     lettered = [point for point in points if point.letter]
     # The first is drawn last and so lies on top: boards list the best first.
@@ -264,11 +262,9 @@ def _cross(point: Point) -> Markup:
     x, y = _place(point)
     strokes = ""
     if recall.low is not None and recall.high is not None:
-        left, right = (_PLANE.at(end, 0)[0] for end in (recall.low, recall.high))
-        strokes += f"M{left} {y}H{right}"
+        strokes += f"M{_PLANE.at(recall.low, 0)[0]} {y}H{_PLANE.at(recall.high, 0)[0]}"
     if precision.low is not None and precision.high is not None:
-        bottom, top = (_PLANE.at(0, end)[1] for end in (precision.low, precision.high))
-        strokes += f"M{x} {bottom}V{top}"
+        strokes += f"M{x} {_PLANE.at(0, precision.low)[1]}V{_PLANE.at(0, precision.high)[1]}"
     return element("path", f"cross {point.style}", d=strokes) if strokes else Markup()
 
 
@@ -308,8 +304,7 @@ def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
         return Markup()
     largest = sizes[-1]
     across = [(size / largest, f"{size:,}") for size in (0, *sizes)]
-    up = [(tick, number_on_axis(tick)) for tick in SHARES.ticks]
-    parts = _CURVE.grid(across, up, "distractors")
+    parts = _CURVE.grid(across, SHARES.labels, "distractors")
     lettered = [line for line in lines if line.letter]
     # Bare lines first: those of the systems lie over them.
     parts += [_curve(line, largest) for line in lines if not line.letter]

@@ -128,8 +128,10 @@ class TrackComparison:
     @property
     def lead(self) -> MetricComparison | None:
         """The headline, or what could be compared in its place."""
-        headlines = (metric for metric in self.metrics if metric.metric.headline)
-        return next(headlines, next(iter(self.metrics), None))
+        for metric in self.metrics:
+            if metric.metric.headline:
+                return metric
+        return self.metrics[0] if self.metrics else None
 
 
 @dataclass(frozen=True)
@@ -143,16 +145,20 @@ class Comparison:
 
     def tests(self, first: str, second: str) -> int:
         """Return how many tests there are between two runs."""
-        count = 0
+        return self._tests[f"{first}-{second}"]
+
+    @property
+    def _tests(self) -> Mapping[str, int]:
+        letters = [side.letter for side in self.sides]
+        counts = {f"{first}-{second}": 0 for first, second in combinations(letters, 2)}
         for contrast in _contrasts_of(self.tracks):
-            pair = contrast.first, contrast.second
-            count += pair == (first, second) and contrast.corrected is not None
-        return count
+            counts[f"{contrast.first}-{contrast.second}"] += contrast.corrected is not None
+        return counts
 
     @property
     def family(self) -> int:
         """Over how many tests every p is corrected: all that are shown."""
-        return sum(contrast.corrected is not None for contrast in _contrasts_of(self.tracks))
+        return sum(self._tests.values())
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
@@ -160,15 +166,12 @@ class Comparison:
         for side in self.sides:
             row = {"folder": str(side.folder), "model": side.model, "judge": side.judge}
             runs[side.letter] = row
-        tests = {}
-        for first, second in combinations(runs, 2):
-            tests[f"{first}-{second}"] = self.tests(first, second)
         return {
             "seed": self.seed,
             "level": 0.95,
             "power": 0.8,
             "runs": runs,
-            "tests": tests,
+            "tests": self._tests,
             "family": self.family,
             "tracks": {track.track: _track_json(track, list(runs)) for track in self.tracks},
             "notes": list(self.notes),
@@ -243,7 +246,7 @@ def _compare_track(
             "The data was not found again, or has changed: each record stands alone in intervals"
             " and tests"
         )
-    sessions = known or {name: name for name in ids}
+    sessions = known or dict(zip(ids, ids, strict=True))
     metrics = []
     for metric in chosen:
         columns = {letter: metric_values(rows, metric) for letter, rows in records.items()}
@@ -279,8 +282,10 @@ def _contrast(pair: Mapping[str, Values], records: SharedRecords) -> Contrast:
     if difference.detectable is not None and difference.detectable <= _ROUNDING:
         # No spread was seen: that does not mean that any difference would be detected.
         difference = replace(difference, detectable=None)
-    columns = [(records.column(values) == 1).tolist() for values in (one, other)]
-    mcnemar = paired_mcnemar(*columns) if _is_binary(records, one, other) else None
+    mcnemar = None
+    if _is_binary(records, one, other):
+        ones = records.column(one) == 1, records.column(other) == 1
+        mcnemar = paired_mcnemar(ones[0].tolist(), ones[1].tolist())
     # Records of one session are not independent, which the exact test takes for granted.
     clusters = len(set(records.sessions))
     exact = mcnemar if clusters == len(records.ids) > 1 else None
@@ -363,7 +368,7 @@ def _track_json(track: TrackComparison, letters: Sequence[str]) -> dict[str, Any
 def _metric_json(metric: MetricComparison) -> dict[str, Any]:
     row: dict[str, Any] = {
         "lower_is_better": metric.metric.lower_is_better,
-        "differences": [_contrast_json(contrast) for contrast in metric.contrasts],
+        "differences": list(map(_contrast_json, metric.contrasts)),
     }
     if metric.ranked:
         row["ranked"] = []

@@ -95,7 +95,7 @@ def _versions() -> Iterator[Finding]:
     """Check the installed libraries against the requirements of the package."""
     yield Finding("ok", f"alps {alps.__version__} on Python {platform.python_version()}")
     try:
-        requirements = [Requirement(text) for text in requires(PACKAGE) or ()]
+        requirements = list(map(Requirement, requires(PACKAGE) or ()))
     except PackageNotFoundError:
         text = f"{PACKAGE} is not installed, so versions of libraries can't be checked"
         yield Finding("note", text, "pip install -e . where pyproject.toml is")
@@ -133,6 +133,7 @@ def _keys(environment: Mapping[str, str]) -> Iterator[Finding]:
     missing = ", ".join(name for name in KEYS if name not in present)
     for name in present:
         value = environment[name]
+        # Pasted with its quotes, a key is refused by its provider, whose message names no reason.
         if value != value.strip() or value.strip("\"'") != value:
             text = f"{name} has white space or quotes around it"
             yield Finding("note", text, f"export {name} again without them")

@@ -85,7 +85,7 @@ def visible(text: str) -> str:
     # Most text is, and a page of records holds a lot of it.
     if text.isprintable():
         return text
-    return "".join(_visible_character(character) for character in text)
+    return "".join(map(_visible_character, text))
 
 
 def folded_away(count: int, what: str) -> str:

@@ -406,7 +406,7 @@ def share_axes(sections: Iterable[Section]) -> list[SharedAxis]:
     together: dict[tuple[str, ...], list[Section]] = {}
     for section in sections:
         together.setdefault(section.comparable_with, []).append(section)
-    return [_shared_axis(members) for members in together.values()]
+    return list(map(_shared_axis, together.values()))
 
 
 def _shared_axis(sections: list[Section]) -> SharedAxis:
@@ -473,7 +473,7 @@ def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple
 
 def ability_tables(heads: Sequence[Head]) -> list[AbilityTable]:
     """Lay out the abilities of the runs that were rated, by judge and data."""
-    return [_abilities(members) for members in _alike(heads, _rated_sections)]
+    return list(map(_abilities, _alike(heads, _rated_sections)))
 
 
 def _abilities(heads: list[Head]) -> AbilityTable:
@@ -536,8 +536,9 @@ def write_report(run_folders: Sequence[Path], out: Path) -> Path:
         raise UsageError(
             f"out={out}: a folder is there; name a file, such as {out / 'report.html'}"
         )
+    # Looked at before the runs are read: a report replaced any file that a typo named.
     refuse_other_file(out)
-    runs = [open_run(folder) for folder in run_folders]
+    runs = list(map(open_run, run_folders))
     if not runs:
         raise UsageError("no run to report on")
     return write_page(render(runs), out)

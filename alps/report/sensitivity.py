@@ -256,7 +256,7 @@ def _on_track(
             values[letter][name] = metric_values(record_values(row[name]).get(track, {}), metric)
             ids |= dict.fromkeys(values[letter][name])
     known = sessions_of([next(iter(runs.values()))[OURS]], track, ids)
-    sessions = known or {name: name for name in ids}
+    sessions = known or dict(zip(ids, ids, strict=True))
     spreads = []
     for letter, columns in values.items():
         records = SharedRecords.of(metric, columns[OURS], columns.values(), sessions)
@@ -275,7 +275,10 @@ def _under(
 ) -> UnderWording:
     column, ours = columns[name], columns[OURS]
     summary = run.summary_of(track)
-    errors = [text for kind, text in summary.errors.items() if kind.startswith("judge ")]
+    errors: list[str] = []
+    for kind, text in summary.errors.items():
+        if kind.startswith("judge "):
+            errors.append(text)
     difference = changed = None
     if name != OURS:
         difference = records.difference(column, ours).estimate
@@ -289,7 +292,7 @@ def _under(
         changed=changed,
         unscored=summary.unscored,
         failures=dict(summary.failed_judgements),
-        error=str(errors[0]) if errors else None,
+        error=errors[0] if errors else None,
     )
 
 
@@ -365,14 +368,15 @@ def _order(goodness: Mapping[str, float]) -> tuple[tuple[str, ...], ...]:
     sharing: dict[float, tuple[str, ...]] = {}
     for letter, score in goodness.items():
         sharing[score] = (*sharing.get(score, ()), letter)
-    return tuple(sharing[score] for score in sorted(sharing, reverse=True))
+    return tuple(map(sharing.__getitem__, sorted(sharing, reverse=True)))
 
 
 def _tau(ours: Mapping[str, float], other: Mapping[str, float]) -> float | None:
     # Imported here: scipy is slow to load, and one run alone needs no rank correlation.
     from scipy.stats import kendalltau
 
-    tau = float(kendalltau(list(ours.values()), [other[letter] for letter in ours]).statistic)
+    others = list(map(other.__getitem__, ours))
+    tau = float(kendalltau(list(ours.values()), others).statistic)
     return None if isnan(tau) else tau
 
 
@@ -420,14 +424,14 @@ def _ranking_json(ranking: Ranking) -> dict[str, Any]:
     wordings = {}
     for name, order in ranking.orders.items():
         wordings[name] = {
-            "order": [list(letters) for letters in order],
+            "order": list(map(list, order)),
             "scores": dict(ranking.scores[name]),
             "tau": ranking.tau.get(name),
         }
     return {
         "n": ranking.n,
         "wordings": wordings,
-        "flips": [asdict(flip) for flip in ranking.flips],
+        "flips": list(map(asdict, ranking.flips)),
     }
 
 
@@ -519,8 +523,7 @@ def _ranking_parts(track: TrackSensitivity, ranking: Ranking) -> Iterator[Render
     table.columns[1].justify, table.columns[1].no_wrap = "left", False
     for name, order in ranking.orders.items():
         tau = number(ranking.tau[name]) if name in ranking.tau else ""
-        places = [" = ".join(letters) for letters in order]
-        table.add_row(Text(visible(name)), " > ".join(places), tau)
+        table.add_row(Text(visible(name)), " > ".join(map(" = ".join, order)), tau)
     yield table
     if not ranking.flips:
         yield Text("No two runs change places.")

@@ -203,7 +203,8 @@ def _part(part: ShownPart, *, full: bool) -> Iterator[RenderableType]:
             yield _indented(Text(_tidy(_folded(part.text, full=full))))
         case Facts():
             yield from _heading(part.title)
-            yield from (_fact(name, text) for name, text in part.rows)
+            for name, text in part.rows:
+                yield _fact(name, text)
 
 
 def _fact(name: str, text: str) -> Table:
@@ -271,7 +272,8 @@ def _tidy(text: str) -> str:
     """Leave out blank lines."""
     # Split, not one pattern with blanks before the break: that takes quadratic time on long blanks.
     *lines, last = _LINE_BREAKS.split(text)
-    return "\n".join([*(line.rstrip(" \t") for line in lines), last]).replace("\t", " ")
+    lines = [line.rstrip(" \t") for line in lines]
+    return "\n".join([*lines, last]).replace("\t", " ")
 
 
 def _pairs(part: Paired) -> Iterator[RenderableType]:

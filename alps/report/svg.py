@@ -117,9 +117,15 @@ class Axis:
         for step in round_numbers():
             if self.highest / step - self.lowest / step <= _MOST_STEPS:
                 break
+        # A tick at an end is one, though the division may fall a last digit short of it.
         first = math.ceil(self.lowest / step - 1e-9)
         last = math.floor(self.highest / step + 1e-9)
         return [step * n for n in range(first, last + 1)]
+
+    @property
+    def labels(self) -> "Ticks":
+        """The numbers that are marked on it, as they are written there."""
+        return [(tick, number_on_axis(tick)) for tick in self.ticks]
 
 
 SHARES = Axis()
