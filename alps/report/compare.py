@@ -194,9 +194,12 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
             differs.
         RunFolderError: If a file of a run can't be read.
     """
-    runs = open_finished(folders)
-    by_letter = {letter_of(position): run for position, run in enumerate(runs)}
-    sides = [Side(letter, run.folder, run.model, run.judge) for letter, run in by_letter.items()]
+    by_letter: dict[str, Run] = {}
+    sides: list[Side] = []
+    for position, run in enumerate(open_finished(folders)):
+        letter = letter_of(position)
+        by_letter[letter] = run
+        sides.append(Side(letter, run.folder, run.model, run.judge))
     shared, untold = told_tracks(by_letter)
     for track in shared:
         refuse_other_data(by_letter, track)
@@ -381,7 +384,7 @@ def _contrast_json(contrast: Contrast) -> dict[str, Any]:
     return {
         "first": contrast.first,
         "second": contrast.second,
-        "scores": [score.row for score in contrast.scores],
+        "scores": [contrast.scores[0].row, contrast.scores[1].row],
         "difference": contrast.difference.estimate.row,
         "clusters": contrast.clusters,
         "test": "mcnemar" if contrast.exact else "clustered_t",
@@ -401,8 +404,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     parts: list[RenderableType] = [run_legend(names)]
     for track in comparison.tracks:
         parts += [Text(), *_track_parts(comparison.sides, track, narrow=narrow)]
-    notes = [f"{note}." for note in comparison.notes]
-    print_parts(console, parts, [*notes, *_explanations(comparison, narrow=narrow)])
+    print_parts(console, parts, comparison.notes, _explanations(comparison, narrow=narrow))
 
 
 def _track_parts(
@@ -431,7 +433,7 @@ def _differences(
 ) -> Table:
     """Lay out every metric of two runs; a narrow terminal gets no scores, only differences."""
     # With the scores the table needs 76 columns: of what is cut, the difference would go first.
-    first, second = (side.letter for side in sides)
+    first, second = sides[0].letter, sides[1].letter
     scored = () if narrow else (first, second)
     table = figures_table(title, "", *scored, f"{first} – {second}", *_test_columns(narrow))
     for metric in track.metrics:
@@ -482,7 +484,7 @@ def _ranks(title: str, sides: Sequence[Side], track: TrackComparison) -> Iterato
         row = (number(one.estimate.value), interval(one.estimate), " ".join(one.letters))
         table.add_row(one.name, Text(visible(model_of[one.name])), *row)
     yield table
-    letters = [side.letter for side in sides]
+    letters = list(model_of)
     for start in range(0, len(letters), _RUNS_A_TABLE):
         yield _ties(letters[start : start + _RUNS_A_TABLE], track)
 
@@ -495,7 +497,7 @@ def _ties(letters: Sequence[str], track: TrackComparison) -> Table:
         cells = {}
         for one in metric.ranked:
             cells[one.name] = f"{number(one.estimate.value)} {' '.join(one.letters)}"
-        shown = [cells[letter] for letter in letters]
+        shown = map(cells.__getitem__, letters)
         table.add_row(_title(metric.metric), *shown, str(_records(metric)))
     return table
 

@@ -247,29 +247,30 @@ def draw_plane(
 ) -> Markup:
     """Draw the precision–recall plane that belongs to `lead`, or nothing."""
     precision, recall = plane_figures(lead)
-
-    def has_place(scores: Mapping[str, Score]) -> bool:
-        axes = [scores.get(name) for name in (precision, recall)]
-        return all(score is not None and score.value is not None for score in axes)
-
     placed = []
     for letter, colour, model, found in points:
-        if has_place(found.scores):
-            at = found.scores[precision], found.scores[recall]
+        if at := _in_plane(found.scores, lead):
             placed.append(charts.Point(model, letter, charts.colour_of(colour), *at))
     if not placed:
         return Markup()
     names = ", ".join(point.name for point in placed)
     for sign, (name, floor) in enumerate(floors.items()):
         # Counted before those without a place are left out: the legend has the same signs.
-        if has_place(floor.scores):
-            at = floor.scores[precision], floor.scores[recall]
+        if at := _in_plane(floor.scores, lead):
             placed.append(charts.Point(name, "", "floor", *at, sign=sign))
     dots = []
     for row in records:
         if recall in row and precision in row:
             dots.append((row[recall], row[precision]))
     return charts.plane(placed, dots, name=f"Precision and recall of {names}")
+
+
+def _in_plane(scores: Mapping[str, Score], lead: Metric) -> tuple[Score, Score] | None:
+    """Return precision and recall; None where either has no value."""
+    precision, recall = map(scores.get, plane_figures(lead))
+    if precision is None or precision.value is None or recall is None or recall.value is None:
+        return None
+    return precision, recall
 
 
 def _metric_row(metric: Metric, score: Score, position: int) -> MetricRow:

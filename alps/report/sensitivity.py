@@ -451,8 +451,7 @@ def print_sensitivity(sensitivity: Sensitivity, console: Console) -> None:
         elif len(track.spreads) > 1:
             unranked = f"{track.track}: no record is scored in all runs under every variant."
             parts += [Text(), Text(visible(unranked))]
-    notes = [f"{note}." for note in sensitivity.notes]
-    print_parts(console, parts, [*notes, *_explanations(sensitivity)])
+    print_parts(console, parts, sensitivity.notes, _explanations(sensitivity))
 
 
 def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]:

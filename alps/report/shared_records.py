@@ -45,7 +45,9 @@ class SharedRecords:
         sessions: Mapping[str, str],
     ) -> "SharedRecords":
         """Return those of `ids` that every column has a value for."""
-        shared = [name for name in ids if all(name in column for column in columns)]
+        shared = list(ids)
+        for column in columns:
+            shared = [name for name in shared if name in column]
         own = [sessions[name] for name in shared]
         return cls(shared, own, (metric.lowest, metric.highest))
 
@@ -99,7 +101,7 @@ def sessions_of(runs: Sequence[Run], track: str, ids: Collection[str]) -> dict[s
             continue
         tried.append(data)
         samples = read_wanted(run, track, set(ids)).by_id
-        if all(name in samples for name in ids):
+        if samples.keys() >= set(ids):
             return {name: str(samples[name].session_id) for name in ids}
     return None
 
@@ -189,8 +191,8 @@ def choose_metrics(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], l
     notes = []
     for reason, titles in left_out.items():
         notes.append(f"Left out ({reason}): {', '.join(titles)}")
-    first, *others = (run.tasks[track].conditions for run in runs.values())
-    if any(other != first for other in others):
+    conditions = [run.tasks[track].conditions for run in runs.values()]
+    if conditions.count(conditions[0]) < len(conditions):
         notes.append(f"Run under different conditions: {_each_conditions(runs, track)}")
     return chosen, notes
 
@@ -269,15 +271,21 @@ def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
 def _parts(first: Run, other: Run, places: Iterable[str]) -> list[str]:
     """Say how two manifests differ at dotted places; values are cut where they are long."""
     parts = []
+    rows = first.manifest.row(), other.manifest.row()
     for place in places:
         section, _, name = place.partition(".")
-        values = [run.manifest.row()[section].get(name) for run in (first, other)]
-        if values[0] != values[1]:
-            here, there = ("{…}" if isinstance(value, dict) else str(value) for value in values)
-            shown = f"is {_short(here)} and {_short(there)}" if here != there else "differs"
-            parts.append(f"{place} {shown}")
+        here, there = rows[0][section].get(name), rows[1][section].get(name)
+        if here != there:
+            words = _words(here), _words(there)
+            shown = f"is {_short(words[0])} and {_short(words[1])}"
+            parts.append(f"{place} {shown if words[0] != words[1] else 'differs'}")
     return parts
 
 
+def _words(value: object) -> str:
+    return "{…}" if isinstance(value, dict) else str(value)
+
+
 def _short(text: str) -> str:
+    # A hash is told apart by its beginning, and a prompt of a page would bury the message.
     return text if len(text) <= 40 else f"{text[:12]}…"

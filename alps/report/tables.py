@@ -93,10 +93,13 @@ def _estimate_notes(
     notes.append(
         "The lower bound takes 4 bytes a token and empty answers; re-asks and retries come on top."
     )
+    # Where the bound of a stage is unknown, a cap can't be told to cover it: nothing is said.
+    cost: float | None = 0.0
+    tokens: int | None = 0
     for stage in stages:
         notes += _unknown_bounds(stage)
-    # Where any bound is unknown, nothing is said: a cap can't be told to cover it.
-    cost, tokens = _sum(stage.most_cost for stage in stages), _sum(s.most_tokens for s in stages)
+        cost = None if cost is None or stage.most_cost is None else cost + stage.most_cost
+        tokens = None if tokens is None or stage.most_tokens is None else tokens + stage.most_tokens
     if max_cost is not None and cost is not None:
         notes.append(f"max_cost={max_cost:g} {_covers(cost <= max_cost)}")
     if max_total_tokens is not None and tokens is not None:
@@ -110,16 +113,6 @@ def _unknown_bounds(stage: Stage) -> Iterator[str]:
     if stage.calls and stage.most_tokens is None:
         bound = "max_tokens=" if stage.name == "generate" else "judge_max_tokens="
         yield f"{stage.model}: how much it can answer is unknown; {bound} bounds it."
-
-
-def _sum(bounds: Iterable[float | None]) -> float | None:
-    """Add up bounds; None where one is unknown."""
-    total = 0.0
-    for bound in bounds:
-        if bound is None:
-            return None
-        total += bound
-    return total
 
 
 def _covers(covered: bool) -> str:
@@ -165,9 +158,18 @@ def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
     return grid
 
 
-def print_parts(console: Console, parts: Sequence[RenderableType], remarks: Iterable[str]) -> None:
-    """Print tables and, below them, what is to be known of them."""
-    lines = [Text(visible(remark), style="dim") for remark in remarks]
+def print_parts(
+    console: Console,
+    parts: Sequence[RenderableType],
+    notes: Iterable[str],
+    explanations: Iterable[str],
+) -> None:
+    """Print tables and, below them, notes on these runs and what the columns mean."""
+    lines: list[Text] = []
+    for note in notes:
+        lines.append(Text(visible(f"{note}."), style="dim"))
+    for line in explanations:
+        lines.append(Text(visible(line), style="dim"))
     console.print(Group(*parts, Text(), *lines), width=min(WIDTH, console.width))
 
 

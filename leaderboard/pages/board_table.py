@@ -83,8 +83,7 @@ class Table:
     @property
     def groups(self) -> dict[str, str]:
         """The groups of columns that it has."""
-        used = {column.group for column in self.columns}
-        return {name: title for name, title in GROUPS.items() if name in used}
+        return {column.group: GROUPS[column.group] for column in self.columns if column.group}
 
 
 def foreign(words: str) -> Markup:
@@ -146,8 +145,10 @@ def _lead_columns(board: Board) -> Iterator[Column]:
 
 def is_corrected(board: Board) -> bool:
     """Tell whether corrected scores are shown too: where a judge's marks are averaged."""
-    scores = [row.score(board.metric.name) for row in (*board.standings, *board.floor_systems)]
-    return bool(board.metric.rubrics) or any(score["corrected"] for score in scores)
+    for row in (*board.standings, *board.floor_systems):
+        if row.score(board.metric.name)["corrected"]:
+            return True
+    return bool(board.metric.rubrics)
 
 
 def _metric_column(metric: Metric, group: str = "") -> Column:

@@ -27,8 +27,7 @@ def style_of(letter: str) -> str:
 
 def score_of(place: Place) -> Interval:
     """Return a score of a card."""
-    value, low, high = (place[name].value for name in ("value", "low", "high"))
-    return Interval(value=value, low=low, high=high)
+    return Interval(value=place["value"].value, low=place["low"].value, high=place["high"].value)
 
 
 def score_whisker(place: Place, axis: Axis, style: str = "") -> Markup:

@@ -47,8 +47,11 @@ class Content:
 
     def tracks_of(self, task: str) -> list[Task]:
         """Return the tracks of a task that have boards."""
-        tracks = [all_tracks()[name] for name in all_tracks() if name in self.by_track]
-        return [one for one in tracks if one.name == task]
+        tracks = []
+        for track, one in all_tracks().items():
+            if one.name == task and track in self.by_track:
+                tracks.append(one)
+        return tracks
 
 
 @dataclass(frozen=True)

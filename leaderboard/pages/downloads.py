@@ -29,7 +29,7 @@ def write_downloads(renderer: Renderer) -> None:
         renderer.put(f"data/{board.id}.csv", csv_of(rows))
         renderer.put(f"data/{board.id}.json", as_json({**_about(board), "rows": rows}))
     index = {
-        "boards": [_about(board) for board in content.boards],
+        "boards": list(map(_about, content.boards)),
         "reported": content.published.reports.source.model_dump(),
         "submissions": len(content.systems),
     }
@@ -128,7 +128,9 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
         "n": track["n"],
         "unscored": track["unscored"],
         "failed": sum(track["failed_predictions"].values()),
-        **{name: calls[name] for name in ("cost", "prompt_tokens", "completion_tokens")},
+        "cost": calls["cost"],
+        "prompt_tokens": calls["prompt_tokens"],
+        "completion_tokens": calls["completion_tokens"],
         **_figures(board, track["scores"]),
     }
 
@@ -137,8 +139,11 @@ def _figures(board: Board, scores: Mapping[str, Mapping[str, Any]]) -> dict[str,
     figures: dict[str, Any] = {}
     for metric in (board.metric, *board.others):
         score = scores.get(metric.name) or {}
-        figures |= {f"{metric.name}_{name}": score.get(name) for name in _FIGURES}
-        corrected = score.get("corrected") or {}
+        figures |= _columns(metric.name, score)
         if metric is board.metric and board.key.judge is not None:
-            figures |= {f"{metric.name}_corrected_{name}": corrected.get(name) for name in _FIGURES}
+            figures |= _columns(f"{metric.name}_corrected", score.get("corrected") or {})
     return figures
+
+
+def _columns(title: str, score: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{title}_{name}": score.get(name) for name in _FIGURES}

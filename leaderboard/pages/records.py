@@ -77,7 +77,7 @@ def _write_group(
             sample=sample,
             gold=group[0].public.gold(sample) if sample.gold is not None else (),
             passages=_passages(group[0], sample),
-            answers=Markup("\n").join(Markup(piece) for piece in pieces),
+            answers=Markup("\n").join(map(Markup, pieces)),
             before=_file_of(names[n - 1]) if n else "",
             after=_file_of(names[n + 1]) if n + 1 < len(names) else "",
         )
@@ -216,7 +216,10 @@ def _memories(
     """List predicted memories, each with the gold related to it, and the gold nothing matches."""
     pairs = _pairs(verdict)
     related_to: dict[str, list[str]] = {}
+    matched_gold = set()
     for pair in pairs:
+        if pair["relation"] in _STYLES:
+            matched_gold.add(pair["gold"])
         relation, style = pair["relation"], _STYLES.get(pair["relation"], "muted")
         words = f"{_text(relation)} <code>{_text(pair['gold'])}</code>"
         related_to.setdefault(pair["predicted"], []).append(
@@ -228,7 +231,6 @@ def _memories(
         action = f"<small>{_text(item['action'])}</small> " if item.get("action") else ""
         matched = " ".join(related) or '<small class="muted">matches no gold</small>'
         lines.append(f"<li>{action}{_text(item.get('value'))} {matched}</li>")
-    matched_gold = {pair["gold"] for pair in pairs if pair["relation"] in _STYLES}
     missed = []
     for n in range(1, len(record.sample.gold or ()) + 1):
         if f"g{n}" not in matched_gold:

@@ -152,7 +152,7 @@ def _write_pools(renderer: Renderer, task: str) -> None:
     """Write the page of recall over the size of the pool, as a curve and as a table."""
     tracks = renderer.content.tracks_of(task)
     boards = [renderer.content.by_track[one.track][0] for one in tracks]
-    sizes = [_size(board) for board in boards]
+    sizes = list(map(_size, boards))
     systems = _systems(boards)
     names: dict[str, str] = {}
     unproven = False
@@ -164,13 +164,14 @@ def _write_pools(renderer: Renderer, task: str) -> None:
             unproven |= not row.recomputed
             if row.recomputed:
                 scores.setdefault(slug, {})[size] = row.score(METRIC)
-    marks: dict[str, str] = {}
+    legend: list[tuple[str, str]] = []
     lines = []
     for slug, by_size in scores.items():
+        mark = ""
         # One size makes no line, and beyond six colours no reader tells one from another.
-        if len(by_size) > 1 and len(marks) < COLOURS:
-            marks[slug] = letter_of(len(marks))
-        mark = marks.get(slug, "")
+        if len(by_size) > 1 and len(legend) < COLOURS:
+            mark = letter_of(len(legend))
+            legend.append((mark, names[slug]))
         lines.append(Line(names[slug], mark, style_of(mark), _points(by_size)))
     others = _others(boards)
     rows: dict[str, list[TableRow]] = {"floor": [], "reported": []}
@@ -183,8 +184,8 @@ def _write_pools(renderer: Renderer, task: str) -> None:
         task=task,
         sizes=[(board, page_of(board.task)) for board in boards],
         curve=recall_curve(lines, name="Recall at the first choice over the number of distractors"),
-        legend=[(mark, names[slug]) for slug, mark in marks.items()],
-        grey=len(scores) > len(marks),
+        legend=legend,
+        grey=len(scores) > len(legend),
         styles={style for style, _ in others},
         rows=[_row(standings, sizes) for standings in systems.values()],
         unproven=unproven,
