@@ -4,6 +4,7 @@ Whatever a room outside needs to know of a task stands in a field here, so that 
 module of its own and its name in the registry's list.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Protocol
@@ -124,6 +125,28 @@ class TaskOptions:
 DEFAULTS = TaskOptions()
 
 
+AGREEMENT = Metric("judge_agreement", "judge's agreement with itself", optional=True)
+
+
+def agreement_score(verdict: Row | None) -> dict[str, float]:
+    """Return how far the judge of a verdict agrees with itself; nothing where it was asked once."""
+    agreement = (verdict or {}).get("agreement")
+    return {} if agreement is None else {AGREEMENT.name: agreement}
+
+
+def verdict_row(judge: Judge, rubrics: Sequence[Rubric]) -> dict[str, Any]:
+    """Return the row of a verdict under `rubrics` in which nothing failed."""
+    fingerprint = fingerprint_id(judge.fingerprint_for(rubrics))
+    return {"outcome": "ok", "judge": fingerprint, "error": None}
+
+
+def chat_messages(instructions: str, shown: Row) -> tuple[Mapping[str, str], ...]:
+    """Return what an LLM is asked: the instructions, then what it is shown as JSON."""
+    # What all requests share is ahead of the rest, so that providers can cache it.
+    user = json.dumps(shown, ensure_ascii=False)
+    return {"role": "system", "content": instructions}, {"role": "user", "content": user}
+
+
 def anything_fits(sample: Any, prediction: Row) -> None:
     """Accept any prediction: what most tasks make of the check against the sample."""
 
@@ -132,7 +155,7 @@ async def no_judgement(
     sample: Any, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
     """Return the verdict of a task whose scores need no judge: nothing is asked."""
-    return {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint_for(())), "error": None}
+    return verdict_row(judge, ())
 
 
 @dataclass(frozen=True)

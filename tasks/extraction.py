@@ -3,7 +3,6 @@
 Scored by one-to-one matching with the gold memories.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -40,6 +39,7 @@ from alps.schema import (
     read_memories,
 )
 from alps.tasks.base import (
+    AGREEMENT,
     JUST_THE_SCORE,
     JudgingOptions,
     Metric,
@@ -49,6 +49,8 @@ from alps.tasks.base import (
     Scored,
     Task,
     TaskOptions,
+    agreement_score,
+    chat_messages,
 )
 from alps.tasks.record_parts import (
     FAILED,
@@ -96,7 +98,7 @@ METRICS = (
     Metric("label_similarity", "label-path similarity of matches"),
     Metric("type_accuracy", "type accuracy of matches"),
     Metric("confidence_error", "confidence error of matches", lower_is_better=True),
-    Metric("judge_agreement", "judge's agreement with itself", optional=True),
+    AGREEMENT,
     Metric(
         "hallucination_rate", "hallucinated share", {"unsupported": 1}, {"checked": 1}, **_EXTRAS
     ),
@@ -141,14 +143,11 @@ def read_sample(row: Row, gold: Row | None) -> ExtractionSample:
 
 
 def messages(sample: ExtractionSample, prompt: Prompt = PROMPT) -> tuple[Mapping[str, str], ...]:
-    """Render what an LLM is asked: the static instructions first, then the dialogue as JSON."""
+    """Render what an LLM is asked: the dialogue as JSON."""
     turns = []
     for n, turn in enumerate(sample.dialogue):
         turns.append({"turn": n, "role": turn.role, "text": turn.text})
-    return (
-        {"role": "system", "content": with_labels(prompt)},
-        {"role": "user", "content": json.dumps({"conversation": turns}, ensure_ascii=False)},
-    )
+    return chat_messages(with_labels(prompt), {"conversation": turns})
 
 
 def with_labels(prompt: Prompt) -> str:
@@ -248,8 +247,7 @@ def score(
         scores["f1_strict"] = strict["f1"]
     scores |= _recall_by_type(gold, {match.gold for match in lenient})
     scores |= _field_scores(gold, predicted, lenient)
-    if verdict is not None and verdict.get("agreement") is not None:
-        scores["judge_agreement"] = verdict["agreement"]
+    scores |= agreement_score(verdict)
     extras = counted_extras(len(predicted), relations, lenient)
     counts = {
         "matched": len(lenient),

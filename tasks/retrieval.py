@@ -4,20 +4,31 @@ Scored by whether it is the gold. Whether the memory was used in the answer is a
 asked of a judge that can tell.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from alps.judges.base import Judge, fingerprint_id
+from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.rejection import shown_value
 from alps.schema import Prediction, RetrievalAnswer, RetrievalSample
-from alps.tasks.base import JudgingOptions, Metric, PublicAnswers, Row, Scored, Task, TaskOptions
+from alps.tasks.base import (
+    AGREEMENT,
+    JudgingOptions,
+    Metric,
+    PublicAnswers,
+    Row,
+    Scored,
+    Task,
+    TaskOptions,
+    agreement_score,
+    chat_messages,
+    verdict_row,
+)
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -55,7 +66,7 @@ METRICS = (
         own_board=True,
         checked="whether the memory was used",
     ),
-    Metric("judge_agreement", "judge's agreement with itself", optional=True),
+    AGREEMENT,
 )
 
 SYSTEMS = {
@@ -132,18 +143,12 @@ def _said(item: Row, where: str) -> str:
 
 
 def messages(sample: RetrievalSample) -> tuple[Mapping[str, str], ...]:
-    """Render what an LLM is asked.
-
-    The static instructions first, then candidates and query as JSON.
-    """
+    """Render what an LLM is asked: candidates and query as JSON."""
     shown = {
         "candidates": [candidate.model_dump() for candidate in sample.candidates],
         "query": sample.query,
     }
-    return (
-        {"role": "system", "content": PROMPT.text},
-        {"role": "user", "content": json.dumps(shown, ensure_ascii=False)},
-    )
+    return chat_messages(PROMPT.text, shown)
 
 
 def input_row(sample: RetrievalSample) -> dict[str, Any]:
@@ -207,14 +212,10 @@ async def judge_prediction(
 ) -> dict[str, Any]:
     """Ask whether the memory was used in the answer, where there is one and the judge can tell."""
     # The verdict is fine without that: recall is counted from the choice, and needs no judge.
-    asked = _question(sample, prediction.prediction or {})
-    verdict: dict[str, Any] = {
-        "outcome": "ok",
-        "judge": fingerprint_id(judge.fingerprint_for(RUBRICS)),
-        "error": None,
-    }
-    if asked is not None and RubricQuestion in judge.answers:
-        verdict["used"] = (await judge.answer(asked, about=sample.benchmark_id)).row()
+    question = _question(sample, prediction.prediction or {})
+    verdict = verdict_row(judge, RUBRICS)
+    if question is not None and RubricQuestion in judge.answers:
+        verdict["used"] = (await judge.answer(question, about=sample.benchmark_id)).row()
     return verdict
 
 
@@ -261,10 +262,7 @@ def _use_scores(used: Row) -> dict[str, float]:
     # Nothing is known of an answer whose judgement failed: it is unscored, and not unused.
     if used["outcome"] != "ok":
         return {}
-    scores = {USED: float(used["marks"]["met"])}
-    if used.get("agreement") is not None:
-        scores["judge_agreement"] = used["agreement"]
-    return scores
+    return {USED: float(used["marks"]["met"]), **agreement_score(used)}
 
 
 def _details(sample: RetrievalSample, name: str | None) -> dict[str, Any]:

@@ -4,7 +4,6 @@ Each item has its action. One matching question covers it all: its rows are the 
 the old ones that should be gone, which a contradiction that was kept then matches.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -26,7 +25,15 @@ from alps.schema import (
     read_gold,
     read_memories,
 )
-from alps.tasks.base import JudgingOptions, Overlap, PublicAnswers, Row, Task, TaskOptions
+from alps.tasks.base import (
+    JudgingOptions,
+    Overlap,
+    PublicAnswers,
+    Row,
+    Task,
+    TaskOptions,
+    chat_messages,
+)
 from alps.tasks.extraction import dumped, gold_lines, values_of, with_labels
 from alps.tasks.record_parts import (
     FAILED,
@@ -97,10 +104,7 @@ def read_sample(row: Row, gold: Row | None) -> UpdateSample:
 
 
 def messages(sample: UpdateSample) -> tuple[Mapping[str, str], ...]:
-    """Render what an LLM is asked.
-
-    The static instructions first, then memories and both conversations as JSON.
-    """
+    """Render what an LLM is asked: memories and both conversations as JSON."""
     turns = []
     # One count over both: evidence names turns by it.
     for n, turn in enumerate(_dialogue(sample)):
@@ -110,10 +114,7 @@ def messages(sample: UpdateSample) -> tuple[Mapping[str, str], ...]:
         "old_conversation": turns[: len(sample.old_dialogue)],
         "new_conversation": turns[len(sample.old_dialogue) :],
     }
-    return (
-        {"role": "system", "content": with_labels(PROMPT)},
-        {"role": "user", "content": json.dumps(shown, ensure_ascii=False)},
-    )
+    return chat_messages(with_labels(PROMPT), shown)
 
 
 def input_row(sample: UpdateSample) -> dict[str, Any]:

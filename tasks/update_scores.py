@@ -13,7 +13,7 @@ from alps.judges.base import Judge
 from alps.judges.matching import Match, Pair, assign, left_over
 from alps.judges.relate import Relations, counted_extras, relation_counts, relations_of, set_aside
 from alps.schema import Action, Memory, Prediction, UpdatedMemory, UpdateSample
-from alps.tasks.base import Metric, Row, Scored
+from alps.tasks.base import AGREEMENT, Metric, Row, Scored, agreement_score
 from alps.tasks.extraction import memory_rows, pairs_matched, precision_recall_f1, rejected
 from alps.text import fold
 
@@ -57,7 +57,7 @@ METRICS = (
         lower_is_better=True,
     ),
     Metric("lost", "retained memories lost", {"lost": 1}, {"retained": 1}, lower_is_better=True),
-    Metric("judge_agreement", "judge's agreement with itself", optional=True),
+    AGREEMENT,
 )
 
 
@@ -295,8 +295,7 @@ def score(
     scores["action_accuracy"] = (
         0.0 if failed else sum(cells[a, a] for a in ACTIONS) / told if told else 1.0
     )
-    if verdict is not None and verdict.get("agreement") is not None:
-        scores["judge_agreement"] = verdict["agreement"]
+    scores |= agreement_score(verdict)
     counts = {
         **_fates(lists, matches, rewritten_old(sample.memory, listed, actions), failed=failed),
         **_action_counts(cells, failed=failed),

@@ -3,7 +3,6 @@
 It is rated by the rubric of the ability.
 """
 
-import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from alps.judges.base import Judge, fingerprint_id
+from alps.judges.base import Judge
 from alps.judges.copying import grounding
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.llm.types import AnswerType, EmptyAnswer, Read
@@ -27,6 +26,7 @@ from alps.schema import (
     UtilizationSample,
 )
 from alps.tasks.base import (
+    AGREEMENT,
     JudgingOptions,
     Metric,
     Overlap,
@@ -35,6 +35,9 @@ from alps.tasks.base import (
     Scored,
     Task,
     TaskOptions,
+    agreement_score,
+    chat_messages,
+    verdict_row,
 )
 from alps.tasks.record_parts import (
     FAILED,
@@ -54,7 +57,6 @@ from alps.tasks.record_parts import (
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
 EMOTIONAL = rubric("ei")
-AGREEMENT = Metric("judge_agreement", "judge's agreement with itself", optional=True)
 FIRST_INTERACTION = 981
 """In the authors' numbering of ability2, indices from here on are interaction preferences."""
 BYTES_A_TOKEN = 4
@@ -171,12 +173,12 @@ def read_samples(
     queries = given.get("queries") or [{"query": given["query"]}]
     names = _names(row["benchmark_id"], queries)
     samples = []
-    for name, asked in zip(names, queries, strict=True):
-        target = _target(row, gold, asked["query"], dialogue, ability) if gold is not None else None
+    for name, query in zip(names, queries, strict=True):
+        target = _target(row, gold, query["query"], dialogue, ability) if gold is not None else None
         # Shown with the dialogue, not in its place: what is left to tell systems apart is use.
         known = target.memories if target is not None and options.condition == "gold_memory" else ()
         fields = {"benchmark_id": name, "session_id": row.get("session_id") or row["benchmark_id"]}
-        fields |= {"query": asked["query"], "dialogue": shown, "memories": known, "gold": target}
+        fields |= {"query": query["query"], "dialogue": shown, "memories": known, "gold": target}
         samples.append(UtilizationSample.model_validate(fields))
     if options.condition == "gold_memory" and gold is None:
         raise GoldNeeded("condition=gold_memory: needs gold, and this split withholds it")
@@ -188,7 +190,7 @@ def _names(benchmark_id: str, queries: Sequence[Row]) -> list[str]:
     # Journals and submissions know a sample by its id alone: of two alike one would be lost.
     if len(queries) == 1:
         return [benchmark_id]
-    own = [str(asked["query_id"]) for asked in queries]
+    own = [str(query["query_id"]) for query in queries]
     if twice := next((name for name in own if own.count(name) > 1), None):
         raise ValueError(f"input.queries: '{twice}' stands twice")
     return [name if name.startswith(benchmark_id) else f"{benchmark_id}:{name}" for name in own]
@@ -237,17 +239,11 @@ def language_of(stratum: str, query: str) -> str:
 
 
 def messages(sample: UtilizationSample) -> tuple[Mapping[str, str], ...]:
-    """Render what an LLM is asked.
-
-    The static instructions first, then what it knows and the query as JSON.
-    """
+    """Render what an LLM is asked: the dialogue, what else it knows, and the query as JSON."""
     turns = [{"role": turn.role, "text": turn.text} for turn in sample.dialogue]
     known = {"known_about_user": list(sample.memories)} if sample.memories else {}
     shown = {"conversation": turns, **known, "message": sample.query}
-    return (
-        {"role": "system", "content": PROMPT.text},
-        {"role": "user", "content": json.dumps(shown, ensure_ascii=False)},
-    )
+    return chat_messages(PROMPT.text, shown)
 
 
 def input_row(sample: UtilizationSample) -> dict[str, Any]:
@@ -290,16 +286,12 @@ async def judge_prediction(
 
     A judge that does not rate leaves the rubrics unscored.
     """
-    asked = _question(sample, prediction)
-    verdict: dict[str, Any] = {
-        "outcome": "ok",
-        "judge": fingerprint_id(judge.fingerprint_for((asked.rubric,))),
-        "error": None,
-    }
+    question = _question(sample, prediction)
+    verdict = verdict_row(judge, (question.rubric,))
     if RubricQuestion not in judge.answers:
         return verdict
-    rating = await judge.answer(asked, about=sample.benchmark_id)
-    return {**verdict, "rubric": asked.rubric.name, **rating.row()}
+    rating = await judge.answer(question, about=sample.benchmark_id)
+    return {**verdict, "rubric": question.rubric.name, **rating.row()}
 
 
 def fits(sample: UtilizationSample, prediction: Row) -> None:
@@ -322,8 +314,7 @@ def score(
     # Without a verdict the answer failed, and has the worst marks; without marks it was not rated.
     scores = _scores_of(marks, target) if verdict is None or marks else {}
     answer = (prediction.prediction or {}).get("answer", "")
-    if verdict is not None and verdict.get("agreement") is not None:
-        scores["judge_agreement"] = verdict["agreement"]
+    scores |= agreement_score(verdict)
     counts = {"enforced": int((verdict or {}).get("enforced") is not None)}
     # The rubric is about the whole dialogue, whatever part of it a window showed.
     if left_out := len(target.dialogue) - len(sample.dialogue):
