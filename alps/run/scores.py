@@ -53,7 +53,9 @@ class Board:
         self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
         self._counts.update(scored.counts)
         for name, value in {**scored.scores, **scored.counts}.items():
-            self._columns.setdefault(name, Column()).put(len(self._place) - 1, value)
+            if name not in self._columns:
+                self._columns[name] = Column()
+            self._columns[name].put(len(self._place) - 1, value)
 
     def add_unscored(self) -> None:
         """Count a record that could not be scored."""
