@@ -349,8 +349,7 @@ def _labelled(matrix: LabelMatrix) -> list[list[Any]]:
 
 
 def _confusion(matrix: LabelMatrix) -> Confusion:
-    parsed = matrix.parsed
-    table = pair_table(at(matrix.truth, parsed), at(matrix.judge, parsed), matrix.scale)
+    table = pair_table(matrix.truth, matrix.judge, matrix.scale)
     return Confusion(matrix.scale.values, table.astype(int).tolist())  # type: ignore[arg-type]
 
 
