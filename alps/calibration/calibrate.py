@@ -401,10 +401,8 @@ async def _verdict(asker: LabelledJudge, item: Item, journal: Journal, judge: st
     """Return the verdict in the journal, or ask for one and write it down."""
     row = journal.get(item.item_id)
     if row is not None:
-        draws = tuple(row.get("draws", ()))
-        return Verdict(
-            row["verdict"], row.get("raw"), None, draws, row["outcome"], row.get("error")
-        )
+        raw, draws, error = row.get("raw"), tuple(row.get("draws", ())), row.get("error")
+        return Verdict(row["verdict"], raw, None, draws, row["outcome"], error)
     verdict = await asker.verdict(item)
     # What could not be asked is asked again when the same command goes on.
     if verdict.outcome not in UNHEARD:

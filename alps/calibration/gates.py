@@ -35,10 +35,11 @@ def gated(report: RubricReport, matrix: LabelMatrix, gates: Gates) -> RubricRepo
         *_groups(report, gates),
     ]
     # Failures come first: they are what keeps a judge from any use.
-    failures = [reason for failure, reason in reasons if failure]
-    limits = [reason for failure, reason in reasons if not failure]
-    verdict = FAIL if failures else LIMITS if limits else PASS
-    return replace(report, verdict=verdict, reasons=(*failures, *limits))
+    reasons.sort(key=lambda reason: not reason[0])
+    verdict = PASS
+    if reasons:
+        verdict = FAIL if reasons[0][0] else LIMITS
+    return replace(report, verdict=verdict, reasons=tuple(text for _, text in reasons))
 
 
 def _one_value(matrix: LabelMatrix) -> Iterator[Reason]:
@@ -60,9 +61,9 @@ def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterato
         yield False, f"{n} items, fewer than {2 * gates.items}"
     cells: Mapping[str, Any] = vars(threshold) if threshold else report.counts
     rates: Mapping[str, Any] = vars(threshold) if threshold else report.figures
-    for name, classes in (("sensitivity", ("tp", "fn")), ("specificity", ("tn", "fp"))):
+    for name, right, wrong in (("sensitivity", "tp", "fn"), ("specificity", "tn", "fp")):
         estimate: Estimate | None = rates.get(name)
-        labelled = sum(cells.get(cell, 0) for cell in classes)
+        labelled = cells.get(right, 0) + cells.get(wrong, 0)
         if estimate is not None and labelled:
             yield from _rate(name, estimate, labelled, gates)
 
@@ -107,7 +108,7 @@ def _why_unknown(matrix: LabelMatrix) -> str:
         return "the labels are derived, none is a person's own"
     if len(matrix.names) == 1:
         return f"only {matrix.names[0]} labelled these items"
-    if all(sum(label is not None for label in row) < 2 for row in matrix.people):
+    if max(len(row) - row.count(None) for row in matrix.people) < 2:
         return "no two people labelled the same item"
     return "those who labelled the same items gave one and the same label to all"
 
