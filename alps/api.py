@@ -132,7 +132,8 @@ class Run:
     def _repr_html_(self) -> str:
         lines = []
         for track, scores in self.scores.items():
-            lines += [_html_row(track, name, score) for name, score in scores.items()]
+            for name, score in scores.items():
+                lines.append(_html_row(track, name, score))
         head = (
             "<tr><th>track</th><th>metric</th><th>score</th><th>95 % interval</th><th>n</th></tr>"
         )
@@ -223,9 +224,11 @@ def _evaluated(given: Mapping[str, Any]) -> Run:
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what was not given, and write paths as the command line has them."""
-    values = {name: value for name, value in given.items() if value is not None}
-    paths = {name: str(value) for name, value in values.items() if isinstance(value, Path)}
-    return values | paths
+    values = {}
+    for name, value in given.items():
+        if value is not None:
+            values[name] = str(value) if isinstance(value, Path) else value
+    return values
 
 
 def _called(work: Callable[[], T]) -> T:

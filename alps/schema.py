@@ -467,17 +467,22 @@ def _flat(value: object) -> str:
 def _evidence(item: Mapping[str, object], notes: Counter[str]) -> Evidence | None:
     given = item.get("evidence") or item.get("evidence_text")
     if isinstance(given, dict):
-        index, session = given.get("utterance_index"), given.get("session_id")
-        usable = isinstance(index, int) and not isinstance(index, bool) and index >= 0
-        if index is not None and not usable:
-            notes[f"evidence.utterance_index {_short(index)} read as null"] += 1
+        index = _turn_index(given.get("utterance_index"), notes)
         return Evidence(
-            session_id=_text(session, "evidence.session_id", notes),
-            utterance_index=index if isinstance(index, int) and usable else None,
+            session_id=_text(given.get("session_id"), "evidence.session_id", notes),
+            utterance_index=index,
             text=_text(given.get("text"), "evidence.text", notes) or "",
         )
     text = _text(given, "evidence", notes)
     return Evidence(session_id=None, utterance_index=None, text=text) if text else None
+
+
+def _turn_index(given: object, notes: Counter[str]) -> int | None:
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return given
+    if given is not None:
+        notes[f"evidence.utterance_index {_short(given)} read as null"] += 1
+    return None
 
 
 def _short(value: object) -> str:

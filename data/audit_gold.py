@@ -108,20 +108,25 @@ def check_labels(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
     """
     if gold is None:
         return
+    if (what := _given_away(row, gold)) is not None:
+        detail = "the gold memory stands in the input"
+        tally.find("label-in-input", "serious", detail, name, what)
+    _note_labels(name, row, gold, tally)
+
+
+def _given_away(row: Row, gold: Row) -> str | None:
+    """Return where the input holds the value of the gold, or else its id."""
     values, ids = _secrets(row, gold)
     dialogues = joined_texts(conversation(row))
     inside = {value for value in values if len(value) >= SHORTEST_INSIDE and value not in dialogues}
-    by_value, by_id = [], []
+    by_id = None
     for path, text in _leaves(row, ()):
         folded, field = fold(text), ".".join(path)
         if folded in values or any(value in folded for value in inside):
-            by_value.append(f"{field}: «{text}»")
-        elif text in ids:
-            by_id.append(f"{field} is the id of the gold memory, {text}")
-    if by_value or by_id:
-        detail = "the gold memory stands in the input"
-        tally.find("label-in-input", "serious", detail, name, (by_value + by_id)[0])
-    _note_labels(name, row, gold, tally)
+            return f"{field}: «{text}»"
+        if by_id is None and text in ids:
+            by_id = f"{field} is the id of the gold memory, {text}"
+    return by_id
 
 
 def _note_labels(name: str, row: Row, gold: Row, tally: Tally) -> None:

@@ -216,7 +216,7 @@ def read_calibration_row(path: Path) -> CalibrationRow:
 def calibration_files() -> list[Path]:
     """Return the calibrations of the user's folder, then those of the package, sorted by path."""
     shipped = Path(str(files("alps.judges"))) / "calibrations"
-    return [path for folder in (own_calibrations(), shipped) for path in _files(folder)]
+    return [*_files(own_calibrations()), *_files(shipped)]
 
 
 def own_calibrations() -> Path:

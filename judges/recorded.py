@@ -80,18 +80,10 @@ class RecordedJudge(EmbeddedJudge):
         if record is None or reviews is None:
             return Judgement("empty", error="no recorded verdict for this record")
         judged = self._judged(about) or {}
-        rows = {item.memory_id: row for row, item in enumerate(question.gold)}
-        columns = {item.memory_id: column for column, item in enumerate(question.predicted)}
         for item in question.predicted:
             if judged.get(item.memory_id) != fold(item.value):
                 return Judgement("invalid", error="the recorded verdict is of another prediction")
-        pairs: dict[tuple[int, int], Pair] = {}
-        for review in reviews:
-            # Pairs of identical values are reviewed, too, and were left out of this question.
-            if review.get("gold_id") in rows and review.get("pred_id") in columns:
-                place = rows[review["gold_id"]], columns[review["pred_id"]]
-                pairs[place] = _pair(place, review)
-        return Judgement("ok", tuple(pairs.values()))
+        return Judgement("ok", _pairs(question, reviews))
 
     def _rate(self, question: RubricQuestion, about: str) -> Rating:
         """Return the recorded verdict on this very response."""
@@ -185,6 +177,19 @@ def _mark(given: object, scale: Sequence[object]) -> int | None:
     if isinstance(given, bool) or not isinstance(given, int | float) or given not in scale:
         return None
     return int(given)
+
+
+def _pairs(question: MatchQuestion, reviews: Sequence[Row]) -> tuple[Pair, ...]:
+    """Return what reviews say of the memories that were asked about; of two, the later counts."""
+    rows = {item.memory_id: row for row, item in enumerate(question.gold)}
+    columns = {item.memory_id: column for column, item in enumerate(question.predicted)}
+    pairs: dict[tuple[int, int], Pair] = {}
+    for review in reviews:
+        # Pairs of identical values are reviewed, too, and were left out of this question.
+        if review.get("gold_id") in rows and review.get("pred_id") in columns:
+            place = rows[review["gold_id"]], columns[review["pred_id"]]
+            pairs[place] = _pair(place, review)
+    return tuple(pairs.values())
 
 
 def _pair(place: tuple[int, int], review: Row) -> Pair:

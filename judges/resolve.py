@@ -82,15 +82,20 @@ def _relations_of(judgements: Sequence[Judgement]) -> Judgement:
     notes: list[str] = []
     raw: list[str] = []
     for judgement in judgements:
-        votes.append({(pair.gold, pair.predicted): pair for pair in judgement.pairs})
-        draws.append({place: pair.relation for place, pair in votes[-1].items()})
+        vote: dict[tuple[int, int], Pair] = {}
+        draw: dict[tuple[int, int], Relation] = {}
+        for pair in judgement.pairs:
+            place = pair.gold, pair.predicted
+            vote[place], draw[place] = pair, pair.relation
+        votes.append(vote)
+        draws.append(draw)
         notes += judgement.notes
         raw += judgement.raw
     pairs = []
     for place in sorted(set().union(*votes)):
-        pair = _majority([vote.get(place) for vote in votes])
-        if pair is not None:
-            pairs.append(pair)
+        most_named = _majority([vote.get(place) for vote in votes])
+        if most_named is not None:
+            pairs.append(most_named)
     return Judgement(
         "ok",
         tuple(pairs),
@@ -115,7 +120,9 @@ def _support_of(
 def _marks_of(ratings: Sequence[Rating]) -> Rating:
     """Take the lower median of the marks that the draws give."""
     draws = tuple(rating.marks for rating in ratings)
-    marks = {name: median_low(draw[name] for draw in draws) for name in draws[0]}
+    marks = {}
+    for name in draws[0]:
+        marks[name] = median_low(draw[name] for draw in draws)
     # The reason that is kept is of a draw that says the same as the majority, if there is one.
     nearest = ratings[draws.index(marks)] if marks in draws else ratings[0]
     raw = tuple(chain.from_iterable(rating.raw for rating in ratings))
@@ -150,7 +157,8 @@ def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float
     agreed = []
     for place in set().union(*votes):
         matched = [vote.get(place) in counted for vote in votes]
-        agreed += [one == other for one, other in combinations(matched, 2)]
+        for one, other in combinations(matched, 2):
+            agreed.append(one == other)
     # Where no draw names any pair all of them said the same: nothing.
     return sum(agreed) / len(agreed) if agreed else 1.0
 
