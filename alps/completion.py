@@ -229,21 +229,26 @@ def _settings(
     """Answer `key` or `key=value`."""
     name, equals, begun = incomplete.partition("=")
     if equals:
-        words = _values(name, keys[name], begun, given) if name in keys else []
-        return [CompletionItem(f"{name}={word}") for word in words]
+        return _with_values(name, begun, keys, given)
     open_keys = {key: keys[key] for key in keys if key.startswith(name) and key not in given}
     # Where a single key fits, its values are answered in its place: the shell then fills in what
     # they share, `key=`, and adds no space to it.
     if len(open_keys) == 1 and name:
-        (key,) = open_keys
-        words = _values(key, keys[key], "", given)
-        if words:
-            return [CompletionItem(f"{key}={word}") for word in words]
+        items = _with_values(next(iter(open_keys)), "", keys, given)
+        if items:
+            return items
     # Fish takes a comma for the end of a word.
     return [
         CompletionItem(f"{key}=", help=setting.text.replace(",", ";") or None)
         for key, setting in _needed_first(open_keys)
     ]
+
+
+def _with_values(
+    name: str, begun: str, keys: Mapping[str, Key], given: Mapping[str, str]
+) -> list[CompletionItem[str]]:
+    words = _values(name, keys[name], begun, given) if name in keys else []
+    return [CompletionItem(f"{name}={word}") for word in words]
 
 
 def _needed_first(keys: Mapping[str, Key]) -> list[tuple[str, Key]]:
@@ -373,9 +378,12 @@ complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null ||
 
     def complete(self) -> str:
         before, incomplete = self.get_completion_args()
-        said = max(incomplete.rfind("="), incomplete.rfind(":")) + 1
-        values = (item.value[said:] for item in self.get_completions(before, incomplete))
-        return "\n".join(re.sub(r"([^\w@%+=:,./-])", r"\\\1", value) for value in values)
+        start = max(incomplete.rfind("="), incomplete.rfind(":")) + 1
+        lines = []
+        for item in self.get_completions(before, incomplete):
+            # Bash would take a space or a quote in the name of a folder for its own.
+            lines.append(re.sub(r"([^\w@%+=:,./-])", r"\\\1", item.value[start:]))
+        return "\n".join(lines)
 
 
 add_completion_class(_Bash)

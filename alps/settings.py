@@ -440,9 +440,13 @@ def _parse(
         where = f"{config}, " if key in of_config else ""
         if key in TABLES:
             raise UsageError(f"{where}{key}: {_in_words(first)}") from error
-        # An address can hold a password, and who writes variables may write their values, too.
-        shown = values[key] if not key.endswith("api_base") and key != "env" else "…"
+        shown = _shown_value(key, values[key])
         raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error
+
+
+def _shown_value(key: str, value: object) -> object:
+    # An address can hold a password, and who writes variables may write their values, too.
+    return "…" if key == "env" or key.endswith("api_base") else value
 
 
 def _check_known(key: str, model: type[BaseModel]) -> None:
