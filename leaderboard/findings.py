@@ -68,7 +68,12 @@ class Findings:
     @property
     def refused(self) -> bool:
         """Whether anything serious was found."""
-        return any(finding.severity == "serious" for finding in self.kept)
+        return _is_serious(self.kept)
+
+    @property
+    def codes(self) -> set[str]:
+        """What kinds of things were found."""
+        return {finding.code for finding in self.kept}
 
     def ordered(self) -> tuple[Finding, ...]:
         """Return the findings, the serious first, with a line for those that were only counted."""
@@ -110,7 +115,7 @@ class Verification:
     @property
     def serious(self) -> bool:
         """Whether anything serious was found."""
-        return any(finding.severity == "serious" for finding in self.findings)
+        return _is_serious(self.findings)
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain lists and dicts."""
@@ -126,6 +131,10 @@ class Verification:
             "unchecked": list(self.unchecked),
             "findings": [asdict(finding) for finding in self.findings],
         }
+
+
+def _is_serious(findings: Iterable[Finding]) -> bool:
+    return any(finding.severity == "serious" for finding in findings)
 
 
 def some_of(names: Iterable[str]) -> str:

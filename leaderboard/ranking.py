@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
-from alps.leaderboard.copies import Answers, answers_of, originals
+from alps.leaderboard.checks.copies import Answers, answers_of, originals
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.site_data import Published, Reported, System
 from alps.run.engine import NO_GOLD

@@ -18,16 +18,17 @@ from alps.jsonl import dump
 from alps.judges.resolve import is_embedded_judge
 from alps.leaderboard.gold_data import data_for
 from alps.leaderboard.packing import today
-from alps.leaderboard.reviews import Contradiction, contradictions
 from alps.leaderboard.settings import RescoreSettings
 from alps.leaderboard.strict_reader import faults_of
 from alps.leaderboard.submission import (
     REFUTED,
     REVIEW,
     SAMPLES,
+    Contradiction,
     Entry,
     Review,
     Submission,
+    contradictions,
     read_entry,
     write_card,
 )

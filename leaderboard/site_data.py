@@ -14,7 +14,6 @@ from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.recompute import judge_of
-from alps.leaderboard.reviews import contradictions, same_judge
 from alps.leaderboard.strict_reader import LARGEST_FILE, open_plain, read_model
 from alps.leaderboard.submission import (
     CARD,
@@ -23,7 +22,9 @@ from alps.leaderboard.submission import (
     SAMPLES,
     Entry,
     Submission,
+    contradictions,
     read_entry,
+    same_judge,
 )
 from alps.tasks import all_tracks
 

@@ -10,6 +10,7 @@ from alps.errors import AlpsError
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
+from alps.leaderboard.checks.copies import check_copies
 from alps.leaderboard.checks.files import check_changes, check_files, check_folder, file_card
 from alps.leaderboard.checks.rows import (
     TrackRows,
@@ -19,7 +20,6 @@ from alps.leaderboard.checks.rows import (
     read_track,
 )
 from alps.leaderboard.checks.suspicion import check_baseline, check_suspicion
-from alps.leaderboard.copies import check_copies
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
 from alps.leaderboard.gold_data import GoldTrack, data_for, known_track, open_gold, task_of
 from alps.leaderboard.recompute import (
@@ -35,6 +35,7 @@ from alps.leaderboard.submission import (
     FORMAT_CHECKED,
     SAMPLES,
     STATUSES,
+    Review,
     RunCard,
     Submission,
     Track,
@@ -100,8 +101,8 @@ def verify(
     )
     review = None
     if folder.is_dir():
-        maintained = options.reviewed
-        review = cards.check_review(folder, findings, card, reviewed=maintained, in_change=touched)
+        reviewed = options.reviewed
+        review = cards.check_review(folder, findings, card, reviewed=reviewed, in_change=touched)
         cards.check_refuted(card, review, findings)
     recomputed: tuple[str, ...] = ()
     if card is not None:
@@ -111,16 +112,27 @@ def verify(
         cards.check_baseline_name(card, findings)
         cards.check_tasks(card, findings)
         own_review = options.reviewed or not touched
-        joined = options.continues
-        cards.check_name(folder, card, findings, continues=joined, own_review=own_review)
-        # After these findings of the card its tracks can't be looked at.
-        if not any(finding.code in ("run", "fingerprint") for finding in findings.kept):
+        continues = options.continues
+        cards.check_name(folder, card, findings, continues=continues, own_review=own_review)
+        # A track of a run that is not there, or under a judge whose parts are not those of its id,
+        # can't be looked at.
+        if findings.codes.isdisjoint(("run", "fingerprint")):
             recomputed = _check_tracks(folder, card, options, findings, known or Known())
             check_copies(folder, card, findings)
         findings.checked["scores"] = _outcome(card, len(recomputed), findings)
-    refused = findings.refused
-    complete = card is not None and len(recomputed) == len(card.tracks)
+    return _verification(folder, card, review, recomputed, findings)
+
+
+def _verification(
+    folder: Path,
+    card: Submission | None,
+    review: Review | None,
+    recomputed: tuple[str, ...],
+    findings: Findings,
+) -> Verification:
     confirmed = review.status if review is not None else FORMAT_CHECKED
+    complete = card is not None and len(recomputed) == len(card.tracks)
+    refused = findings.refused
     return Verification(
         folder=shown(folder.resolve().name),
         status=SELF_REPORTED if refused else confirmed,
@@ -135,6 +147,7 @@ def verify(
 def _check_tracks(
     folder: Path, card: Submission, options: Options, findings: Findings, known: Known
 ) -> tuple[str, ...]:
+    """Check the tracks of a card; return those whose every score was recomputed."""
     recomputed = []
     for name in card.tracks:
         if _TrackCheck(folder, card, name, options, findings, known).check():
@@ -147,8 +160,8 @@ def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
     if not recomputed:
         return f"none of {total} tracks could be recomputed"
     numbers = sum(len(track.scores) for track in card.tracks.values())
-    wrong = any(finding.code in ("score", "row_score", "verdict") for finding in findings.kept)
-    how = "with differences" if wrong else "consistent"
+    consistent = findings.codes.isdisjoint(("score", "row_score", "verdict"))
+    how = "consistent" if consistent else "with differences"
     what = f"{recomputed} of {total} tracks recomputed from predictions and verdicts"
     return f"{what} ({numbers} scores): {how}"
 
@@ -237,8 +250,8 @@ class _TrackCheck:
         compare.compare_unjudged(gold.task, self.printed, again, self.findings)
         of_rows = rows.scores, again.scores
         compare.compare_rows(self.name, *of_rows, self.findings, only=gold.task.unjudged)
-        known = [name for name, score in self.track.scores.items() if score.value is not None]
-        unjudged = [name for name in known if name in gold.task.unjudged]
+        known = {name for name, score in self.track.scores.items() if score.value is not None}
+        unjudged = known & gold.task.unjudged
         if unjudged == known:
             return True
         what = "what its judge decided" if unjudged else "the scores"
@@ -253,10 +266,8 @@ class _TrackCheck:
         if self._is_overdue(again):
             return True
         for record, fault in again.broken[:MOST_EXAMPLES]:
-            where, what = (
-                f"{self.name}: {shown(record, 40)}",
-                f"can't be scored ({shown(fault, 100)})",
-            )
+            where = f"{self.name}: {shown(record, 40)}"
+            what = f"can't be scored ({shown(fault, 100)})"
             self.findings.serious("unscorable", where, what, "pack the runs again")
         compare.compare_summary(self.name, self.printed, again, self.findings)
         compare.compare_rows(self.name, rows.scores, again.scores, self.findings)
@@ -270,15 +281,16 @@ class _TrackCheck:
 
     def _is_overdue(self, again: Recomputed) -> bool:
         if again.overdue:
-            what = (
-                f"scoring it again took longer than {self.options.seconds:,g} s, and was given up"
-            )
+            limit = f"{self.options.seconds:,g} s"
+            what = f"scoring it again took longer than {limit}, and was given up"
             self.findings.serious("time", f"tracks.{self.name}", what, "shorten the answers")
         return again.overdue
 
     def _key(self, gold: GoldTrack | None) -> str:
         """Return everything that recomputing depends on."""
         hashes = []
+        # What lies there and not what the card says of it: a file that was changed after packing
+        # must not take the results of the one before.
         for stage in ("predictions", "verdicts", "scores"):
             if stage in self.track.files.present():
                 hashes.append(_hash(self.folder / self.name / f"{stage}.jsonl"))
@@ -293,13 +305,14 @@ class _TrackCheck:
     def _gold(self) -> GoldTrack | None:
         """Return the records of the track, None where they are not here, or are other ones."""
         run, name = self.run, self.name
-        data = self.options.data
-        data = data_for(run, data[self.track.run] if isinstance(data, tuple) else data)
+        # Samples that go by another name escape every check against their gold.
         if run.data.name != SAMPLES and (own := self._own_gold()) is not None:
             what = f"{shown(run.data.name)}, but these are the records of the samples"
             where, mend = f"runs.{self.track.run}.data.name", "run it again with data=samples"
             self.findings.serious("data", where, what, mend)
             return own
+        asked = self.options.data
+        data = data_for(run, asked[self.track.run] if isinstance(asked, tuple) else asked)
         if data is None:
             reason = f"as {shown(run.data.name)} is not here; give data=FOLDER"
             self.findings.unchecked.append(f"{name}: ids and scores, {reason}")
@@ -312,7 +325,11 @@ class _TrackCheck:
             what = shown(str(error), 160)
             self.findings.warn("data", f"tracks.{name}", what, "give data=, or split=")
             return None
-        split = gold.data.description["split"]
+        return self._same_data(gold, data)
+
+    def _same_data(self, gold: GoldTrack, data: str) -> GoldTrack | None:
+        """Return records by whose hash the track is about them; None where it is about others."""
+        run, name, split = self.run, self.name, gold.data.description["split"]
         if data == SAMPLES and run.data.split != split:
             what = f"{shown(run.data.split)}, but the samples are {split}"
             where = f"runs.{self.track.run}.data.split"

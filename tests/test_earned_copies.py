@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alps.leaderboard.copies import answers_of, likeness
+from alps.leaderboard.checks.copies import answers_of, likeness
 from alps.leaderboard.site import build
 from alps.tasks import load_task
 from tests.site_made import bench

@@ -15,7 +15,7 @@ import pytest
 
 from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
-from alps.leaderboard.checks.gold_overlap import check_gold_overlap
+from alps.leaderboard.checks.copies import check_gold_overlap
 from alps.leaderboard.commands import rescore_command, verify_command
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.gold_data import own_track

@@ -12,17 +12,19 @@ from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.recompute import judge_of
-from alps.leaderboard.reviews import contradictions, histories
 from alps.leaderboard.strict_reader import faults_of, read_json
 from alps.leaderboard.submission import (
     CARD,
     REFUTED,
     REVIEW,
+    SAMPLES,
     Review,
     RunCard,
     Submission,
     Track,
     checksum_of,
+    contradictions,
+    histories,
     kinds_of,
 )
 from alps.leaderboard.unsafe_text import leak_in, mixed_scripts, read_alike, shown, texts_of
@@ -113,19 +115,21 @@ def leaks_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _check_runs(card: Submission, findings: Findings) -> None:
-    used = {track.run for track in card.tracks.values()}
+    idle = set(range(len(card.runs)))
     for name, track in card.tracks.items():
+        idle.discard(track.run)
         if track.run >= len(card.runs):
             what = f"{track.run}, but there are {len(card.runs)} runs"
             findings.serious("run", f"tracks.{name}.run", what, "pack again")
-    if idle := [n for n in range(len(card.runs)) if n not in used]:
+    # A run without a track would add calls and costs that belong to nothing.
+    if idle:
         mend = "pack again with alps submit"
-        findings.serious("run", f"runs.{idle[0]}", "no track is of this run", mend)
+        findings.serious("run", f"runs.{min(idle)}", "no track is of this run", mend)
     for n, run in enumerate(card.runs):
         if run.settings.get("limit") is not None:
             where, what = f"runs.{n}.settings.limit", "only a part of the split was run"
             findings.serious("limit", where, what, "run all of it")
-        if run.data.name == "samples" and not run.data.public:
+        if run.data.name == SAMPLES and not run.data.public:
             where, what = f"runs.{n}.data.public", "the samples are public"
             findings.serious("public", where, what, "pack again")
 
@@ -133,11 +137,12 @@ def _check_runs(card: Submission, findings: Findings) -> None:
 def check_tasks(card: Submission, findings: Findings) -> None:
     """Refuse a run of a task that has no board: code of a submitter's own task is not run."""
     for n, run in enumerate(card.runs):
-        names = str(run.settings.get("task", ALL)).split(",")
-        if unknown := [name for name in names if name not in (*TASKS, ALL)]:
-            what = f"{shown(unknown[0])} has no board; its code is not imported"
-            mend = f"submit runs of {', '.join(TASKS)}"
-            findings.serious("task", f"runs.{n}.settings.task", what, mend)
+        for name in str(run.settings.get("task", ALL)).split(","):
+            if name not in (*TASKS, ALL):
+                what = f"{shown(name)} has no board; its code is not imported"
+                mend = f"submit runs of {', '.join(TASKS)}"
+                findings.serious("task", f"runs.{n}.settings.task", what, mend)
+                break
 
 
 def is_baseline(card: Submission) -> bool:
@@ -237,8 +242,9 @@ def check_review(
         findings.serious("review", REVIEW, str(error), _RESCORE)
         return None
     named = dict.fromkeys((*review.tracks, *review.recomputed))
-    if unknown := [name for name in named if card is not None and name not in card.tracks]:
-        what = f"tracks that the card has not: {some_of(unknown)}"
+    unknown = named.keys() - (card.tracks if card is not None else named).keys()
+    if unknown:
+        what = f"tracks that the card has not: {some_of(filter(unknown.__contains__, named))}"
         findings.serious("review", REVIEW, what, _RESCORE)
     if reviewed:
         return review

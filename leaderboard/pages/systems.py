@@ -17,8 +17,8 @@ from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, records_folder, view
 from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair
 from alps.leaderboard.ranking import Board
-from alps.leaderboard.reviews import histories
 from alps.leaderboard.site_data import System
+from alps.leaderboard.submission import histories
 from alps.report.charts import axis_of
 from alps.report.svg import Axis, axis_labels
 from alps.tasks import Metric, Task, all_tracks
