@@ -8,7 +8,7 @@ addresses of hosts, which it would flag.
 import re
 import shutil
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -121,7 +121,7 @@ def pack(
             must not be published.
         RunFolderError: If the files of a run can't be read, or have changed since its summary.
     """
-    opened = [_finished(folder) for folder in runs]
+    opened = list(map(_finished, runs))
     _check_together(opened)
     slug = out.name if out is not None else slug_of(details.name, details.submitted)
     if not _SLUG.match(slug):
@@ -139,6 +139,7 @@ def pack(
         card = make_card(slug, opened, details, files)
         write_card(folder / CARD, card)
         _check_leaks(card)
+        # Nothing is written before all of it has been checked as a maintainer will.
         verification = _verified(folder, opened, data)
         written = []
         for path in folder.rglob("*.json*"):
@@ -239,26 +240,32 @@ def _run(run: Run, details: Details) -> dict[str, Any]:
     public = name == SAMPLES or (name == HUB and split != HIDDEN_SPLIT)
     if details.public is not None and name != SAMPLES:
         public = details.public
-    calls = run.finished.calls
-    seconds = []
-    for _, _, row in scan(run.folder / "calls.jsonl"):
-        if row is not None:
-            seconds.append(float(row.get("seconds") or 0))
     card = {
         "settings": settings,
         "prompts": run.manifest.prompts,
         "data": {"name": name, "split": split, "commit": about.commit, "public": public},
         "judge": run.manifest.judge,
-        "calls": fields_of(Calls, calls.row()),
-        "seconds": round(sum(seconds), 3) if seconds else None,
+        "calls": fields_of(Calls, run.finished.calls.row()),
+        "seconds": _seconds(run),
     }
-    served = {}
+    served: dict[str, list[dict[str, str | None]]] = {}
     for purpose, answered in run.finished.served.items():
-        served[purpose] = [
-            {"model": _served_name(row.model), "fingerprint": _served_name(row.fingerprint)}
-            for row in answered
-        ]
+        for row in answered:
+            names = {part: _served_name(value) for part, value in row}
+            served.setdefault(purpose, []).append(names)
     return {**card, "served": served} if served else card
+
+
+def _calls(run: Run) -> Iterator[dict[str, Any]]:
+    for _, _, row in scan(run.folder / "calls.jsonl"):
+        # A torn line is one call that a crash cut off, and nothing to refuse a run for.
+        if row is not None:
+            yield row
+
+
+def _seconds(run: Run) -> float | None:
+    seconds = [float(call.get("seconds") or 0) for call in _calls(run)]
+    return round(sum(seconds), 3) if seconds else None
 
 
 def _served_name(name: str | None) -> str | None:
@@ -356,23 +363,25 @@ def _write_track(folder: Path, run: Run, name: str, calls: bool, verdicts: bool)
     cards: dict[str, Any] = {}
     ids = set()
     for stage in STAGES[:3]:
-        rows = [row for key, row in run.rows(stage).items() if key.track == name]
-        ids |= {row["benchmark_id"] for row in rows}
-        if stage == "verdicts" and not (verdicts and rows):
-            continue
-        published = [_published(stage, row, calls) for row in rows]
-        _check_rows(published, f"{run.folder / stage}.jsonl", run)
-        cards[stage] = _write(folder / f"{stage}.jsonl", published)
+        published = []
+        for key, row in run.rows(stage).items():
+            if key.track == name:
+                ids.add(key.id)
+                published.append(_published(stage, row, calls))
+        if stage != "verdicts" or (verdicts and published):
+            _check_rows(published, f"{run.folder / stage}.jsonl", run)
+            cards[stage] = _write(folder / f"{stage}.jsonl", published)
     made = []
-    for _, _, row in scan(run.folder / "calls.jsonl") if calls else ():
-        if row is not None and row.get("about") in ids:
-            made.append({part: row.get(part) for part in CallRow.model_fields})
+    for call in _calls(run) if calls else ():
+        if call.get("about") in ids:
+            made.append({part: call.get(part) for part in CallRow.model_fields})
     if made:
         cards["calls"] = _write(folder / "calls.jsonl", made)
     return cards
 
 
 def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    # JSON has no NaN: what can't be written can't be published.
     try:
         path.write_bytes(b"".join(dump(dict(row)) for row in rows))
         return file_card(path).model_dump()

@@ -28,7 +28,6 @@ from alps.stats.bootstrap import Floats, cluster_index
 from alps.stats.paired import holm_all, t_tests
 from alps.tasks import Metric, Task, all_tracks
 
-# Metrics that stand next to a board's own, because the paper reports them.
 SIGNIFICANCE = 0.05
 _ROUNDING = 1e-12
 
@@ -161,12 +160,11 @@ def build_boards(systems: Sequence[System], published: Published) -> list[Board]
     order, known = list(all_tracks()), known_judges(systems)
     boards: list[Board] = []
     for track in order:
-        of_track = {key: groups[key] for key in groups if key.track == track}
-        members: dict[str, System] = {}
-        for rows in of_track.values():
-            members |= {row.system.slug: row.system for row in rows}
-        files = _read_files(members, track)
-        boards += [_board(key, rows, files, published, known) for key, rows in of_track.items()]
+        # Read once for all boards of the track, and let go of before the next track.
+        files = _Files(track, {}, {})
+        for key, rows in groups.items():
+            if key.track == track:
+                boards.append(_board(key, rows, files, published, known))
     return sorted(boards, key=lambda board: _precedence(board, order))
 
 
@@ -174,28 +172,46 @@ def build_boards(systems: Sequence[System], published: Published) -> list[Board]
 class _Files:
     """What the files of the systems on one track hold, by slug: scores by record, and answers."""
 
-    scores: Mapping[str, Scores]
-    answers: Mapping[str, Answers]
+    track: str
+    _scores: dict[str, Scores]
+    _answers: dict[str, Answers]
+
+    def scores(self, system: System) -> Scores:
+        """Return what a system scored on each record."""
+        if system.slug not in self._scores:
+            self._scores[system.slug] = _scores_of(system, all_tracks()[self.track])
+        return self._scores[system.slug]
+
+    def answers(self, system: System) -> Answers:
+        """Return the sketch of what a system answered."""
+        if system.slug not in self._answers:
+            rows, public = system.rows(self.track, "predictions"), all_tracks()[self.track].public
+            self._answers[system.slug] = answers_of(rows, public)
+        return self._answers[system.slug]
 
 
 def known_judges(systems: Sequence[System]) -> frozenset[str]:
     """Return the fingerprints of judges that others than submitters asked: ours, maintainers'."""
     # Anybody can name a judge and invent its verdicts. A maintainer's review under it is what lets
     # its board compare.
-    known = {fingerprint_id(LexicalJudge().fingerprint)}
+    known: set[str | None] = {fingerprint_id(LexicalJudge().fingerprint)}
     for system in systems:
-        if (review := system.entry.review) is not None:
-            for track in review.tracks.values():
-                if track.judge_fingerprint is not None:
-                    known.add(track.judge_fingerprint)
-    return frozenset(known)
+        review = system.entry.review
+        for track in review.tracks.values() if review is not None else ():
+            known.add(track.judge_fingerprint)
+    return frozenset(filter(None, known))
 
 
 def _leads(track: str, place: Place) -> Iterator[str]:
     """Yield the metrics that a submission stands on a board for."""
     metrics = [m for m in all_tracks()[track].metrics if place["scores"][m.name]["value"]]
-    leading = [metric.name for metric in metrics if metric.headline or metric.own_board]
-    yield from leading or [metric.name for metric in metrics[:1]]
+    leading = [metric for metric in metrics if _leads_a_board(metric)]
+    for metric in leading or metrics[:1]:
+        yield metric.name
+
+
+def _leads_a_board(metric: Metric) -> bool:
+    return metric.headline or metric.own_board
 
 
 def _key(track: str, metric: str, place: Place) -> Key:
@@ -215,19 +231,23 @@ def _board(
     key: Key, rows: list[Standing], files: _Files, published: Published, known: frozenset[str]
 ) -> Board:
     task = all_tracks()[key.track]
-    metric = next((m for m in task.metrics if m.name == key.metric), Metric(key.metric, key.metric))
+    metric = next(metric for metric in task.metrics if metric.name == key.metric)
     rows = [replace(row, again=row.system.again(key.track, key.metric)) for row in rows]
     rows.sort(key=lambda row: _worth(row, metric))
-    own = [row for row in rows if not row.system.is_floor]
-    proven = [row for row in own if row.recomputed and not row.system.refuted]
-    ranked = _with_ranks(proven, key, metric, files)
+    proven: list[Standing] = []
+    others: list[Standing] = []
+    floors: list[Standing] = []
+    for row in rows:
+        # Sorted by their worth, those that are not proven are the last.
+        is_proven = row.recomputed and not row.system.refuted
+        (floors if row.system.is_floor else proven if is_proven else others).append(row)
     beside = {key.metric, *metric.beside}
     return Board(
         key=key,
         task=task,
         metric=metric,
-        standings=(*ranked, *own[len(ranked) :]),
-        floor_systems=tuple(row for row in rows if row.system.is_floor),
+        standings=(*_with_ranks(proven, key, metric, files), *others),
+        floor_systems=tuple(floors),
         floors=tuple(_floors(rows, key)),
         reported=tuple(row for row in published.on(key.track) if beside & row.scores.keys()),
         judge_known=key.judge is None or key.judge in known,
@@ -248,19 +268,23 @@ def _with_ranks(rows: list[Standing], key: Key, metric: Metric, files: _Files) -
         return []
     # Who of several with the same answers is called a copy: the reviewed and the earliest not.
     order = sorted(rows, key=_seniority)
-    firsts = originals([files.answers[row.system.slug] for row in order])
-    original = {row.system.slug: order[n].system.slug for row, n in zip(order, firsts, strict=True)}
+    firsts = originals([files.answers(row.system) for row in order])
+    original: dict[str, str] = {}
+    for row, first in zip(order, firsts, strict=True):
+        original[row.system.slug] = order[first].system.slug
     distinct = [row for row in rows if original[row.system.slug] == row.system.slug]
-    records = [_records(row, metric, files.scores[row.system.slug]) for row in distinct]
+    records = [_records(row, metric, files.scores(row.system)) for row in distinct]
     ranks = _ranks(records, rows[0].system.sessions(key.track))
     if len(distinct) == 1 and len(rows) > 1:
         ranks = [Rank(1, 1)]
-    by_slug = dict(zip((row.system.slug for row in distinct), ranks, strict=True))
+    by_slug: dict[str, Rank | None] = {}
+    for row, rank in zip(distinct, ranks, strict=True):
+        by_slug[row.system.slug] = rank
     ranked = []
     for row in rows:
-        first = original[row.system.slug]
-        copy_of = first if first != row.system.slug else None
-        ranked.append(replace(row, rank=by_slug[first], copy_of=copy_of))
+        slug = original[row.system.slug]
+        copy_of = slug if slug != row.system.slug else None
+        ranked.append(replace(row, rank=by_slug[slug], copy_of=copy_of))
     return ranked
 
 
@@ -280,22 +304,13 @@ def _records(row: Standing, metric: Metric, scores: Scores) -> dict[str, float]:
 def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:
     """Yield each floor once: on one board they are the same for all submissions."""
     # Those of a submission that nobody could recompute are its own word, and left out.
-    rows = [row for row in rows if row.recomputed]
+    rows = sorted((row for row in rows if row.recomputed), key=lambda row: row.system.slug)
     seen = {row.system.card.system.model for row in rows if row.system.is_floor}
-    for row in sorted(rows, key=lambda row: row.system.slug):
+    for row in rows:
         for name, floor in row.track["floors"].items():
             if name not in seen and floor["scores"][key.metric]["value"]:
                 seen.add(name)
                 yield FloorRow(name, floor["scores"], str(floor["judge"].value))
-
-
-def _read_files(systems: Mapping[str, System], track: str) -> _Files:
-    task = all_tracks()[track]
-    scores, answers = {}, {}
-    for slug, system in systems.items():
-        scores[slug] = _scores_of(system, task)
-        answers[slug] = answers_of(system.rows(track, "predictions"), task.public)
-    return _Files(scores, answers)
 
 
 def _scores_of(system: System, task: Task) -> Scores:
@@ -304,21 +319,27 @@ def _scores_of(system: System, task: Task) -> Scores:
     A failed answer, or one without a verdict, has the worst score: whoever calls wrong answers lost
     gains nothing.
     """
-    metrics = {metric.name: metric for metric in task.metrics}
-    wanted = [name for name, metric in metrics.items() if metric.headline or metric.own_board]
+    leading = [metric for metric in task.metrics if _leads_a_board(metric)]
     values_of: dict[str, dict[str, list[float]]] = {}
     lost: list[str] = []
     for row in system.rows(task.track, "scores"):
         scores = row.get("scores")
-        lost += [row["benchmark_id"]] if _is_unscored(row) else []
-        for metric, value in scores.items() if isinstance(scores, dict) else ():
-            if metric in wanted and type(value) in (int, float):
-                values_of.setdefault(metric, {}).setdefault(row["benchmark_id"], []).append(value)
+        if _is_unscored(row):
+            lost.append(row["benchmark_id"])
+        if not isinstance(scores, dict):
+            continue
+        for metric in leading:
+            value = scores.get(metric.name)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                records = values_of.setdefault(metric.name, {})
+                records.setdefault(row["benchmark_id"], []).append(value)
     means: Scores = {}
-    for metric, records in values_of.items():
-        for name in lost:
-            records.setdefault(name, []).append(_worst(metrics.get(metric)))
-        means[metric] = {name: sum(values) / len(values) for name, values in records.items()}
+    for metric in leading:
+        if records := values_of.get(metric.name, {}):
+            worst = metric.highest if metric.lower_is_better else metric.lowest
+            for name in lost:
+                records.setdefault(name, []).append(worst)
+            means[metric.name] = {name: sum(own) / len(own) for name, own in records.items()}
     return means
 
 
@@ -328,23 +349,19 @@ def _is_unscored(row: Mapping[str, Any]) -> bool:
     return (stage == "generate" and outcome in UNHEARD) or (stage == "judge" and outcome != NO_GOLD)
 
 
-def _worst(metric: Metric | None) -> float:
-    if metric is None:
-        return 0.0
-    return metric.highest if metric.lower_is_better else metric.lowest
-
-
 def _ranks(
     records: Sequence[Mapping[str, float]], sessions: Mapping[str, str]
 ) -> list[Rank | None]:
+    unranked: list[Rank | None] = [None] * len(records)
+    if len(records) < 2 or not all(records):
+        return unranked
     names = sorted(set().union(*records))
-    if len(records) < 2 or not names or not all(records):
-        return [None] * len(records)
-    matrix = np.array([[own.get(name, nan) for name in names] for own in records])
+    matrix = np.full((len(records), len(names)), nan)
+    for n, own in enumerate(records):
+        matrix[n] = [own.get(name, nan) for name in names]
     # Where sessions are not known, each row of the data is one of its own.
     clusters = [sessions.get(name, name.partition(":")[0]) for name in names]
-    ranks = rank_classes(matrix, clusters)
-    return [None] * len(records) if ranks is None else list(ranks)
+    return list(rank_classes(matrix, clusters) or unranked)
 
 
 def rank_classes(

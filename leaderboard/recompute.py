@@ -77,15 +77,14 @@ class ReplayedJudge(EmbeddedJudge):
 
     Args:
         name: What it is called in the submission.
-        parts: Its fingerprint there.
+        parts: Its fingerprint there, without the id.
     """
 
     def __init__(self, name: str, parts: Mapping[str, Any]) -> None:
         self.name = name
-        self._rubrics: Mapping[str, Any] = parts.get("rubrics") or {}
-        self.fingerprint: Mapping[str, Any] = {
-            part: value for part, value in parts.items() if part not in ("id", "rubrics")
-        }
+        rest = dict(parts)
+        self._rubrics: Mapping[str, Any] = rest.pop("rubrics", None) or {}
+        self.fingerprint: Mapping[str, Any] = rest
         self.relations: frozenset[Relation] = frozenset(RELATIONS)
         self.comparable = parts.get("judge") != "recorded"
         kinds: set[type[Question[Any]]] = {MatchQuestion, RubricQuestion}
@@ -109,7 +108,11 @@ def judge_of(track: Track, run: RunCard) -> Judge:
     # The name alone decides. A fingerprint that adds or changes a part is another one than its own,
     # and `check_identity` refuses it; its verdicts were once believed for an extra `rubrics: {}`.
     names = (track.judge, run.judge.get("judge"), run.settings.get("judge"))
-    return LexicalJudge() if any(map(is_lexical, names)) else ReplayedJudge(track.judge, run.judge)
+    return (
+        LexicalJudge()
+        if any(map(is_lexical, names))
+        else ReplayedJudge(track.judge, run.fingerprint)
+    )
 
 
 def is_lexical(name: object) -> bool:

@@ -5,11 +5,11 @@ verdicts are on disk before the next question, the same command resumes, budgets
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -96,29 +96,36 @@ def rescore(
     entry = read_entry(folder)
     work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
     with TemporaryDirectory(prefix="alps-rescore-") as scratch:
-        if _asks(settings):
+        if settings.dry_run or not is_embedded_judge(settings.judge):
             calls: list[Stage] = []
-            for source, judging, out in _runs(entry, settings, typed, Path(scratch) / "work"):
-                stages = dry_score(source, {**judging, "out": str(work / out.name)})
+            for run in _runs(entry, settings, typed, Path(scratch) / "work"):
+                stages = dry_score(run.source, {**run.judging, "out": str(work / run.out.name)})
                 calls += [stage for stage in stages if stage.name == "judge"]
             tell(calls)
             _check_capped(settings, calls)
     if settings.dry_run:
         return None
     finished: list[Finished] = []
-    for source, judging, out in _runs(entry, settings, typed, work):
+    for run in _runs(entry, settings, typed, work):
         caps = _left(settings, finished)
-        finished.append(score_again(source, {**judging, **caps, "out": str(out)}))
+        finished.append(score_again(run.source, {**run.judging, **caps, "out": str(run.out)}))
+    done = _rescored(folder, entry, settings, finished)
+    # Of a part alone it would be no review: the same command goes on where this one stopped.
+    if not done.budget_spent and not done.too_many_unscored:
+        write_card(done.path, done.review)
+    return done
+
+
+def _rescored(
+    folder: Path, entry: Entry, settings: RescoreSettings, finished: Sequence[Finished]
+) -> Rescored:
     review = _review(entry.card, settings, finished, _recomputed(folder, settings))
     if entry.review is not None and entry.review.continues is not None:
         review = review.model_copy(update={"continues": entry.review.continues})
     refuted = tuple(contradictions(entry.card, review))
     if refuted:
         review = review.model_copy(update={"status": REFUTED})
-    done = Rescored(review, folder / REVIEW, tuple(finished), refuted)
-    if not done.budget_spent and not done.too_many_unscored:
-        write_card(done.path, done.review)
-    return done
+    return Rescored(review, folder / REVIEW, tuple(finished), refuted)
 
 
 def _check_in_order(folder: Path) -> None:
@@ -128,24 +135,33 @@ def _check_in_order(folder: Path) -> None:
             raise DataError(fault, path=folder, field=finding.where)
 
 
-def _runs(
-    entry: Entry, settings: RescoreSettings, typed: Sequence[str], work: Path
-) -> list[tuple[Path, dict[str, Any], Path]]:
-    """Write the runs below `work`; return each with its judge's settings and where it is judged."""
-    asked = [name for name in typed if name in JudgeSettings.model_fields and name != "out"]
+class _Run(NamedTuple):
+    """A run to judge again: its folder, the settings of its judge, and where it is judged."""
+
+    source: Path
+    judging: dict[str, Any]
+    out: Path
+
+
+def _runs(entry: Entry, settings: RescoreSettings, typed: Sequence[str], work: Path) -> list[_Run]:
+    """Write the runs of a submission below `work`, all before the first of them is judged."""
     # What is judged again are a stranger's answers; of baselines the boards have figures of their
     # own.
-    judging = {"baseline_records": 0, **{name: getattr(settings, name) for name in asked}}
+    judging: dict[str, Any] = {"baseline_records": 0}
+    for name in typed:
+        if name in JudgeSettings.model_fields and name != "out":
+            judging[name] = getattr(settings, name)
     runs = []
-    for place in range(len(entry.card.runs)):
-        same = f"{place}-{_digest(entry.card, place)}"  # other predictions get other folders
-        source = _as_run(entry, place, settings, work / f"{same}-predictions")
-        runs.append((source, judging, work / f"{same}-{_word(settings.judge)}"))
+    for index in range(len(entry.card.runs)):
+        predictions = []
+        for track in entry.card.tracks.values():
+            if track.run == index:
+                predictions.append(track.files.predictions.sha256)
+        # Other predictions get other folders: the verdicts on those before must not be taken.
+        digest = hashlib.sha256("".join(predictions).encode()).hexdigest()[:8]
+        source = _as_run(entry, index, settings, work / f"{index}-{digest}-predictions")
+        runs.append(_Run(source, judging, work / f"{index}-{digest}-{_word(settings.judge)}"))
     return runs
-
-
-def _asks(settings: RescoreSettings) -> bool:
-    return settings.dry_run or not is_embedded_judge(settings.judge)
 
 
 def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
@@ -175,44 +191,48 @@ def _left(settings: RescoreSettings, finished: Sequence[Finished]) -> dict[str, 
     return left
 
 
-def _as_run(entry: Entry, place: int, settings: RescoreSettings, folder: Path) -> Path:
+def _as_run(entry: Entry, index: int, settings: RescoreSettings, folder: Path) -> Path:
     """Write what of a submission's run is needed to judge it again, as the folder of a run.
 
     Raises:
         UsageError: If its records are not those of the data.
     """
-    run = entry.card.runs[place]
-    tracks = [name for name, track in entry.card.tracks.items() if track.run == place]
+    run = entry.card.runs[index]
     data = data_for(run, settings.data)
     if data is None:
         raise UsageError(
             f"data=: {run.data.name} is not here; give the folder of the data with their gold"
         )
-    kept = {name: run.settings[name] for name in _CHOICES if name in run.settings}
-    split = settings.split or (run.data.split if data != SAMPLES else None)
-    values = {**kept, "model": run.settings.get("model") or "rules", "data": data, "split": split}
+    values = {name: run.settings[name] for name in _CHOICES if name in run.settings}
+    values["model"] = run.settings.get("model") or "rules"
+    values["data"] = data
+    values["split"] = settings.split or (run.data.split if data != SAMPLES else None)
     experiment = parse_settings(values, RunSettings)
     opened = open_data(experiment)
+    known: dict[str, set[str]] = {}
     for track in opened.tracks:
-        name = track.task.track
-        if name in tracks:
-            _check_ids(entry, name, {sample.benchmark_id for sample in track.samples()}, data)
+        known[track.task.track] = {sample.benchmark_id for sample in track.samples()}
+    lines: list[bytes] = []
+    for name, card in entry.card.tracks.items():
+        if card.run == index:
+            rows = list(entry.rows(name, "predictions"))
+            _check_ids(name, rows, known.get(name), data)
+            lines += map(dump, rows)
     folder.mkdir(parents=True, exist_ok=True)
     description = {"data": opened.description, "settings": experiment.experiment()}
     write_json(folder / "manifest.json", description)
-    rows = (row for name in tracks for row in entry.rows(name, "predictions"))
-    (folder / "predictions.jsonl").write_bytes(b"".join(dump(row) for row in rows))
+    (folder / "predictions.jsonl").write_bytes(b"".join(lines))
     return folder
 
 
-def _check_ids(entry: Entry, name: str, known: set[str], data: str) -> None:
-    submitted = {row["benchmark_id"] for row in entry.rows(name, "predictions")}
-    if submitted != known:
-        lacking, extra = len(known - submitted), len(submitted - known)
-        what = (
-            f"{lacking:,} of its records are missing in {name}, {extra:,} of {name}'s are not in it"
-        )
-        raise UsageError(f"data={data}: not the records of the submission: {what}")
+def _check_ids(
+    name: str, rows: Sequence[Mapping[str, Any]], known: set[str] | None, data: str
+) -> None:
+    submitted = {row["benchmark_id"] for row in rows}
+    if known is not None and submitted != known:
+        lacking = f"{len(known - submitted):,} of its records are missing in {name}"
+        extra = f"{len(submitted - known):,} of {name}'s are not in it"
+        raise UsageError(f"data={data}: not the records of the submission: {lacking}, {extra}")
 
 
 def _recomputed(folder: Path, settings: RescoreSettings) -> tuple[str, ...]:
@@ -227,18 +247,19 @@ def _review(
     card: Submission, settings: RescoreSettings, runs: Sequence[Finished], recomputed: Sequence[str]
 ) -> Review:
     tracks: dict[str, Any] = {}
-    for place, run in enumerate(runs):
-        for name, track in run.summary.tracks.items():
-            if name in card.tracks and card.tracks[name].run == place:
-                scores = {metric: score.row() for metric, score in track.scores.items()}
-                for score in scores.values():
-                    score.pop("corrected", None)
-                tracks[name] = {"scores": scores, "judge_fingerprint": track.judge_fingerprint}
+    for name, submitted in card.tracks.items():
+        track = runs[submitted.run].summary.tracks.get(name)
+        if track is None:
+            continue
+        scores = {metric: score.row() for metric, score in track.scores.items()}
+        for score in scores.values():
+            score.pop("corrected", None)
+        tracks[name] = {"scores": scores, "judge_fingerprint": track.judge_fingerprint}
     row: dict[str, Any] = {
         "status": settings.status,
         "judge_fingerprint": runs[0].summary.judge_fingerprint,
         "date": settings.date or today(),
-        "tracks": {name: tracks[name] for name in card.tracks if name in tracks},
+        "tracks": tracks,
         "note": settings.note,
     }
     if seen := list(tracks if settings.status == "reproduced" else recomputed):
@@ -248,13 +269,6 @@ def _review(
     except ValidationError as error:
         field, fault = faults_of(error)[0]
         raise UsageError(f"{field}: {fault}") from error
-
-
-def _digest(card: Submission, place: int) -> str:
-    hashes = [
-        track.files.predictions.sha256 for track in card.tracks.values() if track.run == place
-    ]
-    return hashlib.sha256("".join(hashes).encode()).hexdigest()[:8]
 
 
 def _word(judge: str) -> str:

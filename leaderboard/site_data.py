@@ -14,7 +14,7 @@ from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.recompute import judge_of
-from alps.leaderboard.strict_reader import LARGEST_FILE, open_plain, read_model
+from alps.leaderboard.strict_reader import read_model
 from alps.leaderboard.submission import (
     CARD,
     REFUTED,
@@ -106,32 +106,8 @@ class System:
         return known_track(track, card.data_sha256, seed)
 
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a file of a track, one line in memory at a time.
-
-        Nothing where there is no such file.
-
-        Raises:
-            DataError: If the file or a row can't be read; names the line.
-        """
-        if stage not in self.card.tracks[track].files.present():
-            return
-        path = self.entry.folder / track / f"{stage}.jsonl"
-        try:
-            file = open_plain(path, LARGEST_FILE)
-        except ValueError as error:
-            raise DataError(str(error), path=path) from error
-        with file:
-            for number, line in enumerate(file, start=1):
-                # Verifying reads strictly; here only what the pages need is checked.
-                try:
-                    row = from_json(line, allow_inf_nan=False)
-                except ValueError as error:
-                    fault = "not JSON; alps verify tells more"
-                    raise DataError(fault, path=path, line=number) from error
-                if not isinstance(row, dict) or not isinstance(row.get("benchmark_id"), str):
-                    fault = "no row with a benchmark_id; alps verify tells more"
-                    raise DataError(fault, path=path, line=number)
-                yield row
+        """Yield the rows of a file of a track, as `Entry.rows` does."""
+        return self.entry.rows(track, stage)
 
 
 def load(submissions: Path) -> list[System]:

@@ -153,22 +153,6 @@ def faults_of(error: ValidationError) -> list[tuple[str, str]]:
     return faults
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a JSON Lines file, one line in memory at a time.
-
-    Raises:
-        DataError: If the file can't be read, or a line is too long, torn, or no JSON object; names
-            the line.
-    """
-    try:
-        for number, row, fault in scan_rows(path):
-            if row is None:
-                raise DataError(fault, path=path, line=number)
-            yield row
-    except ValueError as error:
-        raise DataError(str(error), path=path) from error
-
-
 def scan_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
     """Yield `(line, row, fault)` of every line; the row is None where there is a fault.
 

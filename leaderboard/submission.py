@@ -22,9 +22,11 @@ from pydantic import (
     Field,
     StringConstraints,
 )
+from pydantic_core import from_json
 
 from alps import rows
-from alps.leaderboard.strict_reader import read_model, read_rows
+from alps.errors import DataError
+from alps.leaderboard.strict_reader import LARGEST_FILE, open_plain, read_model
 from alps.leaderboard.unsafe_text import fault_of
 from alps.tasks import TASKS, all_tracks
 
@@ -202,6 +204,11 @@ class RunCard(Part):
         dict[Literal["generate", "judge"], Annotated[list[ServedBy], Field(max_length=100)]] | None
     ) = None
 
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The parts of the judge's fingerprint, without the id, which is their hash."""
+        return {part: value for part, value in self.judge.items() if part != "id"}
+
 
 class Interval(rows.Interval, Part):
     """A figure with its 95 % interval."""
@@ -353,13 +360,32 @@ class Entry:
         return self.review.status if self.review is not None else STATUSES[0]
 
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a file of a track; none where there is no such file.
+        """Yield the rows of a file of a track, one line in memory at a time.
+
+        Nothing where there is no such file.
 
         Raises:
-            DataError: If the file or a row can't be read.
+            DataError: If the file or a row can't be read; names the line.
         """
-        if stage in self.card.tracks[track].files.present():
-            yield from read_rows(self.folder / track / f"{stage}.jsonl")
+        if stage not in self.card.tracks[track].files.present():
+            return
+        path = self.folder / track / f"{stage}.jsonl"
+        try:
+            file = open_plain(path, LARGEST_FILE)
+        except ValueError as error:
+            raise DataError(str(error), path=path) from error
+        with file:
+            for number, line in enumerate(file, start=1):
+                # Verifying reads strictly; here only what the pages need is checked.
+                try:
+                    row = from_json(line, allow_inf_nan=False)
+                except ValueError as error:
+                    fault = "not JSON; alps verify tells more"
+                    raise DataError(fault, path=path, line=number) from error
+                if not isinstance(row, dict) or not isinstance(row.get("benchmark_id"), str):
+                    fault = "no row with a benchmark_id; alps verify tells more"
+                    raise DataError(fault, path=path, line=number)
+                yield row
 
 
 def read_entry(folder: Path) -> Entry:

@@ -100,12 +100,11 @@ def _check_about(folder: Path, card: Submission, findings: Findings) -> None:
 
 def leaks_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the fields of a card (plain JSON) that must not be published, with the reason."""
-    of_people, others = [], []
+    of_people: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
     for text, where in texts_of(row):
-        if where in WORDS_OF_PEOPLE:
-            of_people.append((text, where))
-        elif where != "url":
-            others.append((text, where))
+        if where != "url":
+            (of_people if where in WORDS_OF_PEOPLE else others).append((text, where))
     for texts, hosts in ((of_people, False), (others, True)):
         # All at once first, and one by one only where there is any: patterns are slow.
         if leak_in("\n".join(text for text, _ in texts), hosts=hosts):
@@ -232,24 +231,29 @@ def check_review(
         mend = "remove it (maintainers: reviewed=yes)"
         findings.serious("review", REVIEW, "only maintainers write it", mend)
         return None
-    try:
-        review = Review.model_validate(read_json(path))
-    except ValidationError as error:
-        for field, fault in faults_of(error):
-            findings.serious("review", f"{REVIEW}: {field}", fault, _RESCORE)
-        return None
-    except ValueError as error:
-        findings.serious("review", REVIEW, str(error), _RESCORE)
+    review = _read_review(path, findings)
+    if review is None:
         return None
     named = dict.fromkeys((*review.tracks, *review.recomputed))
-    unknown = named.keys() - (card.tracks if card is not None else named).keys()
-    if unknown:
-        what = f"tracks that the card has not: {some_of(filter(unknown.__contains__, named))}"
+    if card is not None and (unknown := [name for name in named if name not in card.tracks]):
+        what = f"tracks that the card has not: {some_of(unknown)}"
         findings.serious("review", REVIEW, what, _RESCORE)
     if reviewed:
         return review
+    # A review that lies in a clone is anybody's word: only who asks as a maintainer applies it.
     what = f"a maintainer's word, not applied here: {review.status} on {review.date}"
     findings.note("review", REVIEW, what)
+    return None
+
+
+def _read_review(path: Path, findings: Findings) -> Review | None:
+    try:
+        return Review.model_validate(read_json(path))
+    except ValidationError as error:
+        for field, fault in faults_of(error):
+            findings.serious("review", f"{REVIEW}: {field}", fault, _RESCORE)
+    except ValueError as error:
+        findings.serious("review", REVIEW, str(error), _RESCORE)
     return None
 
 
@@ -269,7 +273,7 @@ def check_refuted(card: Submission | None, review: Review | None, findings: Find
 def check_judges(card: Submission, findings: Findings) -> None:
     """Hold the id of each judge against the parts that it is the hash of."""
     for n, run in enumerate(card.runs):
-        parts = {name: value for name, value in run.judge.items() if name != "id"}
+        parts = run.fingerprint
         printed, actual = run.judge.get("id"), fingerprint_id(parts)
         if printed != actual:
             what = f"printed {shown(str(printed), 20)}, but its parts give {actual}"
@@ -282,21 +286,23 @@ def check_judges(card: Submission, findings: Findings) -> None:
 def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: Findings) -> None:
     """Compare a track's conditions and judge with what follows from the rest of the card."""
     judge = judge_of(track, run)
-    parts = {part: value for part, value in run.judge.items() if part != "id"}
-    if isinstance(judge, LexicalJudge) and parts != judge.fingerprint:
+    if isinstance(judge, LexicalJudge) and run.fingerprint != judge.fingerprint:
         what = f"goes by the name of {judge.name}, and its fingerprint is not that of this version"
         mend = "run it again with this version, or with a judge of another name"
         findings.serious("identity", f"runs.{track.run}.judge", what, mend)
-    expected = {
-        "conditions": dict(task.conditions),
-        "comparable": judge.comparable,
-        "judge_fingerprint": fingerprint_id(judge.fingerprint_for(task.rubrics)),
-    }
-    for part, value in expected.items():
-        printed = getattr(track, part)
+    expected = fingerprint_id(judge.fingerprint_for(task.rubrics))
+    for part, printed, value in (
+        ("conditions", track.conditions, dict(task.conditions)),
+        ("comparable", track.comparable, judge.comparable),
+        ("judge_fingerprint", track.judge_fingerprint, expected),
+    ):
         if printed != value:
             what = f"printed {shown(str(printed))}, but the card gives {shown(str(value))}"
             findings.serious("identity", f"tracks.{name}.{part}", what, PACK_AGAIN)
+    _check_judge_names(name, track, run, findings)
+
+
+def _check_judge_names(name: str, track: Track, run: RunCard, findings: Findings) -> None:
     kind = str(run.judge.get("judge"))
     names = {f"tracks.{name}.judge": track.judge}
     if isinstance(asked := run.settings.get("judge"), str):
@@ -326,24 +332,25 @@ def check_served(card: Submission, findings: Findings) -> None:
         by_name: dict[str, list[int]] = {}
         for n, run in enumerate(card.runs):
             by_name.setdefault(str(run.settings.get(setting)), []).append(n)
-        for asked, places in sorted(by_name.items()):
-            where = f"runs.{places[0]}." if len(places) == 1 else "runs."
-            for kind, names in _served_by([card.runs[n] for n in places], purpose).items():
+        for asked, indexes in sorted(by_name.items()):
+            where = f"runs.{indexes[0]}." if len(indexes) == 1 else "runs."
+            for kind, names in _served_by(card, indexes, purpose).items():
                 if len(names) > 1:
                     what = f"{role} asked of {shown(asked, 60)} are of {len(names)} {kind}: "
-                    what += f"{_listed(names)}"
+                    what += _listed(sorted(names))
                     mend = "ask for a snapshot by its name, and run it again"
                     findings.warn("served", f"{where}served.{purpose}", what, mend)
 
 
-def _served_by(runs: list[RunCard], purpose: Purpose) -> dict[str, list[str]]:
-    models: set[str] = set()
-    builds: set[str] = set()
-    for run in runs:
-        for row in (run.served or {}).get(purpose, []):
-            models |= {row.model} if row.model else set()
-            builds |= {row.fingerprint} if row.fingerprint else set()
-    return {"models": sorted(models), "builds": sorted(builds)}
+def _served_by(card: Submission, indexes: list[int], purpose: Purpose) -> dict[str, set[str]]:
+    """Return the names of the models and builds that answered in some runs of a card."""
+    names: dict[str, set[str]] = {"models": set(), "builds": set()}
+    for n in indexes:
+        for row in (card.runs[n].served or {}).get(purpose, []):
+            names["models"].add(row.model or "")
+            names["builds"].add(row.fingerprint or "")
+    # One that the provider did not name may well be any of the others.
+    return {kind: of_kind - {""} for kind, of_kind in names.items()}
 
 
 def _listed(names: list[str]) -> str:

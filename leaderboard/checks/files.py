@@ -6,6 +6,7 @@ import re
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,14 +83,9 @@ def _walk(
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    entries = []
+    # Many more than may lie there are not even listed.
     with os.scandir(folder) as listing:
-        for entry in listing:
-            entries.append(entry)
-            # Many more than may lie there are not even listed.
-            if len(entries) > MOST_FILES:
-                break
-    return sorted(entries, key=lambda entry: entry.name)
+        return sorted(islice(listing, MOST_FILES + 1), key=lambda entry: entry.name)
 
 
 def _check_size(entry: os.DirEntry[str], where: str, findings: Findings) -> int:
@@ -99,6 +95,7 @@ def _check_size(entry: os.DirEntry[str], where: str, findings: Findings) -> int:
         what = f"{_kind(status.st_mode)}, not a plain file"
         findings.serious("kind", where, what, "put the file itself there")
         return 0
+    # It would change with whatever goes by its other name, after it was checked.
     if status.st_nlink > 1:
         what = "a hard link: the file has another name, too"
         findings.serious("kind", where, what, "put a copy there")
@@ -110,7 +107,10 @@ def _check_size(entry: os.DirEntry[str], where: str, findings: Findings) -> int:
 
 
 def _kind(mode: int) -> str:
-    return next((name for test, name in _KINDS.items() if test(mode)), "a file")
+    for is_kind, name in _KINDS.items():
+        if is_kind(mode):
+            return name
+    return "a file"
 
 
 def check_files(folder: Path, card: Submission, findings: Findings) -> None:
@@ -119,23 +119,30 @@ def check_files(folder: Path, card: Submission, findings: Findings) -> None:
     for name, track in card.tracks.items():
         named = track.files.present()
         for stage in STAGES:
-            where, path = f"{name}/{stage}.jsonl", folder / name / f"{stage}.jsonl"
-            there = os.path.lexists(path)
-            if stage in named and not there:
-                what = "the card names it, but it is not there"
-                findings.serious("missing_file", where, what, "pack again")
-            elif stage not in named and there:
-                what = "the card does not name it"
-                findings.serious("stray", where, what, "remove it, or pack again")
-            elif stage in named:
-                seen += 1
-                _check_hash(path, where, named[stage], findings)
+            path = folder / name / f"{stage}.jsonl"
+            seen += _check_file(path, named.get(stage), findings)
     for path in folder.iterdir():
         if path.name in all_tracks() and path.name not in card.tracks and path.is_dir():
             what = "the card has no such track"
             findings.serious("stray", path.name, what, "remove it, or pack again")
     tracks = len(card.tracks)
     findings.checked["hashes"] = f"{seen} files of {tracks} tracks: sha256, bytes and rows"
+
+
+def _check_file(path: Path, printed: File | None, findings: Findings) -> bool:
+    """Hold a file against the card; return whether it is there, and the card names it."""
+    where, there = f"{path.parent.name}/{path.name}", os.path.lexists(path)
+    if printed is None:
+        if there:
+            what = "the card does not name it"
+            findings.serious("stray", where, what, "remove it, or pack again")
+        return False
+    if not there:
+        what = "the card names it, but it is not there"
+        findings.serious("missing_file", where, what, "pack again")
+        return False
+    _check_hash(path, where, printed, findings)
+    return True
 
 
 def file_card(path: Path) -> File:
@@ -209,24 +216,32 @@ def check_changes(
     change = _change(folder.resolve(), base, changed, findings)
     if change is None:
         return True
-    own, slug = f"{change.own}/", folder.resolve().name
-    inside = [path for path in change.paths if path.startswith(own)]
-    if outside := [shown(path) for path in change.paths if not path.startswith(own)]:
-        what = f"{len(outside):,} files outside the submission's folder changed: {some_of(outside)}"
+    slug, review = folder.resolve().name, f"{change.own}/{REVIEW}"
+    outside: list[str] = []
+    inside: list[str] = []
+    for path in change.paths:
+        (inside if path.startswith(f"{change.own}/") else outside).append(path)
+    if outside:
+        names = some_of(map(shown, outside))
+        what = f"{len(outside):,} files outside the submission's folder changed: {names}"
         mend = "leave everything outside your submission's folder as it was"
         findings.serious("changes", "the change", what, mend)
-    review = f"{own}{REVIEW}"
     touched = [shown(path) for path in inside if not (reviewed and path == review)]
     if change.in_base and touched and continues != slug:
         what = f"{some_of(touched)}: of a submission that is in the base already"
         mend = "only who submitted it may change it: a maintainer who knows that says "
         mend += f"continues={shown(slug)}"
         findings.serious("changes", "the change", what, mend)
-    if review in inside and not reviewed and not os.path.lexists(folder / REVIEW):
-        findings.serious("changes", REVIEW, "only maintainers take it away", "leave it as it was")
+    _check_taken_away(folder, review in inside and not reviewed, findings)
     against = shown(base or "the list given")
     findings.checked["changes"] = f"{len(change.paths):,} changed files, held against {against}"
     return bool(inside)
+
+
+def _check_taken_away(folder: Path, changed: bool, findings: Findings) -> None:
+    # A submission that a maintainer refuted would be self-reported again without its review.
+    if changed and not os.path.lexists(folder / REVIEW):
+        findings.serious("changes", REVIEW, "only maintainers take it away", "leave it as it was")
 
 
 def _change(
@@ -260,10 +275,11 @@ def _change(
 def _changed_since(root: Path, base: str) -> list[str]:
     if not _REFERENCE.match(base) or ".." in base:
         raise ValueError(f"base={shown(base)} is no git reference")
-    return [path for path in _git(root, *_DIFF, f"{base}...HEAD", "--").split("\0") if path]
+    return list(filter(None, _git(root, *_DIFF, f"{base}...HEAD", "--").split("\0")))
 
 
 def _git(folder: Path, *words: str) -> str:
+    # Variables as GIT_DIR or GIT_EXTERNAL_DIFF would make it look elsewhere, or start a program.
     names = ("PATH", "HOME", "SYSTEMROOT")
     environment = {name: os.environ[name] for name in names if name in os.environ}
     done = subprocess.run(

@@ -1,6 +1,6 @@
 """The rows of a track: the form each file asks for, and checks of ids, answers and verdicts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import Relation
-from alps.judges.rubric import GRADED, rubric
+from alps.judges.rubric import GRADED, Rubric, rubric
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
@@ -184,13 +184,18 @@ def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Fin
     wanted = dict.fromkeys(expected)
     for stage, of_stage in (("predictions", rows.predictions), ("scores", rows.scores)):
         where = f"{name}/{stage}.jsonl"
-        if missing := [named(key) for key in wanted if key not in of_stage]:
+        if missing := _without(wanted, of_stage):
             what = f"{len(missing):,} of {len(wanted):,} ids of the split are missing: "
-            what += f"{some_of(missing)}"
+            what += some_of(missing)
             findings.serious("missing_ids", where, what, "submit a run of the whole split")
-        if extra := [named(key) for key in of_stage if key not in wanted]:
+        if extra := _without(of_stage, wanted):
             what = f"{len(extra):,} ids are not of the split: {some_of(extra)}"
             findings.serious("extra_ids", where, what, "submit a run of this split alone")
+
+
+def _without(keys: Iterable[Key], others: Collection[Key]) -> list[str]:
+    """Name the keys that are not among `others`."""
+    return [named(key) for key in keys if key not in others]
 
 
 def check_verdicts(
@@ -204,18 +209,21 @@ def check_verdicts(
         allowed.add(track.judge_fingerprint)
     verdicts = rows.verdicts or {}
     answered = {key for key, row in rows.predictions.items() if row["outcome"] == "ok"}
-    if stray := [named(key) for key in verdicts if key not in answered]:
+    if stray := _without(verdicts, answered):
         what = f"{len(stray):,} verdicts on no answer: {some_of(stray)}"
         findings.serious("extra_ids", where, what, PACK_AGAIN)
     if others := [named(key) for key, row in verdicts.items() if row["judge"] not in allowed]:
         what = f"{len(others):,} verdicts of another judge than the card's: {some_of(others)}"
         findings.serious("judge", where, what, PACK_AGAIN)
     for key, row in verdicts.items():
-        fault = _fault_of_marks(row) or _fault_of_marks(row.get("used") or {})
-        if task.paired is not None and row["outcome"] == "ok" and row.get("pairs") is None:
-            fault = "no pairs in it"
-        if fault:
+        if fault := _fault_of_verdict(row, task):
             findings.serious("verdict", f"{where}: {named(key)}", fault, PACK_AGAIN)
+
+
+def _fault_of_verdict(row: Mapping[str, Any], task: Task) -> str:
+    if task.paired is not None and row["outcome"] == "ok" and row.get("pairs") is None:
+        return "no pairs in it"
+    return _fault_of_marks(row) or _fault_of_marks(row.get("used") or {})
 
 
 def check_answers(name: str, gold: GoldTrack, rows: TrackRows, findings: Findings) -> TrackRows:
@@ -311,9 +319,13 @@ def _fault_of_marks(rating: Mapping[str, Any]) -> str:
         return "no marks in it"
     if set(marks) == {"met"}:
         return "" if marks["met"] in (0, 1) else f"marks.met is {marks['met']}, neither 0 nor 1"
-    by = next((by for by in map(rubric, GRADED) if set(by.marks) == set(marks)), None)
-    if by is None:
-        return f"marks of {', '.join(sorted(marks))}, which belong to no rubric"
+    for by in map(rubric, GRADED):
+        if set(by.marks) == set(marks):
+            return _fault_of_grades(by, marks)
+    return f"marks of {', '.join(sorted(marks))}, which belong to no rubric"
+
+
+def _fault_of_grades(by: Rubric, marks: Mapping[str, Any]) -> str:
     low, *_, high = by.scale
     for name in by.marks:
         if not low <= marks[name] <= high:
@@ -336,13 +348,18 @@ def _out_of_range(
     gold: GoldTrack, sample: Any, row: Mapping[str, Any], verdict: Mapping[str, Any] | None
 ) -> str:
     """Say what of a verdict is about a memory that is not there, or stands twice."""
-    pairs, support = (verdict or {}).get("pairs"), (verdict or {}).get("support")
-    if not (pairs or support) or sample.gold is None or gold.task.paired is None:
+    if verdict is None or sample.gold is None or gold.task.paired is None:
         return ""
-    prediction = Prediction.model_validate(row)
-    n_gold, n_predicted = gold.task.paired(sample, prediction)
+    pairs, support = verdict.get("pairs") or (), verdict.get("support") or {"items": ()}
+    if not pairs and not support["items"]:
+        return ""
+    n_gold, n_predicted = gold.task.paired(sample, Prediction.model_validate(row))
+    return _fault_of_pairs(pairs, n_gold, n_predicted) or _fault_of_support(support, n_predicted)
+
+
+def _fault_of_pairs(pairs: Iterable[Mapping[str, Any]], n_gold: int, n_predicted: int) -> str:
     seen = set()
-    for pair in pairs or ():
+    for pair in pairs:
         ids = int(pair["gold"][1:]), int(pair["predicted"][1:])
         if ids[0] > n_gold or ids[1] > n_predicted:
             known = f"{n_gold} gold and {n_predicted} predicted ones"
@@ -350,9 +367,14 @@ def _out_of_range(
         if ids in seen:
             return f"{pair['gold']} and {pair['predicted']} are paired twice"
         seen.add(ids)
-    items = [item["id"] for item in support["items"]] if support else []
-    if len(items) != len(set(items)) or any(int(item[1:]) > n_predicted for item in items):
-        return f"support of {len(items):,} memories, of {n_predicted} predicted ones"
+    return ""
+
+
+def _fault_of_support(support: Mapping[str, Any], n_predicted: int) -> str:
+    numbers = [int(item["id"][1:]) for item in support["items"]]
+    # One that stands twice would count twice.
+    if len(numbers) != len(set(numbers)) or max(numbers, default=0) > n_predicted:
+        return f"support of {len(numbers):,} memories, of {n_predicted} predicted ones"
     return ""
 
 
