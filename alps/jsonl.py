@@ -2,17 +2,18 @@
 
 import asyncio
 import json
+import math
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 Row = dict[str, Any]
 
 _DEEPEST = 100
-_TOO_DEEP = f"lists and objects stand inside one another more than {_DEEPEST} deep"
+_TOO_DEEP = "lists and objects stand inside one another more than {} deep"
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 # Keeps Windows from writing line ends of its own.
 _AS_BYTES: int = getattr(os, "O_BINARY", 0)
@@ -43,8 +44,8 @@ def scan(path: Path) -> Iterator[tuple[int, int, Row | None]]:
             offset += len(line)
 
 
-def parse_json(text: str | bytes, **hooks: Any) -> Any:
-    """Read one JSON value as `json.loads` does, nested at most 100 deep.
+def parse_json(text: str | bytes, *, deepest: int = _DEEPEST, **hooks: Any) -> Any:
+    """Read one JSON value as `json.loads` does, nested at most `deepest` deep.
 
     Raises:
         ValueError: If it is not JSON, or nested more deeply.
@@ -54,16 +55,63 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
     try:
         value = json.loads(text, **hooks)
     except RecursionError as error:
-        raise ValueError(_TOO_DEEP) from error
-    if is_too_deep(value):
-        raise ValueError(_TOO_DEEP)
+        raise ValueError(_TOO_DEEP.format(deepest)) from error
+    if is_too_deep(value, deepest):
+        raise ValueError(_TOO_DEEP.format(deepest))
     return value
 
 
-def is_too_deep(value: Any) -> bool:
-    """Tell whether lists and objects stand inside one another more than 100 deep."""
+class NoNumberError(ValueError):
+    """JSON has no NaN, no Infinity and no end of numbers, though Python reads and writes them."""
+
+
+class TwiceError(ValueError):
+    """A key that stands twice in one object: Python keeps the last, and the other is lost."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the key {key[:40]!a} stands twice in one object")
+        self.key = key
+
+
+def parse_strict(text: str | bytes, **hooks: Any) -> Any:
+    """Read one JSON value that all readers agree about.
+
+    Raises:
+        NoNumberError: If a number in it is NaN, infinite, or beyond the range of floats.
+        TwiceError: If a key stands twice in one object.
+        ValueError: If it is not JSON, or nested too deeply.
+    """
+    return parse_json(
+        text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, **hooks
+    )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Row:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise TwiceError(key)
+            seen.add(key)
+    return row
+
+
+def _constant(name: str) -> NoReturn:
+    raise NoNumberError(f"{name} is no number in JSON")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise NoNumberError(f"the number {text[:20]} is beyond the range of numbers")
+    return value
+
+
+def is_too_deep(value: Any, deepest: int = _DEEPEST) -> bool:
+    """Tell whether lists and objects stand inside one another more than `deepest` deep."""
     level = [value]
-    for _ in range(_DEEPEST + 1):
+    for _ in range(deepest + 1):
         inner = [node for node in level if isinstance(node, (dict, list))]
         if not inner:
             return False

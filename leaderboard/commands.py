@@ -27,7 +27,6 @@ from alps.leaderboard.settings import (
     SubmitSettings,
     VerifySettings,
 )
-from alps.leaderboard.strict_reader import read_model
 from alps.leaderboard.submission import (
     CARD,
     REVIEW,
@@ -37,7 +36,7 @@ from alps.leaderboard.submission import (
     Submission,
     write_card,
 )
-from alps.leaderboard.unsafe_text import shown
+from alps.leaderboard.untrusted import read_model, shown
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import key_of
 from alps.report.formatting import visible

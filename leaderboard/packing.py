@@ -27,7 +27,6 @@ from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.files import SUBMISSIONS, check_folder, file_card
 from alps.leaderboard.checks.rows import CallRow, ScoreRow
 from alps.leaderboard.findings import Findings, Verification
-from alps.leaderboard.strict_reader import faults_of, read_model
 from alps.leaderboard.submission import (
     CARD,
     REVIEW,
@@ -41,7 +40,14 @@ from alps.leaderboard.submission import (
     public_name,
     write_card,
 )
-from alps.leaderboard.unsafe_text import leak_in, leak_in_answer, shown, texts_of
+from alps.leaderboard.untrusted import (
+    faults_of,
+    leak_in,
+    leak_in_answer,
+    read_model,
+    shown,
+    texts_of,
+)
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import SAMPLING
 from alps.run.opened import Run, open_run

@@ -19,7 +19,6 @@ from alps.judges.resolve import is_embedded_judge
 from alps.leaderboard.gold_data import data_for
 from alps.leaderboard.packing import today
 from alps.leaderboard.settings import RescoreSettings
-from alps.leaderboard.strict_reader import faults_of
 from alps.leaderboard.submission import (
     REFUTED,
     REVIEW,
@@ -32,6 +31,7 @@ from alps.leaderboard.submission import (
     read_entry,
     write_card,
 )
+from alps.leaderboard.untrusted import faults_of
 from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
 from alps.run.estimate import Stage

@@ -14,7 +14,6 @@ from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.recompute import judge_of
-from alps.leaderboard.strict_reader import read_model
 from alps.leaderboard.submission import (
     CARD,
     REFUTED,
@@ -26,6 +25,7 @@ from alps.leaderboard.submission import (
     read_entry,
     same_judge,
 )
+from alps.leaderboard.untrusted import read_model
 from alps.tasks import all_tracks
 
 PUBLISHED = Path(__file__).with_name("published.json")

@@ -26,8 +26,7 @@ from pydantic_core import from_json
 
 from alps import rows
 from alps.errors import DataError
-from alps.leaderboard.strict_reader import LARGEST_FILE, open_plain, read_model
-from alps.leaderboard.unsafe_text import fault_of
+from alps.leaderboard.untrusted import LARGEST_FILE, fault_of, open_plain, read_model
 from alps.tasks import TASKS, all_tracks
 
 CARD, REVIEW = "submission.json", "review.json"
@@ -369,7 +368,9 @@ class Entry:
         """
         if stage not in self.card.tracks[track].files.present():
             return
-        path = self.folder / track / f"{stage}.jsonl"
+        path, key = self.folder / track / f"{stage}.jsonl", "benchmark_id"
+        if stage == "calls":
+            key = "about"
         try:
             file = open_plain(path, LARGEST_FILE)
         except ValueError as error:
@@ -382,8 +383,8 @@ class Entry:
                 except ValueError as error:
                     fault = "not JSON; alps verify tells more"
                     raise DataError(fault, path=path, line=number) from error
-                if not isinstance(row, dict) or not isinstance(row.get("benchmark_id"), str):
-                    fault = "no row with a benchmark_id; alps verify tells more"
+                if not isinstance(row, dict) or not isinstance(row.get(key), str):
+                    fault = f"no row with a {key}; alps verify tells more"
                     raise DataError(fault, path=path, line=number)
                 yield row
 

@@ -40,7 +40,7 @@ from alps.leaderboard.submission import (
     Submission,
     Track,
 )
-from alps.leaderboard.unsafe_text import shown
+from alps.leaderboard.untrusted import shown
 from alps.tasks import all_tracks
 
 SELF_REPORTED = STATUSES[0]

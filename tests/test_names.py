@@ -10,7 +10,7 @@ import pytest
 
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.site import build
-from alps.leaderboard.unsafe_text import fault_of, read_alike, skeleton
+from alps.leaderboard.untrusted import fault_of, read_alike, skeleton
 from alps.leaderboard.verify import Options, verify
 from tests.submissions import SLUG, card_of, forge, pack_rules
 

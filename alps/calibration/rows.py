@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, closest, shown
-from alps.jsonl import parse_json
+from alps.jsonl import NoNumberError, TwiceError, parse_json, parse_strict
 from alps.stats.agreement import Scale
 
 Value = int | float | str
@@ -188,52 +188,23 @@ def _near_miss(field: str, names: tuple[str, ...]) -> str | None:
     return next(iter(get_close_matches(field, names, n=1, cutoff=0.75)), None)
 
 
-class _Refused(ValueError):
-    """What is wrong with a value or a field, whose name may not be known yet."""
-
-    def __init__(self, message: str, field: str | None = None) -> None:
-        super().__init__(message)
-        self.field = field
-
-
 def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
     try:
-        value = parse_json(
-            raw, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object
-        )
+        value = parse_strict(raw)
         if _ESCAPED_HALF.search(raw):  # half a character can be read, but written nowhere
             value = json.loads(_HALF.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
-    except _Refused as error:
-        field = error.field or _field_of(raw)
-        raise DataError(str(error), path=path, line=line, field=field) from error
+    except NoNumberError as error:
+        field = _field_of(raw)
+        raise DataError(f"{error}: write null", path=path, line=line, field=field) from error
+    except TwiceError as error:
+        fault = "stands twice in one object: keep one of them"
+        raise DataError(fault, path=path, line=line, field=error.key) from error
     except (ValueError, RecursionError) as error:
         at = error.lineno if line is None and isinstance(error, json.JSONDecodeError) else line
         raise DataError(f"not JSON ({error})", path=path, line=at) from error
     if not isinstance(value, dict):
         raise DataError(f"expected a JSON object, got {shown(value)}", path=path, line=line)
     return value
-
-
-def _refuse_constant(name: str) -> None:
-    # Python writes and reads NaN and Infinity, which other readers of JSON refuse.
-    raise _Refused(f"{name} is no number in JSON: write null")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise _Refused(f"{text[:20]} is beyond the range of numbers: write null")
-    return value
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    # Python keeps the last of two fields of one name, and the other is lost silently.
-    for name, value in pairs:
-        if name in fields:
-            raise _Refused("stands twice in one object: keep one of them", name)
-        fields[name] = value
-    return fields
 
 
 def _field_of(raw: bytes) -> str | None:

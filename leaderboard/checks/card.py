@@ -12,7 +12,6 @@ from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.recompute import judge_of
-from alps.leaderboard.strict_reader import faults_of, read_json
 from alps.leaderboard.submission import (
     CARD,
     REFUTED,
@@ -27,7 +26,15 @@ from alps.leaderboard.submission import (
     histories,
     kinds_of,
 )
-from alps.leaderboard.unsafe_text import leak_in, mixed_scripts, read_alike, shown, texts_of
+from alps.leaderboard.untrusted import (
+    faults_of,
+    leak_in,
+    mixed_scripts,
+    read_alike,
+    read_json,
+    shown,
+    texts_of,
+)
 from alps.systems import is_embedded
 from alps.tasks import Task
 from alps.tasks.registry import ALL, TASKS

@@ -31,7 +31,7 @@ from alps.errors import AlpsError
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.site_data import read_published
 from alps.leaderboard.submission import CARD, Entry, Submission, read_entry
-from alps.leaderboard.unsafe_text import shown
+from alps.leaderboard.untrusted import shown
 from alps.similarity import features, similar_pairs
 from alps.tasks import Task, all_tracks
 from alps.tasks.base import Overlap, PublicAnswers

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
-from alps.leaderboard.strict_reader import LARGEST_CARD, LARGEST_FILE, MEBIBYTE, open_plain
 from alps.leaderboard.submission import CARD, REVIEW, STAGES, File, Submission
-from alps.leaderboard.unsafe_text import shown
+from alps.leaderboard.untrusted import LARGEST_CARD, LARGEST_FILE, MEBIBYTE, open_plain, shown
 from alps.tasks import all_tracks
 
 # Where submissions lie in the repository.

@@ -13,9 +13,8 @@ from alps.judges.rubric import GRADED, Rubric, rubric
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
-from alps.leaderboard.strict_reader import faults_of, scan_rows
 from alps.leaderboard.submission import FingerprintId, Part, RunCard, Track
-from alps.leaderboard.unsafe_text import shown, texts_of
+from alps.leaderboard.untrusted import faults_of, scan_rows, shown, texts_of
 from alps.llm.types import Structured
 from alps.schema import Outcome, Prediction
 from alps.tasks import Task, all_tracks

@@ -7,7 +7,7 @@ from alps.leaderboard.checks.rows import named
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.recompute import Key, Recomputed, Rows
 from alps.leaderboard.submission import Track
-from alps.leaderboard.unsafe_text import shown
+from alps.leaderboard.untrusted import shown
 from alps.rows import Corrected
 from alps.run.correction import OTHER_ENDPOINT
 from alps.run.engine import NO_GOLD
@@ -31,7 +31,7 @@ def compare_summary(
     scores = printed["scores"]
     card = _only(printed, SUMMARISED)
     # A corrected score hangs on calibrations, which need not be known here: it is compared below.
-    card["scores"] = {metric: _without(score, "corrected") for metric, score in scores.items()}
+    card["scores"] = _each_without(scores, "corrected")
     summary = _only(again.summary.row(), SUMMARISED) | {"floors": _floors(again)}
     _report(f"tracks.{name}", card, summary, findings)
     for metric, score in scores.items():
@@ -73,12 +73,12 @@ def check_silence(name: str, track: Track, findings: Findings) -> None:
     Withheld gold is no such reason, nor is a judge that can tell none of its figures: it stands on
     no board.
     """
+    failed = {kind: n for kind, n in track.failed_predictions.items() if kind in UNHEARD}
     silent = track.unscored - track.failed_judgements.get(NO_GOLD, 0)
     if track.scores and all(score.unscored for score in track.scores.values()):
-        silent = sum(track.failed_predictions.get(kind, 0) for kind in UNHEARD)
+        silent = sum(failed.values())
     if silent <= MOST_UNSCORED * track.n:
         return
-    failed = {kind: n for kind, n in track.failed_predictions.items() if kind in UNHEARD}
     for kind, n in track.failed_judgements.items():
         if kind != NO_GOLD:
             failed[f"judge {kind}"] = n
@@ -119,7 +119,7 @@ def compare_verdicts(name: str, printed: Rows, again: Rows, findings: Findings) 
     wrong = []
     for key in printed.keys() | again.keys():
         before, now = printed.get(key, {}), again.get(key, {})
-        if any(_decision(before.get(part)) != _decision(now.get(part)) for part in parts):
+        if _decision(_only(before, parts)) != _decision(_only(now, parts)):
             wrong.append(key)
     if wrong:
         first = shown(min(wrong)[0], 40)
@@ -148,7 +148,9 @@ def _report(where: str, printed: Any, again: Any, findings: Findings) -> None:
 
 
 def _floors(again: Recomputed) -> dict[str, Any]:
-    return {name: _without(floor.row(), "above") for name, floor in again.summary.floors.items()}
+    # How far the run is above a floor is on no card.
+    rows = {name: floor.row() for name, floor in again.summary.floors.items()}
+    return _each_without(rows, "above")
 
 
 def _compare_corrected(
@@ -169,9 +171,9 @@ def _compare_corrected(
 def _row_of(row: Mapping[str, Any], only: frozenset[str] | None) -> dict[str, Any]:
     kept = {part: row.get(part, {}) for part in ("outcome", "stage", "scores", "counts")}
     if only is not None and row["stage"] != "generate":
-        scores = kept.pop("scores")
+        # What a judge decided is in the counts, too.
         del kept["counts"]
-        kept["scores"] = {metric: scores[metric] for metric in scores if metric in only}
+        kept["scores"] = _only(kept["scores"], filter(only.__contains__, kept["scores"]))
     return kept
 
 
@@ -193,9 +195,12 @@ def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in row.items() if key != name}
 
 
+def _each_without(rows: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    return {key: _without(row, name) for key, row in rows.items()}
+
+
 def _decision(part: Any) -> Any:
     """Return what counts of a verdict's part: reasons and raw texts may be left out."""
     if isinstance(part, Mapping):
-        rest = (key for key in part if key not in ("reason", "raw", "error"))
-        return {key: _decision(part[key]) for key in rest}
-    return [_decision(item) for item in part] if isinstance(part, list) else part
+        return {key: _decision(part[key]) for key in part.keys() - {"reason", "raw", "error"}}
+    return list(map(_decision, part)) if isinstance(part, list) else part

@@ -14,10 +14,12 @@ from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows
 from alps.leaderboard.submission import Submission
-from alps.leaderboard.unsafe_text import leak_in_answer, shown, texts_of
+from alps.leaderboard.untrusted import leak_in_answer, shown, texts_of
 from alps.systems import System, resolve_system
 from alps.tasks import Task
 from alps.text import fold
+
+Answers = dict[Key, Mapping[str, Any]]
 
 # A larger share of one and the same answer; fewer answers say nothing about shares.
 CONSTANT, FEWEST = 0.5, 10
@@ -57,20 +59,13 @@ def check_suspicion(
         rows: The rows of the track.
         findings: Takes what is found.
     """
-    answers: dict[Key, Mapping[str, Any]] = {}
+    answers: Answers = {}
     for key, row in rows.predictions.items():
         if row["outcome"] == "ok":
             answers[key] = row["prediction"]
     where = f"{task.track}/predictions.jsonl"
     if gold is not None:
-        pairs = []
-        # The first answer to each record: of several, the later ones are overwritten.
-        first = {key[0]: answers[key] for key in sorted(answers, reverse=True)}
-        samples = {sample.benchmark_id: sample for sample in gold.samples}
-        for record, answer in first.items():
-            if (sample := samples.get(record)) is not None and sample.gold is not None:
-                pairs.append((sample, answer))
-        check_gold_overlap(where, task, pairs, findings)
+        check_gold_overlap(where, task, _with_gold(gold, answers), findings)
     if any(metric.ranking for metric in task.metrics):
         _check_ranked(where, rows.scores, findings)
     _check_constant(where, task, list(answers.values()), findings)
@@ -78,6 +73,18 @@ def check_suspicion(
     _check_texts(where, task, texts, findings)
     _check_leaks(where, rows.predictions, findings)
     _check_leaks(f"{task.track}/verdicts.jsonl", rows.verdicts or {}, findings)
+
+
+def _with_gold(gold: GoldTrack, answers: Answers) -> list[tuple[Any, Mapping[str, Any]]]:
+    """Return the samples that have gold, each with the first answer to it."""
+    # Of several answers to a record, the later ones are overwritten.
+    first = {key[0]: answers[key] for key in sorted(answers, reverse=True)}
+    samples = {sample.benchmark_id: sample for sample in gold.samples}
+    pairs = []
+    for record, answer in first.items():
+        if (sample := samples.get(record)) is not None and sample.gold is not None:
+            pairs.append((sample, answer))
+    return pairs
 
 
 def _check_leaks(where: str, rows: Rows, findings: Findings) -> None:
@@ -139,14 +146,18 @@ def _check_texts(where: str, task: Task, texts: Mapping[str, str], findings: Fin
         ("injection", "speak to the judge", _INJECTION),
         ("hidden", "hold invisible characters", _HIDDEN),
     ):
-        hits = {name: hit[0] for name, text in texts.items() if (hit := pattern.search(text))}
-        if hits:
+        if hits := _hits(pattern, texts):
             words = shown(next(iter(hits.values())))
             what = f"{len(hits):,} answers {fault}: {some_of(hits)}; the first says «{words}»"
             findings.warn(code, where, what)
-    if markup := [name for name, text in texts.items() if _MARKUP.search(text)]:
+    if markup := _hits(_MARKUP, texts):
         what = f"{len(markup):,} answers hold markup, which is shown as text: {some_of(markup)}"
         findings.note("markup", where, what)
+
+
+def _hits(pattern: re.Pattern[str], texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the first match of a pattern in each text that has one, by the name of the text."""
+    return {name: hit[0] for name, text in texts.items() if (hit := pattern.search(text))}
 
 
 def check_baseline(

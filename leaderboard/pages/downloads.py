@@ -10,7 +10,7 @@ import regex
 
 from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.unsafe_text import INVISIBLE
+from alps.leaderboard.untrusted import INVISIBLE
 from alps.report.formatting import visible
 
 INDEX = "data/boards.json"
