@@ -239,17 +239,14 @@ def _system(run: Run, details: Details) -> dict[str, Any]:
 
 
 def _run(run: Run, details: Details) -> dict[str, Any]:
-    asked, about = run.manifest.settings, run.manifest.data
-    name, split = public_data(str(asked.get("data", SAMPLES))), about.split or "?"
+    asked, data = run.manifest.settings, _data(run, details)
     settings = {key: asked[key] for key in asked if key not in LEFT_OUT}
-    settings |= {"data": name, "model": public_name(run.model), "judge": public_name(run.judge)}
-    public = name == SAMPLES or (name == HUB and split != HIDDEN_SPLIT)
-    if details.public is not None and name != SAMPLES:
-        public = details.public
+    settings["data"] = data["name"]
+    settings |= {"model": public_name(run.model), "judge": public_name(run.judge)}
     card = {
         "settings": settings,
         "prompts": run.manifest.prompts,
-        "data": {"name": name, "split": split, "commit": about.commit, "public": public},
+        "data": data,
         "judge": run.manifest.judge,
         "calls": fields_of(Calls, run.finished.calls.row()),
         "seconds": _seconds(run),
@@ -260,6 +257,16 @@ def _run(run: Run, details: Details) -> dict[str, Any]:
             names = {part: _served_name(value) for part, value in row}
             served.setdefault(purpose, []).append(names)
     return {**card, "served": served} if served else card
+
+
+def _data(run: Run, details: Details) -> dict[str, Any]:
+    about = run.manifest.data
+    name = public_data(str(run.manifest.settings.get("data", SAMPLES)))
+    split = about.split or "?"
+    public = name == SAMPLES or (name == HUB and split != HIDDEN_SPLIT)
+    if details.public is not None and name != SAMPLES:
+        public = details.public
+    return {"name": name, "split": split, "commit": about.commit, "public": public}
 
 
 def _calls(run: Run) -> Iterator[dict[str, Any]]:
@@ -377,12 +384,11 @@ def _write_track(folder: Path, run: Run, name: str, calls: bool, verdicts: bool)
         if stage != "verdicts" or (verdicts and published):
             _check_rows(published, f"{run.folder / stage}.jsonl", run)
             cards[stage] = _write(folder / f"{stage}.jsonl", published)
-    made = []
-    for call in _calls(run) if calls else ():
-        if call.get("about") in ids:
-            made.append({part: call.get(part) for part in CallRow.model_fields})
+    # What a call was keyed by is a hash of everything that was asked: it stays here.
+    made = [call for call in _calls(run) if calls and call.get("about") in ids]
     if made:
-        cards["calls"] = _write(folder / "calls.jsonl", made)
+        published = [{part: call.get(part) for part in CallRow.model_fields} for call in made]
+        cards["calls"] = _write(folder / "calls.jsonl", published)
     return cards
 
 

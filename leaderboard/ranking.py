@@ -269,9 +269,8 @@ def _with_ranks(rows: list[Standing], key: Key, metric: Metric, files: _Files) -
     # Who of several with the same answers is called a copy: the reviewed and the earliest not.
     order = sorted(rows, key=_seniority)
     firsts = originals([files.answers(row.system) for row in order])
-    original: dict[str, str] = {}
-    for row, first in zip(order, firsts, strict=True):
-        original[row.system.slug] = order[first].system.slug
+    slugs = [row.system.slug for row in order]
+    original = {slug: slugs[first] for slug, first in zip(slugs, firsts, strict=True)}
     distinct = [row for row in rows if original[row.system.slug] == row.system.slug]
     records = [_records(row, metric, files.scores(row.system)) for row in distinct]
     ranks = _ranks(records, rows[0].system.sessions(key.track))
@@ -282,9 +281,9 @@ def _with_ranks(rows: list[Standing], key: Key, metric: Metric, files: _Files) -
         by_slug[row.system.slug] = rank
     ranked = []
     for row in rows:
-        slug = original[row.system.slug]
-        copy_of = slug if slug != row.system.slug else None
-        ranked.append(replace(row, rank=by_slug[slug], copy_of=copy_of))
+        first = original[row.system.slug]
+        copy_of = None if first == row.system.slug else first
+        ranked.append(replace(row, rank=by_slug[first], copy_of=copy_of))
     return ranked
 
 
@@ -323,14 +322,10 @@ def _scores_of(system: System, task: Task) -> Scores:
     values_of: dict[str, dict[str, list[float]]] = {}
     lost: list[str] = []
     for row in system.rows(task.track, "scores"):
-        scores = row.get("scores")
         if _is_unscored(row):
             lost.append(row["benchmark_id"])
-        if not isinstance(scores, dict):
-            continue
         for metric in leading:
-            value = scores.get(metric.name)
-            if isinstance(value, int | float) and not isinstance(value, bool):
+            if (value := _number(row.get("scores"), metric.name)) is not None:
                 records = values_of.setdefault(metric.name, {})
                 records.setdefault(row["benchmark_id"], []).append(value)
     means: Scores = {}
@@ -341,6 +336,12 @@ def _scores_of(system: System, task: Task) -> Scores:
                 records.setdefault(name, []).append(worst)
             means[metric.name] = {name: sum(own) / len(own) for name, own in records.items()}
     return means
+
+
+def _number(scores: object, name: str) -> float | None:
+    # Of a submission that nobody verified anything may stand there.
+    value = scores.get(name) if isinstance(scores, dict) else None
+    return value if type(value) in (int, float) else None
 
 
 def _is_unscored(row: Mapping[str, Any]) -> bool:

@@ -95,14 +95,10 @@ def rescore(
     _check_in_order(folder)
     entry = read_entry(folder)
     work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
-    with TemporaryDirectory(prefix="alps-rescore-") as scratch:
-        if settings.dry_run or not is_embedded_judge(settings.judge):
-            calls: list[Stage] = []
-            for run in _runs(entry, settings, typed, Path(scratch) / "work"):
-                stages = dry_score(run.source, {**run.judging, "out": str(work / run.out.name)})
-                calls += [stage for stage in stages if stage.name == "judge"]
-            tell(calls)
-            _check_capped(settings, calls)
+    if settings.dry_run or not is_embedded_judge(settings.judge):
+        calls = _estimate(entry, settings, typed, work)
+        tell(calls)
+        _check_capped(settings, calls)
     if settings.dry_run:
         return None
     finished: list[Finished] = []
@@ -114,6 +110,18 @@ def rescore(
     if not done.budget_spent and not done.too_many_unscored:
         write_card(done.path, done.review)
     return done
+
+
+def _estimate(
+    entry: Entry, settings: RescoreSettings, typed: Sequence[str], work: Path
+) -> list[Stage]:
+    """Return what the judge would be asked, by run, besides what `work` has of it already."""
+    calls: list[Stage] = []
+    with TemporaryDirectory(prefix="alps-rescore-") as scratch:
+        for run in _runs(entry, settings, typed, Path(scratch) / "work"):
+            stages = dry_score(run.source, {**run.judging, "out": str(work / run.out.name)})
+            calls += [stage for stage in stages if stage.name == "judge"]
+    return calls
 
 
 def _rescored(
@@ -204,8 +212,7 @@ def _as_run(entry: Entry, index: int, settings: RescoreSettings, folder: Path) -
             f"data=: {run.data.name} is not here; give the folder of the data with their gold"
         )
     values = {name: run.settings[name] for name in _CHOICES if name in run.settings}
-    values["model"] = run.settings.get("model") or "rules"
-    values["data"] = data
+    values |= {"model": run.settings.get("model") or "rules", "data": data}
     values["split"] = settings.split or (run.data.split if data != SAMPLES else None)
     experiment = parse_settings(values, RunSettings)
     opened = open_data(experiment)

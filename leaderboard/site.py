@@ -111,8 +111,9 @@ def _check_out(out: Path) -> dict[str, str]:
         raise UsageError(f"out={out}: something else than a site is there; choose another folder")
     if (out / LIST).is_file():
         return _read_list(out)
-    names = [path.name for path in out.iterdir()]
-    visible = [name for name in names if not name.startswith(".") and name != "CNAME"]
+    names = {path.name for path in out.iterdir()}
+    visible = [name for name in names - {"CNAME"} if not name.startswith(".")]
+    # A checkout that a site is published from may hold a README; nothing of it is touched.
     if visible and ".git" not in names:
         fault = f"something else than a site is there, or one of an older version, without {LIST}"
         raise UsageError(f"out={out}: {fault}; choose another folder, or empty this one")
@@ -153,10 +154,10 @@ def _put(site: Path, out: Path, before: Mapping[str, str]) -> tuple[str, ...]:
 
 def _check_way(out: Path, names: Iterable[str], before: Mapping[str, str]) -> None:
     for name in names:
-        path = out / name
-        blocked = None
-        for parent in PurePosixPath(name).parents:
-            if parent.parts and ((out / parent).is_symlink() or (out / parent).is_file()):
+        path, blocked = out / name, None
+        # A link would lead the build out of the site, into a folder that is not its own.
+        for parent in path.relative_to(out).parents[:-1]:
+            if (out / parent).is_symlink() or (out / parent).is_file():
                 blocked = out / parent
         if blocked is None and os.path.lexists(path) and (name not in before or path.is_dir()):
             blocked = path
@@ -190,6 +191,7 @@ def _read_list(out: Path) -> dict[str, str]:
         files = _FILES.validate_python(json.loads((out / LIST).read_bytes()))
     except (OSError, ValueError, ValidationError) as error:
         raise UsageError(f"{out / LIST}: not written by a build; choose another out=") from error
+    # The list may come with a stranger's checkout: what it names is removed when it is stale.
     for name in files:
         parts = PurePosixPath(name).parts
         hidden = any(part.startswith(".") for part in parts) and name != ".nojekyll"

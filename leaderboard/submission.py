@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from itertools import repeat
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -27,7 +28,7 @@ from pydantic_core import from_json
 from alps import rows
 from alps.errors import DataError
 from alps.leaderboard.untrusted import LARGEST_FILE, fault_of, open_plain, read_model
-from alps.tasks import TASKS, all_tracks
+from alps.tasks import TASKS, Metric, all_tracks
 
 CARD, REVIEW = "submission.json", "review.json"
 SAMPLES = "samples"
@@ -37,6 +38,7 @@ REFUTED = "refuted"
 # From what the submitter says to what a maintainer reproduced; the last is what was not.
 FORMAT_CHECKED = "format-checked"
 STATUSES = ("self-reported", FORMAT_CHECKED, "re-scored", "reproduced", REFUTED)
+_PRIVATE = (".local", ".internal", ".lan", ".localhost")
 _MOST_NODES, _DEEPEST, _LONGEST_SETTING = 500, 6, 500
 # The share of a scale up to which two judgements of the same answers may differ, as judges do from
 # day to day; and where no interval says how far the records let the score vary.
@@ -60,12 +62,12 @@ def _displayable_lines(text: str) -> str:
 def _address(url: str) -> str:
     parts = urlsplit(_displayable(url))
     name = parts.hostname or ""
-    private = (".local", ".internal", ".lan", ".localhost")
+    # An address that is shown as a link must lead nobody into a network of their own.
     if parts.scheme != "https" or parts.username is not None or parts.password is not None:
         raise ValueError("must begin with https:// and hold neither user nor password")
     if "." not in name or not name.replace(".", "").replace("-", "").isalnum() or not url.isascii():
         raise ValueError("must name a public host in ASCII")
-    if name.replace(".", "").isdigit() or name.endswith(private):
+    if name.replace(".", "").isdigit() or name.endswith(_PRIVATE):
         raise ValueError("must name a public host")
     if set(url) & set("\"'`\\^|[]() "):
         raise ValueError("holds a character that an address does not need")
@@ -99,10 +101,10 @@ def _plain(value: Any) -> Any:
         if nodes > _MOST_NODES or level > _DEEPEST:
             raise ValueError(f"too much: at most {_MOST_NODES} values, {_DEEPEST} deep")
         if isinstance(node, dict):
-            waiting += [(name, level) for name in node]
-            waiting += [(child, level + 1) for child in node.values()]
-        elif isinstance(node, list):
-            waiting += [(child, level + 1) for child in node]
+            waiting += zip(node, repeat(level))
+            node = [*node.values()]
+        if isinstance(node, list):
+            waiting += zip(node, repeat(level + 1))
         elif isinstance(node, str) and node:
             if len(node) > _LONGEST_SETTING:
                 raise ValueError(f"a text in it is longer than {_LONGEST_SETTING} characters")
@@ -431,27 +433,28 @@ def contradictions(card: Submission, review: Review | None) -> list[Contradictio
     One is refuted where it lies outside the 95 % interval of the maintainer's, and more than
     `APART` of the scale away.
     """
-    refuted: list[Contradiction] = []
-    for name, reviewed in review.tracks.items() if review is not None else ():
-        if name not in card.tracks:
-            continue
+    if review is None:
+        return []
+    refuted = []
+    for name in review.tracks:
         for metric in all_tracks()[name].metrics:
-            if not metric.headline or not same_judge(card, review, name, metric.name):
-                continue
-            submitted = card.tracks[name].scores.get(metric.name)
-            again = reviewed.scores.get(metric.name)
-            if submitted is None or submitted.value is None or again is None or again.value is None:
-                continue
-            if _apart(submitted.value, again.value, again, metric.highest - metric.lowest):
-                refuted.append(Contradiction(name, metric.name, submitted.value, again.value))
-    return refuted
+            if metric.headline and same_judge(card, review, name, metric.name):
+                refuted.append(_contradiction(card, review, name, metric))
+    return list(filter(None, refuted))
 
 
-def _apart(submitted: float, value: float, again: Score, scale: float) -> bool:
-    distance = abs(submitted - value)
-    if again.low is None or again.high is None:
-        return distance > WITHOUT_INTERVAL * scale
-    return distance > APART * scale and not again.low <= submitted <= again.high
+def _contradiction(
+    card: Submission, review: Review, name: str, metric: Metric
+) -> Contradiction | None:
+    submitted = card.tracks[name].scores.get(metric.name)
+    again = review.tracks[name].scores.get(metric.name)
+    if submitted is None or submitted.value is None or again is None or again.value is None:
+        return None
+    distance, scale = abs(submitted.value - again.value), metric.highest - metric.lowest
+    apart = distance > WITHOUT_INTERVAL * scale
+    if again.low is not None and again.high is not None:
+        apart = distance > APART * scale and not again.low <= submitted.value <= again.high
+    return Contradiction(name, metric.name, submitted.value, again.value) if apart else None
 
 
 def histories(links: Mapping[str, str | None]) -> dict[str, frozenset[str]]:

@@ -87,25 +87,29 @@ class Answers:
 def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
     """Flag every track whose answers are, nearly, those of another submission beside it."""
     others = list(_beside(folder))
+    mine = Entry(folder, card, None)
     for name, track in card.tracks.items():
         rivals = []
         for entry in others:
             rival = entry.card.tracks.get(name)
             if rival is not None and rival.data_sha256 == track.data_sha256:
                 rivals.append(entry)
-        if not rivals or (mine := _answers(Entry(folder, card, None), name)) is None:
-            continue
-        same = []
+        if rivals and (same := _copied_by(mine, rivals, name)):
+            what = f"the answers of {some_of(same)}, in the same words or nearly"
+            mend = "say in notes whose answers they are; "
+            mend += "copies count as one system in ranks and tests"
+            findings.warn("copy", f"{name}/predictions.jsonl", what, mend)
+
+
+def _copied_by(mine: Entry, rivals: Iterable[Entry], name: str) -> list[str]:
+    """Name the submissions with the same answers on a track, or nearly."""
+    same = []
+    if (own := _answers(mine, name)) is not None:
         for entry in rivals:
             answers = _answers(entry, name)
-            if answers is not None and likeness(mine, answers) >= ALIKE:
+            if answers is not None and likeness(own, answers) >= ALIKE:
                 same.append(shown(entry.card.slug))
-        if same:
-            what = f"the answers of {some_of(same)}, in the same words or nearly"
-            mend = (
-                "say in notes whose answers they are; copies count as one system in ranks and tests"
-            )
-            findings.warn("copy", f"{name}/predictions.jsonl", what, mend)
+    return same
 
 
 def _beside(folder: Path) -> Iterator[Entry]:

@@ -168,6 +168,12 @@ class TrackRows:
     verdicts: Rows | None
     scores: Rows
 
+    @property
+    def answers(self) -> dict[Key, Mapping[str, Any]]:
+        """The answers that were given."""
+        rows = self.predictions
+        return {key: rows[key]["prediction"] for key in rows if rows[key]["outcome"] == "ok"}
+
 
 def read_track(folder: Path, name: str, track: Track, findings: Findings) -> TrackRows:
     """Read all files of a track; a row that has not the form of its file is a finding, left out."""
@@ -207,7 +213,7 @@ def check_verdicts(
         # Its verdicts are made anew, and a fingerprint not its own was refused already.
         allowed.add(track.judge_fingerprint)
     verdicts = rows.verdicts or {}
-    answered = {key for key, row in rows.predictions.items() if row["outcome"] == "ok"}
+    answered = rows.answers
     if stray := _without(verdicts, answered):
         what = f"{len(stray):,} verdicts on no answer: {some_of(stray)}"
         findings.serious("extra_ids", where, what, PACK_AGAIN)

@@ -19,8 +19,6 @@ from alps.systems import System, resolve_system
 from alps.tasks import Task
 from alps.text import fold
 
-Answers = dict[Key, Mapping[str, Any]]
-
 # A larger share of one and the same answer; fewer answers say nothing about shares.
 CONSTANT, FEWEST = 0.5, 10
 # How answers talk to their judge.
@@ -59,10 +57,7 @@ def check_suspicion(
         rows: The rows of the track.
         findings: Takes what is found.
     """
-    answers: Answers = {}
-    for key, row in rows.predictions.items():
-        if row["outcome"] == "ok":
-            answers[key] = row["prediction"]
+    answers = rows.answers
     where = f"{task.track}/predictions.jsonl"
     if gold is not None:
         check_gold_overlap(where, task, _with_gold(gold, answers), findings)
@@ -75,7 +70,9 @@ def check_suspicion(
     _check_leaks(f"{task.track}/verdicts.jsonl", rows.verdicts or {}, findings)
 
 
-def _with_gold(gold: GoldTrack, answers: Answers) -> list[tuple[Any, Mapping[str, Any]]]:
+def _with_gold(
+    gold: GoldTrack, answers: Mapping[Key, Mapping[str, Any]]
+) -> list[tuple[Any, Mapping[str, Any]]]:
     """Return the samples that have gold, each with the first answer to it."""
     # Of several answers to a record, the later ones are overwritten.
     first = {key[0]: answers[key] for key in sorted(answers, reverse=True)}
