@@ -5,7 +5,6 @@ What they print fits a terminal of 80 columns.
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +60,7 @@ def submit_command(words: Sequence[str]) -> int:
     """
     words_of_runs, words_of_settings = part_words(words)
     settings = parse_words(words_of_settings, SubmitSettings)
-    runs = [find_run(word) for word in words_of_runs]
+    runs = list(map(find_run, words_of_runs))
     if not runs:
         raise UsageError("name at least one finished run")
     details = Details(
@@ -252,7 +251,7 @@ def _no_submission(word: str, folder: Path) -> str:
 
 def _lines(path: Path) -> tuple[str, ...]:
     try:
-        return tuple(line for line in path.read_text(encoding="utf-8").splitlines() if line)
+        return tuple(filter(None, path.read_text(encoding="utf-8").splitlines()))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise UsageError(f"changed={path}: can't be read ({reason})") from error
@@ -311,7 +310,7 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
 
 
 def _verdict(verification: Verification) -> Text:
-    counts = Counter(finding.severity for finding in verification.findings)
+    counts = verification.counts
     words = []
     for severity in SEVERITIES:
         if count := counts[severity]:

@@ -113,13 +113,18 @@ class Verification:
     recomputed: tuple[str, ...] = ()
 
     @property
+    def counts(self) -> Counter[Severity]:
+        """How many findings there are of each severity."""
+        return Counter(finding.severity for finding in self.findings)
+
+    @property
     def serious(self) -> bool:
         """Whether anything serious was found."""
         return _is_serious(self.findings)
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain lists and dicts."""
-        counts = Counter(finding.severity for finding in self.findings)
+        counts = self.counts
         return {
             "folder": self.folder,
             "status": self.status,

@@ -19,7 +19,7 @@ from alps.tasks import Task, all_tracks, load_tracks
 
 @dataclass(frozen=True)
 class SampleTrack:
-    """A track of the package's own data: its samples by id, in their order."""
+    """A track with all its samples in memory, by id, in their order."""
 
     task: Task
     sha256: str
@@ -32,20 +32,13 @@ class SampleTrack:
 
 
 @dataclass(frozen=True)
-class GoldTrack:
-    """The records of one track, all of them in memory, with the task that scores them."""
+class GoldTrack(SampleTrack):
+    """A track of any data that a submission is held against, under the conditions of its run."""
 
-    task: Task
     data: Data
-    samples: tuple[Any, ...]
-    sha256: str
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of the records, in their order."""
-        return tuple(sample.benchmark_id for sample in self.samples)
 
 
+# Pages and checks ask for a track again with every submission on it.
 @lru_cache(maxsize=64)
 def own_track(name: str, seed: int = 0) -> SampleTrack | None:
     """Return a track of the package's own data; None where there is none by this name.
@@ -59,9 +52,12 @@ def own_track(name: str, seed: int = 0) -> SampleTrack | None:
     if task is None or not (task.pool_size or split.has(task.place)):
         return None
     place = _pools(split, seed) if task.pool_size else split.track(task.place)
-    track = TrackData(task, place)
+    return SampleTrack(*_read(TrackData(task, place)))
+
+
+def _read(track: TrackData) -> tuple[Task, str, dict[str, Any]]:
     samples = {sample.benchmark_id: sample for sample in track.samples()}
-    return SampleTrack(task, str(track.description["sha256"]), samples)
+    return track.task, str(track.description["sha256"]), samples
 
 
 def known_track(name: str, sha256: str, seed: int = 0) -> SampleTrack | None:
@@ -101,9 +97,7 @@ def open_gold(name: str, track: Track, run: RunCard, *, data: str, split: str | 
     """
     seed = run.settings.get("seed", 0)
     opened = open_data(_settings_of(name, track, data=data, split=split, seed=seed))
-    records = opened.tracks[0]
-    sha256 = str(records.description["sha256"])
-    return GoldTrack(records.task, opened, tuple(records.samples()), sha256)
+    return GoldTrack(*_read(opened.tracks[0]), opened)
 
 
 def data_for(run: RunCard, data: str | None) -> str | None:
@@ -114,8 +108,10 @@ def data_for(run: RunCard, data: str | None) -> str | None:
 def _settings_of(
     name: str, track: Track, *, data: str, split: str | None, seed: int
 ) -> RunSettings:
+    # Any other word would be a setting of this run, as `data`, chosen by a stranger.
     if unknown := set(track.conditions) - {"condition", "window", "prompt", "scoring"}:
         raise AlpsError(f"conditions: unknown ones: {', '.join(sorted(unknown))}")
+    # Settings need a model; none is asked here.
     values: dict[str, Any] = {"task": track.task, "model": "rules", "data": data}
     values |= {"split": split, "seed": seed, **all_tracks()[name].selects}
     return parse_settings({**values, **track.conditions}, RunSettings)

@@ -41,12 +41,12 @@ from alps.leaderboard.submission import (
     write_card,
 )
 from alps.leaderboard.untrusted import (
+    all_text,
     faults_of,
     leak_in,
     leak_in_answer,
     read_model,
     shown,
-    texts_of,
 )
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import SAMPLING
@@ -227,6 +227,7 @@ def _system(run: Run, details: Details) -> dict[str, Any]:
         raise UsageError(f"kind={details.kind}: {run.model} can be submitted as {known}")
     own = run.manifest.system
     settings = {name: own[name] for name in own if name not in ("name", *LEFT_OUT)}
+    # The folder that a program lies in is nobody's business.
     if isinstance(settings.get("command"), str):
         settings["command"] = public_name(f"program:{settings['command']}").removeprefix("program:")
     return {
@@ -422,9 +423,8 @@ def _check_rows(rows: Sequence[Mapping[str, Any]], where: str, run: Run) -> None
     passed = str(run.manifest.settings.get("env") or "").split(",")
     for row in rows:
         # Our own code writes these; all other fields of a prediction are the system's words.
-        ours = "\n".join(text for part in ("notes", "error") for text, _ in texts_of(row.get(part)))
-        everything = "\n".join(text for text, _ in texts_of(row))
-        leak = leak_in_answer(everything, secret=passed) or (leak_in(ours) if ours else None)
+        ours = all_text([row.get("notes"), row.get("error")])
+        leak = leak_in_answer(all_text(row), secret=passed) or (leak_in(ours) if ours else None)
         if leak:
             record = shown(str(row.get("benchmark_id")), 40)
             other = ", or unset the variable if it is no key" if ": the value of" in leak else ""
@@ -450,6 +450,7 @@ def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verificati
         RunFolderError: If its scores do not follow from its rows.
     """
     places = []
+    # What is on the hub is not fetched again: packing needs no network.
     for run in runs:
         asked = str(run.manifest.settings.get("data", SAMPLES))
         places.append(data or (None if is_hub(asked) else asked))
@@ -471,6 +472,7 @@ def _check_target(target: Path, slug: str) -> None:
         there = read_model(target / CARD, Submission).slug
     except DataError as error:
         raise UsageError(f"{target}: there is something else; choose another out=") from error
+    # A maintainer's review is of what lies there, and must not lie beside other answers.
     if there != slug or (target / REVIEW).exists():
         fault = "another submission, or one that was reviewed; choose another out="
         raise UsageError(f"{target}: {fault}")
@@ -485,6 +487,7 @@ def _check_target(target: Path, slug: str) -> None:
 def _put(folder: Path, target: Path) -> None:
     """Copy a packed folder to its target; one that is there is replaced as a whole."""
     target.parent.mkdir(parents=True, exist_ok=True)
+    # On the same disk, so that a submission is there whole or not at all.
     with TemporaryDirectory(prefix=".alps-", dir=target.parent) as scratch:
         shutil.copytree(folder, Path(scratch) / "new")
         if target.exists():

@@ -217,6 +217,7 @@ def _leads_a_board(metric: Metric) -> bool:
 def _key(track: str, metric: str, place: Place) -> Key:
     row = place.value
     conditions = json.dumps(row["conditions"], sort_keys=True, ensure_ascii=False)
+    # What needs no judge is the same under all of them, and stands on one board.
     judge = None if metric in all_tracks()[track].unjudged else row["judge_fingerprint"]
     return Key(track, metric, row["data_sha256"], conditions, row["n"], judge)
 
@@ -274,6 +275,7 @@ def _with_ranks(rows: list[Standing], key: Key, metric: Metric, files: _Files) -
     distinct = [row for row in rows if original[row.system.slug] == row.system.slug]
     records = [_records(row, metric, files.scores(row.system)) for row in distinct]
     ranks = _ranks(records, rows[0].system.sessions(key.track))
+    # Copies of one system, alone on a board, share its one place.
     if len(distinct) == 1 and len(rows) > 1:
         ranks = [Rank(1, 1)]
     by_slug: dict[str, Rank | None] = {}
@@ -381,6 +383,7 @@ def rank_classes(
     """
     if len(set(clusters)) < 2 or np.isnan(scores).all():
         return None
+    # Holm's correction is over all pairs of the board: with more systems, fewer differ.
     ahead, ps = all_pairs(scores, clusters)
     upper = np.triu_indices(len(scores), k=1)
     apart = np.zeros(ps.shape, dtype=bool)

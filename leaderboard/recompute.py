@@ -156,8 +156,9 @@ def recompute(
     systems = tuple(_Recorded(predictions, repeat) for repeat in range(repeats))
     # No floors under an LLM: its verdicts on them are not in a submission.
     floors = {} if judge.comparable else floor_systems(gold.task)
-    plan_of = TrackPlan(task, lambda: gold.samples, systems, floors)
+    plan_of = TrackPlan(task, gold.samples.values, systems, floors)
     verdicts_made, scores = _JournalInMemory(), _JournalInMemory()
+    # Nothing waits for a network here, so that one worker is as fast as many.
     plan = Plan(
         tracks=(plan_of,),
         judge=judge,
@@ -333,10 +334,12 @@ def _corrected(
     by_rubric: dict[str, list[Calibration]] = {}
     for path in calibration_files():
         if hashlib.sha256(path.read_bytes()).hexdigest() in wanted:
+            # One that can't be read corrects nothing, and the score is told as not recomputed.
             with suppress(DataError):
                 calibration = read_calibration(path)
                 for rubric in calibration.rubrics:
                     by_rubric.setdefault(rubric, []).append(calibration)
+    # Correction reads the rows of a run from their files.
     with TemporaryDirectory(prefix="alps-verify-") as scratch:
         folder = Path(scratch)
         for name, rows in (("predictions", predictions), ("scores", scores.by_key())):

@@ -82,6 +82,7 @@ def build(submissions: Path, out: Path, *, base: Path = PUBLISHED) -> Built:
     parent = out.resolve().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
+        # On the disk of `out`: what stops half-way leaves the site that was there.
         with TemporaryDirectory(
             prefix=".alps-site-", dir=parent, ignore_cleanup_errors=True
         ) as scratch:
@@ -91,6 +92,7 @@ def build(submissions: Path, out: Path, *, base: Path = PUBLISHED) -> Built:
                 write(renderer)
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ASSETS, unfinished / "assets", ignore=ignored)
+            # Where a site is published, Jekyll would leave out what begins with an underscore.
             (unfinished / ".nojekyll").write_bytes(b"")
             left = _put(unfinished, out, before)
     except OSError as error:
@@ -217,6 +219,7 @@ class _Handler(SimpleHTTPRequestHandler):
         pass
 
     def end_headers(self) -> None:
+        # The next reload must show a site that was built again meanwhile.
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()

@@ -62,7 +62,8 @@ def _displayable_lines(text: str) -> str:
 def _address(url: str) -> str:
     parts = urlsplit(_displayable(url))
     name = parts.hostname or ""
-    # An address that is shown as a link must lead nobody into a network of their own.
+    # It is shown as a link: it must lead nobody into a network of their own, nor look like another
+    # address, as one with somebody's name before an @ does.
     if parts.scheme != "https" or parts.username is not None or parts.password is not None:
         raise ValueError("must begin with https:// and hold neither user nor password")
     if "." not in name or not name.replace(".", "").replace("-", "").isalnum() or not url.isascii():
@@ -75,6 +76,7 @@ def _address(url: str) -> str:
 
 
 def _day(text: str) -> str:
+    # `fromisoformat` takes other forms, too, as 20260131 from Python 3.11 on.
     if date.fromisoformat(text).isoformat() != text:
         raise ValueError("must be a day, as 2026-01-31")
     return text
@@ -398,6 +400,7 @@ def read_entry(folder: Path) -> Entry:
         DataError: If they can't be read, or do not fit; names the file and the field.
     """
     card = read_model(folder / CARD, Submission)
+    # A link that leads nowhere is no missing review: a refutation must not be hidden by one.
     has_review = os.path.lexists(folder / REVIEW)
     return Entry(folder, card, read_model(folder / REVIEW, Review) if has_review else None)
 

@@ -25,6 +25,7 @@ from alps.text import prototypes
 
 MEBIBYTE = 1 << 20
 LARGEST_CARD, LARGEST_FILE, LONGEST_LINE = MEBIBYTE, 200 * MEBIBYTE, MEBIBYTE
+# Readers of JSON agree about integers up to 2^53, which has 16 digits.
 DEEPEST, LONGEST_INTEGER = 20, 16
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -191,6 +192,7 @@ def fault_of(text: str, *, lines: bool = False) -> str | None:
 
 def shown(text: str, most: int = 60) -> str:
     """Return untrusted text for a message: one line, short, every odd character escaped."""
+    # Escapes, where a terminal would be steered or letters would look like others.
     flat = "".join(
         c if c.isprintable() and ord(c) < 0x2000 else f"\\u{ord(c):04x}" for c in text[: most + 1]
     )
@@ -274,6 +276,11 @@ def leak_in_answer(text: str, *, secret: Collection[str] = ()) -> str | None:
         if folder.count(os.sep) > 1 and folder in text:
             return f"a folder of this machine ({folder})"
     return None
+
+
+def all_text(value: Any, *, keys: bool = True) -> str:
+    """Return every text in plain JSON, one a line."""
+    return "\n".join(text for text, _ in texts_of(value, keys=keys))
 
 
 def texts_of(value: Any, *, keys: bool = True) -> Iterator[tuple[str, str]]:

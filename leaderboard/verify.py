@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,7 @@ class _TrackCheck:
         cards.check_identity(self.name, self.track, self.run, task, self.findings)
         cards.check_prompt(self.name, self.run, task, self.findings)
         compare.check_silence(self.name, self.track, self.findings)
+        # Apart from the others: on these alone it hangs whether the rows can be scored at all.
         of_rows = Findings()
         rows = read_track(self.folder, self.name, self.track, of_rows)
         check_verdicts(task, self.track, self.run, rows, of_rows)
@@ -218,6 +220,7 @@ class _TrackCheck:
             return False
         lexical = isinstance(judge_of(self.track, self.run), LexicalJudge)
         unjudged = rows.verdicts is None and not lexical
+        # Means follow from the scores of single answers, whatever else is lacking here.
         if gold is None or unjudged:
             means = recompute_from_scores(task, rows.scores)
             compare.compare_means(self.name, self.printed, means, self.findings)
@@ -229,9 +232,8 @@ class _TrackCheck:
         if gold is None:
             check_ids(self.name, rows, rows.predictions, findings)
         else:
-            expected = []
-            for record in gold.ids:
-                expected += [(record, n) for n in range(self.run.settings.get("repeats", 1))]
+            repeats = self.run.settings.get("repeats", 1)
+            expected = list(product(gold.samples, range(repeats)))
             check_ids(self.name, rows, expected, findings)
             rows = check_answers(self.name, gold, rows, findings)
         check_baseline(self.name, self.card, gold, rows.predictions, findings)
@@ -280,6 +282,7 @@ class _TrackCheck:
         return recompute(gold, self.track, self.run, predictions, verdicts, seconds=seconds)
 
     def _is_overdue(self, again: Recomputed) -> bool:
+        # A row of a mebibyte could ask for hours, and who verifies many must not wait for them.
         if again.overdue:
             limit = f"{self.options.seconds:,g} s"
             what = f"scoring it again took longer than {limit}, and was given up"
@@ -334,6 +337,7 @@ class _TrackCheck:
             what = f"{shown(run.data.split)}, but the samples are {split}"
             where = f"runs.{self.track.run}.data.split"
             self.findings.serious("data", where, what, "pack the runs again")
+        # Scores on other records can't be recomputed from these, and would only look forged.
         if gold.sha256 != self.track.data_sha256:
             what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has "
             what += f"{gold.sha256[:12]}…: other records"

@@ -132,6 +132,7 @@ def _check_runs(card: Submission, findings: Findings) -> None:
         mend = "pack again with alps submit"
         findings.serious("run", f"runs.{min(idle)}", "no track is of this run", mend)
     for n, run in enumerate(card.runs):
+        # Ranks are of whole splits: a part of one may be the easy part.
         if run.settings.get("limit") is not None:
             where, what = f"runs.{n}.settings.limit", "only a part of the split was run"
             findings.serious("limit", where, what, "run all of it")
@@ -163,6 +164,7 @@ def is_own(model: str) -> bool:
 
 def check_baseline_name(card: Submission, findings: Findings) -> None:
     """Refuse a name that calls a system a baseline which by its model is none."""
+    # Baselines stand apart on the boards, as what any score is worth: none may be made up.
     words = fold_loosely(card.name).replace("/", " ").replace("-", " ").replace(":", " ").split()
     if words and words[0] in _BASELINES and not is_baseline(card):
         what = f"{shown(card.name)} calls itself a baseline, and its model is "
@@ -183,6 +185,7 @@ def check_name(
         own_review: Whether the review of this one is a maintainer's: that of a change is the
             submitter's word.
     """
+    # A name, an organisation and a folder are free for all to take; a review is a maintainer's.
     own = folder.resolve()
     others = dict(_names_in(own.parent))
     others.pop(own.name, None)
@@ -206,6 +209,7 @@ def _names_in(submissions: Path) -> Iterator[tuple[str, str]]:
     for folder in folders:
         try:
             row = read_json(folder / CARD)
+        # One that can't be read is refused when it is verified itself.
         except (OSError, ValueError):
             continue
         if isinstance(row, dict) and isinstance(name := row.get("name"), str):
@@ -297,6 +301,7 @@ def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: 
         what = f"goes by the name of {judge.name}, and its fingerprint is not that of this version"
         mend = "run it again with this version, or with a judge of another name"
         findings.serious("identity", f"runs.{track.run}.judge", what, mend)
+    # These decide the board that the track stands on.
     expected = fingerprint_id(judge.fingerprint_for(task.rubrics))
     for part, printed, value in (
         ("conditions", track.conditions, dict(task.conditions)),

@@ -17,6 +17,7 @@ from alps.tasks import all_tracks
 
 # Where submissions lie in the repository.
 SUBMISSIONS = Path("leaderboard") / "submissions"
+# A card, a review, and four files of each of at most 20 tracks are 82.
 MOST_FILES = 100
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}\Z")
 _TRACK_FILES = tuple(f"{stage}.jsonl" for stage in STAGES)
@@ -30,6 +31,7 @@ _KINDS = {
 }
 _ONLY = f"only {CARD} and TRACK/{{{','.join(STAGES)}}}.jsonl belong there: remove it"
 _BAD_NAME = "a name outside A–Z a–z 0–9 . _ -, or one that begins with a dot"
+# Anything that begins with a hyphen would be an option of git.
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@^~-]{0,199}\Z")
 # The checkout is a stranger's: its configuration must start no helper, and reach no network.
 _GIT = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
@@ -38,6 +40,7 @@ _DIFF = ("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-tex
 
 def check_folder(folder: Path, findings: Findings) -> None:
     """Look at the names, kinds and sizes of everything in `folder`, without opening anything."""
+    # Of the folder itself: a link to a submission is none, as it may lead anywhere by tomorrow.
     try:
         mode = folder.lstat().st_mode
     except OSError as error:

@@ -233,11 +233,11 @@ def _fault_of_verdict(row: Mapping[str, Any], task: Task) -> str:
 
 def check_answers(name: str, gold: GoldTrack, rows: TrackRows, findings: Findings) -> TrackRows:
     """Hold answers and verdicts against their records; return the rows that can be of them."""
-    samples = {sample.benchmark_id: sample for sample in gold.samples}
     predictions, verdicts = dict(rows.predictions), dict(rows.verdicts or {})
     for key, row in rows.predictions.items():
-        if (sample := samples.get(key[0])) is None or row["outcome"] != "ok":
+        if (sample := gold.samples.get(key[0])) is None or row["outcome"] != "ok":
             continue
+        # An answer in the right form can still choose an option that its record has not.
         try:
             gold.task.fits(sample, row["prediction"])
             fault = _too_much(gold, sample, row["prediction"])
@@ -266,6 +266,7 @@ def _read_stage(
             fault = unread if row is None else _fault_of_row(row, stage, name)
             if fault or row is None:
                 findings.serious("row", f"{where}, line {number}", fault, PACK_AGAIN)
+            # Calls have no key, and nothing is looked up in them.
             elif stage != "calls":
                 key = row["benchmark_id"], row.get("repeat", 0)
                 if key in rows:
@@ -369,6 +370,7 @@ def _fault_of_pairs(pairs: Iterable[Mapping[str, Any]], n_gold: int, n_predicted
         if ids[0] > n_gold or ids[1] > n_predicted:
             known = f"{n_gold} gold and {n_predicted} predicted ones"
             return f"a pair of {pair['gold']} and {pair['predicted']}, of {known}"
+        # Of a memory that is paired twice with another, one would count for two.
         if ids in seen:
             return f"{pair['gold']} and {pair['predicted']} are paired twice"
         seen.add(ids)

@@ -14,6 +14,7 @@ from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
 from alps.tasks import Task
 
+# Sums of floats differ in their last digits from machine to machine.
 TOLERANCE = 1e-6
 # The parts of a track's card that are recomputed under the same names.
 _COUNTS = ("n", "scored", "unscored", "failed_predictions", "failed_judgements")
@@ -106,6 +107,7 @@ def compare_rows(
         rows = _row_of(printed[key], only), _row_of(again[key], only)
         if (first := next(differences(*rows), None)) is not None:
             wrong.append((key, first))
+    # One finding for all: whoever changes a metric changes every row.
     if wrong:
         key, (where, before, now) = min(wrong, key=lambda item: item[0])
         what = f"{where} printed {_figure(before)}, recomputed {_figure(now)}; {len(wrong):,} "

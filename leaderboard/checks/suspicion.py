@@ -14,7 +14,7 @@ from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows
 from alps.leaderboard.submission import Submission
-from alps.leaderboard.untrusted import leak_in_answer, shown, texts_of
+from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.systems import System, resolve_system
 from alps.tasks import Task
 from alps.text import fold
@@ -33,6 +33,7 @@ _INJECTIONS = (
     r"\bsystem\s*(?:prompt|message|override)\b|<\|?(?:im_start|system|assistant)\|?>|\[/?INST\]",
     r"\"(?:verdict|relation|support)\"\s*:\s*\"(?:met|same|supported)\""
     r"|\"pairs\"\s*:\s*\[\s*\{|\"resonation\"\s*:\s*5",
+    # The same in German, French, Chinese and Russian.
     r"\b(?:ignoriere?|vergiss|missachte)\b.{0,40}\b(?:anweisung(?:en)?|regeln)\b",
     r"\b(?:ignore[zr]?|oubliez?)\b.{0,40}\b(?:instructions?|consignes?)\b",
     r"(?:忽略|无视|無視|不要理会).{0,12}(?:指令|指示|说明|規則|规则|提示)",
@@ -76,10 +77,9 @@ def _with_gold(
     """Return the samples that have gold, each with the first answer to it."""
     # Of several answers to a record, the later ones are overwritten.
     first = {key[0]: answers[key] for key in sorted(answers, reverse=True)}
-    samples = {sample.benchmark_id: sample for sample in gold.samples}
     pairs = []
     for record, answer in first.items():
-        if (sample := samples.get(record)) is not None and sample.gold is not None:
+        if (sample := gold.samples.get(record)) is not None and sample.gold is not None:
             pairs.append((sample, answer))
     return pairs
 
@@ -95,7 +95,7 @@ def _check_leaks(where: str, rows: Rows, findings: Findings) -> None:
 
 
 def _text(row: Mapping[str, Any]) -> str:
-    return "\n".join(text for text, _ in texts_of(row, keys=False))
+    return all_text(row, keys=False)
 
 
 def _check_ranked(where: str, scores: Rows, findings: Findings) -> None:
@@ -124,6 +124,7 @@ def _check_constant(
 
 
 def _gist(task: Task, answer: Mapping[str, Any]) -> str:
+    # Where a system chooses, how it words its choice is beside the point.
     if task.public.choice is not None:
         return task.public.choice(answer)[0]
     return "; ".join(sorted(_without_digits(text) for text in task.public.texts(answer)))
@@ -199,8 +200,8 @@ def _differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:
     by_record: dict[str, list[Key]] = {}
     for key in rows:
         by_record.setdefault(key[0], []).append(key)
-    for sample in gold.samples:
-        if keys := by_record.get(sample.benchmark_id):
+    for record, sample in gold.samples.items():
+        if keys := by_record.get(record):
             own = run_loop(system.answer(gold.task, sample))
             for key in keys:
                 if (rows[key]["outcome"], rows[key].get("prediction")) != (
