@@ -1,8 +1,7 @@
 """Verification of a submission without trusting it: no network, none of its code or paths."""
 
-import json
-from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
 from alps.leaderboard.checks.copies import check_copies
-from alps.leaderboard.checks.files import check_changes, check_files, check_folder, file_card
+from alps.leaderboard.checks.files import check_changes, check_files, check_folder
 from alps.leaderboard.checks.rows import (
     TrackRows,
     check_answers,
@@ -47,15 +46,6 @@ from alps.tasks import all_tracks
 SELF_REPORTED = STATUSES[0]
 
 
-@dataclass
-class Known:
-    """Cache of what was read and recomputed, for whoever verifies many submissions."""
-
-    gold: MutableMapping[str, GoldTrack] = field(default_factory=dict)
-    recomputed: MutableMapping[str, Recomputed] = field(default_factory=dict)
-    suspicion: MutableMapping[str, Findings] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class Options:
     """How a submission is verified.
@@ -85,9 +75,7 @@ class Options:
 DEFAULTS = Options()
 
 
-def verify(
-    folder: Path, options: Options = DEFAULTS, *, known: Known | None = None
-) -> Verification:
+def verify(folder: Path, options: Options = DEFAULTS) -> Verification:
     """Verify the submission in `folder`; whatever lies there, nothing is raised."""
     findings = Findings()
     check_folder(folder, findings)
@@ -118,7 +106,7 @@ def verify(
         # A track of a run that is not there, or under a judge whose parts are not those of its id,
         # can't be looked at.
         if findings.codes.isdisjoint(("run", "fingerprint")):
-            recomputed = _check_tracks(folder, card, options, findings, known or Known())
+            recomputed = _check_tracks(folder, card, options, findings)
             check_copies(folder, card, findings)
         findings.checked["scores"] = _outcome(card, len(recomputed), findings)
     return _verification(folder, card, review, recomputed, findings)
@@ -146,12 +134,12 @@ def _verification(
 
 
 def _check_tracks(
-    folder: Path, card: Submission, options: Options, findings: Findings, known: Known
+    folder: Path, card: Submission, options: Options, findings: Findings
 ) -> tuple[str, ...]:
     """Check the tracks of a card; return those whose every score was recomputed."""
     recomputed = []
     for name in card.tracks:
-        if _TrackCheck(folder, card, name, options, findings, known).check():
+        if _TrackCheck(folder, card, name, options, findings).check():
             recomputed.append(name)
     return tuple(recomputed)
 
@@ -176,7 +164,6 @@ class _TrackCheck:
     name: str
     options: Options
     findings: Findings
-    known: Known
 
     @property
     def track(self) -> Track:
@@ -237,10 +224,7 @@ class _TrackCheck:
             check_ids(self.name, rows, expected, findings)
             rows = check_answers(self.name, gold, rows, findings)
         check_baseline(self.name, self.card, gold, rows.predictions, findings)
-        if (key := self._key(gold)) not in self.known.suspicion:
-            suspicion = self.known.suspicion[key] = Findings()
-            check_suspicion(all_tracks()[self.name], gold, rows, suspicion)
-        self.findings.take(self.known.suspicion[key])
+        check_suspicion(all_tracks()[self.name], gold, rows, self.findings)
         return rows
 
     def _recompute_unjudged(self, gold: GoldTrack, rows: TrackRows) -> bool:
@@ -262,9 +246,7 @@ class _TrackCheck:
 
     def _recompute(self, gold: GoldTrack, rows: TrackRows) -> bool:
         """Score the track again, and compare everything."""
-        if (key := self._key(gold)) not in self.known.recomputed:
-            self.known.recomputed[key] = self._again(gold, rows.predictions, rows.verdicts)
-        again = self.known.recomputed[key]
+        again = self._again(gold, rows.predictions, rows.verdicts)
         if self._is_overdue(again):
             return True
         for record, fault in again.broken[:MOST_EXAMPLES]:
@@ -288,22 +270,6 @@ class _TrackCheck:
             what = f"scoring it again took longer than {limit}, and was given up"
             self.findings.serious("time", f"tracks.{self.name}", what, "shorten the answers")
         return again.overdue
-
-    def _key(self, gold: GoldTrack | None) -> str:
-        """Return everything that recomputing depends on."""
-        hashes = []
-        # What lies there and not what the card says of it: a file that was changed after packing
-        # must not take the results of the one before.
-        for stage in ("predictions", "verdicts", "scores"):
-            if stage in self.track.files.present():
-                hashes.append(_hash(self.folder / self.name / f"{stage}.jsonl"))
-        settings = [self.run.settings.get(name) for name in ("seed", "repeats", "extras")]
-        scores = self.track.scores.values()
-        calibrations = [score.corrected.calibration for score in scores if score.corrected]
-        judge = [self.track.judge, self.run.judge]
-        data = gold.sha256 if gold is not None else ""
-        parts = [data, self.name, self.track.conditions, judge, settings, hashes, calibrations]
-        return json.dumps(parts, sort_keys=True)
 
     def _gold(self) -> GoldTrack | None:
         """Return the records of the track, None where they are not here, or are other ones."""
@@ -357,16 +323,4 @@ class _TrackCheck:
         Raises:
             AlpsError: If they are not there, or can't be read.
         """
-        seed = self.run.settings.get("seed")
-        key = json.dumps([data, split, self.name, self.track.conditions, seed], sort_keys=True)
-        if key not in self.known.gold:
-            opened = open_gold(self.name, self.track, self.run, data=data, split=split)
-            self.known.gold[key] = opened
-        return self.known.gold[key]
-
-
-def _hash(path: Path) -> str:
-    try:
-        return file_card(path).sha256
-    except ValueError:
-        return ""
+        return open_gold(self.name, self.track, self.run, data=data, split=split)

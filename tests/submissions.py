@@ -13,7 +13,7 @@ from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.findings import Finding, Verification
 from alps.leaderboard.packing import Details, pack
 from alps.leaderboard.submission import CARD, STAGES, checksum_of
-from alps.leaderboard.verify import Known, Options, verify
+from alps.leaderboard.verify import Options, verify
 from alps.run.start import run
 from alps.settings import RunSettings, parse_words
 from tests.endtoend import rows
@@ -77,7 +77,6 @@ class Shelf:
         self.run = make_rules_run(folder / "run", self.data)
         self.folder = folder / "packed" / SLUG
         pack([self.run], WHO, out=self.folder)
-        self.known = Known()
 
     def copy(self, folder: Path) -> Path:
         """Return a copy that may be spoiled."""
@@ -85,7 +84,7 @@ class Shelf:
 
     def verify(self, folder: Path, **options: Any) -> Verification:
         """Verify a copy on the data."""
-        return verify(folder, Options(**{"data": str(self.data), **options}), known=self.known)
+        return verify(folder, Options(**{"data": str(self.data), **options}))
 
 
 def card_of(folder: Path) -> dict[str, Any]:
