@@ -35,9 +35,10 @@ from alps.leaderboard.submission import (
     Calls,
     Submission,
     checksum_of,
-    fields_of,
     kinds_of,
+    only,
     public_name,
+    without,
     write_card,
 )
 from alps.leaderboard.untrusted import (
@@ -226,7 +227,7 @@ def _system(run: Run, details: Details) -> dict[str, Any]:
         known = " or ".join(kinds)
         raise UsageError(f"kind={details.kind}: {run.model} can be submitted as {known}")
     own = run.manifest.system
-    settings = {name: own[name] for name in own if name not in ("name", *LEFT_OUT)}
+    settings = without(own, "name", *LEFT_OUT)
     # The folder that a program lies in is nobody's business.
     if isinstance(settings.get("command"), str):
         settings["command"] = public_name(f"program:{settings['command']}").removeprefix("program:")
@@ -241,7 +242,7 @@ def _system(run: Run, details: Details) -> dict[str, Any]:
 
 def _run(run: Run, details: Details) -> dict[str, Any]:
     asked, data = run.manifest.settings, _data(run, details)
-    settings = {key: asked[key] for key in asked if key not in LEFT_OUT}
+    settings = without(asked, *LEFT_OUT)
     settings["data"] = data["name"]
     settings |= {"model": public_name(run.model), "judge": public_name(run.judge)}
     card = {
@@ -249,7 +250,7 @@ def _run(run: Run, details: Details) -> dict[str, Any]:
         "prompts": run.manifest.prompts,
         "data": data,
         "judge": run.manifest.judge,
-        "calls": fields_of(Calls, run.finished.calls.row()),
+        "calls": only(run.finished.calls.row(), Calls.model_fields),
         "seconds": _seconds(run),
     }
     served: dict[str, list[dict[str, str | None]]] = {}
@@ -406,7 +407,7 @@ def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _published(stage: str, row: Mapping[str, Any], calls: bool) -> dict[str, Any]:
     """Return what of a row is published; raw texts, thoughts and errors only where calls are."""
     if stage == "scores":
-        return fields_of(ScoreRow, row)
+        return only(row, ScoreRow.model_fields)
     kept = dict(row)
     if calls:
         return kept

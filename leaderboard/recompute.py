@@ -27,7 +27,7 @@ from alps.judges.question import Question
 from alps.judges.resolve import RECORDED
 from alps.judges.rubric import Rubric, RubricQuestion
 from alps.leaderboard.gold_data import GoldTrack
-from alps.leaderboard.submission import RunCard, Track
+from alps.leaderboard.submission import RunCard, Track, only, without
 from alps.rows import Corrected, TrackSummary
 from alps.run.collector import Journals, Plan, run_tracks
 from alps.run.correction import Chosen, corrected_scores
@@ -99,7 +99,7 @@ class ReplayedJudge(EmbeddedJudge):
         if not self._rubrics:
             return self.fingerprint
         asked = {prompt.id for prompt in rubrics}
-        hashes = {name: sha256 for name, sha256 in self._rubrics.items() if name in asked}
+        hashes = only(self._rubrics, filter(asked.__contains__, self._rubrics))
         return {**self.fingerprint, "rubrics": hashes}
 
 
@@ -251,7 +251,7 @@ def _replaying(task: Task, judge: Judge, verdicts: Rows | None) -> Task:
         if asked is not judge:
             return await task.judge(sample, prediction, asked, options)
         row = submitted.get((sample.benchmark_id, prediction.repeat), _NO_VERDICT)
-        return {name: value for name, value in row.items() if name not in _ABOUT}
+        return without(row, *_ABOUT)
 
     return replace(task, judge=replay)
 

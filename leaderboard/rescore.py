@@ -28,7 +28,9 @@ from alps.leaderboard.submission import (
     Review,
     Submission,
     contradictions,
+    only,
     read_entry,
+    without,
     write_card,
 )
 from alps.leaderboard.untrusted import faults_of
@@ -211,7 +213,7 @@ def _as_run(entry: Entry, index: int, settings: RescoreSettings, folder: Path) -
         raise UsageError(
             f"data=: {run.data.name} is not here; give the folder of the data with their gold"
         )
-    values = {name: run.settings[name] for name in _CHOICES if name in run.settings}
+    values = only(run.settings, _CHOICES)
     values |= {"model": run.settings.get("model") or "rules", "data": data}
     values["split"] = settings.split or (run.data.split if data != SAMPLES else None)
     experiment = parse_settings(values, RunSettings)
@@ -258,9 +260,9 @@ def _review(
         track = runs[submitted.run].summary.tracks.get(name)
         if track is None:
             continue
-        scores = {metric: score.row() for metric, score in track.scores.items()}
-        for score in scores.values():
-            score.pop("corrected", None)
+        scores = {}
+        for metric, score in track.scores.items():
+            scores[metric] = without(score.row(), "corrected")
         tracks[name] = {"scores": scores, "judge_fingerprint": track.judge_fingerprint}
     row: dict[str, Any] = {
         "status": settings.status,

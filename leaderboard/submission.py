@@ -7,7 +7,7 @@ short and hold no markup, and a file is never followed anywhere else.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from itertools import repeat
@@ -210,7 +210,7 @@ class RunCard(Part):
     @property
     def fingerprint(self) -> dict[str, Any]:
         """The parts of the judge's fingerprint, without the id, which is their hash."""
-        return {part: value for part, value in self.judge.items() if part != "id"}
+        return without(self.judge, "id")
 
 
 class Interval(rows.Interval, Part):
@@ -478,8 +478,9 @@ def histories(links: Mapping[str, str | None]) -> dict[str, frozenset[str]]:
 
 def checksum_of(card: Mapping[str, Any]) -> str:
     """Return the sha256 of the canonical JSON of a card without its own `checksum`."""
-    rest = {name: value for name, value in card.items() if name != "checksum"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(
+        without(card, "checksum"), sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -490,9 +491,14 @@ def write_card(path: Path, card: Part) -> None:
     path.write_bytes(text.encode() + b"\n")
 
 
-def fields_of(model: type[BaseModel], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those fields of `row` that `model` has: what else a summary holds is not published."""
-    return {name: row[name] for name in model.model_fields if name in row}
+def only(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return those fields of `row` that are among `names`, in their order there."""
+    return {name: row[name] for name in names if name in row}
+
+
+def without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the fields of `row` but `names`."""
+    return {name: value for name, value in row.items() if name not in names}
 
 
 # The systems are imported where they are needed: completion of words reads this module, too.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
-from alps.leaderboard.submission import CARD, REVIEW, STAGES, File, Submission
+from alps.leaderboard.submission import CARD, REVIEW, STAGES, File, Submission, only
 from alps.leaderboard.untrusted import LARGEST_CARD, LARGEST_FILE, MEBIBYTE, open_plain, shown
 from alps.tasks import all_tracks
 
@@ -282,8 +282,7 @@ def _changed_since(root: Path, base: str) -> list[str]:
 
 def _git(folder: Path, *words: str) -> str:
     # Variables as GIT_DIR or GIT_EXTERNAL_DIFF would make it look elsewhere, or start a program.
-    names = ("PATH", "HOME", "SYSTEMROOT")
-    environment = {name: os.environ[name] for name in names if name in os.environ}
+    environment = only(os.environ, ("PATH", "HOME", "SYSTEMROOT"))
     done = subprocess.run(
         [*_GIT, *words],
         cwd=folder,

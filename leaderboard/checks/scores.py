@@ -6,7 +6,7 @@ from typing import Any
 from alps.leaderboard.checks.rows import named
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.recompute import Key, Recomputed, Rows
-from alps.leaderboard.submission import Track
+from alps.leaderboard.submission import Track, without
 from alps.leaderboard.untrusted import shown
 from alps.rows import Corrected
 from alps.run.correction import OTHER_ENDPOINT
@@ -166,7 +166,7 @@ def _compare_corrected(
     rows = []
     for row in (corrected, again.row()):
         notes = [note for note in row.get("notes", ()) if note != OTHER_ENDPOINT]
-        rows.append({**_without(row, "calibration"), "notes": notes})
+        rows.append({**without(row, "calibration"), "notes": notes})
     _report(where, rows[0], rows[1], findings)
 
 
@@ -193,12 +193,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != name}
-
-
 def _each_without(rows: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    return {key: _without(row, name) for key, row in rows.items()}
+    return {key: without(row, name) for key, row in rows.items()}
 
 
 def _decision(part: Any) -> Any:
