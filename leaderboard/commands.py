@@ -132,6 +132,7 @@ def _record(folder: Path, settings: VerifySettings, recomputed: Sequence[str]) -
             write_card(path, read_model(path, Review).model_copy(update=joined))
         return
     review = Review(status="format-checked", date=today(), tracks={}, note=None)
+    # On data that only the maintainer has nothing else lets the scores be ranked.
     if settings.data is not None:
         joined["recomputed"] = list(recomputed)
     write_card(path, review.model_copy(update=joined))

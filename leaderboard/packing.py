@@ -332,6 +332,7 @@ def _finished(folder: Path) -> Run:
         fault = "not finished; the same alps run again finishes it"
     elif settings.get("limit") is not None:
         fault = f"limit={settings['limit']}: only a part of the split; run it without limit="
+    # By rubrics in other words a judge is another one, with a board of its own.
     elif "wording" in run.manifest.judge:
         fault = "judged by rubrics in other words; submit the run with our own"
     elif unknown := set(str(settings.get("task")).split(",")) - {*TASKS, "all"}:
@@ -459,6 +460,7 @@ def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verificati
     for finding in verification.findings:
         if finding.severity == "serious":
             fault = f"{finding.where}: {finding.what}"
+            # A run is mended by running it again, a card by packing it with other words.
             if finding.code in (*_STALE, "unscorable"):
                 mend = "the files have changed since the summary; the same alps run again mends it"
                 raise RunFolderError(f"{_folders(runs)}: {fault}; {mend}")

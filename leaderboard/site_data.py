@@ -90,6 +90,7 @@ class System:
         run, review = self.card.runs[card.run], self.entry.review
         if review is not None and track in review.recomputed:
             return True
+        # Of other data only who has them can tell, and the site is built without them.
         if run.data.name != SAMPLES or self._own(track) is None:
             return False
         decided = metric in all_tracks()[track].unjudged or card.files.verdicts is not None

@@ -237,6 +237,7 @@ class _TrackCheck:
         of_rows = rows.scores, again.scores
         compare.compare_rows(self.name, *of_rows, self.findings, only=gold.task.unjudged)
         known = {name for name, score in self.track.scores.items() if score.value is not None}
+        # Recall, for one, follows from a ranking and its gold, whoever judged the rest.
         unjudged = known & gold.task.unjudged
         if unjudged == known:
             return True
