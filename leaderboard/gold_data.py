@@ -83,14 +83,9 @@ def task_of(name: str, track: Track) -> Task:
 
 
 def open_gold(name: str, track: Track, run: RunCard, *, data: str, split: str | None) -> GoldTrack:
-    """Read the records of a track.
+    """Read the records of a track, under its conditions and with the pools of its run.
 
-    Args:
-        name: The track.
-        track: Its card, for the conditions it was run under.
-        run: The card of its run, for the seed of its pools.
-        data: What `data=` takes; never a word of the submission itself.
-        split: The split, None where there is only one.
+    `data` is what `data=` takes, and never a word of the submission itself.
 
     Raises:
         AlpsError: If they are not there, or can't be read.

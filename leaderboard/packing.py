@@ -181,13 +181,7 @@ def today() -> str:
 def make_card(
     slug: str, runs: Sequence[Run], details: Details, files: Mapping[str, Mapping[str, Any]]
 ) -> Submission:
-    """Make the card.
-
-    Args:
-        slug: The name of the submission's folder.
-        runs: Finished runs of one system, without a track in common.
-        details: What the submitter says.
-        files: By track, the cards of its files by their stage.
+    """Make the card of finished runs; `files` are the cards of each track's files by their stage.
 
     Raises:
         UsageError: If something in it can't be published as it is; names the field.
@@ -215,10 +209,6 @@ def make_card(
     except ValidationError as error:
         field, fault = faults_of(error)[0]
         raise UsageError(f"{field}: {fault}; it can't be published so") from error
-
-
-def _folders(runs: Sequence[Run]) -> str:
-    return ", ".join(str(run.folder) for run in runs)
 
 
 def _system(run: Run, details: Details) -> dict[str, Any]:
@@ -463,7 +453,8 @@ def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verificati
             # A run is mended by running it again, a card by packing it with other words.
             if finding.code in (*_STALE, "unscorable"):
                 mend = "the files have changed since the summary; the same alps run again mends it"
-                raise RunFolderError(f"{_folders(runs)}: {fault}; {mend}")
+                folders = ", ".join(str(run.folder) for run in runs)
+                raise RunFolderError(f"{folders}: {fault}; {mend}")
             raise UsageError(f"{fault}; {finding.mend}")
     return verification
 

@@ -137,16 +137,9 @@ def recompute(
     *,
     seconds: float = LONGEST_SECONDS,
 ) -> Recomputed:
-    """Score the predictions of a track again.
+    """Score the predictions of a track again, from rows that were checked.
 
-    Args:
-        gold: Its records.
-        track: Its card.
-        run: The card of its run, for the seed of the intervals and how the judge was asked.
-        predictions: Rows that were checked.
-        verdicts: Rows that were checked; None where there are none, which only the lexical judge
-            can do without.
-        seconds: How long it may take; what is left then is not scored.
+    Only the lexical judge can do without verdicts. What is left after `seconds` is not scored.
     """
     judge = judge_of(track, run)
     broken: list[tuple[str, str]] = []

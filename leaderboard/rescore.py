@@ -78,18 +78,9 @@ def rescore(
     """Judge the predictions of the submission in `folder` again, and write `review.json` into it.
 
     A score that is not found again under the submission's own judge makes the review a refutation.
-    Before an LLM is asked, its cost is reported, and one of the caps `max_cost` and
-    `max_total_tokens` has to be given.
-
-    Args:
-        folder: The submission.
-        settings: The judge, the data with their gold, and what to note.
-        typed: The names of the settings that were typed; the others stay as the submitter's run had
-            them.
-        tell: Called with what is going to be asked, by run, before anything is.
-
-    Returns:
-        What came of it; None with `dry_run`, which asks and writes nothing.
+    Before an LLM is asked, `tell` is called with what it will be asked, and one of the caps
+    `max_cost` and `max_total_tokens` has to be given. Settings that are not among `typed` stay as
+    the submitter's run had them. With `dry_run` nothing is asked and written, and None returned.
 
     Raises:
         AlpsError: If the submission is not in order, or the judge or the data can't be used.

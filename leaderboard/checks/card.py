@@ -177,13 +177,7 @@ def check_name(
 ) -> None:
     """Refuse a name that reads as that of another system, unless a maintainer joined the two.
 
-    Args:
-        folder: The submission, in the folder with all others.
-        card: Its card.
-        findings: Takes what is found.
-        continues: The submission of the same submitter, as the maintainer who asks knows.
-        own_review: Whether the review of this one is a maintainer's: that of a change is the
-            submitter's word.
+    One joins by `continues`, or in a review, unless that came with the change (`own_review` false).
     """
     # A name, an organisation and a folder are free for all to take; a review is a maintainer's.
     own = folder.resolve()
@@ -228,12 +222,8 @@ def check_review(
 ) -> Review | None:
     """Check that a review can be one of this submission; return it where it applies.
 
-    Args:
-        folder: The submission.
-        findings: Takes what is found.
-        card: Its card.
-        reviewed: Whether a maintainer asks, for whom it applies.
-        in_change: Whether the submission comes by a change: such a one brings no review with it.
+    It does for a maintainer who asks (`reviewed`). What comes by a change (`in_change`)
+    brings no review with it.
     """
     path = folder / REVIEW
     if not path.is_symlink() and not path.exists():

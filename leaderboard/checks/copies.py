@@ -135,12 +135,7 @@ def _answers(entry: Entry, name: str) -> Answers | None:
 
 
 def answers_of(rows: Iterable[Mapping[str, Any]], public: PublicAnswers) -> Answers:
-    """Sketch the predictions of a track; rows that have not the form of an answer have no words.
-
-    Args:
-        rows: Rows of `predictions.jsonl`, of anybody.
-        public: What the task says of its answers: where the words are.
-    """
+    """Sketch the predictions of a track; rows that have not the form of an answer have no words."""
     whole, minima = [], []
     sampled = _sampled(rows)
     records = tuple(sorted(sampled))
@@ -252,11 +247,7 @@ def check_gold_overlap(
 ) -> None:
     """Flag answers that know more of the gold than a dialogue tells.
 
-    Args:
-        where: The file, for what is found.
-        task: The task of the track.
-        pairs: Samples with gold, each with one answer to it.
-        findings: Takes what is found.
+    `pairs` are samples with gold, each with one answer to it.
     """
     what, public = "", task.public
     if public.choice is not None:

@@ -200,16 +200,9 @@ def check_changes(
     """Check that nothing outside `folder` changed; return whether anything in it may have.
 
     A submission that is in the base already is somebody's: nothing in a checkout tells who sends
-    the change, so that a maintainer has to. Without `base` and `changed` there is no change.
-
-    Args:
-        folder: The submission.
-        findings: Takes what is found.
-        base: What the change is held against: a git reference, or another copy of the folder that
-            the submissions are in.
-        changed: Instead of that, the files that changed, as paths in the repository.
-        reviewed: Whether a review may change.
-        continues: The submission whose submitter sends the change, as a maintainer knows.
+    the change, so that a maintainer has to, by `continues`. Without `base` (a git reference, or
+    another copy of the folder of submissions) and `changed` (paths in the repository) there is no
+    change; a review may change where it is `reviewed`.
     """
     if base is None and changed is None:
         hint = "changes outside the folder: give base=REF, base=DIR or changed=FILE"

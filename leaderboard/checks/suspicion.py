@@ -52,11 +52,7 @@ def check_suspicion(
 ) -> None:
     """Flag answers that look copied, constant, too long or meant for the judge, and leaks.
 
-    Args:
-        task: The task of the track.
-        gold: Its records; None where they are not here, and nothing can be said of copies.
-        rows: The rows of the track.
-        findings: Takes what is found.
+    Without the records, nothing can be said of copies of the gold.
     """
     answers = rows.answers
     where = f"{task.track}/predictions.jsonl"
@@ -165,13 +161,6 @@ def check_baseline(
 
     Boards show trivial baselines apart, and take from them what a score is worth: answers that are
     not theirs are refused. Of other systems of ours, as `rules`, a difference is a warning.
-
-    Args:
-        name: The track.
-        card: The submission.
-        gold: The records of the track; None where they are not here.
-        rows: The predictions.
-        findings: Takes what is found.
     """
     model = card.system.model
     if not is_own(model):
