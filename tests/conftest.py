@@ -42,10 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Hear Ctrl-C, and let the commands hear it: a shell has what it starts in the background
     ignore it. Workers of pytest-xdist share one parent of commands.
     """
-    if config.getoption("numprocesses", None):
-        warm.share()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Under nohup, too, commands must hear a hang-up: what handles a signal here is not inherited.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    if config.getoption("numprocesses", None):
+        warm.share()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
