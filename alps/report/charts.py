@@ -122,6 +122,7 @@ def whisker(
         beside: Another value, as a diamond behind it.
     """
     value = score.value
+    # A user's own metric may leave the range that it names; a mark at the end would be a lie.
     if value is None or not axis.holds(value):
         return Markup()
     parts = [rail(axis)] if name else []
@@ -185,6 +186,7 @@ def stacked(parts: Sequence[Part], *, name: str) -> Markup:
 
 def _stacked_part(part: Part, start: float, share: float, *, hatching: str) -> Iterator[Markup]:
     extent: dict[str, Any] = {"x": percent(start), "y": 0, "width": percent(share), "height": 28}
+    # Hatched, so that what is unknown is told from what failed without colour.
     if part.style == "unscored":
         extent["fill"] = f"url(#{hatching})"
     told = title(f"{part.name}: {part.count}")
@@ -426,6 +428,7 @@ def heat_map(found: HeatMap, *, label: str) -> Markup:
     cell = cell if found.shares else 70.0
     high = 66.0 if size == 2 else min(cell, 56.0 if found.shares else 40.0)
     widest = _LETTER_WIDTH * max(map(len, names))
+    # Text of a drawing has no width until it is drawn: that of a letter is taken for all.
     turned = _LETTER_WIDTH * max(map(len, found.columns)) > cell - 6
     left = (34.0 if found.down else 14.0) + widest
     head = 26.0 + (0.64 * widest + 14 if turned else 20.0)

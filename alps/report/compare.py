@@ -220,6 +220,7 @@ def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
         versions[letter] = run.manifest.alps
         if alone := [track for track in run.scored_tracks if track not in shared]:
             notes.append(f"Not in all runs, left out of {letter}: {', '.join(alone)}")
+    # A note and no refusal: a new version may be the very thing that is compared.
     if len(set(versions.values())) > 1:
         each = ", ".join(f"{letter} {version}" for letter, version in versions.items())
         notes.append(
@@ -268,6 +269,7 @@ def _compare_metric(
     for first, second in combinations(columns, 2):
         pair = {first: columns[first], second: columns[second]}
         contrasts.append(_contrast(pair, SharedRecords.of(metric, ids, pair.values(), sessions)))
+    # Of two runs the one difference says all that ranks and letters could.
     if len(columns) == 2:
         return MetricComparison(metric, tuple(contrasts), ())
     records = SharedRecords.of(metric, ids, columns.values(), sessions)
@@ -563,4 +565,5 @@ def _style(contrast: Contrast) -> str:
 
 
 def _p(value: float | None) -> str:
+    # Three decimals would show a p of .000, which none is.
     return "<.001" if value is not None and value < 0.001 else number(value)

@@ -102,6 +102,7 @@ def _versions() -> Iterator[Finding]:
         return
     good = []
     for requirement in requirements:
+        # Extras are for who asked for them: their absence is no fault.
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         try:
@@ -129,6 +130,7 @@ def check_library(requirement: Requirement, installed: str) -> Finding | None:
 
 def _keys(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Tell which keys are set; only their names are ever shown."""
+    # What doctor prints is pasted into reports of faults: it must hold no secret.
     present = [name for name in KEYS if environment.get(name, "").strip()]
     missing = ", ".join(name for name in KEYS if name not in present)
     for name in present:
@@ -176,6 +178,7 @@ def _links(package: Path) -> Iterator[Finding]:
     """Tell how each of the linked folders is reached from inside the package."""
     reached: dict[str, list[str]] = {}
     for name in LINKED:
+        # Where links are not made, as on Windows, a file stands there that holds their target.
         inside, above = package / name, package.parent / name
         if inside.is_dir():
             way = "a link" if inside.is_symlink() else "a folder"
@@ -208,6 +211,7 @@ def _count_samples(name: str) -> int:
     split = open_split("samples", None)
     tracks = load_tracks(name)
     pools = tracks[0].pool_size is not None
+    # The samples hold queries and a bank of memories, from which pools of any size are built.
     if pools and isinstance(split, Split) and not split.has(tracks[0].place):
         from alps.data.pools import PoolSource
 

@@ -46,6 +46,7 @@ def page_environment(templates: Path = TEMPLATES) -> "Environment":
 
 def _finalize(value: Any) -> Any:
     """Make whatever is printed safe to encode; our own markup stays as it is."""
+    # Here once, so that no template can forget it for a text of a model or a user.
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -82,7 +83,9 @@ def write_page(page: str, path: Path) -> Path:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the page, as only a rename within one file system is atomic.
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        # A lone surrogate, which JSON of a model may hold, must not cost the whole page.
         temporary.write_bytes(page.encode(errors="replace"))
         temporary.replace(path)
     except OSError as error:

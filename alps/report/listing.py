@@ -84,6 +84,7 @@ def _examine(root: Path) -> tuple[list[Run], list[str], list[str]]:
             try:
                 runs.append(_readable(folder))
             except Calibration:
+                # Calibrations lie beside the runs that they correct, and have a manifest, too.
                 others.append(f"{folder.name} (a calibration)")
             except RunFolderError as error:
                 unreadable.append(str(error))
@@ -130,6 +131,7 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
     about = [run.model, f"judged by {run.judge}", f"on {run.data}"]
     about += _unusual(run.manifest.settings)
     who = Text(visible(f"  {' · '.join(about)}"), style="dim", overflow="fold")
+    # A clock that was set back would make a run of the future.
     when = Text(age(max(0.0, time.time() - _changed(run.folder))), style="dim")
     roomy = name.cell_len + when.cell_len + 2 <= width
     yield _ending(name, when) if roomy else name
@@ -175,6 +177,7 @@ def _cells(run: Run) -> tuple[Text, ...]:
         raise ValueError("it has no track")
     if run.summary is None:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
+        # Of a run that goes on nothing is summed up yet, and its journal is still growing.
         progress = Text(f"  {done:,} of {run.total:,} scored")
         return progress, Text(""), Text("unfinished", style="yellow"), Text("–")
     tracks = run.summary.tracks
@@ -216,6 +219,7 @@ def _each_track(run: Run, summary: Summary, width: int) -> str:
         whole.append(f"{name} {lead} {value}")
         by_metric.append(f"{lead} {value}")
         by_track.append(f"{name.rpartition('_')[2]} {value}")
+    # Shortest last: each leaves out what the reader can tell from the rest.
     lines = [" · ".join(whole)]
     if len(leads) == len(whole):
         lines.append(" · ".join(by_metric))

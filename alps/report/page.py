@@ -170,6 +170,7 @@ class Section:
             self.headline.metric.name,
             self.fingerprint if self.judged else "",
             str(self.run.tracks[self.track].sha256),
+            # As many records: with limit= a run has a part of the same data.
             str(self.found.n),
             str(sorted(self.task.conditions.items())),
         )
@@ -197,6 +198,7 @@ def build_section(run: Run, summary: Summary, track: str, position: int) -> Sect
     chosen, samples = cards(run, track, scores, predictions)
     pairs = [row["scores"] for row in scores.values() if row["scores"]]
     precision, recall = plane_figures(lead)
+    # The id of a pattern is that of the whole page: the first of two would fill both bars.
     hatching = f"unscored-{anchor(run, letter, track)}"
     return Section(
         letter=letter,
@@ -286,6 +288,7 @@ def _metric_row(metric: Metric, score: Score, position: int) -> MetricRow:
 def _scales(rows: Sequence[MetricRow]) -> list[Scale]:
     """Put the rows that share an axis together, in their order."""
     scales = []
+    # Neighbours alone: the order of the metrics is what a reader knows from the terminal.
     for axis, group in groupby(rows, key=lambda row: charts.axis_of(row.metric)):
         scales.append(Scale(axis_labels(axis), list(group)))
     return scales
@@ -533,6 +536,7 @@ def write_report(run_folders: Sequence[Path], out: Path) -> Path:
             of another kind.
         RunFolderError: If a file of a run can't be read, or the page can't be written.
     """
+    # Named first: to rename onto a folder fails only when the whole page is made.
     if out.is_dir():
         raise UsageError(
             f"out={out}: a folder is there; name a file, such as {out / 'report.html'}"
@@ -563,6 +567,7 @@ def render(runs: Sequence[Run]) -> str:
         abilities=ability_tables(heads),
         agreement=AGREEMENT,
         script=Markup(SCRIPT),
+        # The page's policy runs this script and no other, whatever a text of a model holds.
         script_hash=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
     )
 

@@ -231,6 +231,7 @@ def _compare_tracks(
 
 def _judged_metric(run: Run, track: str) -> Metric | None:
     """Return the headline of a track, or what its judge decides where that needs none."""
+    # Retrieval is right or wrong without a judge, who only rates the answers given along with it.
     if run.tasks[track].judged:
         return run.lead(track)
     scores = run.summary_of(track).scores
@@ -254,6 +255,7 @@ def _on_track(
         values[letter] = {}
         for name in names:
             values[letter][name] = metric_values(record_values(row[name]).get(track, {}), metric)
+            # Of all wordings: a record that one of them leaves unscored has a session all the same.
             ids |= dict.fromkeys(values[letter][name])
     known = sessions_of([next(iter(runs.values()))[OURS]], track, ids)
     sessions = known or dict(zip(ids, ids, strict=True))
@@ -377,6 +379,7 @@ def _tau(ours: Mapping[str, float], other: Mapping[str, float]) -> float | None:
 
     others = list(map(other.__getitem__, ours))
     tau = float(kendalltau(list(ours.values()), others).statistic)
+    # Where all runs tie there is no order that another could agree with.
     return None if isnan(tau) else tau
 
 
@@ -394,6 +397,7 @@ def _calls(done: Reworded) -> Calls:
             calls = one.summary.calls
             for name in counts:
                 counts[name] += getattr(calls, name)
+            # A sum of the known prices alone would read as the bill.
             cost = None if cost is None or calls.cost is None else cost + calls.cost
     return Calls.model_validate({**counts, "cost": cost})
 

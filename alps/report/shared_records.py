@@ -73,6 +73,7 @@ def record_values(run: Run) -> dict[str, dict[str, dict[str, float]]]:
             continue
         record = repeats.setdefault(key.track, {}).setdefault(key.id, {})
         for name, value in scores.items():
+            # One NaN of a metric of the user's own would be the mean of all records.
             if isinstance(value, int | float) and isfinite(value):
                 record.setdefault(name, []).append(float(value))
     means: dict[str, dict[str, dict[str, float]]] = {}
@@ -118,6 +119,7 @@ def open_finished(folders: Sequence[Path]) -> list[Run]:
     runs: list[Run] = []
     for folder in folders:
         run = open_run(folder)
+        # Under two names it would be found equal to itself.
         if any(run.folder.resolve() == other.folder.resolve() for other in runs):
             raise UsageError(f"{folder}: named twice; a run is compared with others")
         # A folder whose data has no hash can't be shown to be on the data of the others.
@@ -249,6 +251,7 @@ def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
     """
     first, *others = runs.values()
     for other in others:
+        # Published first-version scores are made by other rules: authors-v1 is no score of ours.
         here = first.tasks[track].conditions.get("scoring", "alps")
         there = other.tasks[track].conditions.get("scoring", "alps")
         if here != there:

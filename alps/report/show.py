@@ -150,6 +150,7 @@ def _either(keys: Sequence[Key]) -> str:
 def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[RenderableType]:
     yield Text(visible(view.key.id), style="bold")
     answer = f", answer {view.key.repeat + 1} of {run.repeats}" if run.repeats > 1 else ""
+    # Numbered as in the data, so that the number typed is the number shown.
     names = [key.id for key in keys if key.track == view.key.track]
     on = f"{view.key.track}, " if len(run.tracks) > 1 else ""
     position = f"{on}record {names.index(view.key.id) + 1} of {len(names)}{answer}"
@@ -171,6 +172,7 @@ def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[Renderabl
 
 
 def _problem(samples: Samples) -> Iterator[RenderableType]:
+    # Data may have changed since the run: its figures stand, the texts of other records do not.
     if samples.problem is not None:
         yield Text()
         yield Text(f"({visible(samples.problem)})", style="dim")
@@ -315,6 +317,7 @@ def _side(side: Side) -> Text:
 
 def _alone(pairing: Pairing) -> Text:
     """Fill the empty cell beside a memory that has no partner with what the judge said of it."""
+    # Without a verdict nothing is missed or extra yet.
     text = Text(pairing.kind if pairing.kind != "unjudged" else "", style=_STYLES[pairing.kind])
     for remark in pairing.remarks:
         text.append(f"\n{visible(remark)}", style="not bold dim")

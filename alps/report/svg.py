@@ -46,6 +46,7 @@ def element(tag: str, style: str, content: str | Markup = "", **attributes: obje
     """Return an element of the class `style`; empty attributes are left out."""
     written = Markup("")
     for name, value in {"class": style, **attributes}.items():
+        # A zero stays: it is a coordinate.
         if value != "":
             written += Markup(' {}="{}"').format(name.replace("_", "-"), value)
     opening = Markup("<{}{}").format(Markup(tag), written)
@@ -141,6 +142,7 @@ def round_numbers() -> Iterator[float]:
 @lru_cache(maxsize=64)
 def rail(axis: Axis) -> Markup:
     """Return the line of an axis with its ticks, which marks are drawn over."""
+    # Cached above: a page of boards draws the same few axes in every row.
     ticks = [upright("tick", axis.at(tick), 9, 15) for tick in axis.ticks]
     return joined([level("rail", 0, 1), *ticks])
 

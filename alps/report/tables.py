@@ -108,6 +108,7 @@ def _estimate_notes(
 
 
 def _unknown_bounds(stage: Stage) -> Iterator[str]:
+    # Taken as free, a model of no known price let max_cost= never stop a run.
     if stage.unpriced:
         yield f"{stage.model}: price unknown; only max_total_tokens= can stop it."
     if stage.calls and stage.most_tokens is None:
@@ -336,6 +337,7 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
     counts = track.counts
     if repaired := track.repaired:
         yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before being read."
+    # What a system was not shown it could not remember: no fault of its answers.
     if cut := counts.get("histories_cut"):
         yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit the window."
     if enforced := counts.get("enforced"):
@@ -367,6 +369,7 @@ def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
 
 def needs_rating_judge(track: TrackSummary, metrics: Sequence[Metric]) -> bool:
     """Tell whether a track has no score, since its judge rates no answers."""
+    # Words shared with the memory are no score: word salad had .36 where real models had .19.
     untold = all(score.unscored is not None for score in track.scores.values())
     return only_rated(metrics) and untold
 
@@ -390,6 +393,7 @@ def _all_scores(track: TrackSummary) -> Iterator[Score]:
 
 def reasons_of(summary: Summary) -> list[str]:
     """Return why scores of a run have no interval, each reason once, with its tracks."""
+    # Baselines of every metric lack an interval for the same reason: once is enough.
     tracks_of: dict[str, dict[str, None]] = {}
     for name, track in summary.tracks.items():
         for score in _all_scores(track):
@@ -451,6 +455,7 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
         yield f"{task} needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
     if any(track.scoring is not None for track in tracks.values()):
         yield "authors-v1: for comparison with published first-version scores only."
+    # Its scores are of words in common: beside an LLM judge's they would be read as the same.
     elif not summary.comparable and judged:
         yield f"Judge {summary.judge}: not comparable with LLM-judged scores."
         if summary.judge == "lexical":
@@ -486,6 +491,7 @@ def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
     """Return how scores were corrected, by their titles, and what could not be."""
     corrected = [row for row in rows.values() if row.value is not None]
     lines = list(dict.fromkeys(_METHODS[row.method] for row in corrected))
+    # Cut off at the ends of the scale, a correction would hide that it does not fit the run.
     if any(row.impossible for row in corrected):
         lines.append("! off the scale: a sign that the calibration does not fit this run.")
     elif any(row.outside for row in corrected):

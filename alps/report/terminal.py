@@ -16,6 +16,7 @@ some cells.
 
 def terminal() -> Console:
     """Return stdout as tables are printed on it; a narrower terminal gets narrower tables."""
+    # A table that is piped is pasted or compared, where blanks at the ends of lines are noise.
     piped = None if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
     return Console(
         file=piped, width=max(LEAST, min(WIDTH, Console().width)), highlight=False, emoji=False

@@ -88,6 +88,7 @@ class Table:
 
 def foreign(words: str) -> Markup:
     """Return untrusted words: escaped, nothing invisible, and isolated from the text around."""
+    # A name may be written from right to left, and would turn the figures beside it around.
     return Markup(f"<bdi>{escape(visible(words))}</bdi>")
 
 
@@ -255,6 +256,7 @@ def proven(row: Standing, cell: Markup) -> Markup:
 
 def with_count(cell: Markup, score: Place, track: Place) -> Markup:
     """Return a score with its n where that is less than all records of its track."""
+    # A metric that few records define looks as well measured as the others without it.
     if not score["value"] or (score["n"].value or 0) >= track["n"].value:
         return cell
     return Markup('{} <small class="of">n {}</small>').format(cell, figure(score["n"], whole))
@@ -263,6 +265,7 @@ def with_count(cell: Markup, score: Place, track: Place) -> Markup:
 def corrected(score: Place) -> Markup:
     """Return the corrected score; why there is none, where it was tried."""
     row = score["corrected"]
+    # An empty cell would read as not calibrated; here the labels were too few or did not fit.
     if row and not row["value"]:
         return Markup('<span class="nothing">not correctable</span>')
     return pair(row)

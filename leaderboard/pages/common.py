@@ -103,6 +103,7 @@ class BoardView:
     def conditions(self) -> str:
         """What it is run under, where that is not the usual."""
         conditions = json.loads(self.board.key.conditions)
+        # A seed alone would say nothing: pools of another seed are other distractors.
         pools = conditions.pop("pools", {})
         words = [f"{name} {value}" for name, value in conditions.items()]
         words += [f"pools by seed {pools['seed']}"] if "seed" in pools else []
@@ -149,6 +150,7 @@ def view(
 
 def judge_id(system: System, track: str) -> str:
     """Return what the page of the judge of a track goes by."""
+    # Anybody may name a judge; a fingerprint is of its model, settings and rubrics.
     return str(system.tracks[track]["judge_fingerprint"].value)
 
 
@@ -182,6 +184,7 @@ class Renderer:
             KINDS=KINDS,
             MEANINGS=MEANINGS,
             level=f"{100 * (1 - SIGNIFICANCE):.0f} %",
+            # Not the day of the build: the same submissions give the same bytes.
             latest=max((system.card.submitted for system in content.systems), default=""),
         )
 
@@ -196,6 +199,7 @@ class Renderer:
         """Write a file of the site."""
         path = self.out / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A lone surrogate in one submission must not stop the site.
         data = text.encode("utf-8", "replace")
         path.write_bytes(data)
         self.bytes += len(data)

@@ -202,6 +202,7 @@ def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: 
 
 def _floors(place: Place) -> Iterator[tuple[str, str, Markup]]:
     for name, floor in place["floors"].items():
+        # The run's own figure may be one that the judge of the baseline can't tell.
         lead = str(floor["lead"].value)
         yield name, str(floor["judge"].value), pair(floor["scores"][lead])
 

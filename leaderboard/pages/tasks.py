@@ -69,6 +69,7 @@ def write_tasks(renderer: Renderer) -> None:
     for name in TASKS:
         tracks = content.tracks_of(name)
         every = [task for task in all_tracks().values() if task.name == name]
+        # Of all its tracks, with boards or without: links to its page must lead somewhere.
         if len(every) == 1:
             _write_boards(renderer, every[0])
             continue
