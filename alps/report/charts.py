@@ -307,9 +307,13 @@ def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
     largest = sizes[-1]
     across = [(size / largest, f"{size:,}") for size in (0, *sizes)]
     parts = _CURVE.grid(across, SHARES.labels, "distractors")
-    lettered = [line for line in lines if line.letter]
-    # Bare lines first: those of the systems lie over them.
-    parts += [_curve(line, largest) for line in lines if not line.letter]
+    lettered: list[Line] = []
+    for line in lines:
+        # Bare lines first: those of the systems lie over them.
+        if line.letter:
+            lettered.append(line)
+        else:
+            parts.append(_curve(line, largest))
     for line in lettered:
         # A group each: a page may show the band of the line that is pointed at alone.
         shapes = [_band(line, largest), _curve(line, largest), *_spots(line, largest)]
@@ -389,7 +393,8 @@ def occurring_actions(counts: Mapping[str, float]) -> tuple[list[str], list[str]
     Args:
         counts: With `cell_GOLD_PREDICTED` among them where a task counts actions.
     """
-    golds, predicted = [], set()
+    golds: list[str] = []
+    predicted: set[str] = set()
     for gold in GOLD_ACTIONS:
         hit = {name for name in PREDICTED_ACTIONS if counts.get(f"cell_{gold}_{name}")}
         if hit:

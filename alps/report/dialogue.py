@@ -152,7 +152,7 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
     for span in sorted(spans, key=lambda span: (span.start, span.end)):
         last = merged[-1] if merged else None
         if last is not None and span.start < last.end:
-            names = (*last.gold, *(name for name in span.gold if name not in last.gold))
+            names = tuple(dict.fromkeys((*last.gold, *span.gold)))
             merged[-1] = Span(last.start, max(last.end, span.end), names)
         else:
             merged.append(span)

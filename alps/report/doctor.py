@@ -131,8 +131,11 @@ def check_library(requirement: Requirement, installed: str) -> Finding | None:
 def _keys(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Tell which keys are set; only their names are ever shown."""
     # What doctor prints is pasted into reports of faults: it must hold no secret.
-    present = [name for name in KEYS if environment.get(name, "").strip()]
-    missing = ", ".join(name for name in KEYS if name not in present)
+    present: list[str] = []
+    unset: list[str] = []
+    for name in KEYS:
+        (present if environment.get(name, "").strip() else unset).append(name)
+    missing = ", ".join(unset)
     for name in present:
         value = environment[name]
         # Pasted with its quotes, a key is refused by its provider, whose message names no reason.

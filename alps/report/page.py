@@ -196,8 +196,13 @@ def build_section(run: Run, summary: Summary, track: str, position: int) -> Sect
         floors.append(_floor_row(len(floors), name, floor, task, lead))
     account = _account(scores, predictions)
     chosen, samples = cards(run, track, scores, predictions)
-    pairs = [row["scores"] for row in scores.values() if row["scores"]]
+    pairs: list[Mapping[str, float]] = []
+    without_recall = 0
     precision, recall = plane_figures(lead)
+    for row in scores.values():
+        if row["scores"]:
+            pairs.append(row["scores"])
+            without_recall += precision in row["scores"] and recall not in row["scores"]
     # The id of a pattern is that of the whole page: the first of two would fill both bars.
     hatching = f"unscored-{anchor(run, letter, track)}"
     return Section(
@@ -214,7 +219,7 @@ def build_section(run: Run, summary: Summary, track: str, position: int) -> Sect
         account=account,
         bar=charts.stacked(account, name=hatching),
         plane=draw_plane([(letter, position, run.model, found)], found.floors, pairs, lead),
-        without_recall=sum(precision in row and recall not in row for row in pairs),
+        without_recall=without_recall,
         matrix=draw_actions(found.counts),
         records=chosen,
         rule=rule(task.highlights),
@@ -354,6 +359,11 @@ class Head:
         return self.sections[0].anchor
 
     @property
+    def scored(self) -> list[Section]:
+        """Its sections whose headline has a value."""
+        return [section for section in self.sections if section.headline.score.value is not None]
+
+    @property
     def n(self) -> int:
         """How many records it was asked for."""
         return sum(section.found.n for section in self.sections)
@@ -435,15 +445,11 @@ def recall_curves(heads: Sequence[Head]) -> list[CurveFigure]:
 
 
 def _pool_sections(head: Head) -> list[Section]:
-    return [section for section in _scored(head) if section.task.pool_size is not None]
+    return [section for section in head.scored if section.task.pool_size is not None]
 
 
 def _rated_sections(head: Head) -> list[Section]:
-    return [section for section in _scored(head) if section.headline.metric.rates]
-
-
-def _scored(head: Head) -> list[Section]:
-    return [section for section in head.sections if section.headline.score.value is not None]
+    return [section for section in head.scored if section.headline.metric.rates]
 
 
 def _curve(heads: list[Head]) -> CurveFigure:
@@ -468,8 +474,9 @@ def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple
     """Return pool size and headline score of every section, or of a floor beside it."""
     points = []
     for section in sections:
-        scores = {row.name: row.headline for row in section.floors}
-        score = section.headline.score if floor is None else scores.get(floor)
+        score: Score | None = section.headline.score
+        if floor is not None:
+            score = next((row.headline for row in section.floors if row.name == floor), None)
         if score is not None and score.value is not None:
             points.append((section.task.pool_size or 0, score))
     return sorted(points, key=lambda point: point[0])

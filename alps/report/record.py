@@ -56,7 +56,10 @@ class RecordView:
     @property
     def pairings(self) -> Sequence[Pairing]:
         """Gold beside prediction, where the task has lists of memories."""
-        return next((part.pairings for part in self.parts if isinstance(part, Paired)), ())
+        for part in self.parts:
+            if isinstance(part, Paired):
+                return part.pairings
+        return ()
 
     def count(self, kind: str) -> int:
         """Return how many rows are of `kind`."""

@@ -117,16 +117,18 @@ def open_finished(folders: Sequence[Path]) -> list[Run]:
     if len(folders) < 2:
         raise UsageError(f"compare takes at least two runs, got {len(folders)}")
     runs: list[Run] = []
+    seen: set[Path] = set()
     for folder in folders:
         run = open_run(folder)
         # Under two names it would be found equal to itself.
-        if any(run.folder.resolve() == other.folder.resolve() for other in runs):
+        if run.folder.resolve() in seen:
             raise UsageError(f"{folder}: named twice; a run is compared with others")
         # A folder whose data has no hash can't be shown to be on the data of the others.
         for track in run.finished.tracks:
             if track not in run.tasks or run.tracks[track].sha256 is None:
                 raise RunFolderError(f"{folder}: not a run of this alps (no data of '{track}')")
         runs.append(run)
+        seen.add(run.folder.resolve())
     return runs
 
 

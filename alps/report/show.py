@@ -90,7 +90,9 @@ def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key
     """
     name, mark, repeat = word.rpartition("#")
     # An id may end in `#2` itself.
-    known = {key.id for key in keys} | {f"{key.track}/{key.id}" for key in keys}
+    known = set()
+    for key in keys:
+        known |= {key.id, f"{key.track}/{key.id}"}
     if mark and word not in known and repeat.isdecimal() and 1 <= int(repeat) <= repeats:
         return _pick_record(name, keys, where)._replace(repeat=int(repeat) - 1)
     return _pick_record(word, keys, where)
@@ -115,14 +117,19 @@ def _pick_record(word: str, keys: Sequence[Key], where: str) -> Key:
 
 def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
     """Return the record that `word` means among `keys`."""
-    same = [key for key in keys if key.id == word]
+    same: list[Key] = []
+    begun: list[Key] = []
+    for key in keys:
+        if key.id == word:
+            same.append(key)
+        if word and key.id.startswith(word):
+            begun.append(key)
     if len(same) > 1:
         raise UsageError(f"'{word}' is on {len(same)} tracks of {where}; write {_either(same)}")
     if same:
         return same[0]
     if word.isdecimal() and 1 <= int(word) <= len(keys):
         return keys[int(word) - 1]
-    begun = [key for key in keys if word and key.id.startswith(word)]
     if len(begun) != 1:
         raise _refusal(word, keys, begun, where)
     return begun[0]

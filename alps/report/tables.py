@@ -312,8 +312,7 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         items = counted(track.rejected_gold, "gold item")
         yield f"Marked as rejected by their annotators: {items} of the scored records."
     if track.unchecked:
-        questions = [metric.checked for metric in metrics if metric.checked]
-        what = questions[0] if questions else "against the dialogue"
+        what = next(filter(None, (metric.checked for metric in metrics)), "against the dialogue")
         yield f"Not checked {what}, as the judge failed: {track.unchecked}."
     if track.seconds_per_query is not None:
         yield f"{track.seconds_per_query * 1000:.1f} ms a query."
@@ -362,7 +361,10 @@ def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
     if matched := same + narrower:
         added = f"{narrower / matched:.0%} narrower (adds supported detail)"
         yield f"{counted(matched, 'match', 'matches')}: {same / matched:.0%} same, {added}."
-    reasons = [f"{counts[name]} {why}" for name, why in _NOT_MATCHING.items() if counts.get(name)]
+    reasons = []
+    for name, why in _NOT_MATCHING.items():
+        if counts.get(name):
+            reasons.append(f"{counts[name]} {why}")
     if reasons:
         yield f"Predictions that match nothing: {'; '.join(reasons)}."
 
@@ -427,7 +429,9 @@ def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) ->
     untold: set[str] = set()
     bare: dict[str, None] = {}
     for name, track in summary.tracks.items():
-        untold.update(score.unscored for score in _all_scores(track) if score.unscored is not None)
+        for score in _all_scores(track):
+            if score.unscored is not None:
+                untold.add(score.unscored)
         bare |= dict.fromkeys(undefined(track, metrics[name]))
     for reason in sorted(untold):
         yield f"– {reason}."
@@ -503,5 +507,7 @@ def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
             lines.append(f"Not correctable ({name.strip()}): {row.reason}.")
         notes |= dict.fromkeys(row.notes)
         calibrations |= dict.fromkeys(row.calibration)
-    lines += [f"Doubtful: {note}." for note in notes]
-    return [*lines, f"Calibration: {', '.join(calibrations)}."]
+    for note in notes:
+        lines.append(f"Doubtful: {note}.")
+    lines.append(f"Calibration: {', '.join(calibrations)}.")
+    return lines

@@ -142,7 +142,10 @@ def _track(content: Content, system: System, name: str) -> TrackView:
     for kind, count in place["failed_judgements"].items():
         failures.append((f"judgement: {kind}", count))
     scores = dict(place["scores"].items())
-    valued = [metric for metric, score in scores.items() if score["value"]]
+    unproven = has_corrected = False
+    for metric, score in scores.items():
+        has_corrected |= bool(score["corrected"])
+        unproven |= bool(score["value"]) and not system.recomputed(name, metric)
     return TrackView(
         task=task,
         title=task.heading,
@@ -155,9 +158,9 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         matrix=matrix if matrix.rows else None,
         boards=boards,
         records=f"records/{records_folder(task)}/" if known is not None else "",
-        has_corrected=any(score["corrected"] for score in scores.values()),
+        has_corrected=has_corrected,
         has_again=bool(again),
-        recomputed=all(system.recomputed(name, metric) for metric in valued),
+        recomputed=not unproven,
     )
 
 

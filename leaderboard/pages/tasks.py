@@ -134,7 +134,8 @@ def _in_plane(precision: Place, recall: Place) -> tuple[Figure, Figure] | None:
 
 def _matrices(board: Board) -> Iterator[tuple[Standing, Matrix]]:
     """Yield the action matrices of the leading systems of a board."""
-    for row in [row for row in board.standings if row.recomputed][:MATRICES]:
+    leading = [row for row in board.standings if row.recomputed]
+    for row in leading[:MATRICES]:
         matrix = matrix_of(row.track["counts"])
         if matrix.rows:
             yield row, matrix
