@@ -307,6 +307,7 @@ def _contrast(pair: Mapping[str, Values], records: SharedRecords) -> Contrast:
 
 
 def _is_binary(records: SharedRecords, *columns: Values) -> bool:
+    # Of no records every test would be exact, and there is nothing to test.
     if not records.ids:
         return False
     values: set[float] = set()

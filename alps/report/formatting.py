@@ -51,6 +51,7 @@ def number(value: float | None) -> str:
 
 def signed(value: float | None) -> str:
     """Return `number` with its sign, except for what rounds to nothing."""
+    # What is below half of the last digit is written as .000, and +.000 would be a gain.
     return f"+{number(value)}" if value is not None and value >= 0.0005 else number(value)
 
 
@@ -63,6 +64,7 @@ def spent(calls: Calls) -> str:
     """Return the sentence on calls, tokens and cost."""
     cost = "–" if calls.cost is None else f"${calls.cost:.4f}"
     kept = ""
+    # Providers bill these lower: without them the cost does not follow from the tokens.
     if calls.cached_tokens:
         share = calls.cached_tokens / calls.prompt_tokens
         kept = f" ({share:.0%} of the prompts from the provider's cache)"

@@ -173,6 +173,7 @@ def _figures(run: Run, *, narrow: bool) -> RenderableType:
 
 def _cells(run: Run) -> tuple[Text, ...]:
     """Return what a run found, on how many records, whether it is finished, and what it cost."""
+    # A manifest without tracks, or cut off, is told of in the list, and does not end it.
     if not run.tasks or (run.summary is not None and not run.summary.tracks):
         raise ValueError("it has no track")
     if run.summary is None:

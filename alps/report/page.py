@@ -461,6 +461,7 @@ def _curve(heads: list[Head]) -> CurveFigure:
     signs: list[tuple[str, Markup]] = []
     for floor in first[0].floors:
         if floor.headline is not None:
+            # By dashes and not by colour: baselines are grey, and a page may be printed.
             dashes = DASHES[len(signs) % len(DASHES)]
             points = _points(first, floor.name)
             lines.append(Line(floor.name, "", "floor-line", points, dashes))

@@ -100,6 +100,7 @@ def state_of(score: Row | None, prediction: Row | None) -> str:
         return f"judge:{score['outcome']}"
     if score.get("stage") == "generate":
         return str(score["outcome"])
+    # A judge that rates nothing leaves the name of the rubric and no score.
     if score.get("rubric") and not score.get("scores"):
         return "unrated"
     return "repaired" if prediction is not None and prediction.get("repaired") else "ok"

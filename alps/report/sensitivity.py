@@ -358,6 +358,7 @@ def _flips(
     """Yield the pairs of runs that change places between wordings."""
     for one, other in combinations(values, 2):
         ahead = [row[one] - row[other] for row in goodness.values()]
+        # Tied under one wording and ahead under another is no change of places.
         if min(ahead) < 0 < max(ahead):
             differences = {}
             for name, column in values[one].items():

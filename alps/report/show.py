@@ -347,6 +347,7 @@ def _end(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
         yield from _heading("Notes")
         for note in view.notes:
             yield _indented(Text(visible(note)))
+    # A failed answer is told of even where no error was kept: its kind says why.
     if view.error or view.state in (*FAILURES, *UNHEARD):
         yield from _heading(f"The prediction failed: {visible(view.error or view.state)}")
         yield Text(_folded(view.raw, full=full) if view.raw else "(no text)")

@@ -339,4 +339,5 @@ def _reported_cells(board: Board, row: Reported, shown: Sequence[Metric]) -> lis
 
 
 def _filled(cells: Sequence[Markup], facts: Mapping[str, str], width: int) -> TableRow:
+    # Every section has all columns: a short row would leave the frame of the table open.
     return TableRow([*cells, *[Markup()] * (width - len(cells))], facts)

@@ -98,6 +98,7 @@ def write_systems(renderer: Renderer) -> None:
     """Write the page of every system, and the list of them."""
     content = renderer.content
     renderer.write("systems.html", "systems.html", systems=content.systems)
+    # Versions by the day they came, then by name: the same submissions give the same page.
     ordered = sorted(content.systems, key=lambda one: (one.card.submitted, one.slug))
     links = {}
     for system in ordered:
