@@ -12,7 +12,7 @@ import hashlib
 import json
 import random
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
@@ -88,6 +88,17 @@ class _History:
     messages: list[dict[str, str]]
     evidence: dict[tuple[str, str], int]
     irrelevant: list[int]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One question before it becomes a row; `gold` is the place of the right option."""
+
+    topic: str
+    type: str
+    question: str
+    options: tuple[str, ...]
+    gold: int
 
 
 def write_set(
@@ -259,7 +270,8 @@ def _ask(
             options = rng.sample(wrong, len(wrong))
             place = positions.pop()
             options.insert(place, gold)
-            yield _row(persona, interest.topic, kind, question, options, place, history, name)
+            asked = _Asked(interest.topic, kind, question, tuple(options), place)
+            yield _row(persona, asked, history, name)
 
 
 def _options(
@@ -278,8 +290,8 @@ def _options(
         made = [entry.format(a=a, b=b, c=c) for a, b, c in orders]
         return words["ask"][kind].format(topic=title), entry.format(a=old, b=between, c=new), made
     if kind == "recalling_facts_mentioned_by_the_user":
-        others = [one.helper for one in persona.interests if one is not interest]
-        gold, wrong = interest.helper, rng.sample(others, 3)
+        helpers = [other.helper for other in persona.interests if other is not interest]
+        gold, wrong = interest.helper, rng.sample(helpers, 3)
     elif kind == "suggest_new_ideas":
         gold, wrong = rng.choice(unseen), rng.sample(used, 3)
     elif kind in ("recalling_the_reasons_behind_previous_updates", "generalizing_to_new_scenarios"):
@@ -288,7 +300,7 @@ def _options(
         others = [place for place in range(len(words["reasons"])) if place not in (before, latest)]
         places = [latest, before, *rng.sample(others, 2)]
         gold, *wrong = [words["reasons"][place][field] for place in places]
-        mine = {one.topic for one in persona.interests}
+        mine = {told.topic for told in persona.interests}
         free = [topic for topic in sorted(words["topics"]) if topic not in mine]
         elsewhere = words["topics"][rng.choice(free)]["title"]
     else:
@@ -297,24 +309,15 @@ def _options(
     return question, entry.format(item=gold), [entry.format(item=item) for item in wrong]
 
 
-def _row(
-    persona: Persona,
-    topic: str,
-    kind: str,
-    question: str,
-    options: Sequence[str],
-    gold: int,
-    history: _History,
-    name: str,
-) -> Row:
-    messages = history.messages
+def _row(persona: Persona, asked: _Asked, history: _History, name: str) -> Row:
+    messages, topic, kind = history.messages, asked.topic, asked.type
     at = history.evidence[topic, EVIDENCE[kind]]
     lengths = [len(message["content"].encode()) for message in messages]
     total, back = sum(lengths) // BYTES_A_TOKEN, sum(lengths[at:]) // BYTES_A_TOKEN
     letters = sum(len(message["content"]) for message in messages)
     irrelevant = sum(lengths[place] for place in history.irrelevant) // BYTES_A_TOKEN
     sessions = sum(message["role"] == "system" for message in messages[at:])
-    listed = [f"({letter}) {text}" for letter, text in zip(LETTERS, options, strict=True)]
+    listed = [f"({letter}) {text}" for letter, text in zip(LETTERS, asked.options, strict=True)]
     identity = f"{name} {topic} {kind}"
     return {
         "persona_id": str(persona.id),
@@ -327,8 +330,8 @@ def _row(
         "distance_to_ref_in_tokens": str(back),
         "num_irrelevant_tokens": str(irrelevant),
         "distance_to_ref_proportion_in_context": f"{back / total:.2%}",
-        "user_question_or_message": question,
-        "correct_answer": f"({LETTERS[gold]})",
+        "user_question_or_message": asked.question,
+        "correct_answer": f"({LETTERS[asked.gold]})",
         "all_options": json.dumps(listed, ensure_ascii=False),
         "shared_context_id": name,
         "end_index_in_shared_context": str(len(messages)),
