@@ -231,6 +231,29 @@ def data_pools(settings: tuple[str, ...]) -> None:
         click.echo(written)
 
 
+@data.command("personas")
+@takes("out=DIR [n=…] [size=…] [language=…] [seed=…]", "alps.settings:PersonaSettings")
+def data_personas(settings: tuple[str, ...]) -> None:
+    """Write invented users and questions about them in PersonaMem's files.
+
+    The same seed gives the same bytes.
+
+    \b
+      alps data personas out=personas n=30 size=32k
+    """
+    from pathlib import Path
+
+    from alps.data.personas import write_set
+    from alps.settings import PersonaSettings, parse_words
+
+    parsed = parse_words(settings, PersonaSettings)
+    n, out = parsed.n, Path(parsed.out)
+    written = write_set(
+        out, personas=n, size=parsed.size, seed=parsed.seed, language=parsed.language
+    )
+    click.echo(f"{written:,} questions about {n:,} personas: {out}")
+
+
 @cli.group()
 def labels() -> None:
     """Prepare label folders, which judges are calibrated on."""

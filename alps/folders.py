@@ -17,6 +17,17 @@ def user_folder(kind: Literal["cache", "config", "data"]) -> Path | None:
     return folder if folder.is_absolute() else None
 
 
+def cache_folder() -> Path | None:
+    """Return the folder of what can be made again: `ALPS_CACHE`, else the user's cache folder.
+
+    None where that is `off`, or no home is known.
+    """
+    chosen = os.environ.get("ALPS_CACHE", "")
+    if chosen == "off":
+        return None
+    return Path(chosen) if chosen else user_folder("cache")
+
+
 def can_be_kept(folder: Path) -> bool:
     """Tell whether `folder` is there, or can be made, and files can be written into it."""
     try:

@@ -224,7 +224,8 @@ class RunSettings(JudgeSettings):
     """Everything `alps run` can be told."""
 
     task: str = Field(
-        description="extraction, update, retrieval, utilization, several with commas, or all"
+        description="extraction, update, retrieval, utilization, personamem, several with commas, "
+        "or all"
     )
     model: str = Field(
         description="a litellm model, rules, bm25, tfidf, minilm, floor/…, oracle, "
@@ -244,7 +245,15 @@ class RunSettings(JudgeSettings):
         "precision", description="recall: ask for every memory, in six fields (extraction)"
     )
     window: int | None = Field(
-        None, ge=100, description="tokens of history at most: the oldest turns go (utilization)"
+        None,
+        ge=100,
+        description="tokens of history at most: the oldest turns go (utilization, personamem)",
+    )
+    size: Literal["32k", "128k", "1M"] | None = Field(
+        None, description="32k, 128k or 1M: which histories (personamem)"
+    )
+    memory: str = Field(
+        "full", description="full, none or last:N: what is shown of a history (personamem)"
     )
     env: str | None = Field(
         None, description="NAME,NAME: variables that a program gets, too (program:CMD)"
@@ -338,6 +347,16 @@ class PoolSettings(DataSettings):
 
     out: HomePath = Field(description="the folder to write")
     distractors: Distractors = Field("all", description="100, 300, 500, 700, 1000 or all")
+    seed: int = Field(0, ge=0, description="of the drawing")
+
+
+class PersonaSettings(FrozenSettings):
+    """What `alps data personas` can be told."""
+
+    out: HomePath = Field(description="the folder to write")
+    n: int = Field(20, ge=1, le=10_000, description="how many personas, of 35 questions each")
+    size: Literal["32k", "128k", "1M"] = Field("32k", description="tokens of each history")
+    language: Literal["en", "zh"] = Field("en", description="en or zh")
     seed: int = Field(0, ge=0, description="of the drawing")
 
 

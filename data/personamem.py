@@ -10,6 +10,7 @@ import ast
 import csv
 import hashlib
 import json
+import re
 from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, UsageError, closest
-from alps.folders import can_be_kept, user_folder
+from alps.folders import cache_folder, can_be_kept
 from alps.jsonl import parse_json
 
 SIZES = ("32k", "128k", "1M")
@@ -39,6 +40,9 @@ _COLUMNS = (
 )
 _LONGEST_FIELD = 10_000_000
 """The csv module refuses fields above 131,072 characters unless told otherwise."""
+
+
+_IN_PARENTHESES, _BARE = re.compile(r"\(([a-d])\)"), re.compile(r"\b([a-d])\b")
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,54 @@ def _gold(text: str, n: int, path: Path, line: int) -> int:
         shown = f"'{text[:20]}' is none of the letters (a) to ({LETTERS[n - 1]})"
         raise DataError(shown, path=path, line=line, field="correct_answer")
     return LETTERS.index(letter)
+
+
+def read_results(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the answers of a published results file, each with its line.
+
+    `pred_*.csv` has the chosen letter as `p`; `eval_results_*.csv` has the reply as
+    `model_response`, which is read as `read_reply` does.
+
+    Raises:
+        DataError: If a column is missing, or a row can't be read.
+    """
+    csv.field_size_limit(_LONGEST_FIELD)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        columns = list(reader.fieldnames or ())
+        answer = next((name for name in ("p", "model_response") if name in columns), None)
+        if "question_id" not in columns or answer is None:
+            lacking = "question_id" if "question_id" not in columns else "p, or model_response"
+            raise DataError("the column is missing", path=path, line=1, field=lacking)
+        for name in ("question_id", answer):
+            if columns.count(name) > 1:
+                raise DataError("the column stands twice", path=path, line=1, field=name)
+        line = reader.line_num
+        for row in reader:
+            first, line = line + 1, reader.line_num
+            name, text = row["question_id"], row[answer]
+            if not name or text is None:
+                raise DataError("the row is cut off", path=path, line=first)
+            letter = read_reply(text) if answer == "model_response" else text.strip().lower()
+            chosen = {"benchmark_id": name, "choice": letter.strip("()")}
+            silent = {"benchmark_id": name, "outcome": "empty", "error": f"{answer} is empty"}
+            yield first, chosen if letter else silent
+
+
+def read_reply(text: str) -> str:
+    """Return the letters that a reply names, as the benchmark's newer parser reads them.
+
+    Those in parentheses after the last `<final_answer>`, else bare ones there; several letters are
+    joined, and are then no answer.
+    """
+    last = text.rpartition("<final_answer>")[2].strip().removesuffix("</final_answer>")
+    named = ""
+    for part in (last, text):
+        letters = _IN_PARENTHESES.findall(part.lower()) or _BARE.findall(part.lower())
+        named = "".join(sorted(set(letters)))
+        if len(named) == 1:
+            break
+    return named
 
 
 def _options(text: str, path: Path, line: int) -> tuple[str, ...]:
@@ -347,7 +399,7 @@ def _after(text: str, at: int, mark: str) -> int:
 
 
 def _index_file(sha256: str) -> Path | None:
-    folder = user_folder("cache")
+    folder = cache_folder()
     if folder is None or not can_be_kept(folder / "personamem"):
         return None
     return folder / "personamem" / f"{sha256}-{INDEX_VERSION}.json"

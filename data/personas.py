@@ -13,17 +13,24 @@ import json
 import random
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from alps.data.personamem import LETTERS, SIZES
 from alps.errors import UsageError
+from alps.folders import cache_folder, can_be_kept
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
+VERSION = 1
+"""Raised whenever the same seed may give other bytes."""
+SAMPLES = 6
+"""Personas of `data=samples`."""
 TOPICS_OF_ONE = 5
 """Topics of one persona: with seven types each, 35 questions."""
 BYTES_A_TOKEN = 4
@@ -99,6 +106,26 @@ class _Asked:
     question: str
     options: tuple[str, ...]
     gold: int
+
+
+def sample_set(size: str) -> Path:
+    """Return the folder of the samples of one size, which are generated once, in English.
+
+    Raises:
+        UsageError: If there is no cache folder to keep them in.
+    """
+    folder = cache_folder()
+    if folder is None or not can_be_kept(folder / "personamem"):
+        raise UsageError("data=samples: no cache folder for PersonaMem; use alps data personas")
+    kept = folder / "personamem" / f"samples-{size}-{VERSION}"
+    if not kept.is_dir():
+        with TemporaryDirectory(dir=kept.parent) as scratch:
+            made = Path(scratch) / "made"
+            write_set(made, personas=SAMPLES, size=size)
+            # Another process may have been first: its bytes are the same.
+            with suppress(OSError):
+                made.rename(kept)
+    return kept
 
 
 def write_set(

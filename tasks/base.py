@@ -5,8 +5,9 @@ module of its own and its name in the registry's list.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -52,7 +53,8 @@ class Metric:
     baselines score high on it, `with_floors` has theirs printed right below it. No judge has a part
     in it where `judged` is not set. `beside` names metrics that boards print next to it, and
     `own_board` gives it a board though it is not the headline. Where the judge is asked for it
-    alone, `checked` says what, as in `Not checked whether the memory was used`.
+    alone, `checked` says what, as in `Not checked whether the memory was used`. With `ratios`,
+    groups of pairs of counts, it is the mean over groups of the mean ratio within each (macro).
     """
 
     name: str
@@ -74,6 +76,7 @@ class Metric:
     beside: tuple[str, ...] = ()
     own_board: bool = False
     checked: str = ""
+    ratios: tuple[tuple[tuple[str, str], ...], ...] = ()
 
 
 def headline_of(metrics: Sequence[Metric]) -> Metric:
@@ -112,6 +115,8 @@ class TaskOptions:
         scoring: `alps`, or `authors-v1` for comparison with published figures.
         window: The most tokens of history that utilization shows; None for all of it.
         prompt: What extraction asks a model for: `precision`, or `recall`.
+        size: Which set of PersonaMem: `32k`, `128k` or `1M`; None for the only one there is.
+        memory: What PersonaMem shows of a history: `full`, `none`, or `last:N` messages.
     """
 
     distractors: str = "100"
@@ -120,6 +125,8 @@ class TaskOptions:
     scoring: str = "alps"
     window: int | None = None
     prompt: str = "precision"
+    size: str | None = None
+    memory: str = "full"
 
 
 DEFAULTS = TaskOptions()
@@ -171,6 +178,21 @@ class Scored:
     scores: Mapping[str, float]
     counts: Mapping[str, float] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of a task that has files of its own.
+
+    Attributes:
+        samples: Streams them.
+        sha256: The hash of the files.
+        described: What the manifest says of them, beyond hash and number.
+    """
+
+    samples: Callable[[], Iterator[Any]]
+    sha256: str
+    described: Mapping[str, Any] = field(default_factory=dict)
 
 
 Answer = Callable[[Any], dict[str, Any]]
@@ -284,6 +306,8 @@ class Task:
         metrics: What is reported, in this order.
         likely: The likeliest prediction for a sample with gold, before there is one: a dry run
             counts the calls that judging it takes, and without it none.
+        open_records: Finds its records at what `data=` says, for a task that has files of its own.
+        read_results: Reads answers that others published as CSV: each with its line.
     """
 
     name: str
@@ -318,6 +342,8 @@ class Task:
         no_judgement
     )
     likely: Callable[[Any], dict[str, Any]] | None = None
+    open_records: Callable[[str, "TaskOptions"], Records] | None = None
+    read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
     # Not used any more; tasks of users' own may give it for one more version.
     judge_requests: InitVar[object] = None
 

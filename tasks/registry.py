@@ -19,6 +19,9 @@ from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, Metric, Task, TaskOptions
 
 TASKS = ("extraction", "update", "retrieval", "utilization")
+# Tasks with data of their own: `all` is about one data set, and they have no boards yet.
+APART = ("personamem",)
+BY_NAME = (*TASKS, *APART)
 ALL = "all"
 PYTHON = "python:"
 # Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
@@ -82,7 +85,7 @@ def all_tracks() -> Mapping[str, Task]:
 @cache
 def systems_by_task() -> Mapping[str, tuple[str, ...]]:
     """Return the names of the systems without a model, by the task of the package they answer."""
-    return {name: tuple(load_task(name).systems) for name in TASKS}
+    return {name: tuple(load_task(name).systems) for name in BY_NAME}
 
 
 def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
@@ -163,12 +166,12 @@ def _in_one_line(task: Task, name: str) -> Task:
 
 
 def _module(name: str) -> ModuleType:
-    if name in TASKS:
+    if name in BY_NAME:
         return import_module(f"alps.tasks.{name}")
     if not name.startswith(PYTHON):
-        known = ", ".join((*TASKS, ALL, f"{PYTHON}MODULE"))
+        known = ", ".join((*BY_NAME, ALL, f"{PYTHON}MODULE"))
         raise UsageError(
-            f"task={name}: unknown task{closest(name, (*TASKS, ALL))} (known: {known})"
+            f"task={name}: unknown task{closest(name, (*BY_NAME, ALL))} (known: {known})"
         )
     if not_importable(name):
         raise CodeNotImportedError(name)
@@ -229,7 +232,7 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     name = found.get("task")
     nothing = Prompt("none/0", "", "")
     return Task(
-        name=name if isinstance(name, str) and _NAME.match(name) and name not in TASKS else names,
+        name=name if isinstance(name, str) and _NAME.match(name) and name not in BY_NAME else names,
         track=track,
         prompt=nothing,
         answer=AnswerType(schema=BaseModel, read=refuse, partial=False),

@@ -36,6 +36,7 @@ from alps.leaderboard.settings import (
 from alps.settings import (
     AuditSettings,
     CompareSettings,
+    PersonaSettings,
     PoolSettings,
     RunSettings,
     SensitivitySettings,
@@ -50,7 +51,7 @@ WITHOUT_COMMANDS = {"architecture.md"}
 """Pages without a command."""
 RUN = [document for document in DOCUMENTS if document.name not in WITHOUT_COMMANDS]
 SETTINGS = (
-    *(RunSettings, AuditSettings, PoolSettings, DrawSettings),
+    *(RunSettings, AuditSettings, PoolSettings, PersonaSettings, DrawSettings),
     *(CalibrateSettings, SensitivitySettings, CompareSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
 )

@@ -33,7 +33,7 @@ SEEN = {
     "stats": set(),
     "data": WORDS,
     "judges": WORDS | {"llm", "stats"},
-    "tasks": WORDS | {"llm", "judges"},
+    "tasks": WORDS | {"llm", "judges", "data"},
     "systems": WORDS | {"llm", "tasks"},
     "settings": WORDS | {"llm"},
     "run": WORDS | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings"},

@@ -318,7 +318,7 @@ def test_a_file_of_predictions_that_can_not_be_read_says_what_it_is(file, told_o
         (
             "oracle",
             "utilization",
-            "no system of utilization, it answers extraction, update, retrieval alone",
+            "no system of utilization, it answers extraction, update, retrieval, personamem alone",
         ),
         ("python:os:getcwd", "extraction", "getcwd has no method 'predict' (it gives a str)"),
     ],

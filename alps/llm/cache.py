@@ -2,13 +2,12 @@
 
 import hashlib
 import json
-import os
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.folders import user_folder
+from alps.folders import cache_folder
 from alps.llm.schemas import schema_of
 from alps.llm.types import Reply, Request
 
@@ -41,13 +40,8 @@ def cache_key(request: Request[Any]) -> str:
 
 
 def default_path() -> Path | None:
-    """Return where the cache lies: `ALPS_CACHE`, else the user's cache folder; None for `off`."""
-    chosen = os.environ.get("ALPS_CACHE", "")
-    if chosen == "off":
-        return None
-    if chosen:
-        return Path(chosen) / "replies.sqlite"
-    folder = user_folder("cache")
+    """Return where the replies lie, in `cache_folder`; None where nothing is kept."""
+    folder = cache_folder()
     return None if folder is None else folder / "replies.sqlite"
 
 

@@ -16,6 +16,8 @@ from alps.stats.bootstrap import (
     clustered_difference,
     clustered_mean,
     clustered_ratio,
+    clustered_statistics,
+    mean_of_ratios,
 )
 from alps.tasks import Metric, Scored
 
@@ -90,9 +92,26 @@ class Board:
         if metric.numerator is not None and metric.denominator is not None:
             above, below = self._weighted(metric.numerator), self._weighted(metric.denominator)
             return clustered_ratio(above, below, self._clusters(), bounds=_bounds_of(metric))
+        if metric.ratios:
+            return self._macro(metric)
         values = self._column(metric.name)
         defined = ~np.isnan(values)
         return clustered_mean(values[defined], self._clusters()[defined], bounds=_bounds_of(metric))
+
+    def _macro(self, metric: Metric) -> Estimate:
+        """Estimate the mean over groups of the mean of their ratios, by resampled clusters."""
+        pairs = [pair for group in metric.ratios for pair in group]
+        names = [name for pair in pairs for name in pair]
+        if not self.scored:
+            return Estimate(None, None, None, 0)
+        features = np.stack([np.nan_to_num(self._column(name)) for name in names], axis=1)
+        sizes = [len(group) for group in metric.ratios]
+
+        def statistic(sums: Floats) -> Floats:
+            return mean_of_ratios(sums, sizes)
+
+        estimates = clustered_statistics(features, self._clusters().tolist(), [statistic])
+        return estimates[0]
 
     def difference(self, other: "Board", metric: Metric) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over shared records."""

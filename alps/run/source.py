@@ -19,7 +19,7 @@ from alps.jsonl import Row, dump
 from alps.rows import Manifest
 from alps.settings import RunSettings, parse_settings
 from alps.tasks import Task, load_tracks
-from alps.tasks.base import TaskOptions
+from alps.tasks.base import Records, TaskOptions
 from alps.tasks.registry import ALL
 
 
@@ -28,12 +28,12 @@ class TrackData:
     """The records of one track.
 
     Attributes:
-        place: The folder that they lie in, or what builds their pools.
+        place: The folder that they lie in, what builds their pools, or the task's own records.
         limit: How many are read at most.
     """
 
     task: Task
-    place: Path | PoolSource
+    place: Path | PoolSource | Records
     limit: int | None = None
 
     def samples(self) -> Iterator[Any]:
@@ -44,6 +44,8 @@ class TrackData:
         """
         if isinstance(self.place, Path):
             return islice(read_samples(self.place, self.task.read_sample), self.limit)
+        if isinstance(self.place, Records):
+            return islice(self.place.samples(), self.limit)
         return (self.task.read_sample(row, gold) for row, gold in self._pools(self.place))
 
     @property
@@ -60,6 +62,9 @@ class TrackData:
         """
         if isinstance(self.place, Path):
             return {"n": sum(1 for _ in self.samples()), "sha256": track_hash(self.place)}
+        if isinstance(self.place, Records):
+            n = sum(1 for _ in self.samples())
+            return {"n": n, "sha256": self.place.sha256, **self.place.described}
         digest, n = hashlib.sha256(), 0
         for row, gold in self._pools(self.place):
             digest.update(dump(row) + dump(gold or {}))
@@ -75,6 +80,11 @@ class TrackData:
         """
         if isinstance(self.place, Path):
             return self._find_in(self.place, ids) if track_hash(self.place) == sha256 else None
+        if isinstance(self.place, Records):
+            if self.place.sha256 != sha256:
+                return None
+            own = (sample for sample in self.samples() if sample.benchmark_id in ids)
+            return {sample.benchmark_id: sample for sample in own}
         # Only all pools together show that they are the same.
         digest, kept = hashlib.sha256(), []
         for row, gold in self._pools(self.place):
@@ -162,13 +172,14 @@ def open_data(settings: RunSettings) -> Data:
     """
     options = options_of(settings)
     tasks = load_tracks(settings.task, options)
-    split = open_split(settings.data, settings.split)
+    in_layout = any(task.open_records is None for task in tasks)
+    split = open_split(settings.data, settings.split) if in_layout else None
     source = PoolSource(split, seed=settings.seed) if isinstance(split, Split) else None
     left_out = _not_scored(settings, options, tasks)
     tracks: list[TrackData] = []
     for task in tasks:
         try:
-            track = _find_track(task, split, source, settings.limit)
+            track = _find_track(settings, task, split, source)
             # Reads every record: a bad row must be named before anything is paid for.
             _ = track.description
             tracks.append(track)
@@ -180,7 +191,7 @@ def open_data(settings: RunSettings) -> Data:
     if not tracks:
         raise UsageError(next(iter(left_out.values())))
     described = {track.task.track: track.description for track in tracks}
-    description: dict[str, Any] = {"split": split.name, "tracks": described}
+    description: dict[str, Any] = {"split": split.name if split else "", "tracks": described}
     if left_out:
         description["left_out"] = left_out
     if isinstance(split, HubSplit):
@@ -209,9 +220,14 @@ def _not_scored(
 
 
 def _find_track(
-    task: Task, split: Split | HubSplit, source: PoolSource | None, limit: int | None
+    settings: RunSettings, task: Task, split: Split | HubSplit | None, source: PoolSource | None
 ) -> TrackData:
     """Find the records of a track; pools are built where the data hold none of this size."""
+    limit = settings.limit
+    if task.open_records is not None:
+        records = task.open_records(settings.data, options_of(settings))
+        return TrackData(task, records, limit)
+    assert split is not None
     pooled = task.pool_size is not None and source is not None
     if pooled and isinstance(split, Split) and not split.has(task.place):
         assert source is not None

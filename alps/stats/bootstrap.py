@@ -182,6 +182,28 @@ def ratio(above: Floats, below: Floats) -> Floats:
     return quotient
 
 
+def mean_of_ratios(sums: Floats, groups: Sequence[int]) -> Floats:
+    """Return the mean over groups of the mean ratio within each; shape (…).
+
+    Ratios without a denominator are left out, and so is a group of such: the mean over question
+    types of a set that lacks one is that over the others.
+
+    Args:
+        sums: Shape (…, 2 × ratios): numerator and denominator of each ratio, group by group.
+        groups: How many ratios each group has.
+    """
+    ratios = ratio(sums[..., 0::2], sums[..., 1::2])
+    totals, counts, start = np.zeros(sums.shape[:-1]), np.zeros(sums.shape[:-1]), 0
+    for size in groups:
+        inside = ratios[..., start : start + size]
+        defined = ~np.isnan(inside)
+        mean = ratio(np.where(defined, inside, 0.0).sum(axis=-1), defined.sum(axis=-1))
+        totals += np.nan_to_num(mean)
+        counts += ~np.isnan(mean)
+        start += size
+    return ratio(totals, counts)
+
+
 def on_table(statistic: Statistic, width: int) -> Statistic:
     """Let a statistic of square tables take the first `width` = values² of flat sums."""
     size = round(width**0.5)

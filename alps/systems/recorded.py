@@ -1,6 +1,6 @@
 """Predictions that were made elsewhere, read from a file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ class RecordedPredictions:
         self.name = f"predictions:{path.name}"
         self._path = path
         self._task = task
-        self._lines, digest = _index(path, task.track)
+        read = task.read_results if path.suffix == ".csv" else None
+        self._lines, digest = _index(path, task.track) if read is None else _table(path, read)
         self.settings: Mapping[str, Any] = {"sha256": digest}
         for name, (line, row) in self._lines.items():  # a bad row is named before a run begins
             self._read(name, line, row)
@@ -92,6 +93,19 @@ def _answers_of(row: Row) -> list[Row]:
     elif not silent and "memory_items" in output:
         answer = {"memory_items": output["memory_items"] or []}
     return [{"benchmark_id": row["benchmark_id"], **answer}]
+
+
+def _table(
+    path: Path, read: Callable[[Path], Iterator[tuple[int, Row]]]
+) -> tuple[dict[str, tuple[int, Row]], str]:
+    """Return the rows of a published table by their ids, and its hash."""
+    rows: dict[str, tuple[int, Row]] = {}
+    for line, row in read(path):
+        name = row["benchmark_id"]
+        if name in rows:
+            raise DataError(f"'{name}' stands twice", path=path, line=line, field="question_id")
+        rows[name] = line, row
+    return rows, sha256(path.read_bytes()).hexdigest()
 
 
 def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:

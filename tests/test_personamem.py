@@ -1,0 +1,230 @@
+"""`task=personamem`, as a user runs it: published answers, generated users, and a served model."""
+
+import json
+
+import pytest
+
+from alps.data.personamem import read_reply
+from tests.conftest import ROOT
+from tests.loopback import Answer, serve
+
+PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
+published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
+TYPES = {
+    "recalling_facts_mentioned_by_the_user": (0.176, 0.765, 0.471),
+    "recall_user_shared_facts": (0.434, 0.667, 0.667),
+    "suggest_new_ideas": (0.333, 0.538, 0.258),
+    "track_full_preference_evolution": (0.655, 0.640, 0.576),
+    "recalling_the_reasons_behind_previous_updates": (0.737, 0.758, 0.768),
+    "provide_preference_aligned_recommendations": (0.309, 0.636, 0.673),
+    "generalizing_to_new_scenarios": (0.088, 0.526, 0.649),
+}
+"""What the benchmark's authors published of GPT-4o without memory, with RAG and with Mem0."""
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]
+
+
+def rows(folder, name):
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+@published
+@pytest.mark.parametrize(
+    ("name", "place", "micro", "macro"),
+    [("none", 0, 0.469, 0.390), ("rag", 1, 0.642, 0.647), ("mem0", 2, 0.591, 0.580)],
+)
+def test_published_answers_get_their_published_figures(alps, tmp_path, name, place, micro, macro):
+    file = PUBLISHED / "predictions" / f"pred_32k_{name}_gpt-4o.csv"
+    done = alps(
+        "run", "task=personamem", f"data={PUBLISHED}", f"model=predictions:{file}", "out=run"
+    )
+    assert done.returncode == 0, done.stderr
+    scores = summary(tmp_path / "run")["scores"]
+    assert round(scores["accuracy"]["value"], 3) == micro
+    assert round(scores["macro_accuracy"]["value"], 3) == macro
+    assert {kind: round(scores[kind]["value"], 3) for kind in TYPES} == {
+        kind: figures[place] for kind, figures in TYPES.items()
+    }
+
+
+@published
+def test_length_alone_gets_what_is_known_and_nothing_once_it_is_adjusted_for(alps, tmp_path):
+    done = alps("run", "task=personamem", f"data={PUBLISHED}", "model=floor/longest", "out=run")
+    assert done.returncode == 0, done.stderr
+    found = summary(tmp_path / "run")
+    by_type = found["floors"]["floor/length-by-type"]
+    assert [
+        round(found["scores"]["accuracy"]["value"], 3),
+        by_type["scores"]["accuracy"]["value"],
+    ] == [
+        0.505,
+        pytest.approx(0.661, abs=0.0005),
+    ]
+    assert round(found["scores"]["macro_accuracy"]["value"], 3) == 0.587
+    assert found["scores"]["leak_adjusted"]["value"] == pytest.approx(0, abs=0.02)
+    assert by_type["scores"]["leak_adjusted"]["value"] == pytest.approx(0, abs=0.02)
+
+
+def test_the_samples_need_no_data_and_no_network(alps, tmp_path):
+    done = alps("run", "task=personamem", "model=oracle", "out=run")
+    assert done.returncode == 0, done.stderr
+    found = summary(tmp_path / "run")
+    assert found["n"] == found["scored"] == 210
+    assert {name: score["value"] for name, score in found["scores"].items()} == dict.fromkeys(
+        found["scores"], 1.0
+    )
+    assert "judged by" not in done.stdout
+    floors = {name: floor["scores"]["accuracy"]["value"] for name, floor in found["floors"].items()}
+    assert "floor/length-by-type" in floors
+    assert all(0.1 < value < 0.4 for value in floors.values()), floors
+
+
+def asked_of(request):
+    return json.loads(request["messages"][1]["content"])
+
+
+def served(alps, *words, answer):
+    """Run 14 questions against a served model; what was asked is returned, too."""
+    limit = () if any(word.startswith("limit=") for word in words) else ("limit=14",)
+    with serve(answer) as server:
+        address = f"api_base={server.url}"
+        done = alps(
+            *("run", "task=personamem", "model=openai/scripted", address, "out=run"), *limit, *words
+        )
+        return done, [asked_of(request) for request in server.requests]
+
+
+def timeline_answer(request):
+    """Answer from what the history says, as a careful reader would, where it can tell."""
+    asked = asked_of(request)
+    told = " ".join(turn["text"] for turn in asked["history"] if turn["role"] == "user")
+    places = {letter: told.rfind(text) for letter, text in names_in(asked["options"]).items()}
+    return Answer(json.dumps({"choice": max(places, key=places.get), "reason": "said last"}))
+
+
+def names_in(options):
+    """Return of each option what the others don't have: the words that tell them apart."""
+    texts = list(options.values())
+    start = len(common(texts))
+    end = len(common([text[::-1] for text in texts]))
+    return {letter: text[start : len(text) - end] for letter, text in options.items()}
+
+
+def common(texts):
+    shortest = min(texts, key=len)
+    for place, character in enumerate(shortest):
+        if any(text[place] != character for text in texts):
+            return shortest[:place]
+    return shortest
+
+
+def test_a_served_model_is_shown_the_history_before_the_question(alps, tmp_path):
+    done, asked = served(alps, answer=timeline_answer)
+    assert done.returncode == 0, done.stderr
+    assert all(
+        len(one["history"]) > 100 and list(one) == ["history", "message", "options"]
+        for one in asked
+    )
+    found = summary(tmp_path / "run")
+    assert found["failed_predictions"] == {}
+    kinds = {row["benchmark_id"]: row for row in rows(tmp_path / "run", "scores")}
+    facts = [
+        row for row in kinds.values() if row["type"] == "recalling_facts_mentioned_by_the_user"
+    ]
+    assert facts
+    assert all(set(row["scores"].values()) <= {0.0, 1.0} for row in kinds.values())
+
+
+@pytest.mark.parametrize(
+    ("memory", "length"), [("none", [0]), ("last:3", [3]), ("full", range(100, 1000))]
+)
+def test_memory_says_what_of_the_history_is_shown(alps, tmp_path, memory, length):
+    done, asked = served(alps, f"memory={memory}", answer=lambda request: Answer('{"choice": "a"}'))
+    assert done.returncode == 0, done.stderr
+    assert {len(one["history"]) for one in asked} <= set(length)
+    settings = json.loads((tmp_path / "run" / "manifest.json").read_text())["settings"]
+    assert settings.get("memory", "full") == memory
+
+
+def test_a_window_cuts_the_oldest_messages(alps, tmp_path):
+    done, asked = served(alps, "window=500", answer=lambda request: Answer('{"choice": "a"}'))
+    assert done.returncode == 0, done.stderr
+    assert all(0 < len(one["history"]) < 100 for one in asked)
+    assert all(sum(len(turn["text"].encode()) for turn in one["history"]) <= 2_000 for one in asked)
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [
+        ('{"choice": "(B)"}', "ok"),
+        ('{"choice": "a or b"}', "invalid"),
+        ('{"choice": "e"}', "invalid"),
+        ("I can't decide.", "refused"),
+    ],
+)
+def test_what_is_no_single_letter_is_an_invalid_answer(alps, tmp_path, reply, outcome):
+    served(alps, "limit=1", answer=lambda request: Answer(reply))
+    assert [row["outcome"] for row in rows(tmp_path / "run", "predictions")] == [outcome]
+
+
+def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps, tmp_path):
+    for name in ("floor/longest", "floor/random"):
+        done = alps("run", "task=personamem", f"model={name}", f"out={name[6:]}")
+        assert done.returncode == 0, done.stderr
+    done = alps("compare", "longest", "random")
+    assert done.returncode == 0, done.stderr
+    assert "210 shared records from 6 sessions" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("task=personamem", "memory=some"), "memory=some: unknown (known: full, none, last:N)"),
+        (("task=personamem", "memory=last:0"), "memory=last:0: unknown"),
+        (("task=personamem", "data=."), "no questions_32k.csv in it"),
+        (("task=extraction", "size=32k"), "size=32k: only personamem uses it"),
+        (("task=all", "memory=none"), "memory=none: only personamem uses it"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line(alps, words, said):
+    done = alps("run", *words, "model=oracle")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_results_file_without_its_columns_is_one_line(alps, tmp_path):
+    (tmp_path / "pred.csv").write_text("question_id,answer\nx,a\n")
+    done = alps("run", "task=personamem", "model=predictions:pred.csv")
+    assert done.returncode == 2
+    assert "pred.csv, line 1, p, or model_response: the column is missing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("reply", "letters"),
+    [
+        ("Surely (a)… <final_answer> (b)", "b"),
+        ("<final_answer>c</final_answer>", "c"),
+        ("<final_answer>(a) I understand", "a"),
+        ("It is (d).", "d"),
+        ("(a) or (b)", "ab"),
+        ("no letter", ""),
+    ],
+)
+def test_a_published_reply_is_read_as_its_authors_do(reply, letters):
+    assert read_reply(reply) == letters
+
+
+def test_personas_are_written_by_a_command(alps, tmp_path):
+    done = alps("data", "personas", "out=made", "n=2", "language=zh")
+    assert done.stdout == "70 questions about 2 personas: made\n", done.stderr
+    done = alps("run", "task=personamem", "data=made", "model=oracle", "out=run")
+    assert done.returncode == 0, done.stderr
+    assert summary(tmp_path / "run")["n"] == 70
