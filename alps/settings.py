@@ -304,8 +304,12 @@ class RunSettings(JudgeSettings):
     def experiment(self) -> dict[str, Any]:
         """Return what the run measures: settings that are not operational, secrets left out."""
         # Folders are named after a hash of these: what came later is left out where not given.
-        since = ("env", "request", "judge_request", "structured", "judge_structured")
-        later = [name for name in since if getattr(self, name) is None]
+        since = (
+            *("env", "request", "judge_request", "structured", "judge_structured"),
+            *("size", "memory"),
+        )
+        fields = type(self).model_fields
+        later = [name for name in since if getattr(self, name) == fields[name].default]
         settings = self.model_dump(exclude={*_OPERATIONAL.split(), *later})
         return {**settings, "model": redact(self.model)}
 

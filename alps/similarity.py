@@ -236,11 +236,12 @@ class _Words(NamedTuple):
 
 
 def similar_pairs(
-    golds: Sequence[str], predictions: Sequence[str], threshold: float
+    golds: Sequence[str], predictions: Sequence[str], threshold: float, *, later: bool = False
 ) -> list[tuple[int, int, float]]:
     """Return row, column and similarity of every pair that reaches the threshold, row by row.
 
     `threshold` is above 0; the figures are those of `similarity`, without comparing every pair.
+    `later` compares each gold with the predictions behind its own place alone: within one list.
     """
     # Which stems of the gold words stand anywhere in a prediction bounds the similarity from
     # above: only the few pairs whose bound reaches the threshold are compared.
@@ -251,8 +252,8 @@ def similar_pairs(
         # What is shared is part of the other's weight, so that 2 · shared / (total + shared) is the
         # most there can be.
         least = (threshold / (2 - threshold) * total - phrasing - _ROUNDING) / heaviest
-        for column, contains in enumerate(holds):
-            hits = sum(map(contains, stems))
+        for column in range(row + 1 if later else 0, len(holds)):
+            hits = sum(map(holds[column], stems))
             if hits < least:
                 continue
             prediction = predictions[column]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from alps.judges.matching import Item, Pair, identical_pairs, left_over
-from alps.similarity import features, similarity
+from alps.similarity import similar_pairs
 from alps.text import length_in_letters
 
 # Letters of the longest value that can be a memory; a wide character counts as two. The longest
@@ -24,9 +24,6 @@ NEAR_COPY = 0.95
 # Predictions that an answer may have beyond the number of gold memories; the longest of 4,662 real
 # lists has 31.
 MOST_EXTRA = 300
-# Share of the pieces of words that near copies have in common at least: a word weighs the same in
-# however many. Most pairs have fewer, and need not be compared in full.
-_FEWEST_SHARED = 0.7
 
 
 @dataclass(frozen=True)
@@ -86,21 +83,13 @@ def _near_copies(
 ) -> dict[int, int]:
     """Return the predictions that nearly repeat an earlier or a matched one, and which."""
     order = sorted(positions, key=lambda position: (position not in matched, position))
+    values = [predicted[position] for position in order]
+    near: dict[int, list[int]] = {}
+    for original, copy, _ in similar_pairs(values, values, NEAR_COPY, later=True):
+        near.setdefault(copy, []).append(original)
     copies: dict[int, int] = {}
-    for place, copy in enumerate(order):
-        if copy in matched:
-            continue
-        for original in order[:place]:
-            if original not in copies and _nearly_equal(predicted[original], predicted[copy]):
-                copies[copy] = original
-                break
+    for copy, originals in sorted(near.items()):
+        kept = [order[original] for original in originals if order[original] not in copies]
+        if kept and order[copy] not in matched:
+            copies[order[copy]] = kept[0]
     return copies
-
-
-def _nearly_equal(one: str, other: str) -> bool:
-    """Tell whether two values reach `NEAR_COPY`."""
-    first, second = features(one), features(other)
-    shared = len(first.content.keys() & second.content.keys())
-    if shared < _FEWEST_SHARED * max(len(first.content), len(second.content)):
-        return False
-    return similarity(one, other) >= NEAR_COPY
