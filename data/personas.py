@@ -372,5 +372,5 @@ def _date(date: tuple[int, int], words: dict[str, Any]) -> str:
 
 @cache
 def _words(language: Language) -> dict[str, Any]:
-    text = (files("alps.data") / "personas" / f"{language}.toml").read_text(encoding="utf-8")
+    text = (files("alps.data") / "persona_words" / f"{language}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

@@ -205,7 +205,7 @@ def test_who_reads_the_timeline_answers_every_generated_question(tmp_path, langu
 def read_words(language):
     import tomllib
 
-    return tomllib.loads((ROOT / "data" / "personas" / f"{language}.toml").read_text("utf-8"))
+    return tomllib.loads((ROOT / "data" / "persona_words" / f"{language}.toml").read_text("utf-8"))
 
 
 def fits(kind, option, interest, words):
