@@ -1,4 +1,4 @@
-"""What the site shows: the submissions as they lie in their files, and what the paper reports."""
+"""Data of the site: the submissions as they lie in their files, and what the paper reports."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -292,9 +292,11 @@ def score(
     )
     scores = {**whole, **{f"{name}_changed": value for name, value in of_changed.items()}}
     told = gold + len(lists.gone) - len(lists.replaced)
-    scores["action_accuracy"] = (
-        0.0 if failed else sum(cells[a, a] for a in ACTIONS) / told if told else 1.0
-    )
+    if failed:
+        scores["action_accuracy"] = 0.0
+    else:
+        right = sum(cells[action, action] for action in ACTIONS)
+        scores["action_accuracy"] = right / told if told else 1.0
     scores |= agreement_score(verdict)
     counts = {
         **_fates(lists, matches, rewritten_old(sample.memory, listed, actions), failed=failed),

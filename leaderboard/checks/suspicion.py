@@ -1,4 +1,4 @@
-"""What a person should look at before a submission is believed, and answers of false baselines."""
+"""Signs that a person should look at a submission, and answers of false baselines."""
 
 import re
 from collections import Counter
