@@ -121,7 +121,10 @@ def read_questions(path: Path) -> Iterator[Question]:
 
 
 def _header(reader: Any, path: Path) -> list[str]:
-    header = next(reader, None)
+    try:
+        header = next(reader, None)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError(f"not CSV ({error})", path=path, line=1) from error
     if header is None:
         raise DataError("empty; expected PersonaMem's questions", path=path)
     for name in _COLUMNS:
@@ -189,8 +192,15 @@ def read_results(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     csv.field_size_limit(_LONGEST_FIELD)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        columns = list(reader.fieldnames or ())
+        try:
+            reader = csv.DictReader(file, strict=True)
+            columns = list(reader.fieldnames or ())
+            rows, line = [], reader.line_num
+            for row in reader:
+                rows.append((line + 1, row))
+                line = reader.line_num
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise DataError(f"not CSV ({error})", path=path) from error
         answer = next((name for name in ("p", "model_response") if name in columns), None)
         if "question_id" not in columns or answer is None:
             lacking = "question_id" if "question_id" not in columns else "p, or model_response"
@@ -198,9 +208,7 @@ def read_results(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         for name in ("question_id", answer):
             if columns.count(name) > 1:
                 raise DataError("the column stands twice", path=path, line=1, field=name)
-        line = reader.line_num
-        for row in reader:
-            first, line = line + 1, reader.line_num
+        for first, row in rows:
             name, text = row["question_id"], row[answer]
             if not name or text is None:
                 raise DataError("the row is cut off", path=path, line=first)

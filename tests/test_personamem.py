@@ -207,6 +207,24 @@ def test_a_results_file_without_its_columns_is_one_line(alps, tmp_path):
     assert "pred.csv, line 1, p, or model_response: the column is missing" in done.stderr
 
 
+@pytest.mark.parametrize("broken", [b"\xff\xfe\x00p", b'question_id,p\nx,"a', b'"'])
+def test_a_results_file_that_is_no_csv_is_one_line(alps, tmp_path, broken):
+    (tmp_path / "pred.csv").write_bytes(broken)
+    done = alps("run", "task=personamem", "model=predictions:pred.csv")
+    assert done.returncode == 2
+    assert done.stderr.startswith("alps: pred.csv")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("broken", [b"\xff\xfe\x00p", b'"'])
+def test_questions_that_are_no_csv_are_one_line(alps, tmp_path, broken):
+    (tmp_path / "questions_32k.csv").write_bytes(broken)
+    done = alps("run", "task=personamem", "data=.", "model=oracle")
+    assert done.returncode == 2
+    assert "questions_32k.csv" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("reply", "letters"),
     [
