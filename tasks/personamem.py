@@ -1,61 +1,27 @@
 """PersonaMem: a long history and a message in, one of four answers out; scored without a judge.
 
 The questions are those of Jiang et al. (COLM 2025, arXiv 2504.14225), or generated ones in their
-files. In the published 32k set the gold is a longest option in .505 of the questions, and a rule
-that looks at type and length alone reaches .661, more than published memory systems. So every score
-stands beside such rules, and a second headline counts the questions that the rule gets wrong.
+files.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alps.data.personamem import (
-    LETTERS,
-    Message,
-    PersonaMem,
-    Question,
-    open_personamem,
-    read_results,
-)
+from alps.data.personamem import LETTERS, open_personamem
+from alps.data.personamem_results import read_results
 from alps.data.personas import sample_set
 from alps.errors import UsageError
-from alps.judges.base import Judge
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
-from alps.schema import Prediction
-from alps.tasks.base import (
-    Metric,
-    PublicAnswers,
-    Records,
-    Row,
-    Scored,
-    Task,
-    TaskOptions,
-    chat_messages,
-)
+from alps.tasks.base import PublicAnswers, Records, Row, Task, TaskOptions, chat_messages
+from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, score
 
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem")
-BYTES_A_TOKEN = 4
-NEW_IDEAS = "suggest_new_ideas"
-TYPES = {
-    "recall_user_shared_facts": "latest preference acknowledged",
-    "recalling_facts_mentioned_by_the_user": "fact recalled",
-    "track_full_preference_evolution": "evolution of a preference",
-    "recalling_the_reasons_behind_previous_updates": "reason of a change",
-    NEW_IDEAS: "new idea",
-    "generalizing_to_new_scenarios": "new scenario",
-    "provide_preference_aligned_recommendations": "recommendation",
-}
-"""The seven types as the files name them, with what tables call them. The paper's names differ: its
-"acknowledge latest user preferences" is `recall_user_shared_facts`, and its "recall user-shared
-facts" is `recalling_facts_mentioned_by_the_user`."""
-
 Letter = Literal["a", "b", "c", "d"]
 
 
@@ -66,65 +32,6 @@ class ChoiceAnswer(BaseModel):
 
     choice: Letter
     reason: Annotated[str, Field(max_length=2_000)] = ""
-
-
-@dataclass(frozen=True)
-class ChoiceSample:
-    """One question; its history is read from the file when it is shown.
-
-    Attributes:
-        files: Where the history is.
-        memory: What of it is shown: `full`, `none`, or `last:N` messages.
-        window: The most tokens of it that are shown; None for all.
-        frequent: The letters that are right most often in the whole file.
-    """
-
-    question: Question
-    files: PersonaMem
-    memory: str
-    window: int | None
-    frequent: tuple[str, ...]
-
-    @property
-    def benchmark_id(self) -> str:
-        """The id of the question."""
-        return self.question.id
-
-    @property
-    def session_id(self) -> str:
-        """The persona: questions about one person, duplicates among them, are not independent."""
-        return self.question.persona
-
-    @property
-    def gold(self) -> str:
-        """The letter of the right option."""
-        return LETTERS[self.question.gold]
-
-    def shown(self) -> tuple[Message, ...]:
-        """Return what of the history the system is shown.
-
-        Raises:
-            DataError: If the history is not in the files.
-        """
-        if self.memory == "none":
-            return ()
-        history = self.files.history(self.question)
-        if self.memory.startswith("last:"):
-            said = [message for message in history if message.role != "system"]
-            history = tuple(said[-int(self.memory.removeprefix("last:")) :])
-        return history if self.window is None else _newest(history, self.window)
-
-
-def _newest(history: Sequence[Message], window: int) -> tuple[Message, ...]:
-    """Return the latest messages that fit into `window` tokens (4 bytes each), at least one."""
-    kept: list[Message] = []
-    room = window * BYTES_A_TOKEN
-    for message in reversed(history):
-        room -= len(message.content.encode())
-        if room < 0 and kept:
-            break
-        kept.append(message)
-    return tuple(reversed(kept))
 
 
 def messages(sample: ChoiceSample) -> tuple[Mapping[str, str], ...]:
@@ -163,94 +70,6 @@ def read_answer(node: object) -> Read[ChoiceAnswer]:
     reason = given.get("reason")
     answer = ChoiceAnswer.model_validate({"choice": bare, "reason": str(reason or "")[:2_000]})
     return Read(answer, notes)
-
-
-def score(
-    sample: ChoiceSample, prediction: Prediction, verdict: Row | None, judge: Judge
-) -> Scored:
-    """Score one choice; a failed prediction is wrong.
-
-    A baseline that can't tell k options apart gets 1/k where the gold is among them. The counts
-    split questions by whether the gold is among the picks of the length rule.
-    """
-    kind, given = sample.question.type, prediction.prediction or {}
-    tied = given.get("tied") or [given.get("choice")]
-    credit = 1 / len(tied) if sample.gold in tied else 0.0
-    leaked = float(sample.question.gold in by_length_and_type(sample.question))
-    counts = {
-        f"{kind}_n": 1.0,
-        f"{kind}_hits": credit,
-        f"{kind}_leaked_n": leaked,
-        f"{kind}_leaked_hits": leaked * credit,
-        f"{kind}_unleaked_n": 1 - leaked,
-        f"{kind}_unleaked_hits": (1 - leaked) * credit,
-        "unleaked_n": 1 - leaked,
-        "unleaked_hits": (1 - leaked) * credit,
-    }
-    details = {"choice": given.get("choice"), "gold": sample.gold, "type": kind}
-    return Scored({"accuracy": credit, kind: credit}, counts, details)
-
-
-def by_length_and_type(question: Question) -> list[int]:
-    """Return the longest options, or the shortest of a question for new ideas.
-
-    The strongest rule known on the published set: micro .661, macro .729 at 32k.
-    """
-    return _extreme(question, shortest=question.type == NEW_IDEAS)
-
-
-def _extreme(question: Question, *, shortest: bool = False) -> list[int]:
-    lengths = [len(option) for option in question.options]
-    wanted = min(lengths) if shortest else max(lengths)
-    return [place for place, length in enumerate(lengths) if length == wanted]
-
-
-def _most_words(question: Question) -> list[int]:
-    asked = set(question.message.casefold().split())
-    shared = [len(asked & set(option.casefold().split())) for option in question.options]
-    return [place for place, count in enumerate(shared) if count == max(shared)]
-
-
-def _random_place(question: Question) -> list[int]:
-    return [sha256(question.id.encode()).digest()[0] % len(LETTERS)]
-
-
-def _answered(places: Sequence[int]) -> dict[str, Any]:
-    letters = [LETTERS[place] for place in places]
-    return {"choice": letters[0], "reason": "", "tied": letters}
-
-
-SYSTEMS = {
-    "oracle": lambda sample: _answered([sample.question.gold]),
-    "floor/longest": lambda sample: _answered(_extreme(sample.question)),
-    "floor/shortest": lambda sample: _answered(_extreme(sample.question, shortest=True)),
-    "floor/length-by-type": lambda sample: _answered(by_length_and_type(sample.question)),
-    "floor/frequent-letter": lambda sample: _answered(
-        [LETTERS.index(letter) for letter in sample.frequent]
-    ),
-    "floor/shared-words": lambda sample: _answered(_most_words(sample.question)),
-    "floor/random": lambda sample: _answered(_random_place(sample.question)),
-}
-
-_PER_TYPE = tuple(((f"{kind}_hits", f"{kind}_n"),) for kind in TYPES)
-_HALVES = tuple(
-    ((f"{kind}_leaked_hits", f"{kind}_leaked_n"), (f"{kind}_unleaked_hits", f"{kind}_unleaked_n"))
-    for kind in TYPES
-)
-METRICS = (
-    Metric("accuracy", "accuracy", headline=True, judged=False, with_floors=True),
-    Metric("macro_accuracy", "mean over types", judged=False, ratios=_PER_TYPE),
-    Metric(
-        "leak_adjusted",
-        "accuracy where the length rule is wrong",
-        {"unleaked_hits": 1.0},
-        {"unleaked_n": 1.0},
-        judged=False,
-        with_floors=True,
-    ),
-    Metric("length_balanced", "accuracy, length rule balanced", judged=False, ratios=_HALVES),
-    *(Metric(kind, f"  {title}", judged=False, optional=True) for kind, title in TYPES.items()),
-)
 
 
 def open_records(data: str, options: TaskOptions) -> Records:

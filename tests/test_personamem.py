@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from alps.data.personamem import read_reply
+from alps.data.personamem_results import read_reply
 from tests.conftest import ROOT
 from tests.loopback import Answer, serve
 

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from alps.data.personamem import open_histories, open_personamem, read_questions
+from alps.data.histories import open_histories
+from alps.data.personamem import open_personamem, read_questions
 from alps.data.personas import EVIDENCE, write_set
 from alps.errors import DataError, UsageError
 from tests.conftest import ROOT
