@@ -255,6 +255,10 @@ class RunSettings(JudgeSettings):
     memory: str = Field(
         "full", description="full, none or last:N: what is shown of a history (personamem)"
     )
+    answer: Literal["choice", "logprob"] = Field(
+        "choice",
+        description="logprob: compare the options by their log-probability (personamem)",
+    )
     env: str | None = Field(
         None, description="NAME,NAME: variables that a program gets, too (program:CMD)"
     )
@@ -306,7 +310,7 @@ class RunSettings(JudgeSettings):
         # Folders are named after a hash of these: what came later is left out where not given.
         since = (
             *("env", "request", "judge_request", "structured", "judge_structured"),
-            *("size", "memory"),
+            *("size", "memory", "answer"),
         )
         fields = type(self).model_fields
         later = [name for name in since if getattr(self, name) == fields[name].default]

@@ -117,6 +117,8 @@ class TaskOptions:
         prompt: What extraction asks a model for: `precision`, or `recall`.
         size: Which set of PersonaMem: `32k`, `128k` or `1M`; None for the only one there is.
         memory: What PersonaMem shows of a history: `full`, `none`, or `last:N` messages.
+        answer: How PersonaMem asks: for a `choice` among the options, or for the log-probability of
+            each (`logprob`).
     """
 
     distractors: str = "100"
@@ -127,6 +129,7 @@ class TaskOptions:
     prompt: str = "precision"
     size: str | None = None
     memory: str = "full"
+    answer: str = "choice"
 
 
 DEFAULTS = TaskOptions()

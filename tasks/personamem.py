@@ -117,6 +117,8 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return the one track of the size that is asked for."""
     conditions: dict[str, Any] = {} if options.memory == "full" else {"memory": options.memory}
     conditions |= {} if options.window is None else {"window": options.window}
+    if options.answer != "choice":
+        raise UsageError(f"answer={options.answer}: not in this version; leave it out")
     return (
         Task(
             name="personamem",
@@ -138,7 +140,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             score=score,
             metrics=METRICS,
             conditions=conditions,
-            options=("size", "memory", "window"),
+            options=("size", "memory", "window", "answer"),
             title="PersonaMem",
             form=ChoiceAnswer,
             public=PublicAnswers(longest=2_000, texts=lambda answer: (answer["reason"],)),
