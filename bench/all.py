@@ -45,6 +45,7 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "soak": ("samples=300",),
     "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),
+    "personamem": ("sizes=32k",),
 }
 """Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot.
 """
