@@ -197,18 +197,36 @@ class PersonaMem:
         """Tell whether the history of a question is there."""
         return any(question.history in histories for histories in self.histories)
 
+    def check(self, question: Question) -> None:
+        """Check that the history of a question is there, and as long as the question says.
+
+        Raises:
+            DataError: If not; names the line of the question.
+        """
+        self._histories_of(question)
+
     def history(self, question: Question) -> tuple[Message, ...]:
         """Return what the user and the assistant said before the question.
 
         Raises:
             DataError: If the history is not there, or is shorter than the question says.
         """
+        return self._histories_of(question).read(question.history, question.end)
+
+    def _histories_of(self, question: Question) -> Histories:
+        name, line = question.history, question.line
         for histories in self.histories:
-            if question.history in histories:
-                return histories.read(question.history, question.end)
-        missing = f"no history '{question.history}' beside it"
-        field = "shared_context_id"
-        raise DataError(missing, path=self.questions, line=question.line, field=field)
+            if name in histories:
+                length = histories.length(name)
+                if question.end > length:
+                    short = f"{question.end}, but history '{name}' has {length} messages"
+                    field = "end_index_in_shared_context"
+                    raise DataError(short, path=self.questions, line=line, field=field)
+                return histories
+        files = ", ".join(histories.path.name for histories in self.histories)
+        where = files or f"{self.questions.parent}: no shared_contexts_{self.size}*.jsonl there"
+        missing = f"no history '{name}' in {where}"
+        raise DataError(missing, path=self.questions, line=line, field="shared_context_id")
 
 
 def open_personamem(folder: Path, size: str | None = None) -> PersonaMem:

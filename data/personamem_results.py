@@ -1,52 +1,174 @@
-"""Answers to PersonaMem that others published as CSV, and how the authors read a reply."""
+"""Answers to PersonaMem that others published as CSV, and how the authors read a reply.
+
+`pred_*.csv` has question_id, answer (the gold), p (the letter chosen) and, in some files, r (what
+was retrieved). `eval_results_*.csv` has the reply as model_response, and repeats columns of the
+questions: which of them differs between models and versions.
+"""
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.data.personamem import LONGEST_FIELD
+from alps.data.personamem import LETTERS, LONGEST_FIELD, Question
 from alps.errors import DataError
 
+_ID = "question_id"
+_ANSWERS = ("p", "model_response")
 _IN_PARENTHESES, _BARE = re.compile(r"\(([a-d])\)"), re.compile(r"\b([a-d])\b")
+_COMPARED = ("correct_answer", "answer", "persona_id", "user_question_or_message", "question")
+_BOM = "\ufeff"
+_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The rows of a results file as they stand there, and what is odd about it.
+
+    Attributes:
+        rows: For each row its line and its cells by column.
+        oddities: What was read past, a line each.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: tuple[tuple[int, dict[str, str]], ...]
+    oddities: tuple[str, ...]
 
 
 def read_results(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the answers of a published results file, each with its line.
+    """Yield the answers of a published results file as predictions, each with its line.
 
-    `pred_*.csv` has the chosen letter as `p`; `eval_results_*.csv` has the reply as
-    `model_response`, which is read as `read_reply` does.
+    The letter stands in `p`, or `model_response` is read as `read_reply` does.
 
     Raises:
         DataError: If a column is missing, or a row can't be read.
     """
+    table = _read_table(path)
+    column = next(name for name in _ANSWERS if name in table.columns)
+    for line, row in table.rows:
+        yield line, {"benchmark_id": row[_ID], **_prediction(column, row[column])}
+
+
+def _prediction(column: str, text: str) -> dict[str, Any]:
+    if not text.strip():
+        return {"outcome": "empty", "error": f"{column} is empty"}
+    is_reply = column == "model_response"
+    letter = read_reply(text) if is_reply else text.strip().strip("()").lower()
+    raw = {"raw": text} if is_reply else {}
+    if len(letter) == 1 and letter in LETTERS:
+        return {"outcome": "ok", "prediction": {"choice": letter}, **raw}
+    named = f"names {', '.join(letter)}" if is_reply and letter else "names no option"
+    error = f"{column} {named}: '{text.strip()[:_SHOWN]}'"
+    return {"outcome": "invalid", "error": error, "raw": text}
+
+
+def check_results(path: Path, questions: Sequence[Question]) -> tuple[str, ...]:
+    """Refuse a results file that does not belong to these questions.
+
+    Compared is what both sides know of a question: its id, the right letter, the persona, and the
+    message, which some files cut.
+
+    Returns:
+        What a user should know of the file: what is doubled in it, and how much is missing.
+
+    Raises:
+        DataError: If a row is of no question, or says something else of it; names line and column.
+    """
+    table = _read_table(path)
+    known = {question.id: question for question in questions}
+    strange = [line for line, row in table.rows if row[_ID] not in known]
+    for line, row in table.rows:
+        if row[_ID] not in known:
+            which = f"'{row[_ID][:_SHOWN]}' is no question of the data"
+            count = f"{len(strange)} of {len(table.rows)} rows are of others"
+            raise DataError(f"{which} ({count}; another size=?)", path=path, line=line, field=_ID)
+        _check_row(row, known[row[_ID]], path, line)
+    missing = len(known) - len({row[_ID] for _, row in table.rows})
+    lacking = f"no row for {missing:,} of {len(known):,} questions: they have no response and are "
+    lines = (f"{lacking}unscored, as in the published figures",) if missing else ()
+    return table.oddities + lines
+
+
+def _check_row(row: dict[str, str], question: Question, path: Path, line: int) -> None:
+    gold = f"({LETTERS[question.gold]})"
+    for name in ("correct_answer", "answer"):
+        said = row.get(name, "").strip()
+        if said and said.strip("()").lower() != LETTERS[question.gold]:
+            raise _contradiction(said, gold, path, line, name)
+    persona = row.get("persona_id", "").strip()
+    if persona and persona != question.persona:
+        raise _contradiction(persona, question.persona, path, line, "persona_id")
+    for name in ("user_question_or_message", "question"):
+        said, message = (" ".join(text.split()) for text in (row.get(name, ""), question.message))
+        if said and not message.startswith(said.removesuffix("…").removesuffix("...")):
+            raise _contradiction(said, message, path, line, name)
+
+
+def _contradiction(said: str, known: str, path: Path, line: int, field: str) -> DataError:
+    what = f"'{said[:_SHOWN]}', but '{known[:_SHOWN]}' in the data: answers to other questions?"
+    return DataError(what, path=path, line=line, field=field)
+
+
+def _read_table(path: Path) -> _Table:
+    """Read a results file, header rows that stand again within it left out.
+
+    Raises:
+        DataError: If it is no CSV, a column or a cell is missing, or columns of one name differ.
+    """
     csv.field_size_limit(LONGEST_FIELD)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        try:
-            reader = csv.DictReader(file, strict=True)
-            columns = list(reader.fieldnames or ())
-            rows, line = [], reader.line_num
-            for row in reader:
-                rows.append((line + 1, row))
-                line = reader.line_num
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(f"not CSV ({error})", path=path) from error
-        answer = next((name for name in ("p", "model_response") if name in columns), None)
-        if "question_id" not in columns or answer is None:
-            lacking = "question_id" if "question_id" not in columns else "p, or model_response"
-            raise DataError("the column is missing", path=path, line=1, field=lacking)
-        for name in ("question_id", answer):
-            if columns.count(name) > 1:
-                raise DataError("the column stands twice", path=path, line=1, field=name)
-        for first, row in rows:
-            name, text = row["question_id"], row[answer]
-            if not name or text is None:
-                raise DataError("the row is cut off", path=path, line=first)
-            letter = read_reply(text) if answer == "model_response" else text.strip().lower()
-            chosen = {"benchmark_id": name, "choice": letter.strip("()")}
-            silent = {"benchmark_id": name, "outcome": "empty", "error": f"{answer} is empty"}
-            yield first, chosen if letter else silent
+    line = 0
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            header = next(reader, [])
+            _check_header(header, path)
+            line, again = reader.line_num, 0
+            rows = []
+            for cells in reader:
+                first, line = line + 1, reader.line_num
+                if [cell.removeprefix(_BOM) for cell in cells] == header:
+                    again += 1
+                elif cells:
+                    rows.append((first, _row(cells, header, path, first)))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError(f"not CSV ({error})", path=path, line=line + 1) from error
+    except OSError as error:
+        raise DataError(f"can't be read ({error.strerror})", path=path) from error
+    oddities = [
+        f"the column {name} stands {header.count(name)} times; the first is read"
+        for name in dict.fromkeys(header)
+        if header.count(name) > 1
+    ]
+    if again:
+        oddities.append(f"the header stands {again} more times within it, and is left out there")
+    return _Table(path, tuple(header), tuple(rows), tuple(oddities))
+
+
+def _check_header(header: Sequence[str], path: Path) -> None:
+    if not header:
+        raise DataError("empty; expected published answers", path=path)
+    if _ID not in header:
+        raise DataError("the column is missing", path=path, line=1, field=_ID)
+    if not any(name in header for name in _ANSWERS):
+        raise DataError("the column is missing", path=path, line=1, field=", or ".join(_ANSWERS))
+
+
+def _row(cells: Sequence[str], header: Sequence[str], path: Path, line: int) -> dict[str, str]:
+    if len(cells) != len(header):
+        cut = "the row is cut off: " if len(cells) < len(header) else ""
+        counted = f"{cut}{len(cells)} cells where the header has {len(header)}"
+        raise DataError(counted, path=path, line=line)
+    row: dict[str, str] = {}
+    for name, cell in zip(header, cells, strict=True):
+        if row.setdefault(name, cell) != cell and name in (_ID, *_ANSWERS, *_COMPARED):
+            differs = "two columns of this name, with different values"
+            raise DataError(differs, path=path, line=line, field=name)
+    if not row[_ID].strip():
+        raise DataError("empty", path=path, line=line, field=_ID)
+    return row
 
 
 def read_reply(text: str) -> str:

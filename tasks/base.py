@@ -5,7 +5,7 @@ module of its own and its name in the registry's list.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -311,6 +311,10 @@ class Task:
             counts the calls that judging it takes, and without it none.
         open_records: Finds its records at what `data=` says, for a task that has files of its own.
         read_results: Reads answers that others published as CSV: each with its line.
+        check_results: Refuses such a file that does not belong to the samples, in a DataError;
+            returns what a user should know of it, a line each.
+        check_shown: Refuses a sample of which something that a system is shown is not there, in a
+            DataError; asked of every sample before the first call of a run that shows them.
     """
 
     name: str
@@ -347,6 +351,8 @@ class Task:
     likely: Callable[[Any], dict[str, Any]] | None = None
     open_records: Callable[[str, "TaskOptions"], Records] | None = None
     read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
+    check_results: Callable[[Path, Iterable[Any]], Sequence[str]] | None = None
+    check_shown: Callable[[Any], None] | None = None
     # Not used any more; tasks of users' own may give it for one more version.
     judge_requests: InitVar[object] = None
 

@@ -5,7 +5,7 @@ files.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.data.personamem import LETTERS, open_personamem
-from alps.data.personamem_results import read_results
+from alps.data.personamem_results import check_results, read_results
 from alps.data.personas import sample_set
 from alps.errors import UsageError
 from alps.llm.types import AnswerType, Read
@@ -104,6 +104,15 @@ def _check_memory(memory: str) -> None:
     raise UsageError(f"memory={memory}: unknown (known: full, none, last:N)")
 
 
+def _check_results(path: Path, samples: Iterable[ChoiceSample]) -> Sequence[str]:
+    return check_results(path, [sample.question for sample in samples])
+
+
+def _check_shown(sample: ChoiceSample) -> None:
+    if sample.memory != "none":
+        sample.files.check(sample.question)
+
+
 def unread(row: Row, gold: Row | None) -> Any:
     """Refuse a row of the release layout: PersonaMem has files of its own.
 
@@ -133,6 +142,8 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             read_sample=unread,
             open_records=open_records,
             read_results=read_results,
+            check_results=_check_results,
+            check_shown=_check_shown,
             messages=messages,
             input_row=input_row,
             to_prediction=lambda answer: answer.model_dump(),

@@ -24,6 +24,7 @@ from alps.llm.ledger import Ledger
 from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
 from alps.run.correction import OFF, choose
+from alps.run.fitting import check_recorded, check_shown
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.services import check_names, close_cache, open_judge, say_once
 from alps.run.source import Data, open_data, options_of, refuse_changed
@@ -78,6 +79,8 @@ def resolve(settings: RunSettings, *, dry: bool = False) -> Session:
     load_tracks(settings.task, options_of(settings))  # an unknown task is named before its options
     _refuse_of_another_task(settings)
     data = replace(open_data(settings), asked=asked)
+    check_recorded(settings, data)
+    check_shown(settings, data)
     if not dry:
         settings = effective_run(settings, data.tasks)
     check_names(settings, data.tasks, generate=True, keys=not dry)

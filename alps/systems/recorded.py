@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from alps.errors import DataError, UsageError
 from alps.jsonl import Row, scan
 from alps.llm.types import EmptyAnswer
-from alps.schema import Prediction
+from alps.schema import Outcome, Prediction
 from alps.tasks import Task
 
 
@@ -21,7 +21,8 @@ class RecordedPredictions:
     of the authors' own (`{"benchmark_id", "model_output": …}`, as they read the output), or a row
     of a run's `predictions.jsonl`; rows that name another track are left to it. A record of theirs
     without any `raw_output` is an empty answer, no empty list: the model said nothing. So is a
-    record without a row: it was not predicted.
+    record without a row: it was not predicted. One without a row in a published table had no
+    response: its authors leave out the rows of API errors.
 
     Raises:
         UsageError: If the file does not exist.
@@ -36,6 +37,7 @@ class RecordedPredictions:
         self._path = path
         self._task = task
         read = task.read_results if path.suffix == ".csv" else None
+        self._without_row: Outcome = "empty" if read is None else "transport"
         self._lines, digest = _index(path, task.track) if read is None else _table(path, read)
         self.settings: Mapping[str, Any] = {"sha256": digest}
         for name, (line, row) in self._lines.items():  # a bad row is named before a run begins
@@ -46,7 +48,8 @@ class RecordedPredictions:
         name = sample.benchmark_id
         if name not in self._lines:
             error = f"no row for it in {self._path.name}"
-            return Prediction(benchmark_id=name, track=task.track, outcome="empty", error=error)
+            outcome = self._without_row
+            return Prediction(benchmark_id=name, track=task.track, outcome=outcome, error=error)
         return self._read(name, *self._lines[name])
 
     def _read(self, name: str, line: int, row: Row) -> Prediction:
