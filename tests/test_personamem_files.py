@@ -6,8 +6,8 @@ import json
 import pytest
 
 from alps.data.histories import open_histories
-from alps.data.personamem import open_personamem, read_questions
 from alps.data.persona_timeline import EVIDENCE
+from alps.data.personamem import open_personamem, read_questions
 from alps.data.personas import write_set
 from alps.errors import DataError, UsageError
 from tests.conftest import ROOT
