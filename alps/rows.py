@@ -44,13 +44,17 @@ class Fields(BaseModel):
 
 
 class Interval(Fields):
-    """A figure with its 95 % interval; `reason` says why there is none."""
+    """A figure with its 95 % interval.
+
+    `reason` says why there is none, and `method` how it was made where that is not the usual way.
+    """
 
     value: float | None
     low: float | None
     high: float | None
     n: int = 0
     reason: str | None = None
+    method: str | None = None
 
 
 class Corrected(Fields):
@@ -90,6 +94,7 @@ class Score(Fields):
     Attributes:
         n: How many records, or answers, it is of.
         reason: Why there is no interval.
+        method: How the interval was made, where that is not the usual way.
         worst_case: What it would be if every unscored record had scored worst; None where all are
             scored.
         best_case: The same for best.
@@ -101,6 +106,7 @@ class Score(Fields):
     high: float | None
     n: int
     reason: str | None = None
+    method: str | None = None
     worst_case: float | None = None
     best_case: float | None = None
     unscored: str | None = None
@@ -119,12 +125,14 @@ class Floor(Fields):
     Attributes:
         lead: The metric that stands for it.
         above: How far the run is above it by that; None where their judges differ.
+        differences: How far the run is above it by each metric that says so.
     """
 
     judge: str
     lead: str = "f1"
     scores: dict[str, Score]
     above: Interval | None = None
+    differences: dict[str, Interval] = {}
 
 
 class Pools(Fields):
@@ -147,6 +155,7 @@ class TrackSummary(Fields):
         notes: How often answers were repaired, by what was done.
         errors: The first error of each kind of failure.
         floors: Trivial baselines.
+        distinct: How many different questions were scored, where a task counts duplicates.
         pools: How the pools were built, where the data has none of this size.
         shown_by: What shows a task of the user's own without its code.
     """
@@ -180,6 +189,7 @@ class TrackSummary(Fields):
     floors: dict[str, Floor]
     pools: Pools | None = None
     shown_by: Any = None
+    distinct: int | None = None
 
     def row(self) -> Json:
         """Return the row; all conditions stand behind the task."""

@@ -5,7 +5,15 @@ module of its own and its name in the registry's list.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -55,6 +63,10 @@ class Metric:
     `own_board` gives it a board though it is not the headline. Where the judge is asked for it
     alone, `checked` says what, as in `Not checked whether the memory was used`. With `ratios`,
     groups of pairs of counts, it is the mean over groups of the mean ratio within each (macro).
+    Where few sessions hold many records a mean has no interval; a `resampled` one then gets that of
+    a bootstrap over sessions. `paired_floors` puts the difference to each trivial baseline beside
+    it, and `sign_test` the exact sign test of single records beside a comparison of two runs, as
+    published comparisons have it.
     """
 
     name: str
@@ -77,6 +89,9 @@ class Metric:
     own_board: bool = False
     checked: str = ""
     ratios: tuple[tuple[tuple[str, str], ...], ...] = ()
+    resampled: bool = False
+    paired_floors: bool = False
+    sign_test: bool = False
 
 
 def headline_of(metrics: Sequence[Metric]) -> Metric:
@@ -176,11 +191,13 @@ class Scored:
         scores: By metric; a metric that is not defined for the record is absent.
         counts: What micro metrics sum up.
         details: What was matched, missed and extra, for whoever reads the record.
+        question: What is the same for duplicates of a question, for a task whose data have any.
     """
 
     scores: Mapping[str, float]
     counts: Mapping[str, float] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    question: Hashable = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ stands beside such rules, and a second headline counts the questions that the ru
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -103,6 +103,9 @@ def score(
     tied = given.get("tied") or [given.get("choice")]
     credit = 1 / len(tied) if sample.gold in tied else 0.0
     leaked = float(sample.question.gold in by_length_and_type(sample.question))
+    scores = {"accuracy": credit, kind: credit}
+    if not leaked:
+        scores["leak_adjusted"] = credit
     counts = {
         f"{kind}_n": 1.0,
         f"{kind}_hits": credit,
@@ -110,11 +113,11 @@ def score(
         f"{kind}_leaked_hits": leaked * credit,
         f"{kind}_unleaked_n": 1 - leaked,
         f"{kind}_unleaked_hits": (1 - leaked) * credit,
-        "unleaked_n": 1 - leaked,
-        "unleaked_hits": (1 - leaked) * credit,
     }
     details = {"choice": given.get("choice"), "gold": sample.gold, "type": kind}
-    return Scored({"accuracy": credit, kind: credit}, counts, details)
+    question = sample.question
+    same = (question.persona, question.topic, question.message)
+    return Scored(scores, counts, details, question=same)
 
 
 def by_length_and_type(question: Question) -> list[int]:
@@ -163,17 +166,16 @@ _HALVES = tuple(
     ((f"{kind}_leaked_hits", f"{kind}_leaked_n"), (f"{kind}_unleaked_hits", f"{kind}_unleaked_n"))
     for kind in TYPES
 )
+_FIGURE = Metric("", "", judged=False, resampled=True, paired_floors=True)
 METRICS = (
-    Metric("accuracy", "accuracy", headline=True, judged=False, with_floors=True),
-    Metric("macro_accuracy", "mean over types", judged=False, ratios=_PER_TYPE),
-    Metric(
-        "leak_adjusted",
-        "accuracy where the length rule is wrong",
-        {"unleaked_hits": 1.0},
-        {"unleaked_n": 1.0},
-        judged=False,
-        with_floors=True,
+    replace(_FIGURE, name="accuracy", title="accuracy", headline=True, sign_test=True),
+    replace(_FIGURE, name="macro_accuracy", title="mean over types", ratios=_PER_TYPE),
+    replace(_FIGURE, name="leak_adjusted", title="accuracy where the length rule is wrong"),
+    replace(
+        _FIGURE, name="length_balanced", title="accuracy, length rule balanced", ratios=_HALVES
     ),
-    Metric("length_balanced", "accuracy, length rule balanced", judged=False, ratios=_HALVES),
-    *(Metric(kind, f"  {title}", judged=False, optional=True) for kind, title in TYPES.items()),
+    *(
+        Metric(kind, f"  {title}", judged=False, optional=True, resampled=True)
+        for kind, title in TYPES.items()
+    ),
 )

@@ -31,7 +31,7 @@ from alps.report.shared_records import (
 from alps.report.tables import figures_table, print_parts, run_legend
 from alps.report.terminal import as_html
 from alps.run.opened import Run
-from alps.stats.bootstrap import Estimate
+from alps.stats.bootstrap import RESAMPLED, Estimate
 from alps.stats.paired import (
     Difference,
     McNemar,
@@ -471,6 +471,8 @@ def _discordant(track: TrackComparison) -> Iterator[Text]:
         # Of records that belong together its p is none, and another than the table's would be a
         # test of its own.
         exact = f"; exact McNemar p {_p(contrast.corrected)}" if contrast.exact else ""
+        if metric.metric.sign_test and not contrast.exact:
+            exact = f"; exact sign test of single records, uncorrected: p {_p(test.p)}"
         yield Text(visible(f"{metric.metric.title.strip()}: {counts}{exact}."))
 
 
@@ -539,6 +541,10 @@ def _explanations(comparison: Comparison, *, narrow: bool) -> Iterator[str]:
     for reason in dict.fromkeys(contrast.difference.estimate.reason for contrast in contrasts):
         if reason:
             yield f"No interval: {reason}."
+    if any(contrast.difference.estimate.method for contrast in contrasts):
+        yield f"Intervals where few sessions hold many records: {RESAMPLED}."
+    if any(metric.metric.sign_test for track in comparison.tracks for metric in track.metrics):
+        yield "The sign test takes records of one session for independent; the table's p does not."
     if not comparison.family:
         return
     tests = counted(comparison.family, "test")

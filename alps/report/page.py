@@ -6,7 +6,6 @@ sizes, and scores ability by ability.
 
 import base64
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,22 +18,23 @@ from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row
 from alps.judges.lexical import AGREEMENT
 from alps.report import charts
+from alps.report.accounts import AccountRow, account
 from alps.report.charts import DASHES, Line, axis_of, colour_of, line_sign, recall_curve
-from alps.report.formatting import MEANINGS, counted, letter_of, served_lines
+from alps.report.formatting import counted, letter_of, served_lines
 from alps.report.html import page_environment, refuse_other_file, write_page
-from alps.report.record import RecordCard, cards, rule, state_of
+from alps.report.record import RecordCard, cards, rule
 from alps.report.svg import Axis, axis_labels
 from alps.report.tables import (
     conditions,
     correction_lines,
     empty_line,
     has_floors,
+    method_lines,
     needs_rating_judge,
     undefined,
 )
 from alps.rows import Floor, Interval, Score, Summary, TrackSummary
 from alps.run.opened import Key, Run, Samples, open_run
-from alps.schema import FAILURES, UNHEARD
 from alps.tasks import Metric, Task
 
 
@@ -74,13 +74,6 @@ class FloorRow:
     headline: Score | None
     chart: Markup
     sign: Markup
-
-
-@dataclass(frozen=True)
-class AccountRow(charts.Part):
-    """What became of some of the records."""
-
-    meaning: str
 
 
 @dataclass(frozen=True)
@@ -145,6 +138,11 @@ class Section:
         return self.run.judge_fingerprint(self.track)
 
     @property
+    def paired_floors(self) -> bool:
+        """Whether the differences to trivial baselines stand with each score."""
+        return any(floor.differences for floor in self.found.floors.values())
+
+    @property
     def corrected(self) -> list[MetricRow]:
         """The rows whose score stands corrected beside the one that the judge gave."""
         rows: list[MetricRow] = []
@@ -194,7 +192,7 @@ def build_section(run: Run, summary: Summary, track: str, position: int) -> Sect
     floors: list[FloorRow] = []
     for name, floor in (found.floors if has_floors(found) else {}).items():
         floors.append(_floor_row(len(floors), name, floor, task, lead))
-    account = _account(scores, predictions)
+    outcomes = account(scores, predictions)
     chosen, samples = cards(run, track, scores, predictions)
     pairs: list[Mapping[str, float]] = []
     without_recall = 0
@@ -216,8 +214,8 @@ def build_section(run: Run, summary: Summary, track: str, position: int) -> Sect
         headline=next(row for row in metrics if row.metric == lead),
         scales=_scales(metrics),
         floors=floors,
-        account=account,
-        bar=charts.stacked(account, name=hatching),
+        account=outcomes,
+        bar=charts.stacked(outcomes, name=hatching),
         plane=draw_plane([(letter, position, run.model, found)], found.floors, pairs, lead),
         without_recall=without_recall,
         matrix=draw_actions(found.counts),
@@ -315,32 +313,6 @@ def _floor_row(position: int, name: str, floor: Floor, task: Task, lead: Metric)
         chart=chart,
         sign=charts.floor_sign(position),
     )
-
-
-def _account(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[AccountRow]:
-    """Count what became of the records, by kind; every record is in exactly one row."""
-    states = Counter(state_of(row, predictions.get(key)) for key, row in scores.items())
-    repaired = "repaired before it could be read, then scored"
-    rows = [
-        AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),
-        AccountRow("repaired", "repaired", states["repaired"], repaired),
-    ]
-    for kind in FAILURES:
-        meaning = f"{MEANINGS[kind]}: scored as the worst"
-        rows.append(AccountRow(kind, f"failed {kind}", states[kind], meaning))
-    for kind in UNHEARD:
-        rows.append(AccountRow(kind, "unscored", states[kind], f"{MEANINGS[kind]}: unscored"))
-    unrated = f"{MEANINGS['unrated']}: unscored"
-    rows.append(AccountRow("not rated", "unscored", states["unrated"], unrated))
-    for state, count in sorted(states.items()):
-        if state.startswith("judge:"):
-            kind = state.removeprefix("judge:")
-            name, whose = f"judge {kind}", "of the judge: "
-            if kind == "no_gold":
-                name, whose = "no gold", ""
-            meaning = f"{whose}{MEANINGS.get(kind, kind)}: unscored"
-            rows.append(AccountRow(name, "unscored", count, meaning))
-    return [row for row in rows if row.count]
 
 
 @dataclass(frozen=True)
@@ -561,6 +533,7 @@ def render(runs: Sequence[Run]) -> str:
     """Return the page about some finished runs."""
     environment = page_environment()
     environment.globals.update(conditions=conditions, counted=counted, empty_line=empty_line)
+    environment.globals.update(method_lines=method_lines)
     heads = _heads(runs)
     sections: list[Section] = []
     for head in heads:

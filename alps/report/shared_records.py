@@ -30,11 +30,15 @@ Values = Mapping[str, float]
 
 @dataclass(frozen=True)
 class SharedRecords:
-    """Records that several runs have a value for, with their sessions and the metric's bounds."""
+    """Records that several runs have a value for, with their sessions and the metric's bounds.
+
+    `resampled` is that of the metric: how its intervals are made.
+    """
 
     ids: Sequence[str]
     sessions: Sequence[str]
     bounds: tuple[float, float]
+    resampled: bool = False
 
     @classmethod
     def of(
@@ -49,7 +53,7 @@ class SharedRecords:
         for column in columns:
             shared = [name for name in shared if name in column]
         own = [sessions[name] for name in shared]
-        return cls(shared, own, (metric.lowest, metric.highest))
+        return cls(shared, own, (metric.lowest, metric.highest), metric.resampled)
 
     def column(self, values: Values) -> Floats:
         """Return the values of the records, in their order."""
@@ -57,12 +61,16 @@ class SharedRecords:
 
     def mean(self, values: Values) -> Estimate:
         """Estimate the mean of the records."""
-        return clustered_mean(self.column(values), self.sessions, bounds=self.bounds)
+        return clustered_mean(
+            self.column(values), self.sessions, bounds=self.bounds, resampled=self.resampled
+        )
 
     def difference(self, first: Values, second: Values) -> Difference:
         """Estimate the mean of the first less the second."""
         columns = self.column(first), self.column(second)
-        return paired_difference(*columns, self.sessions, bounds=self.bounds)
+        return paired_difference(
+            *columns, self.sessions, bounds=self.bounds, resampled=self.resampled
+        )
 
 
 def record_values(run: Run) -> dict[str, dict[str, dict[str, float]]]:

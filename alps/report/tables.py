@@ -18,6 +18,7 @@ from alps.report.formatting import (
     number,
     price_lines,
     served_lines,
+    signed,
     spent,
     visible,
 )
@@ -58,7 +59,7 @@ def show_run(summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, folde
         if any(count.startswith("cell_") for count in track.counts):
             parts.append(_actions(track))
         if has_floors(track):
-            parts.append(_floors(track, metrics[name], narrow=narrow))
+            parts += _floor_tables(track, metrics[name], narrow=narrow)
         parts += map(Text, _outcomes(track, metrics[name]))
     if len(summary.tracks) > 1:
         parts.append(_overview(summary, metrics, narrow=narrow))
@@ -272,6 +273,28 @@ def has_floors(track: TrackSummary) -> bool:
     return any(floor.scores[floor.lead].unscored is None for floor in track.floors.values())
 
 
+def _floor_tables(
+    track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool
+) -> Iterator[RenderableType]:
+    paired = [metric for metric in metrics if metric.paired_floors]
+    if not any(floor.differences for floor in track.floors.values()):
+        yield _floors(track, metrics, narrow=narrow)
+        return
+    table = _table("Trivial baselines, and how far the run is above each (Δ)")
+    table.add_column("", overflow="fold")
+    for name in ("score", *(() if narrow else ("95 % interval",)), "Δ", "95 % interval of Δ"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for metric in paired:
+        table.add_row(metric.title, style="bold")
+        for name, floor in track.floors.items():
+            score, apart = floor.scores.get(metric.name), floor.differences.get(metric.name)
+            if score is not None and apart is not None:
+                own = [number(score.value), *(() if narrow else (interval(score),))]
+                shown = name.removeprefix("floor/") if narrow else name
+                table.add_row(f"  {shown}", *own, signed(apart.value), interval(apart))
+    yield table
+
+
 def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
     first = next(iter(track.floors.values()))
     judged = f", judged by {first.judge}" if headline_of(metrics).judged else ""
@@ -302,6 +325,9 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     if repeats > 1:
         answers += f" ({track.n // repeats} records, each answered {repeats} times)"
     yield f"{answers}: {track.scored} scored, {track.unscored} unscored."
+    if track.distinct is not None and track.distinct < track.scored:
+        told = "duplicates are of one session, which intervals resample as a whole"
+        yield f"{counted(track.distinct, 'distinct question')}; {told}."
     for name, values in track.by_repeat.items():
         yield f"{name} of each repeat: {', '.join(map(number, values))}."
     yield from _failure_lines(track)
@@ -386,6 +412,15 @@ def undefined(track: TrackSummary, metrics: Sequence[Metric]) -> list[str]:
     return titles
 
 
+def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
+    """Say which intervals were made in another way than usual, and how."""
+    methods: dict[str, None] = {}
+    for track in tracks:
+        methods |= dict.fromkeys(score.method for score in _all_scores(track) if score.method)
+    for method in methods:
+        yield f"Intervals where few sessions hold many records, and of means over types: {method}."
+
+
 def _all_scores(track: TrackSummary) -> Iterator[Score]:
     """Yield the scores of a track and of its trivial baselines."""
     yield from track.scores.values()
@@ -437,6 +472,7 @@ def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) ->
         yield f"– {reason}."
     for reason in reasons_of(summary):
         yield f"No interval: {reason}."
+    yield from method_lines(summary.tracks.values())
     if bare:
         yield f"– {', '.join(bare)}: no scored record has any."
     left_out: dict[str, list[str]] = {}

@@ -3,7 +3,8 @@
 import math
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from alps.stats.bootstrap import (
     clustered_difference,
     clustered_mean,
     clustered_ratio,
-    clustered_statistics,
     mean_of_ratios,
+    resampled_statistic,
 )
 from alps.tasks import Metric, Scored
 
@@ -41,6 +42,7 @@ class Board:
         self._codes = {} if sessions is None else sessions
         self._columns: dict[str, Column] = {}
         self._counts: set[str] = set()
+        self._questions: set[Hashable] = set()
         self.failed_predictions: Counter[str] = Counter()
         self.failed_judgements: Counter[str] = Counter()
         self.unscored = 0
@@ -54,6 +56,8 @@ class Board:
         self._repeat.put(len(self._repeat), repeat)
         self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
         self._counts.update(scored.counts)
+        if scored.question is not None:
+            self._questions.add(scored.question)
         for name, value in {**scored.scores, **scored.counts}.items():
             if name not in self._columns:
                 self._columns[name] = Column()
@@ -67,6 +71,11 @@ class Board:
     def scored(self) -> int:
         """How many records were scored."""
         return len(self._place)
+
+    @property
+    def distinct(self) -> int | None:
+        """How many different questions were scored; None for a task that counts no duplicates."""
+        return len(self._questions) or None
 
     def has(self, name: str) -> bool:
         """Tell whether any record has the metric or count `name`."""
@@ -91,35 +100,72 @@ class Board:
         """Estimate one metric over the records for which it is defined."""
         if metric.numerator is not None and metric.denominator is not None:
             above, below = self._weighted(metric.numerator), self._weighted(metric.denominator)
-            return clustered_ratio(above, below, self._clusters(), bounds=_bounds_of(metric))
+            return clustered_ratio(
+                above,
+                below,
+                self._clusters(),
+                bounds=_bounds_of(metric),
+                resampled=metric.resampled,
+            )
         if metric.ratios:
             return self._macro(metric)
         values = self._column(metric.name)
         defined = ~np.isnan(values)
-        return clustered_mean(values[defined], self._clusters()[defined], bounds=_bounds_of(metric))
+        return clustered_mean(
+            values[defined],
+            self._clusters()[defined],
+            bounds=_bounds_of(metric),
+            resampled=metric.resampled,
+        )
 
     def _macro(self, metric: Metric) -> Estimate:
         """Estimate the mean over groups of the mean of their ratios, by resampled clusters."""
-        pairs = [pair for group in metric.ratios for pair in group]
-        names = [name for pair in pairs for name in pair]
-        if not self.scored:
-            return Estimate(None, None, None, 0)
-        features = np.stack([np.nan_to_num(self._column(name)) for name in names], axis=1)
+        _, features, clusters = self._counts_by_place(metric)
         sizes = [len(group) for group in metric.ratios]
+        estimate = resampled_statistic(
+            features, clusters.tolist(), lambda sums: mean_of_ratios(sums, sizes)
+        )
+        return replace(estimate, n=self.scored)
 
-        def statistic(sums: Floats) -> Floats:
-            return mean_of_ratios(sums, sizes)
+    def _macro_difference(self, other: "Board", metric: Metric) -> Estimate:
+        places, mine, clusters = self._counts_by_place(metric)
+        others, theirs, _ = other._counts_by_place(metric)
+        _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
+        sizes, width = [len(group) for group in metric.ratios], mine.shape[1]
 
-        estimates = clustered_statistics(features, self._clusters().tolist(), [statistic])
-        return estimates[0]
+        def apart(sums: Floats) -> Floats:
+            first, second = sums[..., :width], sums[..., width:]
+            return mean_of_ratios(first, sizes) - mean_of_ratios(second, sizes)
+
+        both = np.concatenate([mine[at], theirs[there]], axis=1)
+        return resampled_statistic(both, clusters[at].tolist(), apart)
+
+    def _counts_by_place(self, metric: Metric) -> tuple[Integers, Floats, Integers]:
+        """Return places, the counts of a macro metric summed over repeats, and clusters."""
+        names = []
+        for group in metric.ratios:
+            names += [name for pair in group for name in pair]
+        order = self._order()
+        columns = [np.nan_to_num(self._column(name)) for name in names]
+        in_order = np.array(self._place, dtype=np.int64)[order]
+        places, first, index = np.unique(in_order, return_index=True, return_inverse=True)
+        sums = np.zeros((len(places), len(names)))
+        np.add.at(sums, index, np.stack(columns, axis=1))
+        return places, sums, self._clusters()[first]
 
     def difference(self, other: "Board", metric: Metric) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over shared records."""
+        if metric.ratios:
+            return self._macro_difference(other, metric)
         places, mine, clusters = self._by_place(metric.name)
         others, theirs, _ = other._by_place(metric.name)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
         return clustered_difference(
-            mine[at], theirs[there], clusters[at], bounds=_bounds_of(metric)
+            mine[at],
+            theirs[there],
+            clusters[at],
+            bounds=_bounds_of(metric),
+            resampled=metric.resampled,
         )
 
     def by_repeat(self, metric: Metric) -> list[float | None]:

@@ -32,6 +32,8 @@ def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSumm
     if len(track.systems) > 1:
         lead = leading_metric(task.metrics, plan.judge) or task.headline
         own |= {"repeats": len(track.systems), "by_repeat": {lead.name: board.by_repeat(lead)}}
+    if board.distinct is not None:
+        own["distinct"] = board.distinct
     system = track.systems[0]
     if isinstance(system, Retriever) and system.queries:
         own["seconds_per_query"] = system.seconds / system.queries
@@ -171,4 +173,11 @@ def _floor(plan: Plan, task: Task, outcome: Outcome, name: str) -> Floor:
     if not (same_judge or not lead.judged or not floor.total("predicted")):
         return Floor(judge=judge.name, lead=lead.name, scores=scores)
     above = Interval(**board.difference(floor, lead).row)
-    return Floor(judge=judge.name, lead=lead.name, scores=scores, above=above)
+    own: dict[str, Any] = {}
+    paired = [metric for metric in shown if metric.paired_floors]
+    if paired:
+        differences = {}
+        for metric in paired:
+            differences[metric.name] = Interval(**board.difference(floor, metric).row)
+        own["differences"] = differences
+    return Floor(judge=judge.name, lead=lead.name, scores=scores, above=above, **own)

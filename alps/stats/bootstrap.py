@@ -1,7 +1,8 @@
 """Figures over records of which those of one session are not independent.
 
 Means and ratios have an interval of their own (`alps.stats.bounded`); other figures, such as kappa,
-have percentiles of a bootstrap that resamples clusters. Everywhere `clusters` tells what each
+have percentiles of a bootstrap that resamples clusters, and so have means and ratios of a few large
+clusters where a caller asks for them. Everywhere `clusters` tells what each
 record belongs to, and a ValueError is raised where lengths differ.
 """
 
@@ -19,8 +20,12 @@ Clusters = Sequence[Hashable] | NDArray[np.int64]
 """What each record belongs to: names of any kind, or numbers, which take less memory."""
 Statistic = Callable[[Floats], Floats]
 DRAWS = 2_000
+RESAMPLED = "bootstrap over clusters, expanded percentiles"
+"""The `method` of a figure whose interval comes from resampled clusters."""
 UNIT = (0.0, 1.0)
 """Between which most scores lie."""
+# What an interval leaves out at each end.
+TAIL = (1 - LEVEL) / 2
 # How many counts of resamples are made at once: 16 MB of them.
 _CHUNK = 2_000_000
 _ROUNDING = 1e-9
@@ -31,7 +36,8 @@ class Estimate:
     """A figure with its 95 % interval.
 
     `value` is None where nothing was scored. `low` and `high` are None where there is no interval
-    that holds what it promises; `reason` then says why. `n` counts records.
+    that holds what it promises; `reason` then says why. `n` counts records. `method` says how the
+    interval was made where a figure of its kind usually has another one.
     """
 
     value: float | None
@@ -39,12 +45,14 @@ class Estimate:
     high: float | None
     n: int
     reason: str | None = field(default=None, compare=False)
+    method: str | None = field(default=None, compare=False)
 
     @property
     def row(self) -> dict[str, Any]:
-        """The figure as files have it: the reason stands only where there is no interval."""
-        row = {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
-        return row if self.reason is None else {**row, "reason": self.reason}
+        """The figure as files have it: reason and method stand only where there are any."""
+        row: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
+        row |= {} if self.reason is None else {"reason": self.reason}
+        return row if self.method is None else {**row, "method": self.method}
 
 
 def clustered_ratio(
@@ -54,6 +62,7 @@ def clustered_ratio(
     *,
     bounds: tuple[float, float] | None = UNIT,
     difference: bool = False,
+    resampled: bool = False,
 ) -> Estimate:
     """Estimate sum(numerators) / sum(denominators) over records that come in clusters.
 
@@ -66,6 +75,7 @@ def clustered_ratio(
         clusters: Shape (records,).
         bounds: Of the values that the ratio may have; None where it has none.
         difference: Whether the numerators are differences, which are 0 where two systems agree.
+        resampled: Whether too few clusters for that interval get one of resampled clusters.
     """
     count = len(clusters)
     if not len(numerators) == len(denominators) == count:
@@ -76,6 +86,8 @@ def clustered_ratio(
     moments = moments_of(numerators, denominators, cluster_index(clusters), difference=difference)
     value = float(moments.value)
     if reason := lacking(int(moments.clusters), int((denominators > 0).sum()), moments):
+        if resampled and moments.clusters > 1:
+            return _resampled_ratio(numerators, denominators, clusters)
         return Estimate(value, None, None, count, reason)
     if bounds is not None and _within(numerators, denominators, bounds):
         low, high = bounded_interval(moments, *bounds)
@@ -85,16 +97,25 @@ def clustered_ratio(
     return Estimate(value, *interval, count)
 
 
+def _resampled_ratio(numerators: Floats, denominators: Floats, clusters: Clusters) -> Estimate:
+    features = np.stack([numerators, denominators], axis=1)
+    names = cluster_index(clusters).tolist()
+    return resampled_statistic(features, names, lambda sums: ratio(sums[..., 0], sums[..., 1]))
+
+
 def clustered_mean(
     values: Floats,
     clusters: Clusters,
     *,
     bounds: tuple[float, float] | None = UNIT,
     difference: bool = False,
+    resampled: bool = False,
 ) -> Estimate:
     """Estimate the mean of `values` over records; see `clustered_ratio`."""
     ones = np.ones(len(values))
-    return clustered_ratio(values, ones, clusters, bounds=bounds, difference=difference)
+    return clustered_ratio(
+        values, ones, clusters, bounds=bounds, difference=difference, resampled=resampled
+    )
 
 
 def clustered_difference(
@@ -103,13 +124,16 @@ def clustered_difference(
     clusters: Clusters,
     *,
     bounds: tuple[float, float] | None = UNIT,
+    resampled: bool = False,
 ) -> Estimate:
     """Estimate how far the first is ahead of the second on the same records; see `clustered_ratio`.
 
     `bounds` are those of the values of both, None where they have none.
     """
     apart = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
-    return clustered_mean(first - second, clusters, bounds=apart, difference=True)
+    return clustered_mean(
+        first - second, clusters, bounds=apart, difference=True, resampled=resampled
+    )
 
 
 def _within(numerators: Floats, denominators: Floats, bounds: tuple[float, float]) -> bool:
@@ -159,18 +183,51 @@ def resampled_times(clusters: int, *, seed: int = 0, draws: int = DRAWS) -> Iter
         yield np.bincount(flat, minlength=chosen.size).reshape(chosen.shape).astype(np.float64)
 
 
-def percentile_interval(drawn: Floats) -> tuple[float, float] | None:
+def percentile_interval(drawn: Floats, *, tail: float = TAIL) -> tuple[float, float] | None:
     """Return the percentile interval of resampled values, of which those undefined are NaN.
 
-    None where more are undefined than the interval leaves outside.
+    None where more are undefined than the interval leaves outside. `tail` is the share of the
+    others that it leaves out at each end.
     """
     # The values of those, whatever they were, could lie on either side of both bounds.
     defined = drawn[~np.isnan(drawn)]
     if not len(defined) or 1 - len(defined) / len(drawn) > 1 - LEVEL:
         return None
-    tail = 100 * (1 - LEVEL) / 2
-    low, high = np.percentile(defined, [tail, 100 - tail])
+    low, high = np.percentile(defined, [100 * tail, 100 * (1 - tail)])
     return float(low), float(high)
+
+
+def resampled_statistic(
+    features: Floats, clusters: Sequence[Hashable], statistic: Statistic
+) -> Estimate:
+    """Estimate one function of sums over records by expanded percentiles of resampled clusters.
+
+    Plain percentiles of rates from .25 to .6 covered .92 with 20 clusters and .86 with six;
+    expanded by the quantile of Student's t and the lost degree of freedom, .95 and .93. Rates near
+    0 or 1 are covered less.
+
+    Source: Hesterberg, The American Statistician 69 (2015) 371, §4.3.
+
+    Args:
+        features: Shape (records, features): what is added up.
+        clusters: Shape (records,).
+        statistic: Takes sums of shape (…, features) and returns figures of shape (…).
+    """
+    from scipy.special import ndtr, stdtrit
+
+    sums = cluster_sums(features, clusters)
+    value = float(statistic(sums.sum(axis=0))) if len(sums) else float("nan")
+    if np.isnan(value):
+        return Estimate(None, None, None, len(features))
+    if len(sums) < 2:
+        return Estimate(value, None, None, len(features), "all records are of one session")
+    wide = stdtrit(len(sums) - 1, 1 - TAIL) * (len(sums) / (len(sums) - 1)) ** 0.5
+    interval = percentile_interval(statistic(resampled_sums(sums)), tail=float(ndtr(-wide)))
+    if interval is None or interval[1] - interval[0] <= _ROUNDING:
+        # All clusters have one value: a width of nothing would promise certainty.
+        reason = "all sessions agree, or too few of them define it"
+        return Estimate(value, None, None, len(features), reason)
+    return Estimate(value, *interval, len(features), method=RESAMPLED)
 
 
 def ratio(above: Floats, below: Floats) -> Floats:

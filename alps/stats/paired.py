@@ -86,6 +86,7 @@ def paired_difference(
     clusters: Sequence[Hashable] | None = None,
     *,
     bounds: tuple[float, float] | None = UNIT,
+    resampled: bool = False,
 ) -> Difference:
     """Compare two systems on the same records.
 
@@ -97,6 +98,7 @@ def paired_difference(
         second: Scores of the other on the same records.
         clusters: What each record belongs to; without, each stands alone.
         bounds: Of the scores; None where they have none.
+        resampled: See `clustered_ratio`.
 
     Raises:
         ValueError: If lengths differ or a score is not finite.
@@ -109,7 +111,7 @@ def paired_difference(
         raise ValueError(
             "scores must be finite: compare only records that both sides have a score for"
         )
-    estimate = clustered_difference(first, second, groups, bounds=bounds)
+    estimate = clustered_difference(first, second, groups, bounds=bounds, resampled=resampled)
     error, count = _standard_error(ahead, groups), len(set(groups))
     if error is None:
         return Difference(estimate, None, None)

@@ -1,0 +1,45 @@
+"""Record outcomes: how many records of a track were scored, failed or could not be scored."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from alps.jsonl import Row
+from alps.report import charts
+from alps.report.formatting import MEANINGS
+from alps.report.record import state_of
+from alps.run.opened import Key
+from alps.schema import FAILURES, UNHEARD
+
+
+@dataclass(frozen=True)
+class AccountRow(charts.Part):
+    """What became of some of the records."""
+
+    meaning: str
+
+
+def account(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[AccountRow]:
+    """Count what became of the records, by kind; every record is in exactly one row."""
+    states = Counter(state_of(row, predictions.get(key)) for key, row in scores.items())
+    repaired = "repaired before it could be read, then scored"
+    rows = [
+        AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),
+        AccountRow("repaired", "repaired", states["repaired"], repaired),
+    ]
+    for kind in FAILURES:
+        meaning = f"{MEANINGS[kind]}: scored as the worst"
+        rows.append(AccountRow(kind, f"failed {kind}", states[kind], meaning))
+    for kind in UNHEARD:
+        rows.append(AccountRow(kind, "unscored", states[kind], f"{MEANINGS[kind]}: unscored"))
+    unrated = f"{MEANINGS['unrated']}: unscored"
+    rows.append(AccountRow("not rated", "unscored", states["unrated"], unrated))
+    for state, count in sorted(states.items()):
+        if state.startswith("judge:"):
+            kind = state.removeprefix("judge:")
+            name, whose = f"judge {kind}", "of the judge: "
+            if kind == "no_gold":
+                name, whose = "no gold", ""
+            meaning = f"{whose}{MEANINGS.get(kind, kind)}: unscored"
+            rows.append(AccountRow(name, "unscored", count, meaning))
+    return [row for row in rows if row.count]
