@@ -62,11 +62,12 @@ class Metric:
     in it where `judged` is not set. `beside` names metrics that boards print next to it, and
     `own_board` gives it a board though it is not the headline. Where the judge is asked for it
     alone, `checked` says what, as in `Not checked whether the memory was used`. With `ratios`,
-    groups of pairs of counts, it is the mean over groups of the mean ratio within each (macro).
-    Where few sessions hold many records a mean has no interval; a `resampled` one then gets that of
-    a bootstrap over sessions. `paired_floors` puts the difference to each trivial baseline beside
-    it, and `sign_test` the exact sign test of single records beside a comparison of two runs, as
-    published comparisons have it.
+    groups of pairs of counts, it is the mean over groups of the mean ratio within each (macro);
+    with `excess`, pairs of counts, the largest of their k ratios less 1/k. Where few sessions hold
+    many records a mean has no interval; a `resampled` one then gets that of a bootstrap over
+    sessions. `paired_floors` puts the difference to each trivial baseline beside it, and
+    `sign_test` the exact sign test of single records beside a comparison of two runs, as published
+    comparisons have it.
     """
 
     name: str
@@ -92,6 +93,12 @@ class Metric:
     resampled: bool = False
     paired_floors: bool = False
     sign_test: bool = False
+    excess: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def of_sums(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of counts that it is a statistic of; none for a mean over records."""
+        return self.excess or tuple(pair for group in self.ratios for pair in group)
 
 
 def headline_of(metrics: Sequence[Metric]) -> Metric:
@@ -134,6 +141,8 @@ class TaskOptions:
         memory: What PersonaMem shows of a history: `full`, `none`, or `last:N` messages.
         answer: How PersonaMem asks: for a `choice` among the options, or for the log-probability of
             each (`logprob`).
+        orders: In how many orders PersonaMem shows the options of a question: 1, 4 or 24.
+        seed: Of random draws.
     """
 
     distractors: str = "100"
@@ -145,6 +154,8 @@ class TaskOptions:
     size: str | None = None
     memory: str = "full"
     answer: str = "choice"
+    orders: int = 1
+    seed: int = 0
 
 
 DEFAULTS = TaskOptions()
@@ -326,6 +337,9 @@ class Task:
         metrics: What is reported, in this order.
         likely: The likeliest prediction for a sample with gold, before there is one: a dry run
             counts the calls that judging it takes, and without it none.
+        variants: Every form in which a sample is asked, under its own id; None where it is asked as
+            it stands.
+        joined: What the answers to all variants of a sample, in their order, come to together.
         open_records: Finds its records at what `data=` says, for a task that has files of its own.
         read_results: Reads answers that others published as CSV: each with its line.
         check_results: Refuses such a file that does not belong to the samples, in a DataError;
@@ -366,6 +380,8 @@ class Task:
         no_judgement
     )
     likely: Callable[[Any], dict[str, Any]] | None = None
+    variants: Callable[[Any], Sequence[Any]] | None = None
+    joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
     open_records: Callable[[str, "TaskOptions"], Records] | None = None
     read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
     check_results: Callable[[Path, Iterable[Any]], Sequence[str]] | None = None

@@ -6,32 +6,24 @@ files.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from alps.data.personamem import LETTERS, open_personamem
 from alps.data.personamem_results import check_results, read_results
 from alps.data.personas import sample_set
 from alps.errors import UsageError
-from alps.llm.types import AnswerType, Read
+from alps.llm.types import AnswerType
 from alps.prompts import load_prompt
+from alps.tasks import personamem_orders as orders
 from alps.tasks.base import PublicAnswers, Records, Row, Task, TaskOptions, chat_messages
+from alps.tasks.personamem_answers import ChoiceAnswer, read_answer
 from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, score
 
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem")
-Letter = Literal["a", "b", "c", "d"]
-
-
-class ChoiceAnswer(BaseModel):
-    """A system's answer: the letter of one option, and why."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    choice: Letter
-    reason: Annotated[str, Field(max_length=2_000)] = ""
 
 
 def messages(sample: ChoiceSample) -> tuple[Mapping[str, str], ...]:
@@ -51,25 +43,6 @@ def _asked(sample: ChoiceSample) -> dict[str, Any]:
 def input_row(sample: ChoiceSample) -> dict[str, Any]:
     """Return what an external program is given: what an LLM is shown."""
     return {"benchmark_id": sample.benchmark_id, "task": "personamem", "input": _asked(sample)}
-
-
-def read_answer(node: object) -> Read[ChoiceAnswer]:
-    """Read a choice: an object with the letter under `choice` or `answer`, or a bare letter.
-
-    Raises:
-        ValueError: If it names no option, or several.
-    """
-    given = node if isinstance(node, dict) else {"choice": node}
-    letter = next((given[key] for key in ("choice", "answer") if given.get(key) is not None), None)
-    if not isinstance(letter, str):
-        raise ValueError("expected an object with `choice`: the letter of one option")
-    bare = letter.strip().strip("()").rstrip(".:").strip().lower()
-    if bare not in tuple(LETTERS):
-        raise ValueError(f"choice: '{letter.strip()[:40]}' is none of the letters a, b, c, d")
-    notes = () if bare == letter else (f"'{letter.strip()[:8]}' read as '{bare}'",)
-    reason = given.get("reason")
-    answer = ChoiceAnswer.model_validate({"choice": bare, "reason": str(reason or "")[:2_000]})
-    return Read(answer, notes)
 
 
 def open_records(data: str, options: TaskOptions) -> Records:
@@ -92,7 +65,8 @@ def open_records(data: str, options: TaskOptions) -> Records:
 
     def read() -> Iterator[ChoiceSample]:
         for question in files.read():
-            yield ChoiceSample(question, files, options.memory, options.window, frequent)
+            ids, shown = (question.id, question.persona), (options.memory, options.window)
+            yield ChoiceSample(*ids, question, files, *shown, frequent)
 
     return Records(read, digest.hexdigest(), {"size": files.size})
 
@@ -128,33 +102,52 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
     conditions |= {} if options.window is None else {"window": options.window}
     if options.answer != "choice":
         raise UsageError(f"answer={options.answer}: not in this version; leave it out")
-    return (
-        Task(
-            name="personamem",
-            track="personamem",
-            prompt=PROMPT,
-            answer=AnswerType(
-                schema=ChoiceAnswer,
-                read=read_answer,
-                partial=False,
-                decision=lambda answer: answer.choice,
-            ),
-            read_sample=unread,
-            open_records=open_records,
-            read_results=read_results,
-            check_results=_check_results,
-            check_shown=_check_shown,
-            messages=messages,
-            input_row=input_row,
-            to_prediction=lambda answer: answer.model_dump(),
-            has_gold=lambda sample: True,
-            score=score,
-            metrics=METRICS,
-            conditions=conditions,
-            options=("size", "memory", "window", "answer"),
-            title="PersonaMem",
-            form=ChoiceAnswer,
-            public=PublicAnswers(longest=2_000, texts=lambda answer: (answer["reason"],)),
-            systems=SYSTEMS,
+    task = _choice_task(conditions)
+    return (task if options.orders == 1 else _in_orders(task, options.orders, options.seed),)
+
+
+def _in_orders(task: Task, n: int, seed: int) -> Task:
+    """Return the same task with each question asked under `n` orders of its options."""
+    return replace(
+        task,
+        variants=partial(orders.variants, n=n, seed=seed),
+        joined=partial(orders.joined, n=n, seed=seed),
+        fits=orders.fits,
+        score=orders.score,
+        metrics=(*METRICS, *orders.METRICS),
+        form=orders.OrderedChoices,
+        public=PublicAnswers(longest=n * 2_500, texts=orders.reasons),
+        conditions={**task.conditions, "orders": n},
+    )
+
+
+def _choice_task(conditions: Mapping[str, Any]) -> Task:
+    """Return the task of choosing one of the options as they stand."""
+    return Task(
+        name="personamem",
+        track="personamem",
+        prompt=PROMPT,
+        answer=AnswerType(
+            schema=ChoiceAnswer,
+            read=read_answer,
+            partial=False,
+            decision=lambda answer: answer.choice,
         ),
+        read_sample=unread,
+        open_records=open_records,
+        read_results=read_results,
+        check_results=_check_results,
+        check_shown=_check_shown,
+        messages=messages,
+        input_row=input_row,
+        to_prediction=lambda answer: answer.model_dump(),
+        has_gold=lambda sample: True,
+        score=score,
+        metrics=METRICS,
+        conditions=conditions,
+        options=("size", "memory", "window", "answer", "orders"),
+        title="PersonaMem",
+        form=ChoiceAnswer,
+        public=PublicAnswers(longest=2_000, texts=lambda answer: (answer["reason"],)),
+        systems=SYSTEMS,
     )

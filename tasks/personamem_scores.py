@@ -15,6 +15,7 @@ from alps.data.personamem import LETTERS, PersonaMem, Question
 from alps.judges.base import Judge
 from alps.schema import Prediction
 from alps.tasks.base import Metric, Row, Scored
+from alps.tasks.personamem_answers import invalid_kind
 
 BYTES_A_TOKEN = 4
 NEW_IDEAS = "suggest_new_ideas"
@@ -37,27 +38,22 @@ class ChoiceSample:
     """One question; its history is read from the file when it is shown.
 
     Attributes:
+        benchmark_id: The id of the question.
+        session_id: The persona: questions about one person, duplicates among them, are not
+            independent.
         files: Where the history is.
         memory: What of it is shown: `full`, `none`, or `last:N` messages.
         window: The most tokens of it that are shown; None for all.
         frequent: The letters that are right most often in the whole file.
     """
 
+    benchmark_id: str
+    session_id: str
     question: Question
     files: PersonaMem
     memory: str
     window: int | None
     frequent: tuple[str, ...]
-
-    @property
-    def benchmark_id(self) -> str:
-        """The id of the question."""
-        return self.question.id
-
-    @property
-    def session_id(self) -> str:
-        """The persona: questions about one person, duplicates among them, are not independent."""
-        return self.question.persona
 
     @property
     def gold(self) -> str:
@@ -91,30 +87,49 @@ def _newest(history: Sequence[Message], window: int) -> tuple[Message, ...]:
     return tuple(reversed(kept))
 
 
+@dataclass(frozen=True)
+class Credit:
+    """What an answer is worth, in [0, 1], and the letter it chooses; None where it chooses none."""
+
+    value: float
+    choice: str | None
+
+
 def score(
     sample: ChoiceSample, prediction: Prediction, verdict: Row | None, judge: Judge
 ) -> Scored:
     """Score one choice; a failed prediction is wrong.
 
-    A baseline that can't tell k options apart gets 1/k where the gold is among them. The counts
-    split questions by whether the gold is among the picks of the length rule.
+    A baseline that can't tell k options apart gets 1/k where the gold is among them.
     """
-    kind, given = sample.question.type, prediction.prediction or {}
+    given = prediction.prediction or {}
     tied = given.get("tied") or [given.get("choice")]
-    credit = 1 / len(tied) if sample.gold in tied else 0.0
+    value = 1 / len(tied) if sample.gold in tied else 0.0
+    return scored(sample, prediction, Credit(value, given.get("choice")))
+
+
+def scored(sample: ChoiceSample, prediction: Prediction, credit: Credit) -> Scored:
+    """Return the scores of an answer of this worth.
+
+    The counts split questions by whether the gold is among the picks of the length rule.
+    """
+    kind, value = sample.question.type, credit.value
     leaked = float(sample.question.gold in by_length_and_type(sample.question))
-    scores = {"accuracy": credit, kind: credit}
+    scores = {"accuracy": value, kind: value}
     if not leaked:
-        scores["leak_adjusted"] = credit
+        scores["leak_adjusted"] = value
     counts = {
         f"{kind}_n": 1.0,
-        f"{kind}_hits": credit,
+        f"{kind}_hits": value,
         f"{kind}_leaked_n": leaked,
-        f"{kind}_leaked_hits": leaked * credit,
+        f"{kind}_leaked_hits": leaked * value,
         f"{kind}_unleaked_n": 1 - leaked,
-        f"{kind}_unleaked_hits": (1 - leaked) * credit,
+        f"{kind}_unleaked_hits": (1 - leaked) * value,
     }
-    details = {"choice": given.get("choice"), "gold": sample.gold, "type": kind}
+    details = {"choice": credit.choice, "gold": sample.gold, "type": kind}
+    if prediction.outcome != "ok":
+        invalid = invalid_kind(prediction.outcome, prediction.error)
+        counts[f"invalid_{invalid}"], details["invalid"] = 1.0, invalid
     question = sample.question
     same = (question.persona, question.topic, question.message)
     return Scored(scores, counts, details, question=same)

@@ -250,6 +250,9 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
 
 def _plain(metric: Metric) -> dict[str, Any]:
     row = asdict(metric)
+    # What came later is left out where it is not given: summaries keep their bytes.
+    if not metric.excess:
+        del row["excess"]
     return {**row, "relations": sorted(metric.relations), "rubrics": list(metric.rubrics)}
 
 

@@ -54,6 +54,7 @@ _QUOTES = frozenset("`'\"‘’“”«»")
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
 _ANSWER_BEGINS = re.compile(r"\s*(?:```|[{\[])")
 _MOST_MARKERS = 100
+SEVERAL_ANSWERS = "it holds several different answers: give exactly one"
 # Of what stands between two tags within a line: less is a mention of the tags. No thought of less
 # was met.
 _FEWEST_WORDS = 4
@@ -265,8 +266,7 @@ def _understand_json(text: str, answer: AnswerType[T], *, cut: bool) -> Completi
     chosen = _final(answers, answer, cut=cut)
     if chosen is not None:
         if not answer.partial and _is_contradicted(chosen, answers.fitting, answer):
-            several = "it holds several different answers: give exactly one"
-            return Completion("invalid", error=several)
+            return Completion("invalid", error=SEVERAL_ANSWERS)
         reading, read = chosen.reading, chosen.read
         several = f"the last of {len(answers.fitting)} answers" if len(answers.fitting) > 1 else ""
         notes = (*filter(None, (reading.how, several)), *read.notes)

@@ -45,6 +45,16 @@ _NOT_MATCHING = {
     "repeated_items": "nearly repeat another, counted once",
 }
 """Why predictions match nothing, by the count of a track that says how many."""
+_INVALID = {
+    "invalid_no_answer": "no answer",
+    "invalid_two_answers": "two answers",
+    "invalid_not_an_option": "not among the options",
+    "invalid_format": "not in the form asked for",
+    "invalid_refusal": "refusal",
+    "invalid_cut_off": "cut off",
+    "invalid_too_long": "history too long",
+}
+"""Kinds of invalid responses, by the count of a track that says how many."""
 _NO_SCORE = Score(value=None, low=None, high=None, n=0)
 
 
@@ -227,6 +237,8 @@ def conditions(track: TrackSummary) -> str:
         parts.append(f"window {track.window:,}")
     if track.prompt is not None:
         parts.append(f"prompt {track.prompt}")
+    for name, value in (track.model_extra or {}).items():
+        parts.append(f"{name} {value}")
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -351,8 +363,13 @@ def _failure_lines(track: TrackSummary) -> Iterator[str]:
     failures = {"predictions": track.failed_predictions, "judgements": track.failed_judgements}
     for stage, failed in failures.items():
         if failed:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in failed.items())
-            yield f"Failed {stage}: {kinds}."
+            outcomes = ", ".join(f"{count} {kind}" for kind, count in failed.items())
+            yield f"Failed {stage}: {outcomes}."
+    kinds = [
+        f"{track.counts[name]} {kind}" for name, kind in _INVALID.items() if name in track.counts
+    ]
+    if kinds:
+        yield f"Invalid responses by kind: {', '.join(kinds)}."
     # A provider's message, or a user's exception, may hold anything that steers a terminal.
     for kind, error in track.errors.items():
         yield f"  {kind}: {_CONTROLS.sub('?', error)}"
@@ -365,6 +382,11 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
     # What a system was not shown it could not remember: no fault of its answers.
     if cut := counts.get("histories_cut"):
         yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit the window."
+    if chosen := counts.get("letters"):
+        shares = []
+        for letter in "abcd":
+            shares.append(f"{letter} {counts.get(f'letter_{letter}', 0) / chosen:.0%}")
+        yield f"Choices by letter, over all orders: {', '.join(shares)}."
     if enforced := counts.get("enforced"):
         yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a hard rule."
     if empty := track.empty_vs_empty:

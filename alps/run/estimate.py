@@ -16,6 +16,7 @@ from alps.run.journal import Journal
 from alps.run.services import Services
 from alps.schema import Prediction
 from alps.systems.embedded import Embedded
+from alps.systems.variants import asked_of
 from alps.tasks import JudgingOptions
 from alps.tasks.base import JUST_THE_SCORE
 
@@ -89,8 +90,7 @@ async def estimate(
             baselines = _with_new(baselines, asked, seen, services)
         heard = heard_prediction(predictions, unit) if predictions is not None else None
         prediction = heard or _answer_at_once(unit)
-        request = _generation(unit) if prediction is None else None
-        if request is not None:
+        for request in _generation(unit) if prediction is None else ():
             generate = _with_new(generate, request, seen, services)
         if not task.has_gold(unit.sample) or (
             prediction is not None and prediction.outcome != "ok"
@@ -168,11 +168,14 @@ def _answer_at_once(unit: Unit) -> Prediction | None:
     return system.answer_at_once(unit.track.task, unit.sample)
 
 
-def _generation(unit: Unit) -> Request[Any] | None:
+def _generation(unit: Unit) -> Iterator[Request[Any]]:
+    """Yield the calls that answering takes: one a variant."""
     from alps.systems.llm import LlmSystem
 
-    system = unit.track.systems[unit.repeat]
-    return system.request(unit.track.task, unit.sample) if isinstance(system, LlmSystem) else None
+    task, system = unit.track.task, unit.track.systems[unit.repeat]
+    for asked, sample in asked_of(system, task, unit.sample):
+        if isinstance(asked, LlmSystem):
+            yield asked.request(task, sample)
 
 
 def _add(one: Number | None, other: Number | None) -> Number | None:

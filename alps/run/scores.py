@@ -14,9 +14,11 @@ from alps.schema import FAILURES
 from alps.stats.bootstrap import (
     Estimate,
     Floats,
+    Statistic,
     clustered_difference,
     clustered_mean,
     clustered_ratio,
+    excess_of_ratios,
     mean_of_ratios,
     resampled_statistic,
 )
@@ -107,8 +109,8 @@ class Board:
                 bounds=_bounds_of(metric),
                 resampled=metric.resampled,
             )
-        if metric.ratios:
-            return self._macro(metric)
+        if metric.of_sums:
+            return self._of_sums(metric)
         values = self._column(metric.name)
         defined = ~np.isnan(values)
         return clustered_mean(
@@ -118,33 +120,28 @@ class Board:
             resampled=metric.resampled,
         )
 
-    def _macro(self, metric: Metric) -> Estimate:
-        """Estimate the mean over groups of the mean of their ratios, by resampled clusters."""
+    def _of_sums(self, metric: Metric) -> Estimate:
+        """Estimate a statistic of sums of counts, by resampled clusters."""
         _, features, clusters = self._counts_by_place(metric)
-        sizes = [len(group) for group in metric.ratios]
-        estimate = resampled_statistic(
-            features, clusters.tolist(), lambda sums: mean_of_ratios(sums, sizes)
-        )
+        estimate = resampled_statistic(features, clusters.tolist(), _statistic_of(metric))
         return replace(estimate, n=self.scored)
 
-    def _macro_difference(self, other: "Board", metric: Metric) -> Estimate:
+    def _difference_of_sums(self, other: "Board", metric: Metric) -> Estimate:
         places, mine, clusters = self._counts_by_place(metric)
         others, theirs, _ = other._counts_by_place(metric)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
-        sizes, width = [len(group) for group in metric.ratios], mine.shape[1]
+        statistic, width = _statistic_of(metric), mine.shape[1]
 
         def apart(sums: Floats) -> Floats:
             first, second = sums[..., :width], sums[..., width:]
-            return mean_of_ratios(first, sizes) - mean_of_ratios(second, sizes)
+            return statistic(first) - statistic(second)
 
         both = np.concatenate([mine[at], theirs[there]], axis=1)
         return resampled_statistic(both, clusters[at].tolist(), apart)
 
     def _counts_by_place(self, metric: Metric) -> tuple[Integers, Floats, Integers]:
         """Return places, the counts of a macro metric summed over repeats, and clusters."""
-        names = []
-        for group in metric.ratios:
-            names += [name for pair in group for name in pair]
+        names = [name for pair in metric.of_sums for name in pair]
         order = self._order()
         columns = [np.nan_to_num(self._column(name)) for name in names]
         in_order = np.array(self._place, dtype=np.int64)[order]
@@ -155,8 +152,8 @@ class Board:
 
     def difference(self, other: "Board", metric: Metric) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over shared records."""
-        if metric.ratios:
-            return self._macro_difference(other, metric)
+        if metric.of_sums:
+            return self._difference_of_sums(other, metric)
         places, mine, clusters = self._by_place(metric.name)
         others, theirs, _ = other._by_place(metric.name)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
@@ -180,7 +177,7 @@ class Board:
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best."""
         # What a record adds to a ratio is not limited.
-        if estimate.value is None or metric.numerator is not None:
+        if estimate.value is None or metric.numerator is not None or metric.excess:
             return None
         heard, whole = estimate.value * estimate.n, estimate.n + self.unscored
         limits = (
@@ -226,6 +223,13 @@ class Board:
             # Several repeats; one by one, as any other mean is taken, to the last digit.
             means = np.array([part.mean() for part in np.split(means, first[1:])])
         return found, means, np.array(self._cluster, dtype=np.int64)[rows[order[first]]]
+
+
+def _statistic_of(metric: Metric) -> Statistic:
+    if metric.excess:
+        return excess_of_ratios
+    sizes = [len(group) for group in metric.ratios]
+    return lambda sums: mean_of_ratios(sums, sizes)
 
 
 def _bounds_of(metric: Metric) -> tuple[float, float]:

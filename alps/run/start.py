@@ -53,6 +53,7 @@ from alps.schema import FAILURES
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.systems.base import STDERR, TRACEBACKS
+from alps.systems.variants import in_variants
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, recorded
 
@@ -371,7 +372,7 @@ def _track_plans(
         TrackPlan(
             track.task,
             track.samples,
-            systems,
+            tuple(in_variants(system, track.task) for system in systems),
             floor_systems(track.task, folder),
             floor_sample=_floor_sample(settings, track),
             n=track.n,

@@ -261,6 +261,19 @@ def mean_of_ratios(sums: Floats, groups: Sequence[int]) -> Floats:
     return ratio(totals, counts)
 
 
+def excess_of_ratios(sums: Floats) -> Floats:
+    """Return the largest of k ratios, less the 1/k that each has where they are even; shape (…).
+
+    NaN where one of them has no denominator.
+
+    Args:
+        sums: Shape (…, 2 × k): numerator and denominator of each ratio.
+    """
+    ratios = ratio(sums[..., 0::2], sums[..., 1::2])
+    largest: Floats = ratios.max(axis=-1) - 1 / ratios.shape[-1]
+    return largest
+
+
 def on_table(statistic: Statistic, width: int) -> Statistic:
     """Let a statistic of square tables take the first `width` = values² of flat sums."""
     size = round(width**0.5)

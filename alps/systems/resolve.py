@@ -7,6 +7,7 @@ from alps.errors import UsageError, closest
 from alps.systems.base import STDERR, TRACEBACKS, System
 from alps.systems.embedded import Embedded, Unheard, embedded
 from alps.systems.recorded import RecordedPredictions
+from alps.systems.variants import embedded_in_variants
 from alps.tasks import Task
 from alps.tasks.registry import systems_by_task
 
@@ -21,8 +22,11 @@ NO_SYSTEM = ""
 def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]:
     """Return the floors that stand beside every score of `task`; what they raise is in `folder`."""
     log = _tracebacks_in(folder)
-    names = (name for name in task.systems if name.startswith(FLOOR))
-    return {name: embedded(name, task, tracebacks=log) for name in names}
+    floors = {}
+    for name in task.systems:
+        if name.startswith(FLOOR):
+            floors[name] = embedded_in_variants(embedded(name, task, tracebacks=log), task)
+    return floors
 
 
 def _tracebacks_in(folder: Path | None) -> Path | None:
@@ -66,6 +70,7 @@ def resolve_system(
             f"model={model} names no file; write {RECORDED}FILE, such as {RECORDED}runs/mine"
         )
     if model.startswith(RECORDED):
+        _refuse_variants(model, task)
         return RecordedPredictions(Path(model.removeprefix(RECORDED)).expanduser(), task=task)
     if model.startswith(PROGRAM):
         from alps.systems.program import ProgramSystem
@@ -83,6 +88,20 @@ def resolve_system(
     if model not in task.systems:
         raise _unknown(model, task)
     return embedded(model, task, tracebacks=_tracebacks_in(folder))
+
+
+def _refuse_variants(model: str, task: Task) -> None:
+    """Refuse recorded answers where they would be taken for answers to each variant of a sample.
+
+    Raises:
+        UsageError: If the task asks several.
+    """
+    if task.variants is not None:
+        ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
+        raise UsageError(
+            f"model={model}: recorded answers are to the records as they stand, and {task.name} "
+            f"asks each in several variants here ({ways}); leave that out"
+        )
 
 
 def _unknown(model: str, task: Task) -> UsageError:

@@ -1,0 +1,78 @@
+"""Systems that are asked a question in several variants, and whose answers are joined to one.
+
+Which variants there are, and what the answers come to together, a task says: `Task.variants` and
+`Task.joined`. A task without them is asked as ever.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from alps.schema import UNHEARD, Prediction
+from alps.systems.base import System
+from alps.systems.embedded import Embedded, Unheard
+from alps.tasks import Task
+
+
+class Variants:
+    """Asks one system every variant of a sample, one after the other.
+
+    They share most of what is asked: a provider that caches it has it by the second.
+    """
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.name = system.name
+        self.settings: Mapping[str, Any] = system.settings
+
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        """Answer `sample`; a variant that was not heard leaves the whole sample unheard."""
+        answers: list[Prediction] = []
+        for variant in _variants(task, sample):
+            answers.append(await self.system.answer(task, variant))
+            if answers[-1].outcome in UNHEARD:
+                return answers[-1]
+        return _joined(task, sample, answers)
+
+
+class EmbeddedVariants(Embedded):
+    """The same for a system that answers at once."""
+
+    def __init__(self, system: Embedded) -> None:
+        super().__init__(system.name, dict, tracebacks=None)
+        self.settings, self._system = system.settings, system
+
+    def answer_at_once(self, task: Task, sample: Any) -> Prediction:
+        """Answer `sample` outside an event loop."""
+        answers = [self._system.answer_at_once(task, one) for one in _variants(task, sample)]
+        return _joined(task, sample, answers)
+
+
+def in_variants(system: System, task: Task) -> System:
+    """Return the system as `task` asks it: itself, where each sample is asked as it stands."""
+    if task.variants is None or isinstance(system, Unheard):
+        return system
+    return embedded_in_variants(system, task) if isinstance(system, Embedded) else Variants(system)
+
+
+def embedded_in_variants(system: Embedded, task: Task) -> Embedded:
+    """Return a system that answers at once as `task` asks it."""
+    return system if task.variants is None else EmbeddedVariants(system)
+
+
+def asked_of(system: System, task: Task, sample: Any) -> Iterator[tuple[System, Any]]:
+    """Yield what answering `sample` asks: the system behind it, and each variant."""
+    if isinstance(system, Variants):
+        for variant in _variants(task, sample):
+            yield system.system, variant
+    else:
+        yield system, sample
+
+
+def _variants(task: Task, sample: Any) -> Iterator[Any]:
+    assert task.variants is not None
+    yield from task.variants(sample)
+
+
+def _joined(task: Task, sample: Any, answers: list[Prediction]) -> Prediction:
+    assert task.joined is not None
+    return task.joined(sample, answers)

@@ -1,0 +1,178 @@
+"""Questions of PersonaMem under several orders of their options, as a user runs them."""
+
+import json
+import sys
+import textwrap
+from collections import Counter
+
+import pytest
+
+from tests.loopback import Answer, serve
+
+QUESTIONS = 3
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]
+
+
+def rows(folder, name):
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+def asked_of(request):
+    return json.loads(request["messages"][1]["content"])
+
+
+def choosing(letter):
+    return Answer(json.dumps({"choice": letter, "reason": "so"}))
+
+
+def served(alps, *words, answer, out="run"):
+    with serve(answer) as server:
+        done = alps(
+            *("run", "task=personamem", "model=openai/scripted", f"api_base={server.url}"),
+            *(f"out={out}", f"limit={QUESTIONS}", "memory=none", *words),
+        )
+        return done, [asked_of(request) for request in server.requests]
+
+
+def first_by_text(request):
+    """Choose an option for what it says, wherever it stands."""
+    options = asked_of(request)["options"]
+    return choosing(min(options, key=options.get))
+
+
+@pytest.mark.parametrize("n", [4, 24])
+def test_each_option_stands_at_each_letter_equally_often(alps, n):
+    done, asked = served(alps, f"orders={n}", answer=lambda request: choosing("a"))
+    assert done.returncode == 0, done.stderr
+    assert len(asked) == n * QUESTIONS
+    shown = Counter(tuple(one["options"].values()) for one in asked)
+    assert set(shown.values()) == {1}
+    places = Counter((letter, text) for one in asked for letter, text in one["options"].items())
+    assert set(places.values()) == {n // 4}
+
+
+def test_a_letter_chosen_for_its_place_is_seen(alps, tmp_path):
+    done, _ = served(alps, "orders=4", answer=lambda request: choosing("b"))
+    found = summary(tmp_path / "run")
+    values = {name: score["value"] for name, score in found["scores"].items()}
+    assert (values["accuracy"], values["consistency"], values["letter_pull"]) == (0.25, 0.0, 0.75)
+    assert found["counts"]["letter_b"] == found["counts"]["letters"] == 4 * QUESTIONS
+    assert "Choices by letter, over all orders: a 0%, b 100%, c 0%, d 0%." in done.stdout
+    assert found["floors"]["floor/frequent-letter"]["scores"]["accuracy"]["value"] == 0.25
+
+
+def test_a_choice_of_the_same_option_under_all_orders_is_consistent(alps, tmp_path):
+    served(alps, "orders=4", answer=first_by_text)
+    scores = summary(tmp_path / "run")["scores"]
+    assert (scores["consistency"]["value"], scores["letter_pull"]["value"]) == (1.0, 0.0)
+    for row in rows(tmp_path / "run", "predictions"):
+        choices = row["prediction"]["choices"]
+        assert len({choice["order"] for choice in choices}) == 4
+        assert len({choice["choice"] for choice in choices}) == 1
+
+
+def test_one_order_is_the_question_as_it_stands(alps, tmp_path):
+    served(alps, "orders=4", answer=first_by_text)
+    several = {row["benchmark_id"]: row for row in rows(tmp_path / "run", "predictions")}
+    served(alps, answer=first_by_text, out="one")
+    served(alps, "orders=1", answer=first_by_text, out="given")
+    for name in ("predictions.jsonl", "scores.jsonl"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "given" / name).read_bytes()
+    settings = json.loads((tmp_path / "given" / "manifest.json").read_text())["settings"]
+    assert "orders" not in settings
+    for row in rows(tmp_path / "one", "predictions"):
+        choices = several[row["benchmark_id"]]["prediction"]["choices"]
+        assert {choice["choice"] for choice in choices} == {row["prediction"]["choice"]}
+
+
+def test_a_failed_order_is_wrong_and_the_others_count(alps, tmp_path):
+    def answer(request):
+        options = asked_of(request)["options"]
+        first = options["a"] == min(options.values())
+        return choosing("a or b") if first else first_by_text(request)
+
+    done, _ = served(alps, "orders=4", answer=answer)
+    found = summary(tmp_path / "run")
+    assert found["n"] == found["scored"] == QUESTIONS
+    assert found["counts"]["invalid_two_answers"] == QUESTIONS
+    assert f"Invalid responses by kind: {QUESTIONS} two answers." in done.stdout
+    assert set(found["scores"]) > {"consistency"}
+    assert found["scores"]["consistency"]["value"] == 0.0
+    credits = {row["scores"]["accuracy"] for row in rows(tmp_path / "run", "scores")}
+    assert credits <= {0.0, 0.75}
+
+
+def test_an_order_that_was_not_heard_leaves_the_question_unscored(alps, tmp_path):
+    def answer(request):
+        options = asked_of(request)["options"]
+        first = options["a"] == min(options.values())
+        return Answer(status=500) if first else first_by_text(request)
+
+    served(alps, "orders=4", "patience=0", answer=answer)
+    found = summary(tmp_path / "run")
+    assert (found["scored"], found["unscored"]) == (0, QUESTIONS)
+
+
+def test_a_program_is_not_told_which_order_it_sees(alps, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent("""
+        import json, sys
+        for line in sys.stdin:
+            with open("seen.jsonl", "a") as file:
+                file.write(line)
+            name = json.loads(line)["benchmark_id"]
+            print(json.dumps({"benchmark_id": name, "choice": "c"}), flush=True)
+        """)
+    )
+    done = alps(
+        *("run", "task=personamem", f"model=program:{sys.executable} {program}", "orders=4"),
+        *("memory=none", f"limit={QUESTIONS}", "out=run"),
+    )
+    assert done.returncode == 0, done.stderr
+    found = summary(tmp_path / "run")
+    assert found["scores"]["letter_pull"]["value"] == 0.75
+    seen = next(tmp_path.rglob("seen.jsonl"))
+    by_name = {}
+    for line in seen.read_text().splitlines():
+        row = json.loads(line)
+        by_name.setdefault(row["benchmark_id"], []).append(row["input"]["options"])
+    assert [len(options) for options in by_name.values()] == [4] * QUESTIONS
+    known = {row["benchmark_id"] for row in rows(tmp_path / "run", "predictions")}
+    assert by_name.keys().isdisjoint(known)
+
+
+def test_a_dry_run_counts_every_order(alps):
+    for n in (1, 4, 24):
+        done = alps(
+            *("run", "task=personamem", "model=openai/scripted", "dry_run=true", "memory=none"),
+            *(f"orders={n}", f"limit={QUESTIONS}"),
+        )
+        assert done.returncode == 0, done.stderr
+        line = next(line for line in done.stdout.splitlines() if "generate" in line)
+        assert line.split()[1] == str(n * QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("model=oracle", "orders=3"), "orders=3: it takes 1, 4 or 24"),
+        (("model=predictions:pred.csv", "orders=4"), "recorded answers are to the records as"),
+        (("model=rules", "task=extraction", "orders=4"), "orders=4: only personamem uses it"),
+    ],
+)
+def test_orders_that_cannot_be_asked_are_one_line(alps, tmp_path, words, said):
+    (tmp_path / "pred.csv").write_text("question_id,p\nx,a\n")
+    task = () if any(word.startswith("task=") for word in words) else ("task=personamem",)
+    done = alps("run", *task, *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
