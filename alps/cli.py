@@ -200,12 +200,12 @@ def data_audit(settings: tuple[str, ...]) -> None:
       alps data audit data=samples
       alps data audit data=FOLDER split=dev format=json
     """
-    from alps.data.audit import audit
     from alps.report.audit import print_audit
     from alps.settings import AuditSettings, parse_words
+    from alps.tasks.registry import audit_data
 
     parsed = parse_words(settings, AuditSettings)
-    report = audit(parsed.data, parsed.split)
+    report = audit_data(parsed.data, parsed.split)
     _print(report, parsed.format, print_audit)
     sys.exit(1 if report.serious else 0)
 

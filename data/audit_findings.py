@@ -222,12 +222,12 @@ def picks(ids: Sequence[str], session: str) -> dict[str, int]:
     return places
 
 
-def chance_of(sizes: Sequence[int]) -> float:
+def chance_of(sizes: Sequence[float]) -> float:
     """Return the share of pools of these sizes whose gold a blind guess finds."""
     return math.fsum(1 / size for size in sizes) / len(sizes)
 
 
-def above_chance(hits: int, sizes: Sequence[int], *, tried: int) -> float | None:
+def above_chance(hits: int, sizes: Sequence[float], *, tried: int) -> float | None:
     """Return p where a rule that hit in `hits` pools is above chance, else None.
 
     Exact one-sided binomial test against the mean of 1/size over all pools (Hoeffding 1956: with

@@ -64,8 +64,8 @@ class Histories:
         """Return how many messages a history has."""
         return len(self._places[history].ends)
 
-    def read(self, history: str, end: int) -> tuple[Message, ...]:
-        """Return the first `end` messages of a history.
+    def read(self, history: str, end: int, start: int = 0) -> tuple[Message, ...]:
+        """Return the messages of a history from place `start` to before place `end`.
 
         Raises:
             DataError: If the history is not there, or is shorter.
@@ -76,11 +76,13 @@ class Histories:
         if end > len(place.ends):
             short = f"history '{history}' has {len(place.ends)} messages, not {end}"
             raise DataError(short, path=self.path)
-        if end == 0:
+        if end <= start:
             return ()
+        before = place.ends[start - 1] if start else 0
         with self.path.open("rb") as file:
-            file.seek(place.start)
-            rows = json.loads(b"[" + file.read(place.ends[end - 1]) + b"]")
+            file.seek(place.start + before)
+            messages = file.read(place.ends[end - 1] - before).strip().removeprefix(b",")
+        rows = json.loads(b"[" + messages + b"]")
         return tuple(Message(row["role"], row["content"]) for row in rows)
 
     @cached_property

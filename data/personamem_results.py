@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.data.personamem import LETTERS, LONGEST_FIELD, Question
+from alps.data.personamem_rows import LETTERS, LONGEST_FIELD, Question
 from alps.errors import DataError
 
 _ID = "question_id"

@@ -12,7 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from alps.data.audit_findings import AuditReport
 from alps.data.personamem import LETTERS, open_personamem
+from alps.data.personamem_audit import audit_personamem
 from alps.data.personamem_results import check_results, read_results
 from alps.data.personas import sample_set
 from alps.errors import UsageError
@@ -87,6 +89,10 @@ def _check_shown(sample: ChoiceSample) -> None:
         sample.files.check(sample.question)
 
 
+def _audit(data: str, split: str | None) -> AuditReport | None:
+    return audit_personamem(data, Path(data).expanduser(), split)
+
+
 def unread(row: Row, gold: Row | None) -> Any:
     """Refuse a row of the release layout: PersonaMem has files of its own.
 
@@ -138,6 +144,7 @@ def _choice_task(conditions: Mapping[str, Any]) -> Task:
         read_results=read_results,
         check_results=_check_results,
         check_shown=_check_shown,
+        audit=_audit,
         messages=messages,
         input_row=input_row,
         to_prediction=lambda answer: answer.model_dump(),

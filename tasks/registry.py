@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from alps.data.audit_findings import AuditReport
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest
 from alps.llm.types import AnswerType
 from alps.prompts import Prompt
@@ -86,6 +87,23 @@ def all_tracks() -> Mapping[str, Task]:
 def systems_by_task() -> Mapping[str, tuple[str, ...]]:
     """Return the names of the systems without a model, by the task of the package they answer."""
     return {name: tuple(load_task(name).systems) for name in BY_NAME}
+
+
+def audit_data(data: str, split: str | None) -> AuditReport:
+    """Audit data in a layout that a task has to itself, or else in that of the release.
+
+    Raises:
+        UsageError: If there is no such data set or split, or the split must be named.
+        DataError: If a file can't be read.
+    """
+    for name in BY_NAME:
+        own = load_task(name).audit
+        report = None if own is None else own(data, split)
+        if report is not None:
+            return report
+    from alps.data.audit import audit
+
+    return audit(data, split)
 
 
 def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:

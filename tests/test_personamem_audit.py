@@ -1,0 +1,218 @@
+"""`alps data audit` on PersonaMem's files: published, generated, and with leaks put into them."""
+
+import csv
+import json
+
+import pytest
+
+from alps.data.personas import write_set
+from tests.conftest import ROOT
+
+PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
+published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("personas")
+    write_set(folder, personas=4, size="32k", seed=3)
+    return folder
+
+
+def audited(alps, folder, *words):
+    """Return the report, and by code and severity the most questions that it was found in."""
+    done = alps("data", "audit", f"data={folder}", "format=json", *words)
+    assert done.returncode in (0, 1), done.stderr
+    report = json.loads(done.stdout)
+    assert done.returncode == int(report["serious"])
+    found = {}
+    for one in report["findings"]:
+        key = one["code"], one["severity"]
+        found[key] = max(one["count"], found.get(key, 0))
+    return report, found
+
+
+@published
+def test_the_leaks_of_the_published_set_are_found(alps):
+    report, found = audited(alps, PUBLISHED)
+    assert (report["split"], report["tracks"]) == (
+        "32k",
+        [{"track": "32k", "rows": 589, "with_gold": 589}],
+    )
+    leaks = [one for one in report["findings"] if one["code"] == "length-leak"]
+    assert {one["severity"] for one in leaks} == {"serious"}
+    shares = {(one["count"], one["of"]): one["detail"] for one in leaks}
+    assert set(shares) == {(57, 57), (93, 99), (14, 17), (34, 55), (92, 93)}
+    assert "a longest option of generalizing_to_new_scenarios" in shares[57, 57]
+    assert "a shortest option of suggest_new_ideas" in shares[92, 93]
+    del found["length-leak", "serious"]
+    assert found == {
+        ("equal-options", "serious"): 17,
+        ("question-in-history", "serious"): 1,
+        ("missing-history", "serious"): 572,  # the sample has the histories of one persona
+        ("duplicate-question", "warning"): 189,
+    }
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_nothing_serious_is_found_in_a_generated_set(alps, tmp_path, seed, language):
+    write_set(tmp_path / "made", personas=30, size="32k", seed=seed, language=language)
+    report, found = audited(alps, tmp_path / "made")
+    assert report["tracks"][0]["rows"] == 1050
+    assert set(found) <= {("duplicate-message", "note")}, found
+
+
+def rows_of(made):
+    with (made / "questions_32k.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def spoiled(made, tmp_path, spoil):
+    """Return a folder whose questions went through `spoil`, which takes their place and row."""
+    folder = tmp_path / "spoiled"
+    folder.mkdir()
+    histories = "shared_contexts_32k.jsonl"
+    (folder / histories).symlink_to(made / histories)
+    rows = rows_of(made)
+    for place, row in enumerate(rows):
+        spoil(place, row)
+    with (folder / "questions_32k.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return folder
+
+
+def gold_place(row):
+    return "abcd".index(row["correct_answer"][1])
+
+
+def lengthen_gold(place, row):
+    if row["question_type"] == "suggest_new_ideas":
+        options = json.loads(row["all_options"])
+        options[gold_place(row)] += " and so on"
+        row["all_options"] = json.dumps(options)
+
+
+def always_b(place, row):
+    options = json.loads(row["all_options"])
+    gold, second = options[gold_place(row)], options[1]
+    options[gold_place(row)], options[1] = second, gold
+    options = [f"({letter}) {text[4:]}" for letter, text in zip("abcd", options, strict=True)]
+    row["all_options"], row["correct_answer"] = json.dumps(options), "(b)"
+
+
+def number_tells(place, row):
+    row["question_id"] = f"q{4 * place + gold_place(row)}"
+
+
+def topic_tells(place, row):
+    row["topic"] = row["correct_answer"]
+
+
+def message_tells(place, row):
+    if place == 5:
+        row["user_question_or_message"] += json.loads(row["all_options"])[gold_place(row)][4:]
+
+
+def equal_options(place, row):
+    options = json.loads(row["all_options"])
+    if place < 3:
+        options[(gold_place(row) + 1) % 4] = options[gold_place(row)]
+    elif place < 5:
+        options[(gold_place(row) + 1) % 4] = options[(gold_place(row) + 2) % 4]
+    options = [f"({letter}) {text[4:]}" for letter, text in zip("abcd", options, strict=True)]
+    row["all_options"] = json.dumps(options)
+
+
+def other_history(place, row):
+    if place == 7:
+        row["shared_context_id"] = "0" * 64
+    elif place == 8:
+        row["end_index_in_shared_context"] = "100000"
+
+
+def broken(place, row):
+    if place in (2, 3):
+        row["correct_answer"] = "(e)"
+
+
+def asked_again(place, row):
+    if place in (1, 2):
+        row["user_question_or_message"], row["topic"] = "The same?", "tea"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code", "severity", "count"),
+    [
+        (lengthen_gold, "length-leak", "serious", 20),
+        (always_b, "letter-leak", "serious", 140),
+        (number_tells, "id-leak", "serious", 140),
+        (topic_tells, "column-leak", "serious", 140),
+        (message_tells, "gold-in-message", "serious", 1),
+        (equal_options, "equal-options", "serious", 3),
+        (equal_options, "equal-options", "warning", 2),
+        (other_history, "missing-history", "serious", 2),
+        (broken, "unreadable-row", "serious", 2),
+        (asked_again, "duplicate-question", "warning", 1),
+    ],
+)
+def test_what_is_put_in_is_found(alps, tmp_path, made, spoil, code, severity, count):
+    clean = audited(alps, made)[1]
+    found = audited(alps, spoiled(made, tmp_path, spoil))[1]
+    assert found.pop((code, severity)) >= count
+    more = set(found) - set(clean)
+    assert {other for other, worst in more if worst == "serious"} <= {code}
+
+
+def test_a_slice_that_is_cut_one_message_too_late_is_found(alps, tmp_path, made):
+    line = json.loads((made / "shared_contexts_32k.jsonl").read_text().splitlines()[0])
+    [(name, messages)] = line.items()
+    end = str(len(messages))
+    own = [row for row in rows_of(made) if row["shared_context_id"] == name]
+    row = next(row for row in own if row["end_index_in_shared_context"] == end)
+    asked = {"role": "user", "content": f"User: {row['user_question_or_message']}"}
+    folder = spoiled(made, tmp_path, lambda place, row: None)
+    (folder / "shared_contexts_32k.jsonl").unlink()
+    rest = (made / "shared_contexts_32k.jsonl").read_text().splitlines()[1:]
+    first = json.dumps({name: [*messages[:-1], asked]})
+    (folder / "shared_contexts_32k.jsonl").write_text("\n".join([first, *rest]) + "\n")
+    found = audited(alps, folder)[1]
+    assert found["question-in-history", "serious"] == 1
+
+
+def test_questions_without_any_history_are_audited_and_say_so(alps, tmp_path, made):
+    folder = spoiled(made, tmp_path, lambda place, row: None)
+    (folder / "shared_contexts_32k.jsonl").unlink()
+    report = audited(alps, folder)[0]
+    assert not report["serious"]
+    assert report["unchecked"] == ["32k: histories, of which there is no file"]
+
+
+def test_a_table_names_the_findings(alps, tmp_path, made):
+    done = alps("data", "audit", f"data={spoiled(made, tmp_path, always_b)}")
+    assert done.returncode == 1
+    assert "letter-leak: the gold is (b) in all types (by chance 25%, p = " in done.stdout
+    assert "140 of 140 questions" in done.stdout
+    done = alps("data", "audit", f"data={made}")
+    assert done.returncode == 0
+    assert "Nothing serious" in done.stdout
+
+
+def test_every_size_of_a_folder_is_audited_and_one_can_be_named(alps, tmp_path, made):
+    folder = spoiled(made, tmp_path, lambda place, row: None)
+    content = (folder / "questions_32k.csv").read_bytes()
+    (folder / "questions_128k.csv").write_bytes(content)
+    assert [one["track"] for one in audited(alps, folder)[0]["tracks"]] == ["32k", "128k"]
+    assert [one["track"] for one in audited(alps, folder, "split=128k")[0]["tracks"]] == ["128k"]
+    done = alps("data", "audit", f"data={folder}", "split=1M")
+    assert done.returncode == 2
+    assert done.stderr.endswith("(found: 32k, 128k)\n")
+
+
+def test_a_file_that_is_no_csv_is_one_line(alps, tmp_path):
+    (tmp_path / "questions_32k.csv").write_bytes(b"\xff\xfe\x00p")
+    done = alps("data", "audit", f"data={tmp_path}")
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
