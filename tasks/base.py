@@ -227,6 +227,19 @@ class Records:
     described: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Continuations:
+    """A text, and the ways it may go on that are compared by their log-probability.
+
+    Attributes:
+        prefix: What they all follow; it ends where a model would begin to answer.
+        options: Each of them, with the space that parts it from the prefix.
+    """
+
+    prefix: str
+    options: tuple[str, ...]
+
+
 Answer = Callable[[Any], dict[str, Any]]
 """A system without a model: from a sample to the prediction."""
 
@@ -349,6 +362,8 @@ class Task:
             DataError; asked of every sample before the first call of a run that shows them.
         audit: Audits what `data=` and `split=` say, for a task that has files of its own; returns
             None where they are no such files.
+        continuations: What is compared by log-probability instead of being asked; `to_prediction`
+            then gets an `alps.llm.likelihood.Compared`. None where a typed answer is asked for.
     """
 
     name: str
@@ -390,6 +405,7 @@ class Task:
     check_results: Callable[[Path, Iterable[Any]], Sequence[str]] | None = None
     check_shown: Callable[[Any], None] | None = None
     audit: Callable[[str, str | None], AuditReport | None] | None = None
+    continuations: Callable[[Any], Continuations] | None = None
     # Not used any more; tasks of users' own may give it for one more version.
     judge_requests: InitVar[object] = None
 

@@ -23,6 +23,7 @@ from alps.prompts import load_prompt
 from alps.tasks import personamem_orders as orders
 from alps.tasks.base import PublicAnswers, Records, Row, Task, TaskOptions, chat_messages
 from alps.tasks.personamem_answers import ChoiceAnswer, read_answer
+from alps.tasks.personamem_likelihood import by_likelihood
 from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, score
 
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem")
@@ -106,9 +107,12 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return the one track of the size that is asked for."""
     conditions: dict[str, Any] = {} if options.memory == "full" else {"memory": options.memory}
     conditions |= {} if options.window is None else {"window": options.window}
-    if options.answer != "choice":
-        raise UsageError(f"answer={options.answer}: not in this version; leave it out")
     task = _choice_task(conditions)
+    if options.answer == "logprob" and options.orders != 1:
+        why = "answer=logprob shows one option at a time, in no order; leave it out"
+        raise UsageError(f"orders={options.orders} would change nothing: {why}")
+    if options.answer == "logprob":
+        return (by_likelihood(task),)
     return (task if options.orders == 1 else _in_orders(task, options.orders, options.seed),)
 
 

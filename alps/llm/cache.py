@@ -23,8 +23,8 @@ _TABLE = (
 
 def cache_key(request: Request[Any]) -> str:
     """Return the sha256 of everything in `request` that can change its answer."""
-    # The mark of a prompt cache, put on when it is sent, can't. `extra` is left out where there is
-    # none, so that replies of versions without it are still found.
+    # The mark of a prompt cache, put on when it is sent, can't. What came later is left out where
+    # it is not given, so that replies of versions without it are still found.
     parts = {
         "model": request.model,
         "api_base": request.api_base,
@@ -34,6 +34,7 @@ def cache_key(request: Request[Any]) -> str:
         "structured": request.structured,
         "repeat": request.repeat,
         **({"extra": request.extra} if request.extra else {}),
+        **({} if request.echo_from is None else {"echo_from": request.echo_from}),
     }
     text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

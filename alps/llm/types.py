@@ -62,6 +62,8 @@ class Request(Generic[T]):
         likely: The answer that a dry run takes for the likeliest; not part of the cache key.
         structured: How a typed answer is asked for; None where the client is to find out.
         steps_down: Whether another mode may be tried where an endpoint refuses that one.
+        echo_from: The character of its only message from which on log-probabilities are asked for,
+            instead of an answer; None for an answer.
     """
 
     model: str
@@ -77,6 +79,7 @@ class Request(Generic[T]):
     likely: Callable[[], T] | None = None
     structured: Structured | None = None
     steps_down: bool = False
+    echo_from: int | None = None
 
 
 @dataclass(frozen=True)

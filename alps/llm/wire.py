@@ -22,7 +22,6 @@ from urllib.parse import urljoin, urlsplit
 
 LARGEST_BODY = 16 << 20
 """Bytes of an answer, inflated; the longest answers of today, of 128k tokens, are below 1 MB."""
-_TOO_LARGE = f"it is larger than {LARGEST_BODY >> 20} MB"
 # Those that can be inflated bit by bit, and so within a bound, with Python's own library
 _ENCODINGS = "gzip, deflate"
 _KEPT = 1 << 16
@@ -39,6 +38,8 @@ class Exchange:
         redirect: The host of a redirect, which was not followed; None where there was none.
         body: The beginning of the body, inflated.
         problem: Why the body was given up, None where it was read.
+        largest: The most bytes that a body may have, inflated.
+        client: The client of httpx that asked, where it is asynchronous.
     """
 
     status: int | None = None
@@ -46,6 +47,8 @@ class Exchange:
     redirect: str | None = None
     body: bytes = b""
     problem: str | None = None
+    largest: int = LARGEST_BODY
+    client: Any = None
 
     def begin(self) -> None:
         """Forget what an earlier request, such as one for a token, was answered."""
@@ -73,9 +76,10 @@ class _Unreadable(Exception):
 
 
 class Body:
-    """Collects and inflates a body; gives up as soon as it is larger than `LARGEST_BODY`."""
+    """Collects and inflates a body; gives up as soon as it is larger than `largest` bytes."""
 
-    def __init__(self, encoding: str) -> None:
+    def __init__(self, encoding: str, largest: int = LARGEST_BODY) -> None:
+        self._largest = largest
         names = [name.strip().lower() for name in encoding.split(",")]
         self._layers = [_inflater(name) for name in reversed(names) if name not in ("", "identity")]
         self._received = 0
@@ -86,14 +90,18 @@ class Body:
         self._received += len(data)
         for layer in self._layers:
             try:
-                data = layer.decompress(data, LARGEST_BODY + 1)
+                data = layer.decompress(data, self._largest + 1)
             except zlib.error as error:
                 raise _Unreadable(f"it can't be inflated ({error})") from error
             if layer.unconsumed_tail:
-                raise _Unreadable(_TOO_LARGE)
+                raise _too_large(self._largest)
         self.data += data
-        if len(self.data) > LARGEST_BODY or self._received > LARGEST_BODY:
-            raise _Unreadable(_TOO_LARGE)
+        if len(self.data) > self._largest or self._received > self._largest:
+            raise _too_large(self._largest)
+
+
+def _too_large(largest: int) -> _Unreadable:
+    return _Unreadable(f"it is larger than {largest >> 20} MB")
 
 
 def _inflater(name: str) -> Any:
@@ -133,7 +141,7 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
         httpx.DecodingError: If it is too large or can't be inflated.
     """
     try:
-        body = Body(response.headers.get("content-encoding", ""))
+        body = Body(response.headers.get("content-encoding", ""), exchange.largest)
         async for data in response.aiter_raw():
             body.add(data)
         return _whole(response, bytes(body.data), exchange)
@@ -146,7 +154,7 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
 def read(response: Any, exchange: Exchange) -> Any:
     """Read a response as `read_async` does, where a client of a library is not asynchronous."""
     try:
-        body = Body(response.headers.get("content-encoding", ""))
+        body = Body(response.headers.get("content-encoding", ""), exchange.largest)
         for data in response.iter_raw():
             body.add(data)
         return _whole(response, bytes(body.data), exchange)
@@ -162,7 +170,7 @@ async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
     Raises:
         httpx.DecodingError: If it is too large.
     """
-    body = Body("")
+    body = Body("", exchange.largest)
     try:
         async for data in response.content.iter_chunked(_KEPT):
             body.add(data)
@@ -206,9 +214,12 @@ class RedirectError(Exception):
 
 
 @contextmanager
-def following_none() -> Iterator[Exchange]:
-    """Let no request made inside follow a redirect; yield what is answered."""
-    exchange = Exchange()
+def following_none(largest: int = LARGEST_BODY) -> Iterator[Exchange]:
+    """Let no request made inside follow a redirect; yield what is answered.
+
+    An answer of more than `largest` bytes is given up.
+    """
+    exchange = Exchange(largest=largest)
     token = current.set(exchange)
     try:
         yield exchange
@@ -260,6 +271,7 @@ def _refusing_async(send: Any) -> Any:
         if exchange is None:
             return await send(client, request, **options)
         options = _prepared(exchange, request, options)
+        exchange.client = client
         response = await send(client, request, **options)
         exchange.note(response.status_code, response.headers)
         if response.is_redirect:

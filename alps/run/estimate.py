@@ -169,12 +169,15 @@ def _answer_at_once(unit: Unit) -> Prediction | None:
 
 
 def _generation(unit: Unit) -> Iterator[Request[Any]]:
-    """Yield the calls that answering takes: one a variant."""
+    """Yield the calls that answering takes: one a variant, or one an option."""
+    from alps.systems.likelihood import LikelihoodSystem
     from alps.systems.llm import LlmSystem
 
     task, system = unit.track.task, unit.track.systems[unit.repeat]
     for asked, sample in asked_of(system, task, unit.sample):
-        if isinstance(asked, LlmSystem):
+        if isinstance(asked, LikelihoodSystem):
+            yield from asked.requests(task, sample)
+        elif isinstance(asked, LlmSystem):
             yield asked.request(task, sample)
 
 

@@ -179,12 +179,20 @@ def check_names(
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
     """
+    compared = generate and any(task.continuations is not None for task in tasks)
+    if compared and is_local(settings.model, tasks):
+        why = "it tells no log-probabilities; name a litellm model"
+        raise UsageError(f"answer={settings.answer}: model={redact(settings.model)}: {why}")
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in task.systems]
         asked = _Asked(
             "model", settings.model, settings.api_base, settings.sampling(), settings.request
         )
         _check_llm(asked, known, keys=keys)
+        if compared:
+            from alps.llm.likelihood import check_completions
+
+            check_completions(settings.model, api_base=settings.api_base)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
     elif generate:
@@ -249,9 +257,10 @@ def _client(
 def _llm_systems(
     settings: RunSettings, tasks: Sequence[Task], client: "Client"
 ) -> tuple[tuple[System, ...], ...]:
+    from alps.systems.likelihood import LikelihoodSystem
     from alps.systems.llm import LlmSystem
 
-    def system(repeat: int) -> LlmSystem:
+    def answering(repeat: int) -> System:
         return LlmSystem(
             settings.model,
             client=client,
@@ -262,8 +271,18 @@ def _llm_systems(
             structured=settings.structured,
         )
 
-    systems = tuple(system(repeat) for repeat in range(settings.repeats))
-    return (systems,) * len(tasks)
+    def comparing(repeat: int) -> System:
+        return LikelihoodSystem(
+            settings.model,
+            client=client,
+            api_base=settings.api_base,
+            extra=settings.request,
+            repeat=repeat,
+        )
+
+    draws = range(settings.repeats)
+    answers, compares = tuple(map(answering, draws)), tuple(map(comparing, draws))
+    return tuple(answers if task.continuations is None else compares for task in tasks)
 
 
 def _llm_judge(

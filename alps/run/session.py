@@ -135,6 +135,9 @@ def refuse_without_effect(settings: AskSettings) -> None:
     if isinstance(settings, RunSettings):
         if is_local(settings.model, load_tracks(settings.task)):
             _refuse(settings, OF_THE_MODEL, f"model={redact(settings.model)} is no litellm model")
+        if settings.answer == "logprob":
+            why = "answer=logprob asks for no answer in words"
+            _refuse(settings, (*SAMPLING, "structured"), why, instead="leave it out")
         if settings.env is not None and not settings.model.startswith(PROGRAM):
             raise UsageError(
                 f"env={settings.env} would change nothing: only program:CMD uses it; leave it out"
@@ -147,14 +150,17 @@ def refuse_without_effect(settings: AskSettings) -> None:
         _refuse(settings, OF_THE_JUDGE, why)
 
 
-def _refuse(settings: AskSettings, keys: tuple[str, ...], why: str) -> None:
+def _refuse(
+    settings: AskSettings,
+    keys: tuple[str, ...],
+    why: str,
+    instead: str = "leave it out, or name a litellm model",
+) -> None:
     for key in keys:
         value: Any = getattr(settings, key)
         if value != type(settings).model_fields[key].default:
             shown = "" if key.endswith(("api_base", "request")) else value
-            raise UsageError(
-                f"{key}={shown} would change nothing: {why}; leave it out, or name a litellm model"
-            )
+            raise UsageError(f"{key}={shown} would change nothing: {why}; {instead}")
 
 
 def _refuse_of_another_task(settings: RunSettings) -> None:

@@ -1,0 +1,204 @@
+"""Log-probabilities of the end of a prompt, out of completions that echo the prompt.
+
+OpenAI's legacy completions and servers of that form (vLLM, SGLang, llama-cpp-python) repeat the
+tokens of the prompt, each with its log-probability, where `echo` and `logprobs` are asked for. Two
+things of theirs can't be relied on: `max_tokens` of 0, which some take for «no limit», so one token
+is generated and left out here; and `text_offset`, which vLLM counts with the text of a token before
+the prompt, as `<|begin_of_text|>`, and with a mark for each part of a character. So the text of the
+tokens, read from the end of the prompt, says where each one lies; offsets are asked where it does
+not spell the prompt, and only count if they end where the prompt ends.
+"""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from alps.errors import UsageError
+from alps.llm.libraries import libraries
+from alps.llm.prices import entry_of
+
+GENERATED = 1
+"""Tokens that are asked for behind the prompt."""
+# Of a reply: 4 characters are about a token, and each token about 400 bytes of JSON under vLLM
+_BYTES_A_CHARACTER = 100
+# How servers name bytes: `<0xE2>` (llama), `bytes:\xe2` (OpenAI)
+_BYTE = re.compile(rb"<0x([0-9A-Fa-f]{2})>|\\x([0-9A-Fa-f]{2})")
+_NAMED = b"bytes:"
+_OPENAI = ("openai", "text-completion-openai")
+_UNREADABLE = "\ufffd"
+# Bytes of a character; all of one that has several are at 128 or above
+_LONGEST, _BEYOND_ASCII = 4, 0x80
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The log-probability (natural) of one text behind another.
+
+    Attributes:
+        tokens: How many tokens hold at least one of its characters.
+        sum: Their log-probabilities, summed.
+    """
+
+    tokens: int
+    sum: float
+
+    @property
+    def mean(self) -> float:
+        """The log-probability of a token: comparable between texts of any length."""
+        return round(self.sum / self.tokens, 6)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Several ways in which one text may go on, by their log-probability.
+
+    Attributes:
+        options: Each of them, in the order that they were given.
+    """
+
+    options: tuple[Likelihood, ...]
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        """The places of the highest mean; several where they tie."""
+        return _highest([option.mean for option in self.options])
+
+    @property
+    def best_by_sum(self) -> tuple[int, ...]:
+        """The places of the highest sum."""
+        return _highest([option.sum for option in self.options])
+
+    @property
+    def margin(self) -> float:
+        """By how much the highest mean is above the next one."""
+        first, second = sorted((option.mean for option in self.options), reverse=True)[:2]
+        return round(first - second, 6)
+
+
+def _highest(values: Sequence[float]) -> tuple[int, ...]:
+    return tuple(place for place, value in enumerate(values) if value == max(values))
+
+
+def check_completions(model: str, *, api_base: str | None) -> None:
+    """Refuse a model that litellm asks by chat alone: chats tell nothing of a given text.
+
+    Raises:
+        UsageError: Says so, and what to name instead.
+    """
+    litellm = libraries().litellm
+    provider = litellm.get_llm_provider(model)[1]
+    known = provider in (*_OPENAI, *litellm.openai_text_completion_compatible_providers)
+    own_server = provider != "openai" or api_base is not None
+    mode = "completion" if own_server else (entry_of(model) or {}).get("mode", "completion")
+    if not known or mode != "completion":
+        what = "it is asked by chat alone, which tells no log-probabilities of a given text"
+        instead = "name one behind completions that echo, as openai/NAME with api_base="
+        raise UsageError(f"answer=logprob: model '{model}': {what}; {instead}")
+
+
+def largest_echo(prompt: str) -> int:
+    """Return the bytes that an echo of `prompt` may have beyond those of any reply."""
+    return _BYTES_A_CHARACTER * len(prompt)
+
+
+def as_completion(model: str, prompt: str) -> dict[str, Any]:
+    """Return what litellm is given to have `prompt` echoed."""
+    if libraries().litellm.get_llm_provider(model)[1] == "openai":
+        # litellm would ask the chat endpoint of a server of one's own for a model named as OpenAI's
+        model = f"text-completion-openai/{model.removeprefix('openai/')}"
+    return {"model": model, "prompt": prompt, "echo": True, "logprobs": 1}
+
+
+def read_echo(response: Any, prompt: str, begins: int, generated: int | None) -> str:
+    """Return as JSON the log-probabilities of the tokens that hold the prompt from `begins` on.
+
+    `generated` is how many tokens the server says to have answered, None where it does not.
+
+    Raises:
+        ValueError: If the reply does not tell them; one line.
+    """
+    choice = response.choices[0] if response.choices else None
+    echoed = getattr(choice, "logprobs", None)
+    tokens = getattr(echoed, "tokens", None)
+    values = getattr(echoed, "token_logprobs", None)
+    if not tokens or not values or len(tokens) != len(values):
+        raise ValueError("it tells no log-probabilities of the prompt's tokens")
+    last = len(tokens) - (GENERATED if generated is None else min(generated, GENERATED))
+    first = _first_by_text(prompt, begins, tokens[:last])
+    if first is None:
+        offsets = getattr(echoed, "text_offset", None) or ()
+        first = _first_by_offsets(len(prompt), begins, offsets, last)
+    if first is None:
+        raise ValueError("its tokens don't spell the prompt, and it tells no offsets that fit it")
+    # Nothing comes before the first token of all: its log-probability is not known.
+    wanted = values[max(first, 1) : last]
+    if not wanted or not all(isinstance(value, float) and math.isfinite(value) for value in wanted):
+        raise ValueError("it tells no log-probability of some of the tokens that were asked for")
+    return json.dumps(wanted)
+
+
+def likelihood_of(text: str) -> Likelihood:
+    """Read what `read_echo` wrote."""
+    values = json.loads(text)
+    return Likelihood(len(values), round(math.fsum(values), 6))
+
+
+def _first_by_offsets(end: int, begins: int, offsets: Sequence[int], last: int) -> int | None:
+    """Return the first token that holds a character from `begins` on, as its server counts.
+
+    None where the offsets are not those of the prompt: the first token that was generated, at the
+    place `last`, must begin where the prompt ends.
+    """
+    ordered = list(offsets) == sorted(offsets) and list(offsets[:1]) == [0]
+    if not ordered or len(offsets) <= last or offsets[last] != end:
+        return None
+    holding = (n for n in range(last) if offsets[n] >= begins or offsets[n + 1] > begins)
+    return next(holding, None)
+
+
+def _first_by_text(prompt: str, begins: int, tokens: Sequence[str]) -> int | None:
+    """Return the first token that holds a character from `begins` on, spelling from the end.
+
+    Where a character is parted among tokens, servers write a mark for each part, or nothing: such
+    tokens stand for some bytes beyond ASCII, up to the next token that can be read.
+    """
+    text, start = prompt.encode(), len(prompt[:begins].encode())
+    end = len(text)
+    least = most = 0  # the bytes of tokens that can't be read, ahead of `end`
+    for place in range(len(tokens) - 1, -1, -1):
+        readable = tokens[place].rstrip(_UNREADABLE)
+        marks = len(tokens[place]) - len(readable)
+        least, most = least + marks, most + _LONGEST * max(marks, not tokens[place])
+        if not readable:
+            continue
+        found = _before(text, end, range(least, most + 1), readable)
+        if found is None:
+            return None
+        token_begins, token_ends = found
+        if token_ends < start or (token_ends == start and not marks):
+            return place + 1 if token_ends == start else None
+        if token_begins <= start:
+            return place
+        end, least, most = token_begins, 0, 0
+    return None
+
+
+def _before(text: bytes, end: int, skipped: range, token: str) -> tuple[int, int] | None:
+    """Return where a token begins and ends that comes so many bytes beyond ASCII before `end`."""
+    literal = token.encode()
+    named = _BYTE.sub(_byte, literal.removeprefix(_NAMED))
+    for skip in skipped:
+        token_ends = end - skip
+        if token_ends < 0 or (skip > skipped.start and text[token_ends] < _BEYOND_ASCII):
+            return None
+        for form in (literal, named):
+            if text.endswith(form, 0, token_ends):
+                return token_ends - len(form), token_ends
+    return None
+
+
+def _byte(match: re.Match[bytes]) -> bytes:
+    return bytes([int(match[1] or match[2], 16)])

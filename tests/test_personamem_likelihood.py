@@ -1,0 +1,236 @@
+"""`answer=logprob`, as a user runs it: options compared by what a server says of their tokens."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from alps.data.personamem import open_personamem
+from tests.echoing import by_escapes, by_number, completed, echo, expected, of_vocabulary, silent
+from tests.endtoend import finish, one_line, run, start, wait_until
+from tests.loopback import Answer, serve
+
+PROBE = "One, two, three."
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two personas, one of them Chinese: every character of hers is several bytes."""
+    folder = tmp_path_factory.mktemp("made")
+    for language in ("en", "zh"):
+        words = ("data", "personas", f"out={language}", "n=1", f"language={language}")
+        assert run(folder, *words).returncode == 0
+    return folder
+
+
+def compare(alps, *words, answer=echo):
+    """Compare the options of a few questions; what was asked is returned, too."""
+    limit = () if any(word.startswith("limit=") for word in words) else ("limit=3",)
+    with serve(answer) as server:
+        model = ("model=openai/scripted", f"api_base={server.url}")
+        asked = ("run", "task=personamem", "answer=logprob", "memory=last:4", "out=run")
+        done = alps(*asked, *model, *limit, *words)
+        return done, server
+
+
+def rows(folder, name="predictions"):
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+STYLES = {
+    "tokens that are text": {},
+    "no offsets": {"offsets": False},
+    "no offsets, bytes by escapes": {"offsets": False, "name": by_escapes},
+    "no offsets, bytes by number": {"offsets": False, "name": by_number},
+    "nothing for parts of characters": {"offsets": "drifting", "name": silent},
+    "offsets that drift": {"offsets": "drifting", "begin": True},
+    "tokens that are no text, with offsets": {"name": of_vocabulary},
+    "only the prompt": {"generated": False},
+}
+
+
+@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_option_with_the_highest_mean_of_its_own_tokens_is_chosen(
+    alps, tmp_path, made, language, style
+):
+    questions = {question.id: question for question in open_personamem(made / language).read()}
+    data = f"data={made / language}"
+    done, server = compare(alps, data, answer=lambda body: echo(body, **style))
+    assert done.returncode == 0, done.stderr
+    asked = [body["prompt"] for body in server.requests if body["prompt"] != PROBE]
+    for row in rows(tmp_path / "run"):
+        options = [f" {option}" for option in questions[row["benchmark_id"]].options]
+        prompts = [next(text for text in asked if text.endswith(option)) for option in options]
+        planted = [expected(*pair) for pair in zip(prompts, options, strict=True)]
+        answer = row["prediction"]
+        assert [(one["tokens"], one["sum"]) for one in answer["logprobs"]] == [
+            (tokens, pytest.approx(total, abs=1e-5)) for tokens, total in planted
+        ]
+        means = [total / tokens for tokens, total in planted]
+        sums = [total for _, total in planted]
+        assert answer["choice"] == "abcd"[means.index(max(means))]
+        assert answer["choice_by_sum"] == "abcd"[sums.index(max(sums))]
+        first, second = sorted(means, reverse=True)[:2]
+        assert answer["margin"] == pytest.approx(first - second, abs=1e-5)
+
+
+def test_a_question_is_four_calls_that_begin_alike_the_first_alone(alps, tmp_path):
+    under_way = {}
+
+    def slowly(body):
+        under_way[body["prompt"]] = server_of[0].under_way
+        return replace(echo(body), delay=0.1)
+
+    server_of = []
+    with serve(slowly) as server:
+        server_of.append(server)
+        asked = ("task=personamem", "answer=logprob", "limit=1", "window=2000")
+        model = ("model=openai/scripted", f"api_base={server.url}")
+        done = alps("run", *asked, *model, "out=run")
+    assert done.returncode == 0, done.stderr
+    assert server.paths == ["/v1/completions"] * 5
+    probe, first, *others = [body["prompt"] for body in server.requests]
+    assert probe == PROBE
+    assert under_way[first] == 1
+    assert max(under_way[prompt] for prompt in others) > 1
+    options = [prompt.rpartition("\n\nAssistant: ") for prompt in (first, *others)]
+    assert len({prefix for prefix, _, _ in options}) == 1
+    assert len(options[0][0]) > 5_000
+    assert len({option for _, _, option in options}) == 4
+    assert {body["max_tokens"] for body in server.requests} == {1}
+    assert all(body["echo"] and body["logprobs"] == 1 for body in server.requests)
+
+
+def without_logprobs(body):
+    return completed(body, None)
+
+
+def only_what_it_wrote(body):
+    names = {"tokens": [" and"], "token_logprobs": [-0.5], "top_logprobs": [{" and": -0.5}]}
+    return completed(body, {**names, "text_offset": [len(body["prompt"])]})
+
+
+def nothing_but_null(body):
+    names = {"tokens": ["One,", " two,", " three.", " and"], "token_logprobs": [None] * 4}
+    return completed(body, {**names, "text_offset": [0, 4, 9, 16], "top_logprobs": None})
+
+
+def another_text(body):
+    names = {"tokens": ["a", "b", "c"], "token_logprobs": [None, -1.0, -1.0]}
+    return completed(body, {**names, "text_offset": [7, 8, 9], "top_logprobs": None})
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (without_logprobs, "it tells no log-probabilities of the prompt's tokens"),
+        (only_what_it_wrote, "its tokens don't spell the prompt, and it tells no offsets that fit"),
+        (nothing_but_null, "it tells no log-probability of some of the tokens"),
+        (another_text, "its tokens don't spell the prompt, and it tells no offsets that fit"),
+        (lambda body: Answer(status=400, error="Only no echo is supported"), "Only no echo"),
+        (lambda body: Answer(status=404), "the endpoint does not have it"),
+    ],
+)
+def test_a_server_that_does_not_echo_is_refused_before_anything_long_is_asked(
+    alps, tmp_path, answer, why
+):
+    done, server = compare(alps, answer=answer)
+    assert why in one_line(done)
+    assert [body["prompt"] for body in server.requests] == [PROBE]
+
+
+def test_a_record_whose_tokens_are_not_told_is_unscored(alps, tmp_path):
+    def once_silent(body):
+        return echo(body) if body["prompt"] == PROBE else nothing_but_null(body)
+
+    done, _ = compare(alps, answer=once_silent)
+    assert done.returncode == 1
+    assert {row["outcome"] for row in rows(tmp_path / "run")} == {"transport"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("model=floor/longest",), "answer=logprob: model=floor/longest: it tells no log-prob"),
+        (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it is asked by chat alone"),
+        (("model=anthropic/claude-sonnet-4-5",), "it is asked by chat alone"),
+        (("model=openai/davinci-002", "temperature=0"), "temperature=0.0 would change nothing"),
+        (("model=openai/davinci-002", "task=extraction"), "answer=logprob: only personamem uses"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(alps, monkeypatch, words, why):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    task = () if any(word.startswith("task=") for word in words) else ("task=personamem",)
+    assert why in one_line(alps("run", *task, "answer=logprob", *words))
+
+
+def test_a_dry_run_counts_every_call_and_a_second_run_pays_for_none(alps, tmp_path):
+    with serve(echo) as server:
+        asked = ("run", "task=personamem", "answer=logprob", "memory=last:4", "limit=5")
+        model = ("model=openai/scripted", f"api_base={server.url}")
+        dry = alps(*asked, *model, "dry_run=yes")
+        assert re.search(r"generate +21 ", dry.stdout), dry.stdout
+        assert server.requests == []
+        alps(*asked, *model, "out=first")
+        alps(*asked, *model, "out=second")
+        assert len(server.requests) == 21
+    assert len(rows(tmp_path / "first", "calls")) == 21
+    assert rows(tmp_path / "first") == rows(tmp_path / "second")
+
+
+def test_the_budget_holds(alps, tmp_path):
+    done, _ = compare(alps, "max_total_tokens=1000", "limit=20")
+    assert "budget" in done.stdout + done.stderr
+    used = sum(row["prompt_tokens"] + 1 for row in rows(tmp_path / "run", "calls"))
+    assert 0 < used < 3_000
+    assert {row["outcome"] for row in rows(tmp_path / "run")} >= {"budget"}
+
+
+def test_a_rate_limit_is_waited_for(alps, tmp_path):
+    answers = iter([Answer(status=429, headers={"Retry-After": "0"})])
+    done, _ = compare(alps, answer=lambda body: next(answers, None) or echo(body))
+    assert done.returncode == 0, done.stderr
+    assert [row["status"] for row in rows(tmp_path / "run", "calls")].count(429) == 1
+
+
+def test_a_tie_is_shared(alps, tmp_path):
+    def alike(body):
+        answer = json.loads(echo(body).body)
+        values = answer["choices"][0]["logprobs"]["token_logprobs"]
+        answer["choices"][0]["logprobs"]["token_logprobs"] = [None] + [-1.0] * (len(values) - 1)
+        return Answer(body=json.dumps(answer))
+
+    compare(alps, answer=alike)
+    for row in rows(tmp_path / "run"):
+        assert row["prediction"]["tied"] == ["a", "b", "c", "d"]
+        assert row["prediction"]["margin"] == 0
+    assert {row["scores"]["accuracy"] for row in rows(tmp_path / "run", "scores")} == {0.25}
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made):
+    def words(server, out):
+        data = ("task=personamem", f"data={made / 'en'}", "memory=last:4", "limit=12")
+        asked = ("run", "answer=logprob", *data)
+        return (*asked, "model=openai/scripted", f"api_base={server.url}", f"out={out}")
+
+    off = {"ALPS_CACHE": "off", "OPENAI_API_KEY": "none"}
+    with serve(lambda body: replace(echo(body), delay=0.02)) as server:
+        calm = finish(start(tmp_path, *words(server, "calm"), "concurrency=2", **off))
+        asked = len(server.requests)
+        process = start(tmp_path, *words(server, "killed"), "concurrency=2", **off)
+        wait_until(lambda: len(server.requests) >= asked + 20 or process.poll() is not None)
+        process.kill()
+        process.communicate()
+        done_then = (tmp_path / "killed" / "predictions.jsonl").read_bytes().count(b"\n")
+        last = finish(start(tmp_path, *words(server, "killed"), **off))
+    assert (calm.returncode, last.returncode) == (0, 0), calm.stderr + last.stderr
+    assert 0 < done_then < 12
+    for name in ("predictions.jsonl", "scores.jsonl"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
