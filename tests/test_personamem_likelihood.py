@@ -162,6 +162,7 @@ def test_a_record_whose_tokens_are_not_told_is_unscored(alps, tmp_path):
         (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it is asked by chat alone"),
         (("model=anthropic/claude-sonnet-4-5",), "it is asked by chat alone"),
         (("model=openai/davinci-002", "temperature=0"), "temperature=0.0 would change nothing"),
+        (("model=openai/davinci-002", "orders=4"), "orders=4 would change nothing"),
         (("model=openai/davinci-002", "task=extraction"), "answer=logprob: only personamem uses"),
     ],
 )

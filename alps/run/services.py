@@ -179,24 +179,18 @@ def check_names(
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
     """
-    compared = generate and any(task.continuations is not None for task in tasks)
-    if compared and is_local(settings.model, tasks):
-        why = "it tells no log-probabilities; name a litellm model"
-        raise UsageError(f"answer={settings.answer}: model={redact(settings.model)}: {why}")
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in task.systems]
         asked = _Asked(
             "model", settings.model, settings.api_base, settings.sampling(), settings.request
         )
         _check_llm(asked, known, keys=keys)
-        if compared:
-            from alps.llm.likelihood import check_completions
-
-            check_completions(settings.model, api_base=settings.api_base)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
     elif generate:
         program_environment(settings.passed)
+    if generate and any(task.continuations is not None for task in tasks):
+        _check_compares(settings, tasks)
     if generate and settings.scoring != "alps" and settings.extras != "none":
         raise UsageError(
             f"extras={settings.extras}: scoring={settings.scoring} asks no judge; leave it out"
@@ -205,6 +199,16 @@ def check_names(
         why = f"scoring={settings.scoring} asks no judge; leave it out, or give recorded:FILE"
         raise UsageError(f"judge={settings.judge}: {why}")
     check_judge(settings, keys=keys)
+
+
+def _check_compares(settings: RunSettings, tasks: Sequence[Task]) -> None:
+    """Refuse a system of which it is known that it tells no log-probabilities."""
+    if is_local(settings.model, tasks):
+        why = "it tells no log-probabilities; name a litellm model"
+        raise UsageError(f"answer={settings.answer}: model={redact(settings.model)}: {why}")
+    from alps.llm.likelihood import check_completions
+
+    check_completions(settings.model, api_base=settings.api_base)
 
 
 def _local(
