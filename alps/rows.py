@@ -166,6 +166,9 @@ class TrackSummary(Fields):
     task: str | None = None
     condition: Any = None
     window: Any = None
+    memory: Any = None
+    max_context_tokens: Any = None
+    k: Any = None
     prompt: Any = None
     scoring: Any = None
     judge_fingerprint: str | None = None

@@ -239,13 +239,27 @@ class TextAnswer(Record):
     answer: str
 
 
+class ShownToReader(Record):
+    """How much of a history a reader was shown through a memory.
+
+    `tokens` are counted at 4 bytes each; `left_out` is what a budget of tokens cut. `positions` are
+    those of the turns in the history, None where they are its end.
+    """
+
+    turns: int
+    memories: int = 0
+    tokens: int
+    left_out: int = 0
+    positions: tuple[int, ...] | None = None
+
+
 class Prediction(Record):
     """What one system gave for one sample; `repeat` tells several answers to the same sample apart.
 
     `prediction` is the typed answer in the release's form (extraction: `{"memory_items": […]}`),
     None unless the outcome is `ok`. `raw` is the text as it came, `thought` what a model thought
     before it answered: never judged. `notes` say what was mended or normalised to read it, `strict`
-    whether a model's reply was valid by its schema as it came.
+    whether a model's reply was valid by its schema as it came, `shown` what a memory showed.
     """
 
     benchmark_id: str
@@ -260,10 +274,11 @@ class Prediction(Record):
     thought: str | None = None
     notes: tuple[str, ...] = ()
     error: str | None = None
+    shown: ShownToReader | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the row of `predictions.jsonl`, without what only an LLM has for other systems."""
-        absent = {name for name in ("thought", "strict") if getattr(self, name) is None}
+        """Return the row of `predictions.jsonl`, without what only some systems have."""
+        absent = {name for name in ("thought", "strict", "shown") if getattr(self, name) is None}
         return self.model_dump(exclude=absent)
 
 

@@ -33,6 +33,13 @@ from alps.llm.types import Structured
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
+# Keys that others took the place of, as they stand in every manifest: the hash of the settings
+# names a run's folder, and a run that was begun before must find its own.
+_ONCE = {"condition": "history", "window": None}
+_NOW = {
+    "condition": "memory=oracle for the true memories, memory=full for the history alone",
+    "window": "max_context_tokens=",
+}
 # Keys of how a run is carried out, not of what it measures: a resumed run may change them.
 _OPERATIONAL = """
 out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config calibration
@@ -244,22 +251,27 @@ class RunSettings(JudgeSettings):
         "100", description="100, 300, 500, 700, 1000 or all (retrieval)"
     )
     ability: Ability = Field("all", description="pa, pf, vra, cf, ei or all (utilization)")
-    condition: Literal["history", "gold_memory"] = Field(
-        "history", description="gold_memory: show the true memories, too (utilization)"
-    )
     prompt: Literal["precision", "recall"] = Field(
         "precision", description="recall: ask for every memory, in six fields (extraction)"
     )
-    window: int | None = Field(
+    memory: str = Field(
+        "full",
+        description="what of a history is shown: full, none, last:N, bm25, tfidf, minilm or oracle "
+        "(utilization, personamem)",
+    )
+    max_context_tokens: int | None = Field(
         None,
         ge=100,
         description="tokens of history at most: the oldest turns go (utilization, personamem)",
     )
+    k: int = Field(
+        5, ge=1, le=1_000, description="how many turns a memory finds (utilization, personamem)"
+    )
     size: Literal["32k", "128k", "1M"] | None = Field(
         None, description="32k, 128k or 1M: which histories (personamem)"
     )
-    memory: str = Field(
-        "full", description="full, none or last:N: what is shown of a history (personamem)"
+    persona: Literal["shown", "hidden"] = Field(
+        "shown", description="hidden: without the turns that describe the user (personamem)"
     )
     answer: Literal["choice", "logprob"] = Field(
         "choice",
@@ -319,12 +331,26 @@ class RunSettings(JudgeSettings):
         # Folders are named after a hash of these: what came later is left out where not given.
         since = (
             *("env", "request", "judge_request", "structured", "judge_structured"),
-            *("size", "memory", "answer", "orders"),
+            *("size", "memory", "max_context_tokens", "k", "persona", "answer", "orders"),
         )
         fields = type(self).model_fields
         later = [name for name in since if getattr(self, name) == fields[name].default]
         settings = self.model_dump(exclude={*_OPERATIONAL.split(), *later})
-        return {**settings, "model": redact(self.model)}
+        return {**settings, **_ONCE, "model": redact(self.model)}
+
+
+def in_current_words(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Read `condition=gold_memory` as `memory=oracle`, `window=` as `max_context_tokens=`.
+
+    So older versions called them, and so they stand in the manifests of their runs.
+    """
+    current = dict(settings)
+    if settings.get("condition") in ("history", "gold_memory"):
+        shown = current.pop("condition")
+        current |= {"memory": "oracle"} if shown == "gold_memory" else {}
+    if (window := current.pop("window", None)) is not None:
+        current["max_context_tokens"] = window
+    return current
 
 
 class FrozenSettings(BaseModel):
@@ -416,6 +442,8 @@ def _pairs(words: Sequence[str], model: type[BaseModel]) -> dict[str, Any]:
             raise UsageError(f"{key}: given twice")
         pairs[key] = value
     for key, value in pairs.items():
+        if key in _NOW and model is RunSettings:
+            raise UsageError(f"{key}={value}: write {_NOW[key]}")
         _check_known(key, model)
         if not value.strip() and key not in _UNSETTABLE:
             empty = f"{key}=: empty; leave it out"
@@ -449,6 +477,8 @@ def parse_settings(values: Mapping[str, Any], model: type[SettingsT]) -> Setting
         UsageError: If a key is unknown or missing, or a value does not fit; one line, with the
             closest key.
     """
+    if model is RunSettings:
+        values = in_current_words(values)
     for key in values:
         _check_known(key, model)
     return _parse(values, model)

@@ -19,16 +19,10 @@ from typing import Any
 from alps.errors import DataError
 from alps.folders import cache_folder, can_be_kept
 from alps.jsonl import parse_json
+from alps.schema import Turn
 
 INDEX_VERSION = 1
-
-
-@dataclass(frozen=True)
-class Message:
-    """One message of a history: who wrote it (`system`, `user`, `assistant`), and its text."""
-
-    role: str
-    content: str
+ROLES = ("system", "user", "assistant")
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,7 @@ class Histories:
         """Return how many messages a history has."""
         return len(self._places[history].ends)
 
-    def read(self, history: str, end: int, start: int = 0) -> tuple[Message, ...]:
+    def read(self, history: str, end: int, start: int = 0) -> tuple[Turn, ...]:
         """Return the messages of a history from place `start` to before place `end`.
 
         Raises:
@@ -83,7 +77,7 @@ class Histories:
             file.seek(place.start + before)
             messages = file.read(place.ends[end - 1] - before).strip().removeprefix(b",")
         rows = json.loads(b"[" + messages + b"]")
-        return tuple(Message(row["role"], row["content"]) for row in rows)
+        return tuple(Turn(role=row["role"], text=row["content"]) for row in rows)
 
     @cached_property
     def _places(self) -> dict[str, _Place]:
@@ -169,6 +163,9 @@ def _check(message: Any, history: str, place: int) -> None:
     for name in ("role", "content"):
         if not isinstance(message.get(name), str):
             raise ValueError(f"{history}[{place}].{name}: expected a text")
+    if message["role"] not in ROLES:
+        shown = f"{history}[{place}].role: '{message['role'][:20]}'"
+        raise ValueError(f"{shown} is none of {', '.join(ROLES)}")
 
 
 def _skip(text: str, at: int) -> int:

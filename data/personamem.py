@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from alps.data.histories import Histories, Message, open_histories
+from alps.data.histories import Histories, open_histories
 from alps.data.personamem_rows import LETTERS, SIZES, CsvRow, OnFault, Question, read_rows, refuse
 from alps.errors import DataError, UsageError, closest
+from alps.schema import Turn
 
 __all__ = ["LETTERS", "SIZES", "PersonaMem", "Question", "open_personamem", "read_questions"]
 
@@ -118,7 +119,23 @@ class PersonaMem:
         """
         self._histories_of(question)
 
-    def history(self, question: Question) -> tuple[Message, ...]:
+    @property
+    def generated(self) -> bool:
+        """Whether `alps data personas` wrote them: the timelines lie beside the questions."""
+        return (self.questions.parent / f"timelines_{self.size}.jsonl").is_file()
+
+    def whole_history(self, name: str) -> tuple[Turn, ...]:
+        """Return all of a history, also what comes after a question.
+
+        Raises:
+            DataError: If it is not there.
+        """
+        for histories in self.histories:
+            if name in histories:
+                return histories.read(name, histories.length(name))
+        raise DataError(f"no history '{name}' beside it", path=self.questions)
+
+    def history(self, question: Question) -> tuple[Turn, ...]:
         """Return what the user and the assistant said before the question.
 
         Raises:
@@ -126,7 +143,7 @@ class PersonaMem:
         """
         return self._histories_of(question).read(question.history, question.end)
 
-    def last_said(self, question: Question, count: int) -> tuple[Message, ...]:
+    def last_said(self, question: Question, count: int) -> tuple[Turn, ...]:
         """Return the last messages before a question, `count` at most, and read no others.
 
         Raises:

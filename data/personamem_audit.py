@@ -149,7 +149,7 @@ class _SizeAudit:
             self._find("missing-history", "serious", detail, question, what)
             return
         message = fold(question.message)
-        if any(message in fold(said.content) for said in last):
+        if any(message in fold(said.text) for said in last):
             detail = "the history ends with the question itself: it is cut too late"
             self._find("question-in-history", "serious", detail, question, question.message)
 

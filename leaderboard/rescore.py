@@ -44,7 +44,8 @@ from alps.settings import JudgeSettings, RunSettings, parse_settings
 
 # Settings of a run that say which records it is about, how often each is answered, how it is
 # scored.
-_RECORDS = ("task", "distractors", "ability", "condition", "window", "prompt", "seed")
+_SHOWN = ("memory", "max_context_tokens", "k", "persona")
+_RECORDS = ("task", "distractors", "ability", *_SHOWN, "prompt", "seed")
 _CHOICES = (*_RECORDS, "repeats", "scoring", "extras")
 
 

@@ -14,7 +14,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
+from alps.tasks.recall import Recall
 from alps.tasks.record_parts import OF_ANY_TASK, AnsweredRecord, Highlight, Part, no_parts
 
 Row = Mapping[str, Any]
@@ -133,33 +134,42 @@ class TaskOptions:
     Attributes:
         distractors: A pool size of retrieval, or `all`.
         ability: An ability of utilization, or `all`.
-        condition: What utilization shows: the `history`, or the true memories with it
-            (`gold_memory`).
         scoring: `alps`, or `authors-v1` for comparison with published figures.
-        window: The most tokens of history that utilization shows; None for all of it.
         prompt: What extraction asks a model for: `precision`, or `recall`.
         size: Which set of PersonaMem: `32k`, `128k` or `1M`; None for the only one there is.
-        memory: What PersonaMem shows of a history: `full`, `none`, or `last:N` messages.
         answer: How PersonaMem asks: for a `choice` among the options, or for the log-probability of
             each (`logprob`).
         orders: In how many orders PersonaMem shows the options of a question: 1, 4 or 24.
         seed: Of random draws.
+        memory: Who chooses what of a history is shown: `full` for all of it, or the name of one.
+        max_context_tokens: The most tokens that are shown of it; None for any number.
+        k: How many turns or memories a memory is asked for.
+        persona: Whether the system turns that describe a user are `shown` or `hidden`.
     """
 
     distractors: str = "100"
     ability: str = "all"
-    condition: str = "history"
     scoring: str = "alps"
-    window: int | None = None
     prompt: str = "precision"
     size: str | None = None
     memory: str = "full"
     answer: str = "choice"
     orders: int = 1
     seed: int = 0
+    max_context_tokens: int | None = None
+    k: int = 5
+    persona: str = "shown"
 
 
 DEFAULTS = TaskOptions()
+OF_MEMORY = ("memory", "max_context_tokens", "k")
+"""The settings of a task whose samples have a history."""
+
+
+def memory_conditions(options: TaskOptions) -> dict[str, Any]:
+    """Return what of a history is shown, as far as it is not all of it."""
+    chosen = {name: getattr(options, name) for name in OF_MEMORY}
+    return {name: value for name, value in chosen.items() if value != getattr(DEFAULTS, name)}
 
 
 AGREEMENT = Metric("judge_agreement", "judge's agreement with itself", optional=True)
@@ -182,6 +192,13 @@ def chat_messages(instructions: str, shown: Row) -> tuple[Mapping[str, str], ...
     # What all requests share is ahead of the rest, so that providers can cache it.
     user = json.dumps(shown, ensure_ascii=False)
     return {"role": "system", "content": instructions}, {"role": "user", "content": user}
+
+
+def without_gold(sample: Any) -> Any:
+    """Return a sample as a system may see it: without what it is to find."""
+    if is_dataclass(sample) and not isinstance(sample, type):
+        return replace(sample, gold=None)
+    return sample.model_copy(update={"gold": None})
 
 
 def anything_fits(sample: Any, prediction: Row) -> None:
@@ -343,6 +360,7 @@ class Task:
             none.
         input_row: The row that an external program is given: what a system may see, and nothing
             else.
+        for_class: What a class of the user's is given; the sample without its gold where left out.
         to_prediction: Turns the typed answer into the release's form of a prediction.
         has_gold: Whether the sample can be scored.
         judge: Asks the judge about one prediction; returns the verdict row without ids. Left out
@@ -354,6 +372,7 @@ class Task:
         variants: Every form in which a sample is asked, under its own id; None where it is asked as
             it stands.
         joined: What the answers to all variants of a sample, in their order, come to together.
+        recall: How it is asked through a memory; None where its samples have no history.
         open_records: Finds its records at what `data=` says, for a task that has files of its own.
         read_results: Reads answers that others published as CSV: each with its line.
         check_results: Refuses such a file that does not belong to the samples, in a DataError;
@@ -377,6 +396,7 @@ class Task:
     has_gold: Callable[[Any], bool]
     score: Callable[[Any, Prediction, Row | None, Judge], Scored]
     metrics: tuple[Metric, ...]
+    for_class: Callable[[Any], Any] = without_gold
     prompts: tuple[Prompt, ...] = ()
     plain: bool = False
     fits: Callable[[Any, Row], None] = anything_fits
@@ -400,6 +420,7 @@ class Task:
     likely: Callable[[Any], dict[str, Any]] | None = None
     variants: Callable[[Any], Sequence[Any]] | None = None
     joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
+    recall: Recall | None = None
     open_records: Callable[[str, "TaskOptions"], Records] | None = None
     read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
     check_results: Callable[[Path, Iterable[Any]], Sequence[str]] | None = None

@@ -20,11 +20,24 @@ from alps.data.personas import sample_set
 from alps.errors import UsageError
 from alps.llm.types import AnswerType
 from alps.prompts import load_prompt
+from alps.schema import Turn
 from alps.tasks import personamem_orders as orders
-from alps.tasks.base import PublicAnswers, Records, Row, Task, TaskOptions, chat_messages
+from alps.tasks.base import (
+    DEFAULTS,
+    OF_MEMORY,
+    PublicAnswers,
+    Records,
+    Row,
+    Task,
+    TaskOptions,
+    chat_messages,
+    memory_conditions,
+)
 from alps.tasks.personamem_answers import ChoiceAnswer, read_answer
+from alps.tasks.personamem_evidence import evidence, evidence_position
 from alps.tasks.personamem_likelihood import by_likelihood
-from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, score
+from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, for_class, score
+from alps.tasks.recall import History, Recall, Session
 
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem")
 
@@ -38,9 +51,11 @@ def messages(sample: ChoiceSample) -> tuple[Mapping[str, str], ...]:
 
 
 def _asked(sample: ChoiceSample) -> dict[str, Any]:
-    history = [{"role": turn.role, "text": turn.content} for turn in sample.shown()]
+    shown = sample.seen()
+    history = [{"role": turn.role, "text": turn.text} for turn in shown.turns]
+    known = {"known_about_user": list(shown.memories)} if shown.memories else {}
     options = dict(zip(LETTERS, sample.question.options, strict=True))
-    return {"history": history, "message": sample.question.message, "options": options}
+    return {"history": history, **known, "message": sample.question.message, "options": options}
 
 
 def input_row(sample: ChoiceSample) -> dict[str, Any]:
@@ -52,10 +67,9 @@ def open_records(data: str, options: TaskOptions) -> Records:
     """Find the questions of one size in the folder that `data=` names, and check all of them.
 
     Raises:
-        UsageError: If there are none, or `memory=` is not known.
+        UsageError: If there are none.
         DataError: If a row can't be read.
     """
-    _check_memory(options.memory)
     samples = data == "samples"
     folder = sample_set(options.size or "32k") if samples else Path(data).expanduser()
     files = open_personamem(folder, options.size)
@@ -66,19 +80,23 @@ def open_records(data: str, options: TaskOptions) -> Records:
     for histories in files.histories:
         digest.update(histories.sha256.encode())
 
+    hidden = options.persona == "hidden"
+    needs_evidence = options.memory == "oracle"
+
     def read() -> Iterator[ChoiceSample]:
         for question in files.read():
-            ids, shown = (question.id, question.persona), (options.memory, options.window)
-            yield ChoiceSample(*ids, question, files, *shown, frequent)
+            name, persona = question.id, question.persona
+            sample = ChoiceSample(name, persona, question, files, frequent, hidden=hidden)
+            if not needs_evidence or evidence_position(sample) is not None:
+                yield sample
 
-    return Records(read, digest.hexdigest(), {"size": files.size})
-
-
-def _check_memory(memory: str) -> None:
-    last = memory.removeprefix("last:")
-    if memory in ("full", "none") or (last != memory and last.isdigit() and int(last) > 0):
-        return
-    raise UsageError(f"memory={memory}: unknown (known: full, none, last:N)")
+    described: dict[str, Any] = {"size": files.size}
+    if needs_evidence:
+        located = sum(1 for _ in read())
+        described["evidence"] = {"located": located, "of": sum(letters.values())}
+        if not located:
+            raise UsageError(f"memory=oracle: data={data} doesn't tell where any evidence is")
+    return Records(read, digest.hexdigest(), described)
 
 
 def _check_results(path: Path, samples: Iterable[ChoiceSample]) -> Sequence[str]:
@@ -86,8 +104,7 @@ def _check_results(path: Path, samples: Iterable[ChoiceSample]) -> Sequence[str]
 
 
 def _check_shown(sample: ChoiceSample) -> None:
-    if sample.memory != "none":
-        sample.files.check(sample.question)
+    sample.files.check(sample.question)
 
 
 def _audit(data: str, split: str | None) -> AuditReport | None:
@@ -103,11 +120,27 @@ def unread(row: Row, gold: Row | None) -> Any:
     raise ValueError("PersonaMem's questions are CSV")
 
 
+def _history(sample: ChoiceSample) -> History:
+    """Part a history into its sessions: a system turn with the biography begins each."""
+    sessions: list[list[Turn]] = []
+    for turn in sample.history():
+        if turn.role == "system" or not sessions:
+            sessions.append([])
+        sessions[-1].append(turn)
+    name = sample.question.history
+    told = [Session(f"{name}-{n}", tuple(turns)) for n, turns in enumerate(sessions)]
+    return History(sample.session_id, tuple(told), sample.question.message)
+
+
+RECALL = Recall(_history, lambda sample, shown: replace(sample, shown=shown), evidence)
+
+
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return the one track of the size that is asked for."""
-    conditions: dict[str, Any] = {} if options.memory == "full" else {"memory": options.memory}
-    conditions |= {} if options.window is None else {"window": options.window}
-    task = _choice_task(conditions)
+    conditions = memory_conditions(options)
+    if options.persona != DEFAULTS.persona:
+        conditions["persona"] = options.persona
+    task = _choice_task(options, conditions)
     if options.answer == "logprob" and options.orders != 1:
         why = "answer=logprob shows one option at a time, in no order; leave it out"
         raise UsageError(f"orders={options.orders} would change nothing: {why}")
@@ -131,7 +164,7 @@ def _in_orders(task: Task, n: int, seed: int) -> Task:
     )
 
 
-def _choice_task(conditions: Mapping[str, Any]) -> Task:
+def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
     """Return the task of choosing one of the options as they stand."""
     return Task(
         name="personamem",
@@ -147,16 +180,18 @@ def _choice_task(conditions: Mapping[str, Any]) -> Task:
         open_records=open_records,
         read_results=read_results,
         check_results=_check_results,
-        check_shown=_check_shown,
+        check_shown=None if options.memory == "none" else _check_shown,
         audit=_audit,
         messages=messages,
         input_row=input_row,
         to_prediction=lambda answer: answer.model_dump(),
+        for_class=for_class,
         has_gold=lambda sample: True,
         score=score,
         metrics=METRICS,
         conditions=conditions,
-        options=("size", "memory", "window", "answer", "orders"),
+        options=("size", *OF_MEMORY, "persona", "answer", "orders"),
+        recall=RECALL,
         title="PersonaMem",
         form=ChoiceAnswer,
         public=PublicAnswers(longest=2_000, texts=lambda answer: (answer["reason"],)),

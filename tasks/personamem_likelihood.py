@@ -54,7 +54,9 @@ class LikelihoodAnswer(BaseModel):
 
 def continuations(sample: ChoiceSample) -> Continuations:
     """Render history and message as plain text, and each option as the answer that follows."""
-    lines = [_line(turn.role, turn.content) for turn in sample.shown()]
+    seen = sample.seen()
+    lines = [_line(turn.role, turn.text) for turn in seen.turns]
+    lines += [f"Known about the user: {text}" for text in seen.memories]
     lines.append(_line("user", sample.question.message))
     prefix = "\n\n".join([PROMPT.text, *lines, "Assistant:"])
     return Continuations(prefix, tuple(f" {option}" for option in sample.question.options))

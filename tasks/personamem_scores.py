@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from alps.data.histories import Message
 from alps.data.personamem import LETTERS, PersonaMem, Question
 from alps.judges.base import Judge
-from alps.schema import Prediction
+from alps.schema import Prediction, Turn
 from alps.tasks.base import Metric, Row, Scored
 from alps.tasks.personamem_answers import invalid_kind
+from alps.tasks.recall import Shown
 
-BYTES_A_TOKEN = 4
 NEW_IDEAS = "suggest_new_ideas"
 TYPES = {
     "recall_user_shared_facts": "latest preference acknowledged",
@@ -35,56 +34,76 @@ facts" is `recalling_facts_mentioned_by_the_user`."""
 
 @dataclass(frozen=True)
 class ChoiceSample:
-    """One question; its history is read from the file when it is shown.
+    """One question; its history is read from the file when somebody asks for it.
 
     Attributes:
         benchmark_id: The id of the question.
         session_id: The persona: questions about one person, duplicates among them, are not
             independent.
         files: Where the history is.
-        memory: What of it is shown: `full`, `none`, or `last:N` messages.
-        window: The most tokens of it that are shown; None for all.
         frequent: The letters that are right most often in the whole file.
+        hidden: Whether the system turns with the user's biography are left out.
+        shown: What a memory chose of the history; None for all of it.
     """
 
     benchmark_id: str
     session_id: str
     question: Question
     files: PersonaMem
-    memory: str
-    window: int | None
     frequent: tuple[str, ...]
+    hidden: bool = False
+    shown: Shown | None = None
 
     @property
     def gold(self) -> str:
         """The letter of the right option."""
         return LETTERS[self.question.gold]
 
-    def shown(self) -> tuple[Message, ...]:
-        """Return what of the history the system is shown.
+    def history(self) -> tuple[Turn, ...]:
+        """Read the history up to the question.
 
         Raises:
-            DataError: If the history is not in the files.
+            DataError: If it is not in the files.
         """
-        if self.memory == "none":
-            return ()
-        history = self.files.history(self.question)
-        if self.memory.startswith("last:"):
-            said = [message for message in history if message.role != "system"]
-            history = tuple(said[-int(self.memory.removeprefix("last:")) :])
-        return history if self.window is None else _newest(history, self.window)
+        turns = self.files.history(self.question)
+        if not self.hidden:
+            return turns
+        return tuple(turn for turn in turns if turn.role != "system")
+
+    def seen(self) -> Shown:
+        """Return what a system is shown of the history."""
+        return Shown(self.history()) if self.shown is None else self.shown
 
 
-def _newest(history: Sequence[Message], window: int) -> tuple[Message, ...]:
-    """Return the latest messages that fit into `window` tokens (4 bytes each), at least one."""
-    kept: list[Message] = []
-    room = window * BYTES_A_TOKEN
-    for message in reversed(history):
-        room -= len(message.content.encode())
-        if room < 0 and kept:
-            break
-        kept.append(message)
-    return tuple(reversed(kept))
+@dataclass(frozen=True)
+class ChoiceQuestion:
+    """One question as a class of the user's is given it.
+
+    Attributes:
+        history: The turns that are shown.
+        memories: What a memory returned as texts.
+        options: The four answers, without letters.
+    """
+
+    benchmark_id: str
+    session_id: str
+    history: tuple[Turn, ...]
+    memories: tuple[str, ...]
+    message: str
+    options: tuple[str, ...]
+
+
+def for_class(sample: ChoiceSample) -> ChoiceQuestion:
+    """Return what a class of the user's is given: nothing that says which option is right."""
+    seen = sample.seen()
+    return ChoiceQuestion(
+        sample.benchmark_id,
+        sample.session_id,
+        seen.turns,
+        seen.memories,
+        sample.question.message,
+        sample.question.options,
+    )
 
 
 @dataclass(frozen=True)

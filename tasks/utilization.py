@@ -27,6 +27,7 @@ from alps.schema import (
 )
 from alps.tasks.base import (
     AGREEMENT,
+    OF_MEMORY,
     JudgingOptions,
     Metric,
     Overlap,
@@ -37,8 +38,10 @@ from alps.tasks.base import (
     TaskOptions,
     agreement_score,
     chat_messages,
+    memory_conditions,
     verdict_row,
 )
+from alps.tasks.recall import History, Recall, Session, Shown
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -59,7 +62,6 @@ PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
 EMOTIONAL = rubric("ei")
 FIRST_INTERACTION = 981
 """In the authors' numbering of ability2, indices from here on are interaction preferences."""
-BYTES_A_TOKEN = 4
 
 _NUMBERED = re.compile(r"ability2_(\d+)\Z")
 _INTERACTION = re.compile(
@@ -169,19 +171,16 @@ def read_samples(
     # the row, would give away what is rated.
     given = row["input"]
     dialogue = _dialogue(given)
-    shown = dialogue if options.window is None else last_turns(dialogue, options.window)
     queries = given.get("queries") or [{"query": given["query"]}]
     names = _names(row["benchmark_id"], queries)
     samples = []
     for name, query in zip(names, queries, strict=True):
         target = _target(row, gold, query["query"], dialogue, ability) if gold is not None else None
-        # Shown with the dialogue, not in its place: what is left to tell systems apart is use.
-        known = target.memories if target is not None and options.condition == "gold_memory" else ()
         fields = {"benchmark_id": name, "session_id": row.get("session_id") or row["benchmark_id"]}
-        fields |= {"query": query["query"], "dialogue": shown, "memories": known, "gold": target}
+        fields |= {"query": query["query"], "dialogue": dialogue, "memories": (), "gold": target}
         samples.append(UtilizationSample.model_validate(fields))
-    if options.condition == "gold_memory" and gold is None:
-        raise GoldNeeded("condition=gold_memory: needs gold, and this split withholds it")
+    if options.memory == "oracle" and gold is None:
+        raise GoldNeeded("memory=oracle: needs gold, and this split withholds it")
     return samples
 
 
@@ -194,19 +193,6 @@ def _names(benchmark_id: str, queries: Sequence[Row]) -> list[str]:
     if twice := next((name for name in own if own.count(name) > 1), None):
         raise ValueError(f"input.queries: '{twice}' stands twice")
     return [name if name.startswith(benchmark_id) else f"{benchmark_id}:{name}" for name in own]
-
-
-def last_turns(dialogue: Sequence[Turn], window: int) -> tuple[Turn, ...]:
-    """Return the latest turns that fit into `window` tokens (4 bytes each), at least one."""
-    # By bytes, as no tokenizer is right for every model.
-    kept: list[Turn] = []
-    room = window * BYTES_A_TOKEN
-    for turn in reversed(dialogue):
-        room -= len(turn.text.encode())
-        if room < 0 and kept:
-            break
-        kept.append(turn)
-    return tuple(reversed(kept))
 
 
 def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
@@ -316,9 +302,9 @@ def score(
     answer = (prediction.prediction or {}).get("answer", "")
     scores |= agreement_score(verdict)
     counts = {"enforced": int((verdict or {}).get("enforced") is not None)}
-    # The rubric is about the whole dialogue, whatever part of it a window showed.
-    if left_out := len(target.dialogue) - len(sample.dialogue):
-        counts |= {"histories_cut": 1, "turns_left_out": left_out}
+    # The rubric is about the whole dialogue, whatever part of it was shown.
+    if prediction.shown is not None and prediction.shown.left_out:
+        counts |= {"histories_cut": 1, "turns_left_out": prediction.shown.left_out}
     # Told with the answer, and no score: word salad has most of the memory's words.
     named = grounding(answer, target.memory, target.dialogue)
     details = {"rubric": target.rubric, "memory": target.memory}
@@ -474,12 +460,26 @@ HIGHLIGHTS = (
 )
 
 
+def _history(sample: UtilizationSample) -> History:
+    session = Session(sample.session_id, sample.dialogue)
+    return History(sample.session_id, (session,), sample.query)
+
+
+def _shown(sample: UtilizationSample, shown: Shown) -> UtilizationSample:
+    return sample.model_copy(update={"dialogue": shown.turns, "memories": shown.memories})
+
+
+def _evidence(sample: UtilizationSample) -> Shown | None:
+    """Return the true memories with the dialogue: what is left to tell systems apart is use."""
+    target = sample.gold
+    return None if target is None else Shown(target.dialogue, target.memories)
+
+
+RECALL = Recall(_history, _shown, _evidence)
+
+
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return one track for every ability that is asked for."""
-    conditions: dict[str, Any] = (
-        {"condition": options.condition} if options.condition != "history" else {}
-    )
-    conditions |= {"window": options.window} if options.window is not None else {}
     return tuple(
         Task(
             name="utilization",
@@ -498,8 +498,9 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             metrics=(*ability.metrics, AGREEMENT),
             fits=fits,
             rubrics=tuple(rubric(name) for name in ability.rubrics),
-            conditions=conditions,
-            options=("ability", "condition", "window"),
+            conditions=memory_conditions(options),
+            options=("ability", *OF_MEMORY),
+            recall=RECALL,
             selects={"ability": ability.name},
             public=PUBLIC,
             title=ability.title,

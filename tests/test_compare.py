@@ -356,7 +356,7 @@ def test_conditions_that_differ_are_said() -> None:
         Path("told/manifest.json"),
         lambda manifest: manifest["settings"].update(condition="gold_memory"),
     )
-    assert "different conditions: A as usual, B condition=gold_memory" in folded(
+    assert "different conditions: A as usual, B memory=oracle" in folded(
         shown(compared("aware", "told"))
     )
 

@@ -79,7 +79,7 @@ def test_a_key_that_was_given_is_not_offered_again(tab):
         ("alps run judge=l", ["lexical"]),
         ("alps run ability=", ["pa", "pf", "vra", "cf", "ei", "all"]),
         ("alps run distractors=1", ["100", "1000"]),
-        ("alps run condition=g", ["gold_memory"]),
+        ("alps run persona=h", ["hidden"]),
         ("alps run dry_run=", ["yes", "no"]),
         ("alps score runs/first scoring=", ["alps", "authors-v1"]),
         ("alps calibrate labels=s", ["stress"]),

@@ -1,6 +1,8 @@
 """`task=personamem`, as a user runs it: published answers, generated users, and a served model."""
 
 import json
+import shutil
+import sys
 
 import pytest
 
@@ -153,8 +155,10 @@ def test_memory_says_what_of_the_history_is_shown(alps, tmp_path, memory, length
     assert settings.get("memory", "full") == memory
 
 
-def test_a_window_cuts_the_oldest_messages(alps, tmp_path):
-    done, asked = served(alps, "window=500", answer=lambda request: Answer('{"choice": "a"}'))
+def test_a_bound_of_tokens_cuts_the_oldest_messages(alps, tmp_path):
+    done, asked = served(
+        alps, "max_context_tokens=500", answer=lambda request: Answer('{"choice": "a"}')
+    )
     assert done.returncode == 0, done.stderr
     assert all(0 < len(one["history"]) < 100 for one in asked)
     assert all(sum(len(turn["text"].encode()) for turn in one["history"]) <= 2_000 for one in asked)
@@ -186,11 +190,14 @@ def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps, 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("task=personamem", "memory=some"), "memory=some: unknown (known: full, none, last:N)"),
+        (
+            ("task=personamem", "memory=some"),
+            "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, bm25",
+        ),
         (("task=personamem", "memory=last:0"), "memory=last:0: unknown"),
         (("task=personamem", "data=."), "no questions_32k.csv in it"),
         (("task=extraction", "size=32k"), "size=32k: only personamem uses it"),
-        (("task=all", "memory=none"), "memory=none: only personamem uses it"),
+        (("task=extraction", "memory=none"), "memory=none: only utilization uses it"),
     ],
 )
 def test_what_cannot_be_run_is_one_line(alps, words, said):
@@ -246,3 +253,53 @@ def test_personas_are_written_by_a_command(alps, tmp_path):
     done = alps("run", "task=personamem", "data=made", "model=oracle", "out=run")
     assert done.returncode == 0, done.stderr
     assert summary(tmp_path / "run")["n"] == 70
+
+
+WITH_GOLD = """
+class Peeks:
+    settings = {}
+
+    def predict(self, sample):
+        known = {name: getattr(sample, name) for name in dir(sample) if name[0] != "_"}
+        assert set(known) == {
+            "benchmark_id", "session_id", "history", "memories", "message", "options"
+        }, sorted(known)
+        return {"choice": "abcd"[len(sample.history) % 4]}
+"""
+ECHO = """
+import json, sys
+for line in sys.stdin:
+    row = json.loads(line)
+    assert set(row["input"]) == {"history", "message", "options"}, row
+    print(json.dumps({"benchmark_id": row["benchmark_id"], "choice": "b"}), flush=True)
+"""
+
+
+def test_a_class_and_a_program_are_shown_history_message_and_options_alone(alps, tmp_path):
+    (tmp_path / "peeks.py").write_text(WITH_GOLD)
+    (tmp_path / "echo.py").write_text(ECHO)
+    for model in ("python:peeks:Peeks", f"program:{sys.executable} echo.py"):
+        done = alps("run", "task=personamem", f"model={model}", "limit=20", "out=run")
+        assert done.returncode == 0, done.stdout + done.stderr
+        answered = rows(tmp_path / "run", "predictions")
+        assert [row["outcome"] for row in answered] == ["ok"] * 20
+        shutil.rmtree(tmp_path / "run")
+
+
+def test_a_memory_shows_the_turns_that_fit_the_query_or_that_the_data_name(alps, tmp_path):
+    for memory in ("bm25", "oracle"):
+        words = (f"memory={memory}", "k=3")[: 2 if memory == "bm25" else 1]
+        done, asked = served(alps, *words, answer=lambda request: Answer('{"choice": "a"}'))
+        assert done.returncode == 0, done.stderr
+        assert {len(one["history"]) for one in asked} == {3 if memory == "bm25" else 2}
+        shown = [row["shown"] for row in rows(tmp_path / "run", "predictions")]
+        assert all(len(one["positions"]) == one["turns"] and one["tokens"] > 0 for one in shown)
+        assert summary(tmp_path / "run")["memory"] == memory
+        shutil.rmtree(tmp_path / "run")
+
+
+def test_the_biography_is_left_out_where_the_persona_is_hidden(alps, tmp_path):
+    words = ("persona=hidden", "limit=3")
+    done, asked = served(alps, *words, answer=lambda request: Answer('{"choice": "a"}'))
+    assert done.returncode == 0, done.stderr
+    assert all(turn["role"] != "system" for one in asked for turn in one["history"])

@@ -35,7 +35,7 @@ def test_every_published_question_is_read():
 def test_the_slice_of_a_published_question_is_exact():
     opened = open_personamem(PUBLISHED)
     asked = [question for question in opened.read() if opened.holds(question)]
-    lengths = [sum(len(turn.content) for turn in opened.history(one)) for one in asked]
+    lengths = [sum(len(turn.text) for turn in opened.history(one)) for one in asked]
     assert len(asked) == 17
     assert lengths == [question.letters for question in asked]
 
@@ -47,7 +47,7 @@ def test_a_slice_is_read_without_what_follows(made):
     whole = json.loads(path.read_bytes().splitlines()[0])[first.history]
     for end in (0, 1, 7, len(whole)):
         turns = open_histories(path).read(first.history, end)
-        assert [(turn.role, turn.content) for turn in turns] == [
+        assert [(turn.role, turn.text) for turn in turns] == [
             (message["role"], message["content"]) for message in whole[:end]
         ]
 
@@ -57,16 +57,16 @@ def test_a_history_with_letters_of_several_bytes_is_cut_at_the_right_byte(tmp_pa
     path = tmp_path / "shared_contexts_32k.jsonl"
     path.write_text(json.dumps({"é": messages}, ensure_ascii=False) + "\n", encoding="utf-8")
     histories = open_histories(path)
-    assert histories.read("é", 1)[0].content == "猫在🐈 ünter"
-    assert histories.read("é", 2)[1].content == "zwei"
+    assert histories.read("é", 1)[0].text == "猫在🐈 ünter"
+    assert histories.read("é", 2)[1].text == "zwei"
 
 
 def test_the_kept_index_is_not_that_of_a_changed_file(tmp_path):
     path = tmp_path / "shared_contexts_32k.jsonl"
     path.write_text('{"x": [{"role": "user", "content": "one"}]}\n')
-    assert open_histories(path).read("x", 1)[0].content == "one"
+    assert open_histories(path).read("x", 1)[0].text == "one"
     path.write_text('{"x": [{"role": "user", "content": "a longer one"}]}\n')
-    assert open_histories(path).read("x", 1)[0].content == "a longer one"
+    assert open_histories(path).read("x", 1)[0].text == "a longer one"
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_the_evidence_of_a_generated_question_stands_where_its_distance_says(mad
     opened = open_personamem(made)
     for question in opened.read():
         turns = opened.history(question)
-        sizes = [len(turn.content.encode()) for turn in turns]
+        sizes = [len(turn.text.encode()) for turn in turns]
         places = [
             place
             for place in range(len(turns))
@@ -232,7 +232,7 @@ def test_the_evidence_of_a_generated_question_stands_where_its_distance_says(mad
         assert len(places) == 1
         if EVIDENCE[question.type] == "helper":
             name = question.options[question.gold].rstrip(".").split()[-1]
-            assert name in turns[places[0]].content
+            assert name in turns[places[0]].text
 
 
 def test_generated_questions_are_asked_late_and_some_before_the_end(made):
@@ -242,7 +242,7 @@ def test_generated_questions_are_asked_late_and_some_before_the_end(made):
     assert min(shares) >= 0.8
     assert 0.4 < sum(share == 1 for share in shares) / len(shares) < 0.9
     for question in opened.read():
-        assert sum(len(turn.content) for turn in opened.history(question)) == question.letters
+        assert sum(len(turn.text) for turn in opened.history(question)) == question.letters
 
 
 def by_history(opened):

@@ -77,7 +77,7 @@ def test_an_empty_model_in_a_config_file_names_the_file(tmp_path):
         ("temperature=hot", "it takes a number"),
         ("temperature=inf", "it takes a finite number"),
         ("dry_run=maybe", "it takes yes or no"),
-        ("condition=memory", "it takes 'history' or 'gold_memory'"),
+        ("persona=memory", "it takes 'shown' or 'hidden'"),
         ("api_base=localhost:1", "an address starts with http:// or https://"),
     ],
 )
@@ -372,8 +372,8 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
         "ability=pa",
         "model=rules",
         "limit=1",
-        "condition=gold_memory",
-        "window=2000",
+        "memory=oracle",
+        "max_context_tokens=2000",
     )
     told("run", *words, "out=runs/a")
     (tmp_path / "runs" / "b").mkdir()
@@ -381,7 +381,7 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
         '{"settings": {"task": "nix"}, "data": {}, "judge": {}}'
     )
     listed = " ".join(told("ls").split())
-    assert "ability pa · gold_memory · window 2000" in listed
+    assert "ability pa · memory oracle · context 2000" in listed
     assert "Unreadable: runs/b" in listed
 
 

@@ -273,7 +273,7 @@ def test_a_memory_of_an_update_without_a_value_is_named_by_the_field_that_it_sta
     assert str(caught.value) == str(tmp_path / place)
 
 
-@pytest.mark.parametrize("condition", ["history", "gold_memory"])
+@pytest.mark.parametrize("memory", ["full", "oracle"])
 @pytest.mark.parametrize(
     ("change", "place"),
     [
@@ -293,7 +293,7 @@ def test_a_memory_of_an_update_without_a_value_is_named_by_the_field_that_it_sta
     ],
 )
 def test_the_bad_one_of_two_files_is_named_also_where_gold_is_shown(
-    tmp_path, condition, change, place
+    tmp_path, memory, change, place
 ):
     row, gold = target_row("u1")
     change(row, gold)
@@ -302,9 +302,7 @@ def test_the_bad_one_of_two_files_is_named_also_where_gold_is_shown(
         list(
             read_samples(
                 tmp_path,
-                load_task(
-                    "utilization", TaskOptions(condition=condition, ability="ei")
-                ).read_sample,
+                load_task("utilization", TaskOptions(memory=memory, ability="ei")).read_sample,
             )
         )
     assert str(caught.value).startswith(str(tmp_path / place))

@@ -95,14 +95,17 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("task=extraction", "model=rules", "window=100"), "window=100: only utilization uses it"),
+        (
+            ("task=extraction", "model=rules", "memory=none"),
+            "memory=none: only utilization uses it",
+        ),
         (
             ("task=extraction", "model=rules", "distractors=300"),
             "distractors=300: only retrieval uses it",
         ),
         (
-            ("task=retrieval", "model=bm25", "condition=gold_memory"),
-            "condition=gold_memory: only utilization",
+            ("task=retrieval", "model=bm25", "memory=oracle"),
+            "memory=oracle: only utilization",
         ),
         (
             ("task=update,retrieval", "model=rules", "ability=ei"),
@@ -138,7 +141,7 @@ def test_a_setting_that_one_of_the_tasks_heeds_is_taken(task, tmp_path):
     words = (
         f"task={task}",
         "model=rules",
-        "window=100",
+        "max_context_tokens=100",
         "distractors=300",
         "limit=1",
         f"out={tmp_path / 'out'}",
@@ -146,7 +149,7 @@ def test_a_setting_that_one_of_the_tasks_heeds_is_taken(task, tmp_path):
     assert alps_here("run", *words).code == 0
     tracks = summary(tmp_path / "out")["tracks"]
     assert "task3_d300" in tracks
-    assert tracks["task4_ability1"]["window"] == 100
+    assert tracks["task4_ability1"]["max_context_tokens"] == 100
 
 
 def test_a_repeat_in_which_a_figure_is_not_defined_has_no_mean():

@@ -7,10 +7,9 @@ import pytest
 from alps.judges.lexical import LexicalJudge
 from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks
+from alps.tasks.recall import BYTES_A_TOKEN, newest
 from alps.tasks.utilization import (
-    BYTES_A_TOKEN,
     language_of,
-    last_turns,
     preference_kind,
     read_answer,
 )
@@ -44,6 +43,13 @@ def samples(task, *pair):
     return made if isinstance(made, list) else [made]
 
 
+def told(task, *pair):
+    """Return samples as a system is shown them that has a perfect memory."""
+    return [
+        task.recall.show(sample, task.recall.evidence(sample)) for sample in samples(task, *pair)
+    ]
+
+
 def heard(answer, name="u1"):
     return Prediction(benchmark_id=name, track="x", outcome="ok", prediction={"answer": answer})
 
@@ -62,13 +68,13 @@ def run(folder, data, *words, out="out"):
     return ran
 
 
-@pytest.mark.parametrize("condition", ["history", "gold_memory"])
+@pytest.mark.parametrize("memory", ["full", "oracle"])
 def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_original_id(
-    condition,
+    memory,
 ):
-    allowed = {NEVER_SHOWN[0], NEVER_SHOWN[4]} if condition == "gold_memory" else set()
-    for task in load_tracks("utilization", TaskOptions(condition=condition)):
-        (sample,) = samples(task)
+    allowed = {NEVER_SHOWN[0], NEVER_SHOWN[4]} if memory == "oracle" else set()
+    for task in load_tracks("utilization", TaskOptions(memory=memory)):
+        (sample,) = told(task) if memory == "oracle" else samples(task)
         for shown in (task.messages(sample), task.input_row(sample)):
             text = json.dumps(shown, ensure_ascii=False)
             assert {secret for secret in NEVER_SHOWN if secret in text} == allowed
@@ -275,9 +281,9 @@ def test_both_kinds_of_preference_are_judged_by_their_own_instructions_and_repor
 REJECTED = "Owns a yacht [ERROR: only a joke]"
 
 
-def test_gold_memory_shows_the_true_memories_and_none_that_was_rejected():
-    task = load_task("utilization", TaskOptions(condition="gold_memory"))
-    (sample,) = samples(task, *target_row("u1", known=("Lives in Graz", REJECTED)))
+def test_memory_oracle_shows_the_true_memories_and_none_that_was_rejected():
+    task = load_task("utilization", TaskOptions(memory="oracle"))
+    (sample,) = told(task, *target_row("u1", known=("Lives in Graz", REJECTED)))
     assert sample.memories == (NEVER_SHOWN[0], "Lives in Graz")
     assert task.input_row(sample)["input"]["model_input"]["known_about_user"] == [
         NEVER_SHOWN[0],
@@ -290,8 +296,8 @@ def test_gold_memory_shows_the_true_memories_and_none_that_was_rejected():
 
 
 def test_a_rejected_target_is_not_shown_as_true_and_is_judged_without_its_mark():
-    task = load_task("utilization", TaskOptions(condition="gold_memory"))
-    (sample,) = samples(task, *target_row("u1", value=REJECTED, known=()))
+    task = load_task("utilization", TaskOptions(memory="oracle"))
+    (sample,) = told(task, *target_row("u1", value=REJECTED, known=()))
     assert sample.memories == ()
     assert sample.gold.memory == "Owns a yacht"
     assert "yacht" not in str(task.messages(sample)) + str(task.input_row(sample))
@@ -300,25 +306,24 @@ def test_a_rejected_target_is_not_shown_as_true_and_is_judged_without_its_mark()
 def test_the_condition_is_labelled_in_table_summary_and_manifest(tmp_path):
     write_ability(tmp_path / "data", 1, target_row("u1"))
     plain = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", out="plain")
-    shown = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "condition=gold_memory")
-    assert "(gold_memory)" in shown.out
-    assert "(gold_memory)" not in plain.out
-    assert track_of(tmp_path / "out", "task4_ability1")["condition"] == "gold_memory"
-    assert "condition" not in track_of(tmp_path / "plain", "task4_ability1")
+    shown = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "memory=oracle")
+    assert "(memory oracle)" in shown.out
+    assert "(memory oracle)" not in plain.out
+    assert track_of(tmp_path / "out", "task4_ability1")["memory"] == "oracle"
+    assert "memory" not in track_of(tmp_path / "plain", "task4_ability1")
     assert (
-        json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]["condition"]
-        == "gold_memory"
+        json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]["memory"]
+        == "oracle"
     )
     assert (
-        "settings.condition"
-        in run(tmp_path, tmp_path / "data", "ability=pa", "model=rules").one_line
+        "settings.memory" in run(tmp_path, tmp_path / "data", "ability=pa", "model=rules").one_line
     )
 
 
-def test_gold_memory_needs_gold_and_says_so(tmp_path):
+def test_memory_oracle_needs_gold_and_says_so(tmp_path):
     write_ability(tmp_path / "data", 1, (target_row("u1")[0], None))
-    ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "condition=gold_memory")
-    assert "condition=gold_memory: needs gold" in ran.one_line
+    ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "memory=oracle")
+    assert "memory=oracle: needs gold" in ran.one_line
 
 
 @pytest.mark.parametrize(
@@ -332,26 +337,28 @@ def test_gold_memory_needs_gold_and_says_so(tmp_path):
         ([], 100, 0),
     ],
 )
-def test_a_window_keeps_the_latest_turns_that_fit_and_always_the_last(lengths, window, kept):
+def test_a_bound_keeps_the_latest_turns_that_fit_and_always_the_last(lengths, window, kept):
     turns = [Turn(role="user", text=str(n) * length) for n, length in enumerate(lengths)]
-    found = last_turns(turns, window)
+    found = newest(turns, window).turns
     assert list(found) == turns[len(turns) - kept :]
     assert kept <= 1 or sum(len(turn.text.encode()) for turn in found) <= window * BYTES_A_TOKEN
 
 
-def test_a_window_counts_bytes_not_characters():
+def test_a_bound_counts_bytes_not_characters():
     turns = [Turn(role="user", text="说" * 100)] * 3
-    assert len(last_turns(turns, 150)) == 2
+    assert len(newest(turns, 150).turns) == 2
 
 
-def test_a_window_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_whole_dialogue(
+def test_a_bound_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_whole_dialogue(
     tmp_path,
 ):
     long = [{"role": "user", "text": f"{n} ".ljust(400, "x")} for n in range(5)]
     short = target_row("u2", queries=["Anything else?"])
     write_ability(tmp_path / "data", 1, target_row("u1", dialogue=long), short)
     with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
-        ran = run(tmp_path, tmp_path / "data", "ability=pa", "window=200", *llm(server.url))
+        ran = run(
+            tmp_path, tmp_path / "data", "ability=pa", "max_context_tokens=200", *llm(server.url)
+        )
     track = track_of(tmp_path / "out", "task4_ability1")
     sent = [
         json.loads(body["messages"][1]["content"])
@@ -365,13 +372,20 @@ def test_a_window_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_
     ]
     assert sorted(len(payload["dialogue"]) for payload in judged) == [3, 5]
     assert (
-        track["window"],
+        track["max_context_tokens"],
         track["counts"]["histories_cut"],
         track["counts"]["turns_left_out"],
     ) == (200, 1, 3)
-    assert "1 history was cut to fit the window" in ran.out
-    assert "window 200" in ran.out
-    ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "window=5000", out="wide")
+    assert "1 history was cut to fit into the context" in ran.out
+    assert "context 200" in ran.out
+    ran = run(
+        tmp_path,
+        tmp_path / "data",
+        "ability=pa",
+        "model=rules",
+        "max_context_tokens=5000",
+        out="wide",
+    )
     assert "histories_cut" not in track_of(tmp_path / "wide", "task4_ability1")["counts"]
     assert "cut to fit" not in ran.out
 

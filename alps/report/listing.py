@@ -13,7 +13,7 @@ from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.report.formatting import interval, number, visible
 from alps.rows import Calls, Summary
 from alps.run.opened import MANIFEST, Calibration, Run, open_run
-from alps.settings import RunSettings
+from alps.settings import RunSettings, in_current_words
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 _NAMED_AT_MOST = 10
@@ -23,8 +23,10 @@ _FIGURES = 36
 _CONDITIONS = {
     "distractors": "{} distractors",
     "ability": "ability {}",
-    "condition": "{}",
-    "window": "window {}",
+    "memory": "memory {}",
+    "max_context_tokens": "context {}",
+    "k": "k {}",
+    "persona": "persona {}",
     "prompt": "prompt {}",
     "scoring": "{}",
     "repeats": "{} repeats",
@@ -143,8 +145,9 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
 
 def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
     """Name the conditions of a run that are not the default."""
+    current = in_current_words(settings)
     for name, wording in _CONDITIONS.items():
-        value = settings.get(name)
+        value = current.get(name)
         if value is not None and value != RunSettings.model_fields[name].default:
             yield wording.format(value)
 

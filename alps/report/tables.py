@@ -231,10 +231,14 @@ def _floors_on(metric: Metric, track: TrackSummary, *, judge: str) -> Iterator[t
 
 
 def conditions(track: TrackSummary) -> str:
-    """Return the conditions of a track as titles show them: ` (gold_memory)`, or nothing."""
+    """Return the conditions of a track as titles show them: ` (memory bm25)`, or nothing."""
     parts = [str(value) for value in (track.condition, track.scoring) if value is not None]
-    if track.window is not None:
-        parts.append(f"window {track.window:,}")
+    if track.memory is not None:
+        parts.append(f"memory {track.memory}")
+    # Runs of older versions call it a window.
+    most = track.max_context_tokens or track.window
+    if most is not None:
+        parts.append(f"context {most:,}")
     if track.prompt is not None:
         parts.append(f"prompt {track.prompt}")
     for name, value in (track.model_extra or {}).items():
@@ -381,7 +385,7 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
         yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before being read."
     # What a system was not shown it could not remember: no fault of its answers.
     if cut := counts.get("histories_cut"):
-        yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit the window."
+        yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit into the context."
     if chosen := counts.get("letters"):
         shares = []
         for letter in "abcd":

@@ -15,8 +15,7 @@ from alps.run.engine import TrackPlan, Unit, heard_prediction, is_judged, units
 from alps.run.journal import Journal
 from alps.run.services import Services
 from alps.schema import Prediction
-from alps.systems.embedded import Embedded
-from alps.systems.variants import asked_of
+from alps.systems.base import on_client
 from alps.tasks import JudgingOptions
 from alps.tasks.base import JUST_THE_SCORE
 
@@ -89,8 +88,8 @@ async def estimate(
         for asked in await _baseline_requests(unit, services):
             baselines = _with_new(baselines, asked, seen, services)
         heard = heard_prediction(predictions, unit) if predictions is not None else None
-        prediction = heard or _answer_at_once(unit)
-        for request in _generation(unit) if prediction is None else ():
+        prediction, calls = (heard, []) if heard is not None else await _answered(unit)
+        for request in calls:
             generate = _with_new(generate, request, seen, services)
         if not task.has_gold(unit.sample) or (
             prediction is not None and prediction.outcome != "ok"
@@ -161,24 +160,19 @@ def _keys(request: Request[Any]) -> Iterator[str]:
     return (cache_key(replace(request, structured=mode)) for mode in modes)
 
 
-def _answer_at_once(unit: Unit) -> Prediction | None:
-    system = unit.track.systems[unit.repeat]
-    if not isinstance(system, Embedded):
-        return None
-    return system.answer_at_once(unit.track.task, unit.sample)
+async def _answered(unit: Unit) -> tuple[Prediction | None, list[Request[Any]]]:
+    """Return the answer of a system that makes no calls, else the calls that it would make.
 
-
-def _generation(unit: Unit) -> Iterator[Request[Any]]:
-    """Yield the calls that answering takes: one a variant, or one an option."""
-    from alps.systems.likelihood import LikelihoodSystem
-    from alps.systems.llm import LlmSystem
-
-    task, system = unit.track.task, unit.track.systems[unit.repeat]
-    for asked, sample in asked_of(system, task, unit.sample):
-        if isinstance(asked, LikelihoodSystem):
-            yield from asked.requests(task, sample)
-        elif isinstance(asked, LlmSystem):
-            yield asked.request(task, sample)
+    Neither where that is not known beforehand.
+    """
+    recorder = Recorder()
+    system = on_client(unit.track.systems[unit.repeat], recorder)
+    if system is None:
+        return None, []
+    prediction = await system.answer(unit.track.task, unit.sample)
+    # None of a system's calls hangs on the answer to another.
+    calls = [replace(request, certain=True) for request in recorder.requests]
+    return (None if calls else prediction), calls
 
 
 def _add(one: Number | None, other: Number | None) -> Number | None:

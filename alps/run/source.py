@@ -17,7 +17,7 @@ from alps.data.release import Split, open_split, read_samples, read_track, track
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row, dump
 from alps.rows import Manifest
-from alps.settings import RunSettings, parse_settings
+from alps.settings import RunSettings, in_current_words, parse_settings
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import Records, TaskOptions
 from alps.tasks.registry import ALL
@@ -154,7 +154,7 @@ def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
 
     What those in the manifest of an older run do not say is the default.
     """
-    values = settings if isinstance(settings, Mapping) else vars(settings)
+    values = in_current_words(settings) if isinstance(settings, Mapping) else vars(settings)
     chosen = {field.name: values.get(field.name) for field in fields(TaskOptions)}
     return TaskOptions(**{name: value for name, value in chosen.items() if value is not None})
 

@@ -53,7 +53,6 @@ from alps.schema import FAILURES
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.systems.base import STDERR, TRACEBACKS
-from alps.systems.variants import in_variants
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, recorded
 
@@ -249,6 +248,14 @@ def _carry_out(
     )
 
 
+def _described(services: Services) -> dict[str, Any]:
+    """Return the system as the manifest has it; a memory is before some of the tracks alone."""
+    described: dict[str, Any] = {"name": services.systems[0][0].name}
+    for row in services.systems:
+        described |= row[0].settings
+    return described
+
+
 def _summary(
     settings: RunSettings,
     data: Data,
@@ -323,14 +330,14 @@ async def _run(
     judged: _Predictions | None,
     told: Sequence[str],
 ) -> tuple[Plan, dict[str, Outcome], Chosen]:
-    system, judge = services.systems[0][0], services.judge
+    judge = services.judge
     async with closing(services):
         endpoint = settings.judge_api_base
         chosen = choose(settings.calibration, judge, data, today=date.today(), api_base=endpoint)
         fingerprint = judge.fingerprint_for(_rubrics(data.tasks))
         manifest = build_manifest(
             settings=settings.experiment(),
-            system={"name": system.name, **system.settings},
+            system=_described(services),
             data=data.description,
             prompts=prompt_hashes(settings, data.tasks),
             judge={"id": fingerprint_id(fingerprint), **fingerprint},
@@ -356,7 +363,8 @@ async def _run(
         )
         try:
             total = data.n * settings.repeats
-            with progress_line(f"{settings.task} {system.name}", total, ledger.totals) as progress:
+            title = f"{settings.task} {services.systems[0][0].name}"
+            with progress_line(title, total, ledger.totals) as progress:
                 outcomes = await run_tracks(plan, progress=progress)
         finally:
             journals.close()
@@ -372,7 +380,7 @@ def _track_plans(
         TrackPlan(
             track.task,
             track.samples,
-            tuple(in_variants(system, track.task) for system in systems),
+            systems,
             floor_systems(track.task, folder),
             floor_sample=_floor_sample(settings, track),
             n=track.n,

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from alps.llm.recording import Completes
 from alps.llm.secrets import masked, redact
 from alps.llm.types import EmptyAnswer
 from alps.schema import Outcome, Prediction
@@ -36,6 +37,16 @@ class System(Protocol):
         A failure to answer is a `Prediction` with its outcome, not an exception.
         """
         ...
+
+
+def on_client(system: System, client: Completes) -> System | None:
+    """Return `system` with its requests going to `client`.
+
+    None where that can't be done: a dry run starts no program, and no class of the user's.
+    """
+    on = getattr(system, "on", None)
+    moved: System | None = None if on is None else on(client)
+    return moved
 
 
 class Tracebacks:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from alps.errors import AlpsError
+from alps.llm.recording import Completes
 from alps.schema import Prediction, RetrievalSample
 from alps.systems.base import Tracebacks, described
 from alps.tasks import Task
@@ -48,6 +49,10 @@ class Embedded:
         self.settings: Mapping[str, Any] = {}
         self._function = function
         self._tracebacks = Tracebacks(tracebacks)
+
+    def on(self, client: Completes) -> "Embedded":
+        """Return the system itself: it makes no requests."""
+        return self
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Answer `sample`."""

@@ -6,12 +6,14 @@ the same history, which servers then have in their cache.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
 from alps.errors import UsageError
-from alps.llm import Client, Completion, Request
+from alps.llm import Completion, Request
 from alps.llm.likelihood import GENERATED, Compared, likelihood_of
+from alps.llm.recording import Completes
 from alps.schema import Prediction
 from alps.tasks import Task
 
@@ -26,7 +28,7 @@ class LikelihoodSystem:
         self,
         model: str,
         *,
-        client: Client,
+        client: Completes,
         api_base: str | None,
         extra: Mapping[str, Any] | None = None,
         repeat: int = 0,
@@ -49,11 +51,15 @@ class LikelihoodSystem:
 
     def _asked(self, prefix: str, continuation: str, about: str = "") -> Request[Any]:
         message = {"role": "user", "content": prefix + continuation}
-        return self._request(messages=(message,), echo_from=len(prefix), about=about)
+        # A dry run goes on as if each had been told: one token, which is certain.
+        fixed: dict[str, Any] = {"about": about, "likely": lambda: "[0.0]"}
+        return self._request(messages=(message,), echo_from=len(prefix), **fixed)
 
-    def requests(self, task: Task, sample: Any) -> tuple[Request[Any], ...]:
-        """Return what is asked about `sample`: a call an option; ahead of the first, the probe."""
-        return (self._probe, *self._of_options(task, sample))
+    def on(self, client: Completes) -> "LikelihoodSystem":
+        """Return the same model, asked through `client`."""
+        moved = copy(self)
+        moved._client, moved._probed = client, None
+        return moved
 
     def _of_options(self, task: Task, sample: Any) -> list[Request[Any]]:
         assert task.continuations is not None

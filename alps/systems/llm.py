@@ -1,10 +1,12 @@
 """Any litellm model as the system under test."""
 
 from collections.abc import Mapping
+from copy import copy
 from functools import partial
 from typing import Any
 
-from alps.llm import Client, Request
+from alps.llm import Request
+from alps.llm.recording import Completes
 from alps.llm.types import Structured
 from alps.schema import Prediction
 from alps.tasks import Task
@@ -17,7 +19,7 @@ class LlmSystem:
         self,
         model: str,
         *,
-        client: Client,
+        client: Completes,
         api_base: str | None,
         sampling: Mapping[str, Any],
         extra: Mapping[str, Any] | None = None,
@@ -30,6 +32,12 @@ class LlmSystem:
         self._client, self._structured = client, structured
         fixed: dict[str, Any] = {"sampling": sampling, "api_base": api_base, "extra": extra or {}}
         self._request = partial(Request[Any], model, repeat=repeat, **fixed)
+
+    def on(self, client: Completes) -> "LlmSystem":
+        """Return the same model, asked through `client`."""
+        moved = copy(self)
+        moved._client = client
+        return moved
 
     def request(self, task: Task, sample: Any) -> Request[Any]:
         """Return what the model is asked for `task` about `sample`."""

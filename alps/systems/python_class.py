@@ -63,7 +63,7 @@ class PythonSystem:
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Ask the object what `task` asks about `sample`."""
-        shown = sample.model_copy(update={"gold": None})
+        shown = task.for_class(sample)
         async with self._turns:
             ended = await self._call(
                 lambda: self._object.predict(shown), self._in_thread, self._timeout

@@ -7,8 +7,9 @@ Which variants there are, and what the answers come to together, a task says: `T
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from alps.llm.recording import Completes
 from alps.schema import UNHEARD, Prediction
-from alps.systems.base import System
+from alps.systems.base import System, on_client
 from alps.systems.embedded import Embedded, Unheard
 from alps.tasks import Task
 
@@ -23,6 +24,11 @@ class Variants:
         self.system = system
         self.name = system.name
         self.settings: Mapping[str, Any] = system.settings
+
+    def on(self, client: Completes) -> "Variants | None":
+        """Return the same, whose requests go to `client`; see `on_client`."""
+        moved = on_client(self.system, client)
+        return None if moved is None else Variants(moved)
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Answer `sample`; a variant that was not heard leaves the whole sample unheard."""
@@ -57,15 +63,6 @@ def in_variants(system: System, task: Task) -> System:
 def embedded_in_variants(system: Embedded, task: Task) -> Embedded:
     """Return a system that answers at once as `task` asks it."""
     return system if task.variants is None else EmbeddedVariants(system)
-
-
-def asked_of(system: System, task: Task, sample: Any) -> Iterator[tuple[System, Any]]:
-    """Yield what answering `sample` asks: the system behind it, and each variant."""
-    if isinstance(system, Variants):
-        for variant in _variants(task, sample):
-            yield system.system, variant
-    else:
-        yield system, sample
 
 
 def _variants(task: Task, sample: Any) -> Iterator[Any]:

@@ -1,0 +1,1 @@
+"""Memories between a history and the system that reads it, by the name that `memory=` gives."""

@@ -1,0 +1,38 @@
+"""A system that is asked through a memory: it reads what the memory chose of a history."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from alps.llm.recording import Completes
+from alps.schema import Prediction, ShownToReader
+from alps.systems.base import System, on_client
+from alps.systems.memory.embedded import Memory
+from alps.tasks import Task
+
+
+class Reader:
+    """Asks `system` about samples whose history was replaced by what `memory` chose of it."""
+
+    def __init__(self, system: System, memory: Memory) -> None:
+        self.system, self.memory = system, memory
+        self.name = system.name
+        self.settings: Mapping[str, Any] = {**system.settings, "memory": dict(memory.settings)}
+
+    def on(self, client: Completes) -> "Reader | None":
+        """Return the same reader, whose requests go to `client`; see `on_client`."""
+        moved = on_client(self.system, client)
+        return None if moved is None else Reader(moved, self.memory)
+
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        """Ask the memory, then the system."""
+        assert task.recall is not None
+        shown = await self.memory.recall(task.recall, sample)
+        prediction = await self.system.answer(task, task.recall.show(sample, shown))
+        noted = ShownToReader(
+            turns=len(shown.turns),
+            memories=len(shown.memories),
+            tokens=shown.tokens,
+            left_out=shown.left_out,
+            positions=shown.positions,
+        )
+        return prediction.model_copy(update={"shown": noted})
