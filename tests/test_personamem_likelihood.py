@@ -91,7 +91,7 @@ def test_a_question_is_four_calls_that_begin_alike_the_first_alone(alps, tmp_pat
     server_of = []
     with serve(slowly) as server:
         server_of.append(server)
-        asked = ("task=personamem", "answer=logprob", "limit=1", "window=2000")
+        asked = ("task=personamem", "answer=logprob", "limit=1", "max_context_tokens=2000")
         model = ("model=openai/scripted", f"api_base={server.url}")
         done = alps("run", *asked, *model, "out=run")
     assert done.returncode == 0, done.stderr
