@@ -34,8 +34,11 @@ from alps.llm.types import Structured
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 # Keys that others took the place of, as they stand in every manifest: the hash of the settings
-# names a run's folder, and a run that was begun before must find its own.
-_ONCE = {"condition": "history", "window": None}
+# names a run's folder, and a run that was begun before must find its own. By the key before them.
+_ONCE: dict[str, dict[str, Any]] = {
+    "ability": {"condition": "history"},
+    "prompt": {"window": None},
+}
 _NOW = {
     "condition": "memory=oracle for the true memories, memory=full for the history alone",
     "window": "max_context_tokens=",
@@ -336,7 +339,11 @@ class RunSettings(JudgeSettings):
         fields = type(self).model_fields
         later = [name for name in since if getattr(self, name) == fields[name].default]
         settings = self.model_dump(exclude={*_OPERATIONAL.split(), *later})
-        return {**settings, **_ONCE, "model": redact(self.model)}
+        kept: dict[str, Any] = {}
+        for name, value in settings.items():
+            kept[name] = value
+            kept |= _ONCE.get(name, {})
+        return {**kept, "model": redact(self.model)}
 
 
 def in_current_words(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from alps.tasks.personamem_answers import ChoiceAnswer, read_answer
 from alps.tasks.personamem_evidence import evidence, evidence_position
 from alps.tasks.personamem_likelihood import by_likelihood
 from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, for_class, score
-from alps.tasks.recall import History, Recall, Session
+from alps.tasks.recall import History, Place, Recall
 
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem")
 
@@ -127,12 +127,17 @@ def _history(sample: ChoiceSample) -> History:
         if turn.role == "system" or not sessions:
             sessions.append([])
         sessions[-1].append(turn)
-    name = sample.question.history
-    told = [Session(f"{name}-{n}", tuple(turns)) for n, turns in enumerate(sessions)]
-    return History(sample.session_id, tuple(told), sample.question.message)
+    return History(tuple(map(tuple, sessions)))
 
 
-RECALL = Recall(_history, lambda sample, shown: replace(sample, shown=shown), evidence)
+def _place(sample: ChoiceSample) -> Place:
+    question = sample.question
+    if not sample.hidden:
+        return Place(question.history, question.end, question.message)
+    return Place(f"{question.history} hidden", len(sample.history()), question.message)
+
+
+RECALL = Recall(_history, _place, lambda sample, shown: replace(sample, shown=shown), evidence)
 
 
 def tracks(options: TaskOptions) -> tuple[Task, ...]:

@@ -14,38 +14,30 @@ BYTES_A_TOKEN = 4
 
 
 @dataclass(frozen=True)
-class Session:
-    """One conversation of a user.
-
-    Attributes:
-        id: Its id in the data.
-        turns: What was said.
-        started_at: When it began, as the data say it; None where they don't.
-    """
-
-    id: str
-    turns: tuple[Turn, ...]
-    started_at: str | None = None
-
-
-@dataclass(frozen=True)
 class History:
-    """The conversations of a user before a query, in their order.
+    """The conversations of a user, in their order: the turns of each."""
 
-    Attributes:
-        user: The user; samples about the same one share it.
-        sessions: The conversations.
-        query: What the user says now.
-    """
-
-    user: str
-    sessions: tuple[Session, ...]
-    query: str
+    sessions: tuple[tuple[Turn, ...], ...]
 
     @property
     def turns(self) -> tuple[Turn, ...]:
         """All turns, one session after the other."""
-        return tuple(turn for session in self.sessions for turn in session.turns)
+        return tuple(turn for session in self.sessions for turn in session)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the life of a user a sample is asked.
+
+    Attributes:
+        key: The history: samples that share it differ in how far they reach alone.
+        turns: How many turns of it come before the sample.
+        query: What the user says then.
+    """
+
+    key: str
+    turns: int
+    query: str
 
 
 @dataclass(frozen=True)
@@ -78,11 +70,13 @@ class Recall:
 
     Attributes:
         history: What a memory is given of a sample.
+        place: Where that history ends and what is asked there, told without reading it.
         show: The sample as a reader is asked about it, once a memory has answered.
         evidence: What a perfect memory would return; None where the data don't tell.
     """
 
     history: Callable[[Any], History]
+    place: Callable[[Any], Place]
     show: Callable[[Any, Shown], Any]
     evidence: Callable[[Any], Shown | None]
 
@@ -98,20 +92,3 @@ def newest(turns: Sequence[Turn], max_tokens: int | None) -> Shown:
             break
         kept.append(turn)
     return Shown(tuple(reversed(kept)), left_out=len(turns) - len(kept))
-
-
-def best(turns: Sequence[Turn], positions: Sequence[int], max_tokens: int | None) -> Shown:
-    """Return the turns at `positions`, which stand best first, in the order of the history.
-
-    The first of them that no longer fits into `max_tokens` goes with all behind it; the best stays.
-    """
-    room = float("inf") if max_tokens is None else max_tokens * BYTES_A_TOKEN
-    kept: list[int] = []
-    for position in positions:
-        room -= len(turns[position].text.encode())
-        if room < 0 and kept:
-            break
-        kept.append(position)
-    left_out, kept = len(positions) - len(kept), sorted(kept)
-    shown = tuple(turns[position] for position in kept)
-    return Shown(shown, positions=tuple(kept), left_out=left_out)

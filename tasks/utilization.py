@@ -3,11 +3,13 @@
 It is rated by the rubric of the ability.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from alps.judges.base import Judge
@@ -41,7 +43,7 @@ from alps.tasks.base import (
     memory_conditions,
     verdict_row,
 )
-from alps.tasks.recall import History, Recall, Session, Shown
+from alps.tasks.recall import History, Place, Recall, Shown
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -461,8 +463,13 @@ HIGHLIGHTS = (
 
 
 def _history(sample: UtilizationSample) -> History:
-    session = Session(sample.session_id, sample.dialogue)
-    return History(sample.session_id, (session,), sample.query)
+    return History((sample.dialogue,))
+
+
+def _place(sample: UtilizationSample) -> Place:
+    # By what was said: samples of several abilities are about the same dialogue.
+    said = json.dumps([[turn.role, turn.text] for turn in sample.dialogue])
+    return Place(sha256(said.encode()).hexdigest(), len(sample.dialogue), sample.query)
 
 
 def _shown(sample: UtilizationSample, shown: Shown) -> UtilizationSample:
@@ -475,7 +482,7 @@ def _evidence(sample: UtilizationSample) -> Shown | None:
     return None if target is None else Shown(target.dialogue, target.memories)
 
 
-RECALL = Recall(_history, _shown, _evidence)
+RECALL = Recall(_history, _place, _shown, _evidence)
 
 
 def tracks(options: TaskOptions) -> tuple[Task, ...]:

@@ -192,7 +192,7 @@ def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps, 
     [
         (
             ("task=personamem", "memory=some"),
-            "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, bm25",
+            "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle",
         ),
         (("task=personamem", "memory=last:0"), "memory=last:0: unknown"),
         (("task=personamem", "data=."), "no questions_32k.csv in it"),
@@ -286,16 +286,21 @@ def test_a_class_and_a_program_are_shown_history_message_and_options_alone(alps,
         shutil.rmtree(tmp_path / "run")
 
 
-def test_a_memory_shows_the_turns_that_fit_the_query_or_that_the_data_name(alps, tmp_path):
-    for memory in ("bm25", "oracle"):
-        words = (f"memory={memory}", "k=3")[: 2 if memory == "bm25" else 1]
-        done, asked = served(alps, *words, answer=lambda request: Answer('{"choice": "a"}'))
-        assert done.returncode == 0, done.stderr
-        assert {len(one["history"]) for one in asked} == {3 if memory == "bm25" else 2}
-        shown = [row["shown"] for row in rows(tmp_path / "run", "predictions")]
-        assert all(len(one["positions"]) == one["turns"] and one["tokens"] > 0 for one in shown)
-        assert summary(tmp_path / "run")["memory"] == memory
-        shutil.rmtree(tmp_path / "run")
+def test_a_memory_shows_what_it_finds_or_what_the_data_name(alps, tmp_path):
+    done, asked = served(
+        alps, "memory=bm25", "k=3", answer=lambda request: Answer('{"choice": "a"}')
+    )
+    assert done.returncode == 0, done.stderr
+    assert {(len(one["history"]), len(one["known_about_user"])) for one in asked} == {(0, 3)}
+    shown = [row["shown"] for row in rows(tmp_path / "run", "predictions")]
+    assert all(one["memories"] == 3 and one["tokens"] > 0 for one in shown)
+    assert summary(tmp_path / "run")["memory"] == "bm25"
+    shutil.rmtree(tmp_path / "run")
+    done, asked = served(alps, "memory=oracle", answer=lambda request: Answer('{"choice": "a"}'))
+    assert done.returncode == 0, done.stderr
+    assert {len(one["history"]) for one in asked} == {2}
+    shown = [row["shown"] for row in rows(tmp_path / "run", "predictions")]
+    assert all(len(one["positions"]) == one["turns"] for one in shown)
 
 
 def test_the_biography_is_left_out_where_the_persona_is_hidden(alps, tmp_path):

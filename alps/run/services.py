@@ -22,11 +22,11 @@ from alps.run.opened import read_manifest
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
-from alps.systems.memory.embedded import FULL, check_memory, open_memory
-from alps.systems.memory.reader import Reader
+from alps.systems.memory.embedded import Memory
+from alps.systems.memory.resolve import check_memory
+from alps.systems.memory.store import Store
 from alps.systems.process import program_environment
-from alps.systems.resolve import PYTHON, RECORDED
-from alps.systems.variants import in_variants
+from alps.systems.resolve import PYTHON
 from alps.tasks import Task
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Services:
     cache: "Cache | None"
     clients: "tuple[Client, ...]" = ()
     ladder: "Ladder | None" = None
+    memory: Memory | None = None
 
     async def aclose(self) -> None:
         """Give up what is still asked, and end the processes and connections that were opened."""
@@ -60,6 +61,8 @@ class Services:
             close = getattr(system, "aclose", None)
             if close is not None:
                 await close()
+        if isinstance(self.memory, Store):
+            await self.memory.aclose()
         if "litellm" in sys.modules:
             from alps.llm import provider
 
@@ -110,9 +113,9 @@ def open_services(
     """
     local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
     if local and embedded:
-        systems = _local(settings, tasks, folder, id_key)
-        systems = _as_asked(settings, tasks, systems)
-        return Services(systems, embedded_judge(settings.judge), None)
+        return Services(
+            _local(settings, tasks, folder, id_key), embedded_judge(settings.judge), None
+        )
     from alps.llm.structured import Ladder
 
     cache, budget, ladder = _open_cache(), _budget(settings, tasks, ledger), Ladder()
@@ -129,7 +132,6 @@ def open_services(
         if local
         else _llm_systems(settings, tasks, client(settings.api_base, settings.model))
     )
-    systems = _as_asked(settings, tasks, systems)
     judge = (
         embedded_judge(settings.judge)
         if embedded
@@ -233,24 +235,6 @@ def _local(
     if settings.model.startswith((PROGRAM, PYTHON)):
         systems = tuple(Anonymous(system, key=id_key) for system in systems)
     return tuple((system,) * settings.repeats for system in systems)
-
-
-def _as_asked(
-    settings: RunSettings, tasks: Sequence[Task], systems: tuple[tuple[System, ...], ...]
-) -> tuple[tuple[System, ...], ...]:
-    """Put what stands before a system there: the variants of a task, and a memory before those."""
-    memory = None
-    bounded = settings.memory != FULL or settings.max_context_tokens is not None
-    # Recorded answers were given long ago: no memory has a part in them any more.
-    if bounded and not settings.model.startswith(RECORDED):
-        memory = open_memory(settings.memory, k=settings.k, max_tokens=settings.max_context_tokens)
-    asked = []
-    for task, repeats in zip(tasks, systems, strict=True):
-        row = tuple(in_variants(system, task) for system in repeats)
-        if memory is not None and task.recall is not None:
-            row = tuple(Reader(system, memory) for system in row)
-        asked.append(row)
-    return tuple(asked)
 
 
 def _open_cache() -> "Cache | None":

@@ -19,6 +19,7 @@ from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
 from alps.rows import Pools, Summary, TrackSummary
+from alps.run.asked import as_asked
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.correction import Chosen, choose, with_corrections
 from alps.run.engine import TrackPlan
@@ -166,6 +167,7 @@ def _estimated(
         ledger = Ledger(Path(scratch) / "calls.jsonl")
         if generate:
             services = open_services(settings, data.tasks, ledger, None)
+            services = as_asked(settings, data, services, None)
         else:
             services = _judging_services(settings, data.tasks, ledger, None, wording=None)
         options = JudgingOptions(extras=settings.extras == "judge")
@@ -226,6 +228,7 @@ def _carry_out(
     with claimed_folder(folder) as ledger:
         if predictions is None:
             services = open_services(settings, data.tasks, ledger, folder, id_key=data.id_key)
+            services = as_asked(settings, data, services, folder)
         else:
             services = _judging_services(settings, data.tasks, ledger, folder, wording=wording)
         running = _run(
@@ -250,10 +253,11 @@ def _carry_out(
 
 def _described(services: Services) -> dict[str, Any]:
     """Return the system as the manifest has it; a memory is before some of the tracks alone."""
-    described: dict[str, Any] = {"name": services.systems[0][0].name}
+    first = services.systems[0][0]
+    memories: dict[str, Any] = {}
     for row in services.systems:
-        described |= row[0].settings
-    return described
+        memories |= {"memory": row[0].settings["memory"]} if "memory" in row[0].settings else {}
+    return {"name": first.name, **first.settings, **memories}
 
 
 def _summary(

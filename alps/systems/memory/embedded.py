@@ -1,16 +1,15 @@
-"""Memories that need no network: the history or parts of it, and turns found by a retriever."""
+"""Memories that are no system: the history or the end of it, nothing, and what the data name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from alps.errors import UsageError, closest
-from alps.schema import Turn
-from alps.systems.embedded import RETRIEVERS, Ranker, imported
-from alps.tasks.recall import Recall, Shown, best, newest
+from alps.errors import UsageError
+from alps.tasks import Task
+from alps.tasks.recall import Recall, Shown, newest
 
 FULL, NOTHING, LAST, ORACLE = "full", "none", "last:", "oracle"
-KNOWN = (FULL, NOTHING, f"{LAST}N", *RETRIEVERS, ORACLE)
+KNOWN = (FULL, NOTHING, f"{LAST}N", ORACLE)
 
 
 class Memory(Protocol):
@@ -27,7 +26,7 @@ class Memory(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]: ...  # noqa: D102
 
-    async def recall(self, recall: Recall, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any) -> Shown:
         """Return what a reader is shown of the history of `sample`."""
         ...
 
@@ -40,9 +39,9 @@ class Whole:
     name: str = FULL
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, recall: Recall, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any) -> Shown:
         """Return all turns that fit."""
-        return newest(recall.history(sample).turns, self.max_tokens)
+        return newest(_recall(task).history(sample).turns, self.max_tokens)
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Nothing:
     name: str = NOTHING
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, recall: Recall, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any) -> Shown:
         """Return nothing, and read no history."""
         return Shown()
 
@@ -66,34 +65,10 @@ class LastTurns:
     max_tokens: int | None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, recall: Recall, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any) -> Shown:
         """Return the last turns that fit."""
-        turns = [turn for turn in recall.history(sample).turns if turn.role != "system"]
+        turns = [turn for turn in _recall(task).history(sample).turns if turn.role != "system"]
         return newest(turns[-self.count :], self.max_tokens)
-
-
-@dataclass(frozen=True)
-class Retrieved:
-    """The `k` turns that a retriever ranks highest for the query, in the order of the history."""
-
-    name: str
-    ranker: Ranker
-    k: int
-    max_tokens: int | None
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """What the retriever was set to, and how many turns it returns."""
-        return {**self.ranker.settings, "k": self.k}
-
-    async def recall(self, recall: Recall, sample: Any) -> Shown:
-        """Return the best turns that fit."""
-        history = recall.history(sample)
-        turns = history.turns
-        said = _said(turns)
-        order = self.ranker.rank(history.query, [turns[place].text for place in said])
-        positions = [said[place] for place in order[: self.k]]
-        return best(turns, positions, self.max_tokens)
 
 
 @dataclass(frozen=True)
@@ -104,13 +79,13 @@ class Oracle:
     name: str = ORACLE
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, recall: Recall, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any) -> Shown:
         """Return the evidence.
 
         Raises:
             UsageError: If the data don't tell where it is.
         """
-        evidence = recall.evidence(sample)
+        evidence = _recall(task).evidence(sample)
         if evidence is None:
             name = sample.benchmark_id
             raise UsageError(f"memory=oracle: the data don't tell where the evidence of {name} is")
@@ -119,44 +94,25 @@ class Oracle:
         return replace(newest(evidence.turns, self.max_tokens), memories=evidence.memories)
 
 
-def _said(turns: tuple[Turn, ...]) -> list[int]:
-    """Return the positions of what user and assistant said: system turns repeat a biography."""
-    return [place for place, turn in enumerate(turns) if turn.role != "system"]
+def _recall(task: Task) -> Recall:
+    assert task.recall is not None
+    return task.recall
 
 
-def check_memory(name: str) -> None:
-    """Refuse a memory that nothing is called by.
-
-    Raises:
-        UsageError: If there is none by that name.
-    """
-    count = name.removeprefix(LAST)
-    if name in (FULL, NOTHING, ORACLE, *RETRIEVERS):
-        return
-    if count != name and count.isdecimal() and int(count) > 0:
-        return
-    known = ", ".join(KNOWN)
-    raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")
-
-
-def open_memory(name: str, *, k: int, max_tokens: int | None) -> Memory:
-    """Return the memory called `name`.
+def open_embedded(name: str, max_tokens: int | None) -> Memory | None:
+    """Return what chooses from a history by itself; None where `name` is a system of its own.
 
     Args:
         name: What `memory=` says.
-        k: How many turns a retriever returns.
         max_tokens: The most tokens that a reader is shown, at 4 bytes each; None for any number.
-
-    Raises:
-        UsageError: If there is none by that name, or it needs an extra that is not installed.
     """
-    check_memory(name)
+    if name == FULL:
+        return Whole(max_tokens)
     if name == NOTHING:
         return Nothing()
     if name == ORACLE:
         return Oracle(max_tokens)
-    if name in RETRIEVERS:
-        return Retrieved(name, imported(RETRIEVERS[name])(), k, max_tokens)
-    if name.startswith(LAST):
-        return LastTurns(name, int(name.removeprefix(LAST)), max_tokens)
-    return Whole(max_tokens)
+    count = name.removeprefix(LAST)
+    if count != name and count.isdecimal() and int(count) > 0:
+        return LastTurns(name, int(count), max_tokens)
+    return None

@@ -6,6 +6,7 @@ from typing import Any
 from alps.llm.recording import Completes
 from alps.schema import Prediction, ShownToReader
 from alps.systems.base import System, on_client
+from alps.systems.memory.connection import MemoryFailed
 from alps.systems.memory.embedded import Memory
 from alps.tasks import Task
 
@@ -26,7 +27,11 @@ class Reader:
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Ask the memory, then the system."""
         assert task.recall is not None
-        shown = await self.memory.recall(task.recall, sample)
+        try:
+            shown = await self.memory.recall(task, sample)
+        except MemoryFailed as failed:
+            row = {"benchmark_id": sample.benchmark_id, "track": task.track}
+            return Prediction(**row, outcome="invalid", error=str(failed))
         prediction = await self.system.answer(task, task.recall.show(sample, shown))
         noted = ShownToReader(
             turns=len(shown.turns),

@@ -1,0 +1,64 @@
+"""What stands before the system of a run: the variants of a task, and a memory before those."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from alps.run.services import Services
+from alps.run.source import Data
+from alps.settings import RunSettings
+from alps.systems import System
+from alps.systems.memory.embedded import FULL, Memory
+from alps.systems.memory.reader import Reader
+from alps.systems.memory.resolve import MemoryOptions, open_memory
+from alps.systems.resolve import RECORDED
+from alps.systems.variants import in_variants
+from alps.tasks import Task
+
+
+def as_asked(
+    settings: RunSettings, data: Data, services: Services, folder: Path | None
+) -> Services:
+    """Return the services with their systems as the samples of `data` are asked.
+
+    `folder` is that of the run; None in a dry run.
+
+    Raises:
+        UsageError: If the memory needs an extra that is not installed.
+    """
+    memory = _memory(settings, data, folder)
+    asked = []
+    for track, systems in zip(data.tracks, services.systems, strict=True):
+        task = track.task
+        asked.append(tuple(_before(system, task, memory) for system in systems))
+    return replace(services, systems=tuple(asked), memory=memory)
+
+
+def _memory(settings: RunSettings, data: Data, folder: Path | None) -> Memory | None:
+    """Return the memory of a run; None where every history is shown as it is."""
+    if settings.memory == FULL and settings.max_context_tokens is None:
+        return None
+    # Recorded answers were given long ago: no memory has a part in them any more.
+    if settings.model.startswith(RECORDED):
+        return None
+
+    def samples() -> Iterator[tuple[Task, Any]]:
+        for track in data.tracks:
+            for sample in track.samples():
+                yield track.task, sample
+
+    options = MemoryOptions(
+        k=settings.k,
+        max_tokens=settings.max_context_tokens,
+        timeout=settings.timeout,
+        seed=settings.seed,
+        folder=folder,
+        options={},
+    )
+    return open_memory(settings.memory, options, samples)
+
+
+def _before(system: System, task: Task, memory: Memory | None) -> System:
+    system = in_variants(system, task)
+    return system if memory is None or task.recall is None else Reader(system, memory)

@@ -1,0 +1,84 @@
+"""What was asked of a memory system and what it answered, kept so that a killed run goes on."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from alps.jsonl import Appender, Row, scan
+from alps.systems.memory.protocol import Hit
+
+FILE = "memory.jsonl"
+
+
+class Diary:
+    """The rows of `memory.jsonl`, one a call, each with its phase and its seconds.
+
+    Users are called after a secret that is drawn once a run: their ids tell a system nothing, and
+    those of two runs are never the same.
+
+    Args:
+        path: The file; None for nowhere, as in a dry run.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._file = None if path is None else Appender(path)
+        self._hits: dict[str, list[Row]] = {}
+        self._settled: dict[str, int] = {}
+        self._secret = secrets.token_hex(16)
+        known = False
+        for _, _, row in () if path is None else scan(path):
+            known = self._read(row or {}) or known
+        if not known:
+            self._append({"phase": "run", "secret": self._secret})
+
+    def _read(self, row: Row) -> bool:
+        phase = row.get("phase")
+        if phase == "search":
+            self._hits[row["sample"]] = row["hits"]
+        elif phase == "settle":
+            self._settled[row["user"]] = row["turns"]
+        elif phase == "run":
+            self._secret = row["secret"]
+        return phase == "run"
+
+    def user(self, key: str) -> str:
+        """Return the id under which a system knows a user."""
+        return "u" + sha256(f"{self._secret} {key}".encode()).hexdigest()[:20]
+
+    def settled(self, user: str) -> int:
+        """Return how many turns of a user were settled."""
+        return self._settled.get(user, 0)
+
+    def hits(self, sample: str) -> list[Hit] | None:
+        """Return what was found for a sample; None where nothing was asked yet."""
+        rows = self._hits.get(sample)
+        if rows is None:
+            return None
+        return [Hit(**{**row, "sources": tuple(row["sources"])}) for row in rows]
+
+    def note(self, phase: str, user: str, seconds: float, **fields: Any) -> None:
+        """Note a call of a phase."""
+        self._append({"phase": phase, "user": user, "seconds": round(seconds, 6), **fields})
+
+    def note_settled(self, user: str, seconds: float, turns: int) -> None:
+        """Note that `turns` turns of a user can be found."""
+        self._settled[user] = turns
+        self.note("settle", user, seconds, turns=turns)
+
+    def note_hits(self, sample: str, user: str, seconds: float, hits: Sequence[Hit]) -> None:
+        """Note what was found for a sample."""
+        rows = [asdict(hit) for hit in hits]
+        self._hits[sample] = rows
+        self.note("search", user, seconds, sample=sample, hits=rows)
+
+    def _append(self, row: Row) -> None:
+        if self._file is not None:
+            self._file.append(row)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()

@@ -1,0 +1,112 @@
+"""The protocol of a memory system: what the suite calls, and what it is given back.
+
+A memory system lives over the sessions of many users. The suite owns the ids of users, the clock,
+the order of sessions and how many hits it asks for. A system is never told a task, an id of the
+benchmark, a gold answer or the options of a question.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True)
+class Said:
+    """One turn of a session: who said it (`user`, `assistant` or `system`), its text, and when."""
+
+    role: str
+    text: str
+    at: str
+
+
+@dataclass(frozen=True)
+class Session:
+    """One conversation of a user; times are ISO 8601, and rise from session to session.
+
+    A long conversation may come in parts, each a session of its own.
+    """
+
+    id: str
+    started_at: str
+    turns: tuple[Said, ...]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One memory that was found.
+
+    Attributes:
+        id: Its id in the system.
+        text: What a reader is shown.
+        score: How well it fits, the higher the better, where the system tells.
+        created_at: When what it says was said, ISO 8601.
+        sources: The ids of the sessions that it comes from.
+    """
+
+    id: str
+    text: str
+    score: float | None = None
+    created_at: str | None = None
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An OpenAI-compatible endpoint that the suite meters: where it is, and the model behind it."""
+
+    api_base: str
+    api_key: str
+    model: str
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a system is opened with.
+
+    Attributes:
+        folder: Where it may keep files; a run that goes on finds them again.
+        llm: Whom it may ask; None where the run gives it no model.
+        embedder: Who embeds for it; None where the run gives it none.
+        seed: Of every random draw.
+        options: What the user gave as `memory.NAME=VALUE`.
+    """
+
+    folder: Path
+    llm: Endpoint | None
+    embedder: Endpoint | None
+    seed: int
+    options: Mapping[str, str]
+
+
+Settled = Literal["ready", "pending", "failed"]
+
+
+class MemorySystem(Protocol):
+    """A memory system; its methods may be plain or `async`.
+
+    What a method raises is a failure of that stage, and counts as one. A system may have more:
+    `memories(user)`, all hits that it holds of a user; `forget(user, what)`; `respond(user, query,
+    at)`, a text of its own; `size(user)`, the bytes it takes; `close()`. One whose `persistent` is
+    true finds in its folder what it had settled.
+    """
+
+    def open(self, opening: Opening) -> None:
+        """Begin, or go on in the folder of the opening."""
+        ...
+
+    def ingest(self, user: str, session: Session) -> None:
+        """Take in a session of a user."""
+        ...
+
+    def settle(self, user: str, timeout: float) -> Settled:
+        """Wait until what was ingested can be found, `timeout` seconds at most."""
+        ...
+
+    def search(self, user: str, query: str, k: int, at: str) -> Sequence[Hit]:
+        """Return the `k` best hits for a query at a time, the best first, or fewer."""
+        ...
+
+    def reset(self, user: str) -> None:
+        """Forget everything about a user."""
+        ...

@@ -1,0 +1,224 @@
+"""A memory system on the suite's side: users, order, clock and budget are the suite's own.
+
+A history that several questions share is ingested once. Where they reach to different ends of it,
+the system is taken from one end to the next, and asked at each what is asked there.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from alps.llm.secrets import masked
+from alps.schema import Turn
+from alps.systems.memory.connection import Connection, MemoryFailed, read_hits
+from alps.systems.memory.diary import Diary
+from alps.systems.memory.protocol import Hit, Opening, Said, Session
+from alps.tasks import Task
+from alps.tasks.recall import BYTES_A_TOKEN, History, Recall, Shown
+
+FIRST_DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
+"""When the first session of every user begins; each later one begins a day after."""
+
+Samples = Callable[[], Iterable[tuple[Task, Any]]]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked at some end of a history, for which sample, and its key in the diary."""
+
+    key: str
+    query: str
+    recall: Recall
+    sample: Any
+
+
+@dataclass
+class _User:
+    """A user as the suite keeps it.
+
+    Attributes:
+        ends: What is asked after how many turns of the history.
+        reached: How many turns were ingested and settled.
+        sessions: How many sessions those are of.
+        failed: Why the system can't be asked about it any more.
+    """
+
+    id: str
+    ends: dict[int, list[_Asked]] = field(default_factory=lambda: defaultdict(list))
+    reached: int = 0
+    sessions: int = 0
+    failed: MemoryFailed | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Store:
+    """A memory that is a system under test, behind a connection."""
+
+    def __init__(
+        self,
+        name: str,
+        connection: Connection,
+        opening: Opening,
+        diary: Diary,
+        samples: Samples,
+        *,
+        k: int,
+        max_tokens: int | None,
+        timeout: float,
+    ) -> None:
+        self.name = name
+        self.settings: Mapping[str, Any] = {
+            **connection.settings,
+            "name": name,
+            "k": k,
+            "options": dict(opening.options),
+        }
+        self._connection, self._opening, self._diary = connection, opening, diary
+        self._samples, self._k, self._max_tokens, self._timeout = samples, k, max_tokens, timeout
+        self._users: dict[str, _User] | None = None
+        self._opened: asyncio.Task[None] | None = None
+
+    async def recall(self, task: Task, sample: Any) -> Shown:
+        """Return the hits for `sample` that fit into the budget.
+
+        Raises:
+            MemoryFailed: If the system failed at any stage before.
+        """
+        assert task.recall is not None
+        key = sample_key(task, sample)
+        hits = self._diary.hits(key)
+        if hits is None:
+            await self._open()
+            place = task.recall.place(sample)
+            user = self._user(place.key)
+            async with user.lock:
+                await self._advance(user, place.turns)
+            hits = self._diary.hits(key)
+            assert hits is not None
+        return cut(hits[: self._k], self._max_tokens)
+
+    async def _open(self) -> None:
+        """Open the system once; whoever comes second waits for it."""
+        if self._opened is None:
+            self._opened = asyncio.ensure_future(self._open_once())
+        await asyncio.shield(self._opened)
+
+    async def _open_once(self) -> None:
+        self._opening.folder.mkdir(parents=True, exist_ok=True)
+        answered = await self._connection.call("open", self._opening, timeout=self._timeout)
+        self._diary.note("open", "", answered.seconds)
+
+    def _user(self, key: str) -> _User:
+        if self._users is None:
+            self._users = {}
+            for task, sample in self._samples():
+                self._plan(task, sample)
+        return self._users[key]
+
+    def _plan(self, task: Task, sample: Any) -> None:
+        if task.recall is None:
+            return
+        assert self._users is not None
+        place = task.recall.place(sample)
+        asked = _Asked(sample_key(task, sample), place.query, task.recall, sample)
+        user = self._users.setdefault(place.key, _User(self._diary.user(place.key)))
+        user.ends[place.turns].append(asked)
+        if self._connection.persistent:
+            user.reached = self._diary.settled(user.id)
+
+    async def _advance(self, user: _User, until: int) -> None:
+        """Take a user from end to end up to `until`, and ask at each what is asked there."""
+        if user.failed is not None:
+            raise user.failed
+        try:
+            for end in sorted(end for end in user.ends if end <= until):
+                asked = [one for one in user.ends[end] if self._diary.hits(one.key) is None]
+                if end > user.reached:
+                    await self._ingest(user, user.ends[end][0], end)
+                for one in asked:
+                    await self._search(user, one)
+        except MemoryFailed as failed:
+            user.failed = failed
+            raise
+
+    async def _ingest(self, user: _User, asked: _Asked, end: int) -> None:
+        history = asked.recall.history(asked.sample)
+        for session in sessions_after(history, user.reached):
+            answered = await self._call("ingest", user.id, session)
+            self._diary.note("ingest", user.id, answered.seconds, session=session.id)
+        settled = await self._call("settle", user.id, self._timeout)
+        if settled.value != "ready":
+            raise MemoryFailed("settle", f"{settled.value!r:.200} after {self._timeout:g} s")
+        self._diary.note_settled(user.id, settled.seconds, end)
+        user.reached, user.sessions = end, len(history.sessions)
+
+    async def _search(self, user: _User, asked: _Asked) -> None:
+        at = stamp(user.sessions, 0)
+        answered = await self._call("search", user.id, asked.query, self._k, at)
+        try:
+            hits = read_hits(answered.value)
+        except ValueError as error:
+            raise MemoryFailed("search", str(error)) from error
+        # A system may repeat a key that stands in its environment.
+        said = [replace(hit, text=masked(hit.text, lambda: _texts(asked))) for hit in hits]
+        self._diary.note_hits(asked.key, user.id, answered.seconds, said)
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        return await self._connection.call(method, *arguments, timeout=self._timeout)
+
+    async def aclose(self) -> None:
+        """Close the system and the diary."""
+        await self._connection.aclose()
+        self._diary.close()
+
+
+def _texts(asked: _Asked) -> str:
+    turns = asked.recall.history(asked.sample).turns
+    return " ".join([asked.query, *(turn.text for turn in turns)])
+
+
+def sample_key(task: Task, sample: Any) -> str:
+    """Return the key of a sample in the diary."""
+    return f"{task.track} {sample.benchmark_id}"
+
+
+def stamp(session: int, turn: int) -> str:
+    """Return when a turn of a session is said: a day a session, a minute a turn."""
+    return (FIRST_DAY + timedelta(days=session, minutes=turn)).isoformat()
+
+
+def sessions_after(history: History, turns: int) -> list[Session]:
+    """Return what of a history comes after its first `turns` turns, as sessions.
+
+    A session that begins before them and ends after them comes with its rest alone, under an id of
+    its own.
+    """
+    sessions: list[Session] = []
+    before = 0
+    for day, told in enumerate(history.sessions):
+        start = max(0, turns - before)
+        if start < len(told):
+            said = [_said(turn, day, place) for place, turn in enumerate(told)][start:]
+            name = f"s{day + 1}" if start == 0 else f"s{day + 1}.{start}"
+            sessions.append(Session(name, stamp(day, start), tuple(said)))
+        before += len(told)
+    return sessions
+
+
+def _said(turn: Turn, day: int, place: int) -> Said:
+    return Said(turn.role, turn.text, stamp(day, place))
+
+
+def cut(hits: Sequence[Hit], max_tokens: int | None) -> Shown:
+    """Return the first hits that fit into `max_tokens`, at least one."""
+    room = float("inf") if max_tokens is None else max_tokens * BYTES_A_TOKEN
+    kept: list[str] = []
+    for hit in hits:
+        room -= len(hit.text.encode())
+        if room < 0 and kept:
+            break
+        kept.append(hit.text)
+    return Shown(memories=tuple(kept), left_out=len(hits) - len(kept))
