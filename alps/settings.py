@@ -273,9 +273,10 @@ class RunSettings(JudgeSettings):
     persona: Literal["shown", "hidden"] = Field(
         "shown", description="hidden: without the turns that describe the user (personamem)"
     )
-    answer: Literal["choice", "logprob"] = Field(
+    answer: Literal["choice", "logprob", "free"] = Field(
         "choice",
-        description="logprob: compare the options by their log-probability (personamem)",
+        description="logprob: compare the options by their log-probability; free: show none "
+        "(personamem)",
     )
     orders: Orders = Field(
         1, description="1, 4 (rotations) or 24: orders in which options are shown (personamem)"

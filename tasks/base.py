@@ -137,8 +137,8 @@ class TaskOptions:
         scoring: `alps`, or `authors-v1` for comparison with published figures.
         prompt: What extraction asks a model for: `precision`, or `recall`.
         size: Which set of PersonaMem: `32k`, `128k` or `1M`; None for the only one there is.
-        answer: How PersonaMem asks: for a `choice` among the options, or for the log-probability of
-            each (`logprob`).
+        answer: How PersonaMem asks: for a `choice` among the options, for the log-probability of
+            each (`logprob`), or for an answer in plain text, without options (`free`).
         orders: In how many orders PersonaMem shows the options of a question: 1, 4 or 24.
         seed: Of random draws.
         memory: Who chooses what of a history is shown: `full` for all of it, or the name of one.

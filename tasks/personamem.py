@@ -35,6 +35,7 @@ from alps.tasks.base import (
 )
 from alps.tasks.personamem_answers import ChoiceAnswer, read_answer
 from alps.tasks.personamem_evidence import evidence, evidence_position
+from alps.tasks.personamem_free import free
 from alps.tasks.personamem_likelihood import by_likelihood
 from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, for_class, score
 from alps.tasks.recall import History, Recall, Session
@@ -140,12 +141,14 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
     conditions = memory_conditions(options)
     if options.persona != DEFAULTS.persona:
         conditions["persona"] = options.persona
-    task = _choice_task(options, conditions)
-    if options.answer == "logprob" and options.orders != 1:
-        why = "answer=logprob shows one option at a time, in no order; leave it out"
+    if options.answer != "choice" and options.orders > 1:
+        why = f"answer={options.answer} shows no options side by side; leave it out"
         raise UsageError(f"orders={options.orders} would change nothing: {why}")
+    task = _choice_task(options, conditions)
     if options.answer == "logprob":
         return (by_likelihood(task),)
+    if options.answer == "free":
+        return (free(task),)
     return (task if options.orders == 1 else _in_orders(task, options.orders, options.seed),)
 
 
