@@ -25,7 +25,7 @@ from alps.tasks.base import (
     chat_messages,
     verdict_row,
 )
-from alps.tasks.personamem_scores import ChoiceSample, Credit, scored
+from alps.tasks.personamem_scores import ChoiceSample, Credit, for_class, scored
 from alps.tasks.utilization import fits, read_answer
 
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem_free")
@@ -86,6 +86,7 @@ def free(task: Task) -> Task:
         messages=lambda sample: chat_messages(PROMPT.text, input_row(sample)["input"]),
         input_row=input_row,
         to_prediction=lambda text: {"answer": text},
+        for_class=lambda sample: replace(for_class(sample), options=()),
         fits=fits,
         rubrics=(JUDGED_BY,),
         judge=judge_prediction,
