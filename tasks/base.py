@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from alps.data.audit_findings import AuditReport
+from alps.data.hub import RELEASE
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.rubric import Rubric
 from alps.llm.schemas import schema_of
@@ -379,6 +380,7 @@ class Task:
             returns what a user should know of it, a line each.
         check_shown: Refuses a sample of which something that a system is shown is not there, in a
             DataError; asked of every sample before the first call of a run that shows them.
+        hub: The data set of the Hugging Face hub, OWNER/NAME, that `data=hub` means.
         audit: Audits what `data=` and `split=` say, for a task that has files of its own; returns
             None where they are no such files.
         continuations: What is compared by log-probability instead of being asked; `to_prediction`
@@ -425,6 +427,7 @@ class Task:
     read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
     check_results: Callable[[Path, Iterable[Any]], Sequence[str]] | None = None
     check_shown: Callable[[Any], None] | None = None
+    hub: str = RELEASE
     audit: Callable[[str, str | None], AuditReport | None] | None = None
     continuations: Callable[[Any], Continuations] | None = None
     # Not used any more; tasks of users' own may give it for one more version.

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from alps.data.audit_findings import AuditReport
-from alps.data.personamem import LETTERS, open_personamem
+from alps.data.hub import hub_name
+from alps.data.personamem import LETTERS, find_folder, open_personamem
 from alps.data.personamem_audit import audit_personamem
 from alps.data.personamem_results import check_results, read_results
 from alps.data.personas import sample_set
@@ -40,6 +41,7 @@ from alps.tasks.personamem_likelihood import by_likelihood
 from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, for_class, score
 from alps.tasks.recall import History, Recall, Session
 
+HUB = "bowen-upenn/PersonaMem"
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem")
 
 
@@ -72,8 +74,8 @@ def open_records(data: str, options: TaskOptions) -> Records:
         DataError: If a row can't be read.
     """
     samples = data == "samples"
-    folder = sample_set(options.size or "32k") if samples else Path(data).expanduser()
-    files = open_personamem(folder, options.size)
+    folder = sample_set(options.size or "32k") if samples else find_folder(data, options.size)
+    files = open_personamem(folder, options.size, name=data)
     letters = Counter(LETTERS[question.gold] for question in files.read())
     most = max(letters.values(), default=0)
     frequent = tuple(sorted(letter for letter, count in letters.items() if count == most))
@@ -109,7 +111,10 @@ def _check_shown(sample: ChoiceSample) -> None:
 
 
 def _audit(data: str, split: str | None) -> AuditReport | None:
-    return audit_personamem(data, Path(data).expanduser(), split)
+    name = hub_name(data)
+    if name is not None and name.repository != HUB:
+        return None
+    return audit_personamem(data, find_folder(data, split), split)
 
 
 def unread(row: Row, gold: Row | None) -> Any:
@@ -185,6 +190,7 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         check_results=_check_results,
         check_shown=None if options.memory == "none" else _check_shown,
         audit=_audit,
+        hub=HUB,
         messages=messages,
         input_row=input_row,
         to_prediction=lambda answer: answer.model_dump(),
