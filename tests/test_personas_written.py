@@ -141,7 +141,7 @@ def test_what_is_right_stands_in_the_history_before_the_question(written):
         interest = next(
             one for one in timelines[question.persona] if one["topic"] == question.topic
         )
-        said = " ".join(turn.content for turn in opened.history(question))
+        said = " ".join(turn.text for turn in opened.history(question))
         gold = question.options[question.gold]
         assert all(item in said for item in (*interest["likes"], interest["tried"]))
         if question.type == TRACK:
