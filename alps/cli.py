@@ -113,20 +113,28 @@ def sensitivity(words: tuple[str, ...]) -> None:
 
 @cli.command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
-@click.argument("record", metavar="ID")
+@click.argument("record", metavar="[ID]", default="")
 @takes("[task=python:MODULE]", own_task=True)
 @click.option("--full", is_flag=True, help="Show long turns whole.")
 def show(run_folder: str, record: str, settings: tuple[str, ...], full: bool) -> None:
     """Show one record of a run: dialogue, gold, prediction and verdicts side by side.
 
+    Without ID the tables of the run are shown again, with all its breakdowns.
+
     ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a
     run has several tracks, TRACK/ID.
     """
+    from alps.report.breakdowns import show_whole_run
     from alps.report.show import show_record
     from alps.run.opened import find_run
 
+    if record.startswith("task=python:"):
+        record, settings = "", (record, *settings)
     if others := _allow_typed(settings):
         raise click.UsageError(f"'{others[0]}': expected no more than task=python:MODULE")
+    if not record:
+        show_whole_run(find_run(run_folder))
+        return
     show_record(find_run(run_folder), record, _console(), full=full)
 
 

@@ -6,10 +6,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from alps.data.histories import Histories, open_histories
 from alps.data.hub import fetch_files, is_hub
+from alps.data.personamem_options import read_kinds
 from alps.data.personamem_rows import LETTERS, SIZES, CsvRow, OnFault, Question, read_rows, refuse
 from alps.errors import DataError, UsageError, closest
 from alps.schema import Turn
@@ -160,6 +162,18 @@ class PersonaMem:
         """
         start = max(0, question.end - count)
         return self._histories_of(question).read(question.history, question.end, start)
+
+    def kinds_of(self, question: Question) -> tuple[str, ...]:
+        """Return why each option of a question is wrong, where the data say so, else nothing.
+
+        Raises:
+            DataError: If the file that says so can't be read.
+        """
+        return self._kinds.get(question.id, ())
+
+    @cached_property
+    def _kinds(self) -> dict[str, tuple[str, ...]]:
+        return read_kinds(self.questions.with_name(f"options_{self.size}.jsonl"))
 
     def _histories_of(self, question: Question) -> Histories:
         name, line = question.history, question.line

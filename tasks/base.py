@@ -104,6 +104,30 @@ class Metric:
         return self.excess or tuple(pair for group in self.ratios for pair in group)
 
 
+@dataclass(frozen=True)
+class Breakdown:
+    """A metric by groups of records; `Scored.groups` says which group a record is in.
+
+    Attributes:
+        name: The key in files.
+        title: What tables call it.
+        metric: The name of the metric whose mean each group has; None for the share that each group
+            has of the records that are in one.
+        groups: The groups in the order of tables, each with another name or a meaning, or none.
+            Others follow, the largest first.
+        standardised: Another breakdown whose groups are mixed differently in each group of this
+            one: a second figure gives each the mix of all records (direct standardisation).
+        warning: What to know before the figures are read.
+    """
+
+    name: str
+    title: str
+    metric: str | None
+    groups: Mapping[str, str] = field(default_factory=dict)
+    standardised: str | None = None
+    warning: str = ""
+
+
 def headline_of(metrics: Sequence[Metric]) -> Metric:
     """Return the metric that stands for a track: the one marked so, else the first."""
     return next((metric for metric in metrics if metric.headline), metrics[0])
@@ -222,12 +246,14 @@ class Scored:
         counts: What micro metrics sum up.
         details: What was matched, missed and extra, for whoever reads the record.
         question: What is the same for duplicates of a question, for a task whose data have any.
+        groups: Its group in each breakdown of the task, by the name of the breakdown.
     """
 
     scores: Mapping[str, float]
     counts: Mapping[str, float] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     question: Hashable = None
+    groups: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -374,6 +400,7 @@ class Task:
             it stands.
         joined: What the answers to all variants of a sample, in their order, come to together.
         recall: How it is asked through a memory; None where its samples have no history.
+        breakdowns: What is reported of groups of records beside the metrics.
         open_records: Finds its records at what `data=` says, for a task that has files of its own.
         read_results: Reads answers that others published as CSV: each with its line.
         check_results: Refuses such a file that does not belong to the samples, in a DataError;
@@ -423,6 +450,7 @@ class Task:
     variants: Callable[[Any], Sequence[Any]] | None = None
     joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
     recall: Recall | None = None
+    breakdowns: tuple[Breakdown, ...] = ()
     open_records: Callable[[str, "TaskOptions"], Records] | None = None
     read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
     check_results: Callable[[Path, Iterable[Any]], Sequence[str]] | None = None

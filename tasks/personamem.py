@@ -36,6 +36,7 @@ from alps.tasks.base import (
 )
 from alps.tasks.personamem_answers import ChoiceAnswer, read_answer
 from alps.tasks.personamem_evidence import evidence, evidence_position
+from alps.tasks.personamem_figures import BREAKDOWNS
 from alps.tasks.personamem_free import free
 from alps.tasks.personamem_likelihood import by_likelihood
 from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, for_class, score
@@ -205,4 +206,5 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         form=ChoiceAnswer,
         public=PublicAnswers(longest=2_000, texts=lambda answer: (answer["reason"],)),
         systems=SYSTEMS,
+        breakdowns=BREAKDOWNS,
     )
