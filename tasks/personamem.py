@@ -39,6 +39,7 @@ from alps.tasks.personamem_evidence import evidence, evidence_position
 from alps.tasks.personamem_figures import BREAKDOWNS
 from alps.tasks.personamem_free import free
 from alps.tasks.personamem_likelihood import by_likelihood
+from alps.tasks.personamem_record import HIGHLIGHTS, record_parts
 from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, for_class, score
 from alps.tasks.recall import History, Recall, Session
 
@@ -207,4 +208,6 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         public=PublicAnswers(longest=2_000, texts=lambda answer: (answer["reason"],)),
         systems=SYSTEMS,
         breakdowns=BREAKDOWNS,
+        record_parts=record_parts,
+        highlights=HIGHLIGHTS,
     )
