@@ -113,20 +113,28 @@ def sensitivity(words: tuple[str, ...]) -> None:
 
 @cli.command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
-@click.argument("record", metavar="ID")
+@click.argument("record", metavar="[ID]", default="")
 @takes("[task=python:MODULE]", own_task=True)
 @click.option("--full", is_flag=True, help="Show long turns whole.")
 def show(run_folder: str, record: str, settings: tuple[str, ...], full: bool) -> None:
     """Show one record of a run: dialogue, gold, prediction and verdicts side by side.
 
+    Without ID the tables of the run are shown again, with all its breakdowns.
+
     ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a
     run has several tracks, TRACK/ID.
     """
+    from alps.report.breakdowns import show_whole_run
     from alps.report.show import show_record
     from alps.run.opened import find_run
 
+    if record.startswith("task=python:"):
+        record, settings = "", (record, *settings)
     if others := _allow_typed(settings):
         raise click.UsageError(f"'{others[0]}': expected no more than task=python:MODULE")
+    if not record:
+        show_whole_run(find_run(run_folder))
+        return
     show_record(find_run(run_folder), record, _console(), full=full)
 
 
@@ -232,26 +240,30 @@ def data_pools(settings: tuple[str, ...]) -> None:
 
 
 @data.command("personas")
-@takes("out=DIR [n=…] [size=…] [language=…] [seed=…]", "alps.settings:PersonaSettings")
+@takes(
+    "out=DIR [n=…] [size=…] [language=…] [seed=…] [model=…] [filter=…]",
+    "alps.settings:PersonaSettings",
+)
 def data_personas(settings: tuple[str, ...]) -> None:
     """Write invented users and questions about them in PersonaMem's files.
 
-    The same seed gives the same bytes.
+    The same seed gives the same bytes. A model may write the texts, and a filter may drop what a
+    model answers without the history; what is killed goes on when it is given again.
 
     \b
       alps data personas out=personas n=30 size=32k
+      alps data personas out=personas n=30 model=openai/gpt-4.1 filter=openai/gpt-4.1-mini
     """
-    from pathlib import Path
-
-    from alps.data.personas import write_set
+    from alps.personas.generate import generate
     from alps.settings import PersonaSettings, parse_words
 
     parsed = parse_words(settings, PersonaSettings)
-    n, out = parsed.n, Path(parsed.out)
-    written = write_set(
-        out, personas=n, size=parsed.size, seed=parsed.seed, language=parsed.language
-    )
-    click.echo(f"{written:,} questions about {n:,} personas: {out}")
+    done = generate(parsed)
+    click.echo(f"{done.questions:,} questions about {done.personas:,} personas: {parsed.out}")
+    if parsed.filter is not None:
+        click.echo(f"{done.dropped:,} questions dropped: {parsed.filter} answers them blind")
+    for reason in done.left_out:
+        click.echo(f"left out: {reason}", err=True)
 
 
 @cli.group()

@@ -135,6 +135,37 @@ class Floor(Fields):
     differences: dict[str, Interval] = {}
 
 
+class GroupRow(Fields):
+    """One group of a breakdown.
+
+    Attributes:
+        also: Another name of the group, or what it means.
+        standardised: The figure with the mix of all records.
+        lacking: The strata of which the group has no record: that figure is without them.
+    """
+
+    group: str
+    also: str = ""
+    figure: Interval
+    standardised: Interval | None = None
+    lacking: list[str] = []
+
+
+class BreakdownRow(Fields):
+    """A figure by groups of records, with what tables call it.
+
+    Attributes:
+        metric: The title of the metric; `share` for the share of each group.
+        standardised: Over what the second figure is standardised; None where there is none.
+    """
+
+    title: str
+    metric: str
+    standardised: str | None = None
+    warning: str = ""
+    groups: list[GroupRow]
+
+
 class Pools(Fields):
     """Pools that were built for a run: the seed, and the share of generated distractors."""
 
@@ -155,6 +186,7 @@ class TrackSummary(Fields):
         notes: How often answers were repaired, by what was done.
         errors: The first error of each kind of failure.
         floors: Trivial baselines.
+        breakdowns: Figures by groups of records, for a task that has any.
         distinct: How many different questions were scored, where a task counts duplicates.
         pools: How the pools were built, where the data has none of this size.
         shown_by: What shows a task of the user's own without its code.
@@ -193,6 +225,7 @@ class TrackSummary(Fields):
     pools: Pools | None = None
     shown_by: Any = None
     distinct: int | None = None
+    breakdowns: dict[str, BreakdownRow] = {}
 
     def row(self) -> Json:
         """Return the row; all conditions stand behind the task."""

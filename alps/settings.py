@@ -108,6 +108,8 @@ Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], Befo
 Orders = Annotated[Literal[1, 4, 24], BeforeValidator(_number)]
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 Temperature = Annotated[float, Field(ge=0)]
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+Concurrency = Annotated[int, Field(ge=1, le=1024)] | Literal["auto"]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 
 # Settings that may be given as nothing.
@@ -159,13 +161,13 @@ class AskSettings(BaseModel):
     )
     out: HomePath | None = Field(None, description="the folder that is written")
     seed: int = Field(0, ge=0, description="of every random draw")
-    concurrency: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
+    concurrency: Concurrency = Field(
         "auto",
         description="the most requests under way at each endpoint; auto: 16, and up to 200 while "
         "that is clean",
     )
     timeout: float = Field(120.0, gt=0, description="seconds for one request")
-    patience: Annotated[float, BeforeValidator(_seconds)] = Field(
+    patience: Seconds = Field(
         PATIENCE,
         ge=0,
         description="how long failures that may pass are tried again: seconds, 90s, 30min or 2h "
@@ -276,9 +278,10 @@ class RunSettings(JudgeSettings):
     persona: Literal["shown", "hidden"] = Field(
         "shown", description="hidden: without the turns that describe the user (personamem)"
     )
-    answer: Literal["choice", "logprob"] = Field(
+    answer: Literal["choice", "logprob", "free"] = Field(
         "choice",
-        description="logprob: compare the options by their log-probability (personamem)",
+        description="logprob: compare the options by their log-probability; free: show none "
+        "(personamem)",
     )
     orders: Orders = Field(
         1, description="1, 4 (rotations) or 24: orders in which options are shown (personamem)"
@@ -400,6 +403,11 @@ class PoolSettings(DataSettings):
     seed: int = Field(0, ge=0, description="of the drawing")
 
 
+def _as_of(settings: type[BaseModel], key: str) -> Any:
+    """Return a key as other settings have it: its default, its limits and its description."""
+    return settings.model_fields[key]
+
+
 class PersonaSettings(FrozenSettings):
     """What `alps data personas` can be told."""
 
@@ -408,6 +416,42 @@ class PersonaSettings(FrozenSettings):
     size: Literal["32k", "128k", "1M"] = Field("32k", description="tokens of each history")
     language: Literal["en", "zh"] = Field("en", description="en or zh")
     seed: int = Field(0, ge=0, description="of the drawing")
+    model: str = Field(
+        "templates", description="who writes the texts: templates, or a litellm model"
+    )
+    filter: str | None = Field(
+        None, description="a litellm model; questions that it answers without history are dropped"
+    )
+    filter_api_base: Address = Field(None, description="endpoint of the filter")
+    api_base: Address = _as_of(RunSettings, "api_base")
+    structured: Structured | None = _as_of(RunSettings, "structured")
+    temperature: Annotated[Temperature | None, BeforeValidator(_given_temperature)] = _as_of(
+        RunSettings, "temperature"
+    )
+    max_tokens: int | None = _as_of(RunSettings, "max_tokens")
+    reasoning_effort: str | None = _as_of(RunSettings, "reasoning_effort")
+    request: Extra = _as_of(RunSettings, "request")
+    concurrency: Concurrency = _as_of(AskSettings, "concurrency")
+    timeout: float = _as_of(AskSettings, "timeout")
+    patience: Seconds = _as_of(AskSettings, "patience")
+    max_cost: float | None = _as_of(AskSettings, "max_cost")
+    max_total_tokens: int | None = _as_of(AskSettings, "max_total_tokens")
+
+    @property
+    def at_once(self) -> int | None:
+        """The most requests under way at each endpoint, None for as many as it is found to take."""
+        return None if self.concurrency == "auto" else self.concurrency
+
+    def sampling(self) -> dict[str, Any]:
+        """Return the sampling settings of the model that were given."""
+        given = {name: getattr(self, name, None) for name in SAMPLING}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def content(self) -> dict[str, Any]:
+        """Return what the texts depend on: how they are asked for and paid is left out."""
+        asking = {"out", "concurrency", "timeout", "patience", "max_cost", "max_total_tokens"}
+        values = self.model_dump(exclude=asking, exclude_defaults=True)
+        return {**values, "model": redact(self.model)}
 
 
 def part_words(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -51,7 +51,7 @@ def search(folder: Path, size: str) -> dict[str, float]:
     for question in questions:
         history, seconds = timed(lambda asked=question: files.history(asked))
         reading += seconds
-        texts = [message.content for message in history if message.role != "system"]
+        texts = [turn.text for turn in history if turn.role != "system"]
         message = question.message
         _, seconds = timed(lambda asked=message, values=texts: retriever.rank(asked, values))
         ranking += seconds
@@ -83,7 +83,7 @@ def slices(folder: Path, size: str) -> dict[str, float]:
             files.holds(question)
             gc.collect()  # of the reading before, which this one must not pay for
             history, seconds = timed(lambda opened=files, asked=question: opened.history(asked))
-            letters = sum(len(message.content) for message in history)
+            letters = sum(len(turn.text) for turn in history)
             costs[name] = min(costs[name], seconds / (letters / 1e6))
     return costs
 

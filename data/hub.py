@@ -1,15 +1,16 @@
-"""Data sets of the Hugging Face hub in the release layout, read through `huggingface_hub`.
+"""Data sets of the Hugging Face hub, read through `huggingface_hub`.
 
-`data=` takes `hub` for the public release and `hub:OWNER/NAME` for any other data set, each with or
-without `@REVISION`. A revision is resolved to its commit once; all that is read afterwards is read
-at that commit, and what is cached of a commit needs no network. The files are the release layout
-byte for byte, so everything after the download is the code that reads a local folder.
+`data=` takes `hub` for the data set that a task names (the public release, for most) and
+`hub:OWNER/NAME` for any other, each with or without `@REVISION`. A revision is resolved to its
+commit once; all that is read afterwards is read at that commit, and what is cached of a commit
+needs no network. The files are those of a local folder byte for byte, so everything after the
+download is the code that reads one.
 """
 
 import functools
 import glob
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,11 +65,24 @@ class HubName:
         """Return what `data=` takes for this data set at `revision`."""
         return f"{self._without_revision}@{revision}"
 
+    def pinned(self) -> str:
+        """Return what `data=` takes for this data set at the commit that its revision is now.
+
+        Raises:
+            HubError: If the revision can't be resolved.
+        """
+        return self.at(self.commit or _resolved(self.repository, self.branch))
+
     def may_be(self, commit: str) -> bool:
         """Tell whether it can mean `commit`: it names no revision, or the beginning of that one."""
         if self.revision is None:
             return True
         return bool(_is_part_of_commit(self.revision)) and commit.startswith(self.revision)
+
+    @property
+    def data(self) -> str:
+        """What `data=` takes for it, with the repository named unless it is the public release."""
+        return self._without_revision if self.revision is None else self.at(self.revision)
 
     @property
     def _without_revision(self) -> str:
@@ -80,8 +94,12 @@ def is_hub(data: str) -> bool:
     return data == HUB or data.startswith((f"{HUB}@", f"{HUB}:"))
 
 
-def hub_name(data: str) -> HubName | None:
+def hub_name(data: str, default: str = RELEASE) -> HubName | None:
     """Read what `data=` says; None where it is no data set of the hub.
+
+    Args:
+        data: What it says.
+        default: The repository that `hub` means.
 
     Raises:
         UsageError: If the repository is not OWNER/NAME, or @ stands without a revision.
@@ -89,7 +107,7 @@ def hub_name(data: str) -> HubName | None:
     if not is_hub(data):
         return None
     before, at, revision = data.partition("@")
-    repository = before.partition(":")[2] if ":" in before else RELEASE
+    repository = before.partition(":")[2] if ":" in before else default
     if not _is_repository(repository) or (at and not revision):
         forms = f"{HUB}, {HUB}@REVISION or {HUB}:OWNER/NAME@REVISION"
         raise UsageError(f"data={data}: a data set of the hub is written {forms}")
@@ -163,16 +181,12 @@ class HubSplit:
         # `snapshot_download` returns when everything in the commit's listing that fits is there: a
         # file that is absent then is absent from the data set.
         places = ["/".join(filter(None, (above, inside))) for above in _FOLDERS]
-        with _in_one_line(f"{self.data}, {inside}", self.repository):
-            snapshot = _library().snapshot_download(
-                self.repository,
-                repo_type="dataset",
-                revision=self.commit,
-                allow_patterns=[f"{glob.escape(place)}/*" for place in places],
-            )
+        patterns = [f"{glob.escape(place)}/*" for place in places]
+        name = HubName(self.repository, self.commit)
+        snapshot = _snapshot(name, self.commit, f"{self.data}, {inside}", patterns)
         for place in places:
-            if (Path(snapshot) / place / file).exists():
-                return Path(snapshot) / place
+            if (snapshot / place / file).exists():
+                return snapshot / place
         return None
 
     def _other_splits(self) -> str:
@@ -210,6 +224,32 @@ def open_hub(data: str, split: str | None) -> HubSplit:
         raise UsageError(f"split={split}: no name of a folder")
     commit = name.commit or _resolved(name.repository, name.branch)
     return HubSplit(split, name.repository, commit)
+
+
+def fetch_files(data: str, patterns: Sequence[str]) -> Path:
+    """Fetch the files of a data set of the hub that fit a pattern, once; return their folder.
+
+    Raises:
+        UsageError: If `data` is no data set of the hub.
+        HubError: If they can't be fetched, or the revision can't be resolved.
+    """
+    name = hub_name(data)
+    if name is None:
+        raise UsageError(f"data={data}: no data set of the hub")
+    commit = name.commit or _resolved(name.repository, name.branch)
+    return _snapshot(name, commit, data, patterns)
+
+
+def _snapshot(name: HubName, commit: str, what: str, patterns: Sequence[str]) -> Path:
+    with _in_one_line(what, name.repository):
+        return Path(
+            _library().snapshot_download(
+                name.repository,
+                repo_type="dataset",
+                revision=commit,
+                allow_patterns=list(patterns),
+            )
+        )
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from alps.data.persona_timeline import (
     TOPICS_OF_ONE,
     Interest,
     Material,
+    Outline,
     Persona,
     Reason,
     Telling,
@@ -34,25 +35,30 @@ def words_of(language: Language) -> Words:
     return tomllib.loads(text)
 
 
-def material(words: Words, rng: random.Random) -> Material:
-    """Draw a biography, topics and helpers; reasons and items are those of the language."""
-    biography = words["biography"].format(
-        name=rng.choice(words["names"]),
-        age=rng.randint(24, 67),
-        job=rng.choice(words["jobs"]),
-        town=rng.choice(words["towns"]),
-    )
+def outline(words: Words, rng: random.Random) -> Outline:
+    """Draw who a persona is, and the topics."""
+    name, age = rng.choice(words["names"]), rng.randint(24, 67)
+    job, town = rng.choice(words["jobs"]), rng.choice(words["towns"])
     names = rng.sample(sorted(words["topics"]), TOPICS_OF_ONE)
     helpers = rng.sample(words["people"]["first"], TOPICS_OF_ONE)
-    topics = []
-    for name in names:
-        topic = words["topics"][name]
-        topics.append(Topic(name, topic["title"], tuple(topic["items"])))
+    topics, elsewhere = [], []
+    for topic in names:
+        entry = words["topics"][topic]
+        topics.append(Topic(topic, entry["title"], tuple(entry["items"])))
+    for topic in sorted(words["topics"]):
+        if topic not in names:
+            elsewhere.append(words["topics"][topic]["title"])
+    return Outline(name, age, job, town, tuple(topics), tuple(helpers), tuple(elsewhere))
+
+
+def material(words: Words, rng: random.Random) -> Material:
+    """Draw an outline, and say it in the language; reasons and items are those of the language."""
+    drawn = outline(words, rng)
+    biography = words["biography"].format(
+        name=drawn.name, age=drawn.age, job=drawn.job, town=drawn.town
+    )
     reasons = tuple(Reason(reason["why"], reason["trait"]) for reason in words["reasons"])
-    elsewhere = [words["topics"][name]["title"] for name in sorted(words["topics"])]
-    mine = {topic.title for topic in topics}
-    others = tuple(title for title in elsewhere if title not in mine)
-    return Material(biography, tuple(topics), reasons, tuple(helpers), others)
+    return Material(biography, drawn.topics, reasons, drawn.helpers, drawn.elsewhere)
 
 
 def tellings(persona: Persona, words: Words, rng: random.Random) -> dict[tuple[str, str], Telling]:

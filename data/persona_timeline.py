@@ -27,6 +27,8 @@ EVIDENCE = {
 """The event that each type of question is about."""
 EVENTS = ("begin", "helper", "change", "latest", "tried")
 """The events of one topic: two of the beginning, two changes, and something tried once."""
+LENGTHS = 1.7
+"""How much longer the longest entry of a list may be than the shortest."""
 _WHEN = {"begin": 0, "helper": 0, "change": 1, "latest": 2, "tried": 3}
 ITEM, ELSEWHERE = "{item}", "{elsewhere}"
 STEPS = ("{a}", "{b}", "{c}")
@@ -56,12 +58,25 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Material:
-    """What a persona's timeline is drawn from.
+class Outline:
+    """What the seed draws of a persona before anything is written.
 
     Attributes:
         elsewhere: Titles of topics that are not the persona's.
     """
+
+    name: str
+    age: int
+    job: str
+    town: str
+    topics: tuple[Topic, ...]
+    helpers: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a persona's timeline is drawn from; `elsewhere` is that of the outline."""
 
     biography: str
     topics: tuple[Topic, ...]
@@ -139,3 +154,25 @@ def draw_persona(number: int, material: Material, rng: random.Random) -> Persona
 def _two(reasons: Sequence[Reason], rng: random.Random) -> tuple[Reason, Reason]:
     before, after = rng.sample(reasons, 2)
     return before, after
+
+
+def alike(entries: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return the `count` entries that are nearest in length, in the order given.
+
+    Raises:
+        ValueError: If there are fewer, or the longest of them is more than `LENGTHS` times as long
+            as the shortest.
+    """
+    if len(entries) < count:
+        raise ValueError(f"{len(entries)} entries; expected at least {count}")
+    places = sorted(range(len(entries)), key=lambda place: len(entries[place]))
+    windows = [places[start : start + count] for start in range(len(entries) - count + 1)]
+    best = min(windows, key=lambda window: _ratio(entries, window))
+    if _ratio(entries, best) > LENGTHS:
+        lengths = f"{len(entries[best[0]])} and {len(entries[best[-1]])} characters"
+        raise ValueError(f"entries of {lengths}: make them more alike in length")
+    return tuple(entries[place] for place in sorted(best))
+
+
+def _ratio(entries: Sequence[str], window: Sequence[int]) -> float:
+    return len(entries[window[-1]]) / max(1, len(entries[window[0]]))

@@ -6,14 +6,25 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from alps.data.histories import Histories, open_histories
+from alps.data.hub import fetch_files, is_hub
+from alps.data.personamem_options import read_kinds
 from alps.data.personamem_rows import LETTERS, SIZES, CsvRow, OnFault, Question, read_rows, refuse
 from alps.errors import DataError, UsageError, closest
 from alps.schema import Turn
 
-__all__ = ["LETTERS", "SIZES", "PersonaMem", "Question", "open_personamem", "read_questions"]
+__all__ = [
+    "LETTERS",
+    "SIZES",
+    "PersonaMem",
+    "Question",
+    "find_folder",
+    "open_personamem",
+    "read_questions",
+]
 
 _COLUMNS = (
     "persona_id",
@@ -152,6 +163,18 @@ class PersonaMem:
         start = max(0, question.end - count)
         return self._histories_of(question).read(question.history, question.end, start)
 
+    def kinds_of(self, question: Question) -> tuple[str, ...]:
+        """Return why each option of a question is wrong, where the data say so, else nothing.
+
+        Raises:
+            DataError: If the file that says so can't be read.
+        """
+        return self._kinds.get(question.id, ())
+
+    @cached_property
+    def _kinds(self) -> dict[str, tuple[str, ...]]:
+        return read_kinds(self.questions.with_name(f"options_{self.size}.jsonl"))
+
     def _histories_of(self, question: Question) -> Histories:
         name, line = question.history, question.line
         for histories in self.histories:
@@ -168,24 +191,41 @@ class PersonaMem:
         raise DataError(missing, path=self.questions, line=line, field="shared_context_id")
 
 
-def open_personamem(folder: Path, size: str | None = None) -> PersonaMem:
-    """Find PersonaMem's files of one size in a folder.
+def find_folder(data: str, size: str | None) -> Path:
+    """Return the folder that `data=` names; of a data set of the hub, fetch one size into it.
+
+    Raises:
+        UsageError: If no size of a data set of the hub is named.
+        HubError: If it can't be fetched.
+    """
+    if not is_hub(data):
+        return Path(data).expanduser()
+    if size is None:
+        raise UsageError(f"data={data}: name a size with size= ({', '.join(SIZES)})")
+    return fetch_files(data, (f"questions_{size}.csv", f"shared_contexts_{size}*.jsonl"))
+
+
+def open_personamem(
+    folder: Path, size: str | None = None, *, name: str | None = None
+) -> PersonaMem:
+    """Find PersonaMem's files of one size in a folder, which errors call by `name`.
 
     Raises:
         UsageError: If there are none, or several sizes and none was named.
     """
+    name = name or str(folder)
     there = {
         size: folder / f"questions_{size}.csv"
         for size in SIZES
         if (folder / f"questions_{size}.csv").is_file()
     }
     if size is None and len(there) > 1:
-        raise UsageError(f"data={folder}: name a size with size= (found: {', '.join(there)})")
+        raise UsageError(f"data={name}: name a size with size= (found: {', '.join(there)})")
     if size is not None and size not in SIZES:
         known = ", ".join(SIZES)
         raise UsageError(f"size={size}: unknown{closest(size, SIZES)} (known: {known})")
     chosen = size or next(iter(there), SIZES[0])
     if chosen not in there:
-        raise UsageError(f"data={folder}: no questions_{chosen}.csv in it")
+        raise UsageError(f"data={name}: no questions_{chosen}.csv in it")
     paths = sorted(folder.glob(f"shared_contexts_{chosen}*.jsonl"))
     return PersonaMem(chosen, there[chosen], tuple(open_histories(path) for path in paths))

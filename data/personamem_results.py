@@ -55,14 +55,9 @@ def read_results(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _prediction(column: str, text: str) -> dict[str, Any]:
     if not text.strip():
         return {"outcome": "empty", "error": f"{column} is empty"}
-    is_reply = column == "model_response"
-    letter = read_reply(text) if is_reply else text.strip().strip("()").lower()
-    raw = {"raw": text} if is_reply else {}
-    if len(letter) == 1 and letter in LETTERS:
-        return {"outcome": "ok", "prediction": {"choice": letter}, **raw}
-    named = f"names {', '.join(letter)}" if is_reply and letter else "names no option"
-    error = f"{column} {named}: '{text.strip()[:_SHOWN]}'"
-    return {"outcome": "invalid", "error": error, "raw": text}
+    if column == "p":
+        return {"outcome": "ok", "prediction": {"choice": text.strip()}}
+    return {"outcome": "ok", "prediction": {"choice": read_reply(text)}, "raw": text}
 
 
 def check_results(path: Path, questions: Sequence[Question]) -> tuple[str, ...]:

@@ -79,16 +79,23 @@ def _end(asked: Asked, history: History, rng: random.Random) -> int:
 
 @contextmanager
 def set_writer(folder: Path, size: str) -> Iterator[Writer]:
-    """Open the three files of a set: questions, histories, and what is true of whom."""
+    """Write the three files of a set: questions, histories, and what is true of whom.
+
+    They get their names when all of them are whole.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    names = f"questions_{size}.csv", f"shared_contexts_{size}.jsonl", f"timelines_{size}.jsonl"
+    begun = [folder / f"{name}.tmp" for name in names]
     with (
-        (folder / f"questions_{size}.csv").open("w", encoding="utf-8", newline="") as questions,
-        (folder / f"shared_contexts_{size}.jsonl").open("wb") as histories,
-        (folder / f"timelines_{size}.jsonl").open("wb") as timelines,
+        begun[0].open("w", encoding="utf-8", newline="") as questions,
+        begun[1].open("wb") as histories,
+        begun[2].open("wb") as timelines,
     ):
         rows: csv.DictWriter[str] = csv.DictWriter(questions, COLUMNS)
         rows.writeheader()
         yield Writer(rows, histories, timelines)
+    for path, name in zip(begun, names, strict=True):
+        path.replace(folder / name)
 
 
 def sample_set(size: str) -> Path:

@@ -1,16 +1,18 @@
 """The embedded judge: lexical similarity of values, deterministic and free.
 
 It tells «same» from «unrelated» and nothing between, so scores that need another relation are
-unscored under it. How far it can be trusted is measured against the recorded pair reviews of the
-AlpsBench sample: see `AGREEMENT`.
+unscored under it. Of options it names the one whose own words an answer has. How far it can be
+trusted is measured against the recorded pair reviews of the AlpsBench sample: see `AGREEMENT`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
+from alps.judges.options import AGREES, OptionQuestion, lexical_verdict
 from alps.judges.question import Question
+from alps.judges.rubric import OPTION, Rubric
 from alps.similarity import THRESHOLD, VERSION, similar_pairs
 
 AGREEMENT = (
@@ -25,6 +27,7 @@ class LexicalJudge(EmbeddedJudge):
     """Pairs values whose similarity reaches `THRESHOLD`; labels and types are never looked at."""
 
     name = "lexical"
+    answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion, OptionQuestion})
     relations: frozenset[Relation] = frozenset({"same"})
     comparable = False
 
@@ -35,8 +38,15 @@ class LexicalJudge(EmbeddedJudge):
             "version": VERSION,
         }
 
+    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
+        """Return the fingerprint; where options are asked, with what makes an agreement."""
+        asks_options = any(given.name == OPTION for given in rubrics)
+        return {**self.fingerprint, "agrees": AGREES} if asks_options else self.fingerprint
+
     async def answer(self, question: Question[Any], *, about: str) -> Any:
-        """Name every pair whose similarity reaches the threshold."""
+        """Name every pair whose similarity reaches the threshold, or the option that is named."""
+        if isinstance(question, OptionQuestion):
+            return lexical_verdict(question)
         if not isinstance(question, MatchQuestion):
             return question.refused()
         gold = [item.value for item in question.gold]

@@ -27,10 +27,12 @@ from alps.judges.matching import (
     blocks,
     items_at,
 )
+from alps.judges.options import OptionQuestion, OptionVerdict, option_answer
 from alps.judges.question import Question
 from alps.judges.rubric import (
     MATCH_ANSWER,
     MATCHING,
+    OPTION,
     SUPPORT,
     JudgedPair,
     Rating,
@@ -72,7 +74,7 @@ class LlmJudge:
     """
 
     answers: frozenset[type[Question[Any]]] = frozenset(
-        {MatchQuestion, SupportQuestion, RubricQuestion}
+        {MatchQuestion, SupportQuestion, RubricQuestion, OptionQuestion}
     )
     relations: frozenset[Relation] = frozenset(RELATIONS)
     comparable = True
@@ -140,6 +142,8 @@ class LlmJudge:
                 return await self._support(question, about)
             case RubricQuestion():
                 return await self._rate(question, about)
+            case OptionQuestion():
+                return await self._choose(question, about)
         return question.refused()
 
     async def _match(self, question: MatchQuestion, about: str) -> Judgement:
@@ -148,7 +152,10 @@ class LlmJudge:
         One failed call fails the judgement.
         """
         gold, predicted = question.gold, question.predicted
-        cut = blocks(self._order("gold", gold), self._order("predicted", predicted))
+        cut = blocks(
+            self._order("gold", [item.value for item in gold]),
+            self._order("predicted", [item.value for item in predicted]),
+        )
         shown = []
         for rows, columns in cut:
             part = MatchQuestion(items_at(gold, rows), items_at(predicted, columns))
@@ -170,19 +177,20 @@ class LlmJudge:
             notes += reply.notes
         return Judgement("ok", tuple(pairs), (*notes, *left_out), raw=raw)
 
-    def _order(self, side: str, items: Sequence[Item]) -> list[int]:
-        """Shuffle the positions of `items`: a judge may favour what it reads first."""
+    def _order(self, side: str, values: Sequence[str]) -> list[int]:
+        """Shuffle the positions of `values`: a judge may favour what it reads first."""
         # The order hangs on what the items say, the seed and the repeat: a question that was asked
         # before is found in the reply cache, and each draw of a judge sees another order.
-        positions = list(range(len(items)))
-        drawn_by = [str(self._seed), str(self._repeat), side, *(item.value for item in items)]
+        positions = list(range(len(values)))
+        drawn_by = [str(self._seed), str(self._repeat), side, *values]
         random.Random("\x00".join(drawn_by).encode("utf-8", "surrogatepass")).shuffle(positions)
         return positions
 
     async def _support(self, question: SupportQuestion, about: str) -> SupportJudgement:
         """Ask about all items, in one call."""
         items = question.items
-        shown = replace(question, items=items_at(items, self._order("support", items)))
+        order = self._order("support", [item.value for item in items])
+        shown = replace(question, items=items_at(items, order))
         names = [item.id for item in items]
         request = self._request(rubric(SUPPORT), shown, support_answer(names), about)
         reply = await self._client.complete(replace(request, likely=partial(_supported, names)))
@@ -198,6 +206,21 @@ class LlmJudge:
             return question.failed(reply.outcome, reply.error, raw)
         marks, reason = reply.value
         return enforce(Rating("ok", marks, reason, raw=raw), question)
+
+    async def _choose(self, question: OptionQuestion, about: str) -> OptionVerdict:
+        """Ask for the option, in one call, in another order than the file's."""
+        options = question.options
+        order = self._order("options", options)
+        if order == sorted(order):
+            order = [*order[1:], order[0]]
+        shown = replace(question, options=[options[position] for position in order])
+        request = self._request(rubric(OPTION), shown, option_answer(len(options)), about)
+        reply = await self._client.complete(replace(request, likely=lambda: (None, "")))
+        raw = (reply.raw,) if reply.raw is not None else ()
+        if reply.value is None:
+            return question.failed(reply.outcome, reply.error, raw)
+        position, reason = reply.value
+        return OptionVerdict("ok", None if position is None else order[position], reason, raw=raw)
 
     def _request(
         self, by: Rubric, question: Question[Any], answer: AnswerType[T], about: str

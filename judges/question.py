@@ -1,7 +1,7 @@
 """The question that a judge is asked, whatever it is about.
 
-Its kinds are `MatchQuestion`, `SupportQuestion` and `RubricQuestion`, each next to the verdict that
-answers it.
+Its kinds are `MatchQuestion`, `SupportQuestion`, `RubricQuestion` and `OptionQuestion`, each next
+to the verdict that answers it.
 """
 
 from typing import Any, ClassVar, Generic, TypeVar

@@ -27,6 +27,7 @@ from alps.judges.matching import (
     SupportJudgement,
     SupportQuestion,
 )
+from alps.judges.options import OptionQuestion, majority
 from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import Rating, Rubric, agreement_of
@@ -72,6 +73,8 @@ class RepeatedJudge:
                 return _relations_of(verdicts)
             case SupportQuestion():
                 return _support_of(question, verdicts)
+            case OptionQuestion():
+                return majority(verdicts)
         return _marks_of(verdicts)
 
 

@@ -30,8 +30,10 @@ from alps.prompts import Prompt, load_prompt, read_prompt
 from alps.schema import Outcome
 from alps.text import fold, letters
 
-# Our rubrics by which memories are related, and checked against a dialogue.
-MATCHING, SUPPORT = "matching", "support"
+# Our rubrics by which memories are related, and checked against a dialogue, and by which an answer
+# is told to agree with one of several options.
+MATCHING, SUPPORT, OPTION = "matching", "support", "options"
+OPTIONS, NO_OPTION = "abcd", "none"
 # Our rubrics whose verdict is met or not met, and those that give several marks from 1 to 5.
 BINARY = ("pa", "pf_general", "pf_interaction", "vra", "cf", "memory_used")
 GRADED = ("ei",)
@@ -79,6 +81,13 @@ def _mark(value: object) -> int:
     return int(value)
 
 
+def _option(value: object) -> str:
+    folded = str(value).strip().casefold().strip("()")
+    if folded not in (*OPTIONS, NO_OPTION):
+        refuse(f"{value!r} is none of a, b, c, d and none")
+    return folded
+
+
 Reason = Annotated[str, forgiving(_reason)]
 """Why a judge says what it says; missing ones are forgiven."""
 Mark = Annotated[Literal[1, 2, 3, 4, 5], forgiving(_mark)]
@@ -112,6 +121,13 @@ class SupportReply(ReplyModel):
     """The reply to a support payload."""
 
     items: list[SupportedItem]
+
+
+class OptionReply(ReplyModel):
+    """The reply to a payload of options."""
+
+    reason: Reason
+    option: Annotated[Literal["a", "b", "c", "d", "none"], forgiving(_option)]
 
 
 class RatingReply(ReplyModel):
@@ -351,6 +367,13 @@ _OURS: Mapping[str, Callable[..., Rubric]] = {
         scale=SUPPORTS,
         accepted=frozenset({"supported"}),
         reply=SupportReply,
+    ),
+    OPTION: partial(
+        Rubric,
+        marks=(OPTION,),
+        scale=(NO_OPTION, *OPTIONS),
+        accepted=frozenset(OPTIONS),
+        reply=OptionReply,
     ),
 }
 

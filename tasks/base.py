@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from alps.data.audit_findings import AuditReport
+from alps.data.hub import RELEASE
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.rubric import Rubric
 from alps.llm.schemas import schema_of
@@ -103,6 +104,30 @@ class Metric:
         return self.excess or tuple(pair for group in self.ratios for pair in group)
 
 
+@dataclass(frozen=True)
+class Breakdown:
+    """A metric by groups of records; `Scored.groups` says which group a record is in.
+
+    Attributes:
+        name: The key in files.
+        title: What tables call it.
+        metric: The name of the metric whose mean each group has; None for the share that each group
+            has of the records that are in one.
+        groups: The groups in the order of tables, each with another name or a meaning, or none.
+            Others follow, the largest first.
+        standardised: Another breakdown whose groups are mixed differently in each group of this
+            one: a second figure gives each the mix of all records (direct standardisation).
+        warning: What to know before the figures are read.
+    """
+
+    name: str
+    title: str
+    metric: str | None
+    groups: Mapping[str, str] = field(default_factory=dict)
+    standardised: str | None = None
+    warning: str = ""
+
+
 def headline_of(metrics: Sequence[Metric]) -> Metric:
     """Return the metric that stands for a track: the one marked so, else the first."""
     return next((metric for metric in metrics if metric.headline), metrics[0])
@@ -137,8 +162,8 @@ class TaskOptions:
         scoring: `alps`, or `authors-v1` for comparison with published figures.
         prompt: What extraction asks a model for: `precision`, or `recall`.
         size: Which set of PersonaMem: `32k`, `128k` or `1M`; None for the only one there is.
-        answer: How PersonaMem asks: for a `choice` among the options, or for the log-probability of
-            each (`logprob`).
+        answer: How PersonaMem asks: for a `choice` among the options, for the log-probability of
+            each (`logprob`), or for an answer in plain text, without options (`free`).
         orders: In how many orders PersonaMem shows the options of a question: 1, 4 or 24.
         seed: Of random draws.
         memory: Who chooses what of a history is shown: `full` for all of it, or the name of one.
@@ -221,12 +246,14 @@ class Scored:
         counts: What micro metrics sum up.
         details: What was matched, missed and extra, for whoever reads the record.
         question: What is the same for duplicates of a question, for a task whose data have any.
+        groups: Its group in each breakdown of the task, by the name of the breakdown.
     """
 
     scores: Mapping[str, float]
     counts: Mapping[str, float] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     question: Hashable = None
+    groups: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -373,12 +400,14 @@ class Task:
             it stands.
         joined: What the answers to all variants of a sample, in their order, come to together.
         recall: How it is asked through a memory; None where its samples have no history.
+        breakdowns: What is reported of groups of records beside the metrics.
         open_records: Finds its records at what `data=` says, for a task that has files of its own.
         read_results: Reads answers that others published as CSV: each with its line.
         check_results: Refuses such a file that does not belong to the samples, in a DataError;
             returns what a user should know of it, a line each.
         check_shown: Refuses a sample of which something that a system is shown is not there, in a
             DataError; asked of every sample before the first call of a run that shows them.
+        hub: The data set of the Hugging Face hub, OWNER/NAME, that `data=hub` means.
         audit: Audits what `data=` and `split=` say, for a task that has files of its own; returns
             None where they are no such files.
         continuations: What is compared by log-probability instead of being asked; `to_prediction`
@@ -421,10 +450,12 @@ class Task:
     variants: Callable[[Any], Sequence[Any]] | None = None
     joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
     recall: Recall | None = None
+    breakdowns: tuple[Breakdown, ...] = ()
     open_records: Callable[[str, "TaskOptions"], Records] | None = None
     read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
     check_results: Callable[[Path, Iterable[Any]], Sequence[str]] | None = None
     check_shown: Callable[[Any], None] | None = None
+    hub: str = RELEASE
     audit: Callable[[str, str | None], AuditReport | None] | None = None
     continuations: Callable[[Any], Continuations] | None = None
     # Not used any more; tasks of users' own may give it for one more version.

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from alps.data.audit_findings import AuditReport
-from alps.data.personamem import LETTERS, open_personamem
+from alps.data.hub import hub_name
+from alps.data.personamem import LETTERS, find_folder, open_personamem
 from alps.data.personamem_audit import audit_personamem
 from alps.data.personamem_results import check_results, read_results
 from alps.data.personas import sample_set
@@ -35,10 +36,14 @@ from alps.tasks.base import (
 )
 from alps.tasks.personamem_answers import ChoiceAnswer, read_answer
 from alps.tasks.personamem_evidence import evidence, evidence_position
+from alps.tasks.personamem_figures import BREAKDOWNS
+from alps.tasks.personamem_free import free
 from alps.tasks.personamem_likelihood import by_likelihood
+from alps.tasks.personamem_record import HIGHLIGHTS, record_parts
 from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, for_class, score
 from alps.tasks.recall import History, Place, Recall
 
+HUB = "bowen-upenn/PersonaMem"
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem")
 
 
@@ -71,8 +76,8 @@ def open_records(data: str, options: TaskOptions) -> Records:
         DataError: If a row can't be read.
     """
     samples = data == "samples"
-    folder = sample_set(options.size or "32k") if samples else Path(data).expanduser()
-    files = open_personamem(folder, options.size)
+    folder = sample_set(options.size or "32k") if samples else find_folder(data, options.size)
+    files = open_personamem(folder, options.size, name=data)
     letters = Counter(LETTERS[question.gold] for question in files.read())
     most = max(letters.values(), default=0)
     frequent = tuple(sorted(letter for letter, count in letters.items() if count == most))
@@ -108,7 +113,10 @@ def _check_shown(sample: ChoiceSample) -> None:
 
 
 def _audit(data: str, split: str | None) -> AuditReport | None:
-    return audit_personamem(data, Path(data).expanduser(), split)
+    name = hub_name(data)
+    if name is not None and name.repository != HUB:
+        return None
+    return audit_personamem(data, find_folder(data, split), split)
 
 
 def unread(row: Row, gold: Row | None) -> Any:
@@ -145,12 +153,14 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
     conditions = memory_conditions(options)
     if options.persona != DEFAULTS.persona:
         conditions["persona"] = options.persona
-    task = _choice_task(options, conditions)
-    if options.answer == "logprob" and options.orders != 1:
-        why = "answer=logprob shows one option at a time, in no order; leave it out"
+    if options.answer != "choice" and options.orders > 1:
+        why = f"answer={options.answer} shows no options side by side; leave it out"
         raise UsageError(f"orders={options.orders} would change nothing: {why}")
+    task = _choice_task(options, conditions)
     if options.answer == "logprob":
         return (by_likelihood(task),)
+    if options.answer == "free":
+        return (free(task),)
     return (task if options.orders == 1 else _in_orders(task, options.orders, options.seed),)
 
 
@@ -187,6 +197,7 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         check_results=_check_results,
         check_shown=None if options.memory == "none" else _check_shown,
         audit=_audit,
+        hub=HUB,
         messages=messages,
         input_row=input_row,
         to_prediction=lambda answer: answer.model_dump(),
@@ -201,4 +212,7 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         form=ChoiceAnswer,
         public=PublicAnswers(longest=2_000, texts=lambda answer: (answer["reason"],)),
         systems=SYSTEMS,
+        breakdowns=BREAKDOWNS,
+        record_parts=record_parts,
+        highlights=HIGHLIGHTS,
     )

@@ -15,6 +15,7 @@ from alps.judges.base import Judge
 from alps.schema import Prediction, Turn
 from alps.tasks.base import Metric, Row, Scored
 from alps.tasks.personamem_answers import invalid_kind
+from alps.tasks.personamem_figures import error_of, groups_of
 from alps.tasks.recall import Shown
 
 NEW_IDEAS = "suggest_new_ideas"
@@ -146,12 +147,17 @@ def scored(sample: ChoiceSample, prediction: Prediction, credit: Credit) -> Scor
         f"{kind}_unleaked_hits": (1 - leaked) * value,
     }
     details = {"choice": credit.choice, "gold": sample.gold, "type": kind}
+    invalid = None
     if prediction.outcome != "ok":
         invalid = invalid_kind(prediction.outcome, prediction.error)
         counts[f"invalid_{invalid}"], details["invalid"] = 1.0, invalid
+    error = None
+    if credit.choice != sample.gold:
+        error = error_of(invalid, credit.choice, sample.files.kinds_of(sample.question))
+        details["error"] = error
     question = sample.question
     same = (question.persona, question.topic, question.message)
-    return Scored(scores, counts, details, question=same)
+    return Scored(scores, counts, details, question=same, groups=groups_of(question, error))
 
 
 def by_length_and_type(question: Question) -> list[int]:

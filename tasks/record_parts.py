@@ -5,7 +5,7 @@ extra memories of the tasks that compare lists are put next to each other here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from alps.rejection import shown_value
@@ -109,6 +109,8 @@ class Dialogue:
         quoted: The memories that quote it, by the ids they are shown under.
         about: A memory that no turn is quoted for: the turns nearest to its words matter most.
         folded: Whether the terminal, too, shows no more than those turns.
+        shown: The turns that matter most, where the task knows them.
+        labels: What stands next to a turn.
     """
 
     title: str
@@ -116,6 +118,8 @@ class Dialogue:
     quoted: Mapping[str, Memory] | None = None
     about: str | None = None
     folded: bool = False
+    shown: tuple[int, ...] = ()
+    labels: Mapping[int, str] = field(default_factory=dict)
 
 
 Part = Dialogue | Listed | Paired | Passage | Facts

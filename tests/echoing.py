@@ -1,12 +1,13 @@
 """A completions endpoint on loopback that echoes log-probabilities, as different servers do.
 
-It parts a text in its own way: three characters a token, and every byte of a character beyond ASCII
-a token of its own. How likely a token is hangs on its bytes and its place alone, so that a test can
-plant and expect it.
+It parts a text in its own way: so many characters a token, and every byte of a character beyond
+ASCII a token of its own. How likely a token is hangs on its bytes and its place alone, so that a
+test can plant and expect it.
 """
 
 import json
-from hashlib import sha256
+import re
+from zlib import crc32
 
 from tests.loopback import Answer
 
@@ -15,31 +16,20 @@ BEGIN = "<|begin|>"
 GENERATED = b" and"
 
 
-def tokens_of(text):
+def tokens_of(text, width=3):
     """Part a text into tokens, as bytes."""
-    tokens, chunk = [], b""
-    for character in text:
-        if len(character.encode()) > 1:
-            tokens += [chunk] if chunk else []
-            tokens += [bytes([byte]) for byte in character.encode()]
-            chunk = b""
-        else:
-            chunk += character.encode()
-        if len(chunk) == 3:
-            tokens.append(chunk)
-            chunk = b""
-    return tokens + ([chunk] if chunk else [])
+    return re.findall(rb"[\x00-\x7f]{1,%d}|[\x80-\xff]" % width, text.encode())
 
 
 def likelihood(token, place):
     """Return the log-probability of the token at a place of a text."""
-    return -sha256(token + str(place).encode()).digest()[0] / 32
+    return -(crc32(token, place) & 0xFF) / 32
 
 
-def expected(prompt, option):
+def expected(prompt, option, width=3):
     """Return how many tokens of `prompt` hold a character of `option`, its end, and their sum."""
     begins, at, values = len(prompt.encode()) - len(option.encode()), 0, []
-    for place, token in enumerate(tokens_of(prompt)):
+    for place, token in enumerate(tokens_of(prompt, width)):
         at += len(token)
         if at > begins:
             values.append(likelihood(token, place))
@@ -47,7 +37,7 @@ def expected(prompt, option):
 
 
 def readable(token):
-    return token.decode(errors="ignore").encode() == token
+    return token[0] < 0x80
 
 
 def plain(token):
@@ -78,19 +68,17 @@ def of_vocabulary(token):
 
 def offsets_of(tokens):
     """Return the character that each token begins in, or is a part of."""
-    text, offsets, at = b"".join(tokens), [], 0
+    offsets, characters = [], 0
     for token in tokens:
-        start = at
-        while start and text[start] & 0xC0 == 0x80:
-            start -= 1
-        offsets.append(len(text[:start].decode()))
-        at += len(token)
+        is_inside = token[0] & 0xC0 == 0x80
+        offsets.append(characters - is_inside)
+        characters += sum(byte & 0xC0 != 0x80 for byte in token)
     return offsets
 
 
-def echo(body, name=plain, offsets=True, begin=False, generated=True):
+def echo(body, name=plain, offsets=True, begin=False, generated=True, width=3):
     """Answer as a server that can: `offsets` are right, or None, or `drifting`."""
-    tokens = tokens_of(body["prompt"])
+    tokens = tokens_of(body["prompt"], width)
     values = [likelihood(token, place) for place, token in enumerate(tokens)]
     tail = [GENERATED] if generated else []
     names = [name(token) for token in (*tokens, *tail)]
@@ -110,7 +98,7 @@ def echo(body, name=plain, offsets=True, begin=False, generated=True):
 
 def completed(body, logprobs, generated=1):
     """Return a completion with these log-probabilities."""
-    used = {"prompt_tokens": len(tokens_of(body["prompt"])), "completion_tokens": generated}
+    used = {"prompt_tokens": len(body["prompt"]) // 4, "completion_tokens": generated}
     choice = {"index": 0, "text": body["prompt"], "finish_reason": "length", "logprobs": logprobs}
     row = {"id": "scripted", "object": "text_completion", "created": 0, "model": body["model"]}
     return Answer(body=json.dumps({**row, "choices": [choice], "usage": used}))

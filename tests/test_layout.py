@@ -37,6 +37,7 @@ SEEN = {
     "systems": WORDS | {"llm", "tasks"},
     "settings": WORDS | {"llm"},
     "run": WORDS | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings"},
+    "personas": WORDS | {"event_loop", "llm", "data", "settings", "run"},
     "report": WORDS | {"llm", "stats", "data", "judges", "tasks", "systems", "settings", "run"},
     "calibration": WORDS
     | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings", "run"}

@@ -1,12 +1,18 @@
 """Figures of `task=personamem`: intervals by persona, paired differences, duplicates."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from alps.run.breakdowns import break_down
+from alps.run.scores import Board
 from alps.stats.bootstrap import RESAMPLED, clustered_mean, resampled_statistic
+from alps.tasks import Metric, Scored, load_task
+from alps.tasks.base import Breakdown
 from tests.conftest import ROOT
+from tests.pages import Page
 
 PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
 published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
@@ -36,18 +42,18 @@ def few_large_clusters(shares, size=100):
 
 
 def test_few_large_clusters_have_an_interval_only_where_it_is_asked_for():
-    values, names = few_large_clusters([0.2, 0.4, 0.5, 0.6, 0.8])
+    values, names = few_large_clusters([0.2, 0.4, 0.5, 0.5, 0.6, 0.8])
     bare, own = clustered_mean(values, names), clustered_mean(values, names, resampled=True)
     assert (bare.low, bare.method) == (None, None)
-    assert bare.reason == "5 sessions are too few for 500 records"
+    assert bare.reason == "6 sessions are too few for 600 records"
     assert bare.value == own.value == 0.5
-    # Student's between clusters: 2.776 · sqrt(.05 / 5) = .278
-    assert (own.low, own.high) == (pytest.approx(0.222, abs=0.05), pytest.approx(0.778, abs=0.05))
+    # Student's between clusters: 2.571 · sqrt(.04 / 6) = .210
+    assert (own.low, own.high) == (pytest.approx(0.290, abs=0.04), pytest.approx(0.710, abs=0.04))
     assert own.method == RESAMPLED
 
 
 def test_clusters_that_agree_have_no_interval_of_no_width():
-    values, names = few_large_clusters([1.0, 1.0, 1.0])
+    values, names = few_large_clusters([1.0] * 6)
     estimate = clustered_mean(values, names, resampled=True)
     assert (estimate.value, estimate.low, estimate.method) == (1.0, None, None)
     assert estimate.reason
@@ -117,3 +123,92 @@ def test_other_tasks_have_no_such_keys(alps, tmp_path):
     text = (tmp_path / "run" / "summary.json").read_text()
     for key in ('"method"', '"differences"', '"distinct"', '"breakdowns"'):
         assert key not in text
+
+
+def board_of(rows):
+    """Return a board of (session, type, distance, right) rows under one mean metric."""
+    board = Board((Metric("accuracy", "accuracy", resampled=True),))
+    for place, (session, kind, distance, right) in enumerate(rows):
+        groups = {"type": kind, "distance": distance}
+        board.add(place, session, Scored({"accuracy": right}, groups=groups))
+    return board
+
+
+def broken_down(rows):
+    distance = Breakdown("distance", "By distance", "accuracy", standardised="type")
+    task = replace(load_task("personamem"), breakdowns=(distance,))
+    task = replace(task, metrics=(Metric("accuracy", "accuracy", resampled=True),))
+    return break_down(board_of(rows), task)["distance"]
+
+
+def test_standardised_figures_are_those_computed_by_hand():
+    # easy: 3 of 4 near, 1 of 2 far; hard: 1 of 2 near, 0 of 4 far; both types weigh 6 of 12.
+    rows = [("p", "easy", "near", right) for right in (1, 1, 1, 0)]
+    rows += [("q", "easy", "far", right) for right in (1, 0)]
+    rows += [("r", "hard", "near", right) for right in (1, 0)]
+    rows += [("s", "hard", "far", right) for right in (0, 0, 0, 0)]
+    groups = {group.group: group for group in broken_down(rows).groups}
+    assert groups["near"].figure.value == pytest.approx(4 / 6)
+    assert groups["far"].figure.value == pytest.approx(1 / 6)
+    assert groups["near"].standardised.value == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert groups["far"].standardised.value == pytest.approx((1 / 2 + 0) / 2)
+
+
+def test_a_mix_alone_makes_no_standardised_curve():
+    rows = []
+    for session in range(8):
+        rows += [(str(session), "easy", "near", 1.0)] * 9 + [(str(session), "hard", "near", 0.0)]
+        rows += [(str(session), "easy", "far", 1.0)] + [(str(session), "hard", "far", 0.0)] * 9
+    far, near = broken_down(rows).groups
+    assert (near.figure.value, far.figure.value) == (pytest.approx(0.9), pytest.approx(0.1))
+    assert near.standardised.value == far.standardised.value == pytest.approx(0.5)
+
+
+def test_a_group_that_lacks_a_stratum_says_so():
+    rows = [("p", "easy", "near", 1.0), ("p", "hard", "far", 0.0), ("q", "easy", "far", 1.0)]
+    groups = {group.group: group for group in broken_down(rows).groups}
+    assert groups["near"].lacking == ["hard"]
+    assert groups["near"].standardised.value == 1.0
+    assert groups["far"].lacking == []
+
+
+@published
+def test_the_published_run_without_history_seems_to_forget_what_it_never_saw(alps, tmp_path):
+    run_published(alps, "none")
+    sessions = summary(tmp_path / "none")["breakdowns"]["sessions"]
+    curve = {row["group"]: row for row in sessions["groups"]}
+    assert [round(curve[at]["figure"]["value"], 2) for at in ("1", "6")] == [0.83, 0.32]
+    assert "confounded with type" in sessions["warning"]
+    assert round(curve["6"]["standardised"]["value"], 3) == 0.537
+    assert len(curve["1"]["lacking"]) == 5
+    assert [row["figure"]["n"] for row in sessions["groups"]] == [41, 93, 135, 155, 109, 50, 6]
+
+
+@published
+def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp_path):
+    printed = run_published(alps, "none")
+    assert "By topic" not in printed
+    assert "6 breakdowns more: alps show none" in printed
+    shown = alps("show", "none")
+    assert shown.returncode == 0, shown.stderr
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    lines = shown.stdout.splitlines()
+    place = next(n for n, line in enumerate(lines) if " recalling_facts_mentioned_by" in line)
+    assert lines[place].split()[1:] == [".176", "[.035,", ".491]", "17"]
+    assert lines[place + 1].strip() == "recall user-shared facts"
+    for title in ("By topic", "By distance in sessions", "By distance in tokens", "Wrong answers"):
+        assert title in shown.stdout
+    assert alps("report", "none", "out=page.html").returncode == 0
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    drawn = [chart for chart in page.all("svg") if "bins" in (chart.get("class") or "")]
+    assert len(drawn) == 3
+    assert "1: .829 [.606, .944], standardised .819" in drawn[0]["aria-label"]
+    assert "Without any record of some types" in page.text
+
+
+def test_a_run_of_another_task_is_shown_whole_without_breakdowns(alps):
+    assert alps("run", "task=extraction", "model=rules", "limit=4", "out=run").returncode == 0
+    shown = alps("show", "run")
+    assert shown.returncode == 0, shown.stderr
+    assert "rules on task1" in shown.stdout
+    assert "breakdown" not in shown.stdout

@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from alps.data.personamem import open_personamem
+from tests.conftest import ROOT
 from tests.echoing import by_escapes, by_number, completed, echo, expected, of_vocabulary, silent
 from tests.endtoend import finish, one_line, run, start, wait_until
 from tests.loopback import Answer, serve
 
 PROBE = "One, two, three."
+PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +57,11 @@ STYLES = {
 }
 
 
-@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize(
+    ("language", "style"),
+    [("en", {}), *(("zh", style) for style in STYLES.values())],
+    ids=["English", *STYLES],
+)
 def test_the_option_with_the_highest_mean_of_its_own_tokens_is_chosen(
     alps, tmp_path, made, language, style
 ):
@@ -215,23 +220,45 @@ def test_a_tie_is_shared(alps, tmp_path):
     assert {row["scores"]["accuracy"] for row in rows(tmp_path / "run", "scores")} == {0.25}
 
 
-def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made):
-    def words(server, out):
-        data = ("task=personamem", f"data={made / 'en'}", "memory=last:4", "limit=12")
-        asked = ("run", "answer=logprob", *data)
-        return (*asked, "model=openai/scripted", f"api_base={server.url}", f"out={out}")
-
+def killed_and_calm(folder, words, width, after):
+    """Run once undisturbed, and once killed after so many requests; return what was asked."""
     off = {"ALPS_CACHE": "off", "OPENAI_API_KEY": "none"}
-    with serve(lambda body: replace(echo(body), delay=0.02)) as server:
-        calm = finish(start(tmp_path, *words(server, "calm"), "concurrency=2", **off))
-        asked = len(server.requests)
-        process = start(tmp_path, *words(server, "killed"), "concurrency=2", **off)
-        wait_until(lambda: len(server.requests) >= asked + 20 or process.poll() is not None)
+    asked = ("run", "task=personamem", "answer=logprob", *words, "model=openai/scripted")
+    with serve(lambda body: replace(echo(body, width=width), delay=0.01)) as server:
+        asked = (*asked, f"api_base={server.url}", "concurrency=2")
+        calm = finish(start(folder, *asked, "out=calm", **off))
+        before = len(server.requests)
+        process = start(folder, *asked, "out=killed", **off)
+        wait_until(lambda: len(server.requests) >= before + after or process.poll() is not None)
         process.kill()
         process.communicate()
-        done_then = (tmp_path / "killed" / "predictions.jsonl").read_bytes().count(b"\n")
-        last = finish(start(tmp_path, *words(server, "killed"), **off))
+        done_then = (folder / "killed" / "predictions.jsonl").read_bytes().count(b"\n")
+        last = finish(start(folder, *asked, "out=killed", **off))
     assert (calm.returncode, last.returncode) == (0, 0), calm.stderr + last.stderr
-    assert 0 < done_then < 12
+    assert 0 < done_then < len(rows(folder / "calm"))
+    return [body["prompt"] for body in server.requests[:before]]
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made):
+    words = (f"data={made / 'en'}", "memory=last:4", "limit=12")
+    killed_and_calm(tmp_path, words, 3, 20)
     for name in ("predictions.jsonl", "scores.jsonl"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside the checkout")
+def test_every_question_whose_history_is_published_is_compared(tmp_path):
+    asked = killed_and_calm(tmp_path, (f"data={PUBLISHED}", "limit=17"), 15, 40)
+    questions = {question.id: question for question in open_personamem(PUBLISHED).read()}
+    assert len(asked) == 1 + 4 * 17
+    for row in rows(tmp_path / "calm"):
+        question = questions[row["benchmark_id"]]
+        ends = [f"{question.message}\n\nAssistant: {text}" for text in question.options]
+        for end, text, told in zip(
+            ends, question.options, row["prediction"]["logprobs"], strict=True
+        ):
+            # Some questions are asked again at a later place of the same history.
+            planted = [expected(one, f" {text}", 15) for one in asked if one.endswith(end)]
+            assert (told["tokens"], pytest.approx(told["sum"], abs=1e-5)) in planted
+    killed, calm = (tmp_path / name / "predictions.jsonl" for name in ("killed", "calm"))
+    assert killed.read_bytes() == calm.read_bytes()

@@ -141,8 +141,8 @@ def test_most_of_the_rows_missing_ends_with_1(alps, tmp_path, made, questions):
     ("reply", "outcome"),
     [
         ("(a) or (b)", "invalid"),
-        ("As an AI, I will not say.", "invalid"),
-        ("(e)", "invalid"),
+        ("As an AI, I will not say.", "empty"),
+        ("(e)", "empty"),
         ("", "empty"),
         (" \n", "empty"),
     ],

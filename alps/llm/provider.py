@@ -13,13 +13,13 @@ from typing import Any
 from alps.llm.endpoints import credentials
 from alps.llm.failures import redirected, requests_left, transport_error
 from alps.llm.libraries import libraries
-from alps.llm.likelihood import as_completion, largest_echo, read_echo
+from alps.llm.likelihood import Echo
 from alps.llm.options import sent
 from alps.llm.prices import Used, price_of
 from alps.llm.secrets import redact
 from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments
 from alps.llm.types import Reply, Request, TransportError
-from alps.llm.wire import LARGEST_BODY, following_none
+from alps.llm.wire import following_none
 
 # Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which
 # bounds its parts.
@@ -49,25 +49,25 @@ async def send(
     """
     loaded = libraries()
     clean = [_encodable(message) for message in messages]
-    echoed = "" if request.echo_from is None else clean[-1]["content"]
-    ask = loaded.litellm.atext_completion if echoed else loaded.litellm.acompletion
-    if echoed:
-        options = as_completion(request.model, echoed)
-    else:
+    ask, echo = loaded.litellm.acompletion, None
+    if request.echo_from is None:
         options = {"model": request.model, **shaped(request, clean)}
         options["messages"] = marked(options["messages"], request.model)
+    else:
+        ask, echo = loaded.litellm.atext_completion, Echo(clean[-1]["content"], request.echo_from)
+        options = echo.options(request.model)
     options = as_body({**options, **request.sampling, **sent(request.extra)}, request.model)
     if request.api_base is not None:
         options["api_base"] = request.api_base
     options |= credentials(request.model, api_base=request.api_base)
     if timeout is not None:
         options["timeout"] = timeout + _LATER
-    with following_none(LARGEST_BODY + largest_echo(echoed)) as exchange:
+    with following_none() as exchange:
+        if echo is not None:
+            exchange.largest, exchange.take = echo.largest, echo.take
         try:
             response = await ask(max_retries=0, **options)
-            reply = _read(response, request, echoed)
-        except TransportError:
-            raise
+            reply = with_arguments(read_reply(response, request.model), response)
         except Exception as error:  # whatever a provider's client raises, no answer was heard
             if exchange.redirect is not None:
                 raise redirected(exchange) from error
@@ -77,24 +77,23 @@ async def send(
             raise failure from error
         finally:
             # litellm makes a client for each completion of plain text, and closes none of them.
-            if echoed and exchange.client is not None:
+            if echo is not None and exchange.client is not None:
                 await exchange.client.aclose()
+    if echo is not None:
+        reply = _echoed(reply, echo)
     if told is not None and (left := requests_left(exchange.headers)) is not None:
         told(*left)
     return replace(reply, strict=is_valid(reply, request))
 
 
-def _read(response: Any, request: Request[Any], prompt: str) -> Reply:
-    """Return the reply; what is read of an echo of `prompt` is its text.
+def _echoed(reply: Reply, echo: Echo) -> Reply:
+    """Return a reply whose text is what was asked of an echo.
 
     Raises:
-        TransportError: If the echo does not tell what was asked: the next one would not, either.
+        TransportError: If it does not tell that: asked again, it would not, either.
     """
-    reply = read_reply(response, request.model)
-    if request.echo_from is None:
-        return with_arguments(reply, response)
     try:
-        values = read_echo(response, prompt, request.echo_from, reply.completion_tokens)
+        values = echo.read(reply.completion_tokens)
     except ValueError as error:
         raise TransportError(str(error), transient=False, status=200, billed=True) from error
     return replace(reply, text=values, finish_reason="stop")

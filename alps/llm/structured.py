@@ -242,7 +242,8 @@ def _with_schema(
 def with_arguments(reply: Reply, response: Any) -> Reply:
     """Return a reply whose text is the arguments of the tool that was called, where one was."""
     choices = getattr(response, "choices", None)
-    calls = getattr(choices[0].message, "tool_calls", None) if choices else None
+    message = getattr(choices[0], "message", None) if choices else None
+    calls = getattr(message, "tool_calls", None)
     if not isinstance(calls, list):
         return reply
     arguments = [getattr(getattr(call, "function", None), "arguments", None) for call in calls]

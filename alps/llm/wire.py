@@ -11,7 +11,7 @@ need redirects.
 """
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -39,6 +39,7 @@ class Exchange:
         body: The beginning of the body, inflated.
         problem: Why the body was given up, None where it was read.
         largest: The most bytes that a body may have, inflated.
+        take: Is given a body and returns what its client shall read of it; None for all.
         client: The client of httpx that asked, where it is asynchronous.
     """
 
@@ -48,6 +49,7 @@ class Exchange:
     body: bytes = b""
     problem: str | None = None
     largest: int = LARGEST_BODY
+    take: Callable[[bytes], bytes] | None = None
     client: Any = None
 
     def begin(self) -> None:
@@ -186,6 +188,7 @@ def _whole(response: Any, data: bytes, exchange: Exchange) -> Any:
     import httpx
 
     exchange.body = data[:_KEPT]
+    data = data if exchange.take is None else exchange.take(data)
     headers = httpx.Headers(response.headers)
     for name in _NOT_OF_THE_TEXT:
         headers.pop(name, None)
@@ -214,12 +217,9 @@ class RedirectError(Exception):
 
 
 @contextmanager
-def following_none(largest: int = LARGEST_BODY) -> Iterator[Exchange]:
-    """Let no request made inside follow a redirect; yield what is answered.
-
-    An answer of more than `largest` bytes is given up.
-    """
-    exchange = Exchange(largest=largest)
+def following_none() -> Iterator[Exchange]:
+    """Let no request made inside follow a redirect; yield what is answered."""
+    exchange = Exchange()
     token = current.set(exchange)
     try:
         yield exchange

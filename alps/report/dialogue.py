@@ -216,6 +216,7 @@ class DialogueView:
     evidence: Evidence
     telling: tuple[int, ...]
     folded: bool = False
+    labels: Mapping[int, str] = field(default_factory=dict)
 
 
 def dialogue_view(part: Dialogue) -> DialogueView:
@@ -235,7 +236,7 @@ def dialogue_view(part: Dialogue) -> DialogueView:
         telling = telling or tuple(first)
     elif not part.folded:
         telling = telling or tuple(first)
-    return DialogueView(title, turns, evidence, telling, part.folded)
+    return DialogueView(title, turns, evidence, part.shown or telling, part.folded, part.labels)
 
 
 def _nearest(memory: str, turns: Sequence[Turn]) -> tuple[int, ...]:

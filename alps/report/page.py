@@ -19,11 +19,12 @@ from alps.jsonl import Row
 from alps.judges.lexical import AGREEMENT
 from alps.report import charts
 from alps.report.accounts import AccountRow, account
+from alps.report.breakdowns import BreakdownPart, page_part
 from alps.report.charts import DASHES, Line, axis_of, colour_of, line_sign, recall_curve
 from alps.report.formatting import counted, letter_of, served_lines
 from alps.report.html import page_environment, refuse_other_file, write_page
 from alps.report.record import RecordCard, cards, rule
-from alps.report.svg import Axis, axis_labels
+from alps.report.svg import SHARES, Axis, axis_labels
 from alps.report.tables import (
     conditions,
     correction_lines,
@@ -95,6 +96,7 @@ class Section:
     plane: Markup
     without_recall: int
     matrix: Markup
+    breakdowns: list[BreakdownPart]
     records: list[tuple[str, list[RecordCard]]]
     rule: str
     samples: Samples
@@ -219,6 +221,7 @@ def build_section(run: Run, summary: Summary, track: str, position: int) -> Sect
         plane=draw_plane([(letter, position, run.model, found)], found.floors, pairs, lead),
         without_recall=without_recall,
         matrix=draw_actions(found.counts),
+        breakdowns=[page_part(row, colour_of(position)) for row in found.breakdowns.values()],
         records=chosen,
         rule=rule(task.highlights),
         samples=samples,
@@ -533,7 +536,7 @@ def render(runs: Sequence[Run]) -> str:
     """Return the page about some finished runs."""
     environment = page_environment()
     environment.globals.update(conditions=conditions, counted=counted, empty_line=empty_line)
-    environment.globals.update(method_lines=method_lines)
+    environment.globals.update(method_lines=method_lines, shares_axis=axis_labels(SHARES))
     heads = _heads(runs)
     sections: list[Section] = []
     for head in heads:

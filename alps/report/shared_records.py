@@ -267,18 +267,25 @@ def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
         if here != there:
             ways = f"scoring={here} in {first.folder}, {there} in {other.folder}"
             raise UsageError(f"not scored alike: {track} has {ways}")
-        own, others_own = first.judge_fingerprint(track), other.judge_fingerprint(track)
-        if own == others_own or not first.tasks[track].judged:
-            continue
-        names = {*first.manifest.judge, *other.manifest.judge} - {"id"}
-        # The judge's own name first: where it differs, nothing else has to be read.
-        order = sorted(names, key=lambda name: (name != "judge", name))
-        parts = _parts(first, other, [f"judge.{name}" for name in order])
-        judges = f"{own} ({first.folder}) and {others_own} ({other.folder})"
-        raise UsageError(
-            f"not under the same judge: {track} has fingerprint {judges}; "
-            f"{'; '.join(parts[:3]) or 'its rubrics differ'}; alps score judges a run again"
-        )
+    # A run whose scores no judge has a part in stands beside those of any judge.
+    judged = [run for run in runs.values() if run.tasks[track].judged]
+    for other in judged[1:]:
+        _refuse_other_judge(judged[0], other, track)
+
+
+def _refuse_other_judge(first: Run, other: Run, track: str) -> None:
+    own, others_own = first.judge_fingerprint(track), other.judge_fingerprint(track)
+    if own == others_own:
+        return
+    names = {*first.manifest.judge, *other.manifest.judge} - {"id"}
+    # The judge's own name first: where it differs, nothing else has to be read.
+    order = sorted(names, key=lambda name: (name != "judge", name))
+    parts = _parts(first, other, [f"judge.{name}" for name in order])
+    judges = f"{own} ({first.folder}) and {others_own} ({other.folder})"
+    raise UsageError(
+        f"not under the same judge: {track} has fingerprint {judges}; "
+        f"{'; '.join(parts[:3]) or 'its rubrics differ'}; alps score judges a run again"
+    )
 
 
 def _parts(first: Run, other: Run, places: Iterable[str]) -> list[str]:

@@ -238,6 +238,8 @@ def _dialogue(part: DialogueView, *, full: bool) -> Iterator[RenderableType]:
         title = Text(f"{place} {turn.role}", style="bold cyan" if turn.role == "user" else "bold")
         if pointed := part.evidence.pointed.get(place):
             title.append(f"  ◂ {', '.join(pointed)}", style="green")
+        if label := part.labels.get(place):
+            title.append(f"  ◂ {label}", style="green")
         limit = len(turn.text) if full else FOLDED_TURN
         yield title
         yield _indented(

@@ -58,8 +58,21 @@ _INVALID = {
 _NO_SCORE = Score(value=None, low=None, high=None, n=0)
 
 
-def show_run(summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> None:
-    """Print the summary of a run; `metrics` are the columns of each track."""
+def show_run(
+    summary: Summary,
+    metrics: Mapping[str, Sequence[Metric]],
+    *,
+    folder: str,
+    breakdowns: Sequence[RenderableType] = (),
+) -> None:
+    """Print the summary of a run.
+
+    Args:
+        summary: What it found.
+        metrics: The columns of each track.
+        folder: Where it is.
+        breakdowns: Tables of groups of records; without them a line says how to get them.
+    """
     console = terminal()
     narrow = console.width < NARROW
     parts: list[RenderableType] = []
@@ -73,6 +86,10 @@ def show_run(summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, folde
         parts += map(Text, _outcomes(track, metrics[name]))
     if len(summary.tracks) > 1:
         parts.append(_overview(summary, metrics, narrow=narrow))
+    parts += breakdowns
+    names = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
+    if names and not breakdowns:
+        parts.append(Text(f"{counted(len(names), 'breakdown')} more: alps show {folder}"))
     parts += map(Text, _footer(summary, metrics, folder=folder))
     console.print(Group(*parts), markup=False)
 

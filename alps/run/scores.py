@@ -45,6 +45,8 @@ class Board:
         self._columns: dict[str, Column] = {}
         self._counts: set[str] = set()
         self._questions: set[Hashable] = set()
+        self._groups: dict[str, dict[str, int]] = {}
+        self._members: dict[str, Column] = {}
         self.failed_predictions: Counter[str] = Counter()
         self.failed_judgements: Counter[str] = Counter()
         self.unscored = 0
@@ -60,6 +62,10 @@ class Board:
         self._counts.update(scored.counts)
         if scored.question is not None:
             self._questions.add(scored.question)
+        for name, group in scored.groups.items():
+            codes = self._groups.setdefault(name, {})
+            members = self._members.setdefault(name, Column())
+            members.put(len(self._place) - 1, codes.setdefault(group, len(codes)))
         for name, value in {**scored.scores, **scored.counts}.items():
             if name not in self._columns:
                 self._columns[name] = Column()
@@ -173,6 +179,22 @@ class Board:
         values, repeats = self._column(metric.name), self._repeat.numbers()[self._order()]
         of_each = [values[repeats == repeat] for repeat in np.unique(repeats)]
         return [None if np.isnan(found).all() else float(np.nanmean(found)) for found in of_each]
+
+    def members(self, breakdown: str) -> dict[str, NDArray[np.bool_]]:
+        """Return which scored records each group of a breakdown has, in the order of `values`."""
+        numbers = np.full(len(self._place), np.nan)
+        column = self._members.get(breakdown, Column())
+        numbers[: len(column)] = column.numbers()
+        ordered = numbers[self._order()]
+        return {group: ordered == code for group, code in self._groups.get(breakdown, {}).items()}
+
+    def values(self, metric: Metric) -> Floats:
+        """Return the values of a mean metric, NaN where a record has none."""
+        return self._column(metric.name)
+
+    def clusters(self) -> Integers:
+        """Return the numbers of the records' sessions, in the order of `values`."""
+        return self._clusters()
 
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best."""

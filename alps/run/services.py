@@ -19,7 +19,7 @@ from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
 from alps.run.opened import read_manifest
-from alps.settings import AskSettings, RunSettings
+from alps.settings import AskSettings, PersonaSettings, RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
 from alps.systems.memory.embedded import Memory
@@ -54,8 +54,7 @@ class Services:
 
     async def aclose(self) -> None:
         """Give up what is still asked, and end the processes and connections that were opened."""
-        for client in self.clients:
-            await client.aclose()
+        await _give_up(self.clients)
         shared = (_innermost(system) for row in self.systems for system in row)
         for system in {id(system): system for system in shared}.values():
             close = getattr(system, "aclose", None)
@@ -63,10 +62,7 @@ class Services:
                 await close()
         if isinstance(self.memory, Store):
             await self.memory.aclose()
-        if "litellm" in sys.modules:
-            from alps.llm import provider
-
-            await provider.close()
+        await _close_connections()
         close_cache(self.cache)
 
 
@@ -75,6 +71,18 @@ def _innermost(system: Any) -> Any:
     while hasattr(system, "system"):
         system = system.system
     return system
+
+
+async def _give_up(clients: Iterable["Client"]) -> None:
+    for client in clients:
+        await client.aclose()
+
+
+async def _close_connections() -> None:
+    if "litellm" in sys.modules:
+        from alps.llm import provider
+
+        await provider.close()
 
 
 def close_cache(cache: "Cache | None") -> None:
@@ -154,6 +162,41 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
     return Services((), _llm_judge(settings, client, None), cache, (client,))
 
 
+@asynccontextmanager
+async def open_clients(
+    settings: PersonaSettings, ledger: Ledger, asked: Sequence["Asked"]
+) -> "AsyncIterator[tuple[Client, ...]]":
+    """Open a client for each of some LLMs, one an endpoint, and close them on leaving.
+
+    Raises:
+        AlpsError: If a model is unknown, its key is missing, or the budget can't be enforced.
+    """
+    cache, budget = _open_cache(), _capped(settings, ledger, asked)
+    clients: dict[tuple[str | None, str], Client] = {}
+    opened = []
+    for one in asked:
+        endpoint = one.api_base, one.name.partition("/")[0]
+        if endpoint not in clients:
+            clients[endpoint] = _client(settings, ledger, cache, budget)
+        opened.append(clients[endpoint])
+    try:
+        yield tuple(opened)
+    finally:
+        await _give_up(clients.values())
+        await _close_connections()
+        close_cache(cache)
+
+
+def check_models(asked: Iterable["Asked"]) -> None:
+    """Refuse LLMs that are unknown, have no key, or take other options; nothing is written before.
+
+    Raises:
+        AlpsError: What is unknown, missing or not taken, in one line.
+    """
+    for one in asked:
+        _check_llm(one, (), keys=True)
+
+
 def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
     """Refuse a judge that is unknown, has no key, or takes other options.
 
@@ -165,7 +208,7 @@ def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
         return
-    asked = _Asked(
+    asked = Asked(
         "judge",
         settings.judge,
         settings.judge_api_base,
@@ -196,7 +239,7 @@ def check_names(
         check_memory(settings.memory)
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in task.systems]
-        asked = _Asked(
+        asked = Asked(
             "model", settings.model, settings.api_base, settings.sampling(), settings.request
         )
         _check_llm(asked, known, keys=keys)
@@ -253,7 +296,7 @@ def _open_cache() -> "Cache | None":
 
 
 def _client(
-    settings: AskSettings,
+    settings: AskSettings | PersonaSettings,
     ledger: Ledger,
     cache: "Cache | None",
     budget: "Budget | None",
@@ -335,13 +378,21 @@ def _budget(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger) -> "Bu
 
 
 def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
+    judge = Asked("judge", settings.judge, settings.judge_api_base, {}, None)
+    return _capped(settings, ledger, () if is_embedded_judge(settings.judge) else (judge,))
+
+
+def _capped(
+    settings: AskSettings | PersonaSettings, ledger: Ledger, asked: Iterable["Asked"]
+) -> "Budget | None":
+    """Return the budget of what is asked; a cap in dollars needs a price for each model."""
     if settings.max_cost is None and settings.max_total_tokens is None:
         return None
     from alps.llm.budget import Budget
     from alps.llm.prices import check_priced, price_of
 
-    if settings.max_cost is not None and not is_embedded_judge(settings.judge):
-        check_priced("judge", settings.judge)
+    for one in asked if settings.max_cost is not None else ():
+        check_priced(one.key, one.name)
     return Budget(
         max_cost=settings.max_cost,
         max_total_tokens=settings.max_total_tokens,
@@ -351,7 +402,7 @@ def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """An LLM that is to be asked, by the `key` of its settings, and with what."""
 
     key: str
@@ -361,7 +412,7 @@ class _Asked:
     extra: Mapping[str, Any] | None
 
 
-def _check_llm(asked: _Asked, embedded: Iterable[str], *, keys: bool) -> None:
+def _check_llm(asked: Asked, embedded: Iterable[str], *, keys: bool) -> None:
     from alps.llm.prices import price_of
 
     key, name = asked.key, asked.name

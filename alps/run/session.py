@@ -75,8 +75,8 @@ def resolve(settings: RunSettings, *, dry: bool = False) -> Session:
     allow_modules(settings.task)
     refuse_without_effect(settings)
     folder, asked = run_folder(settings), settings.data
-    settings = pin_data(settings, folder)
-    load_tracks(settings.task, options_of(settings))  # an unknown task is named before its options
+    # An unknown task is named before its options.
+    settings = pin_data(settings, folder, load_tracks(settings.task, options_of(settings)))
     _refuse_of_another_task(settings)
     data = replace(open_data(settings), asked=asked)
     check_recorded(settings, data)
@@ -178,19 +178,23 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
                 )
 
 
-def pin_data(settings: RunSettings, folder: Path) -> RunSettings:
+def pin_data(settings: RunSettings, folder: Path, tasks: Sequence[Task]) -> RunSettings:
     """Name the hub's data by their commit: the run in `folder` keeps its own, wherever a branch is.
+
+    `data=hub` is the data set that the first of the tasks names.
 
     Raises:
         UsageError: If what `data=` says can't be read or resolved, or no split is named.
         RunFolderError: If the manifest in `folder` can't be read.
     """
-    name = hub_name(settings.data)
+    name = hub_name(settings.data, tasks[0].hub)
     if name is None:
         return settings
     data = _kept(name, folder)
-    if data is None:
-        data = open_hub(settings.data, settings.split).data
+    if data is None and any(task.open_records is None for task in tasks):
+        data = open_hub(name.data, settings.split).data
+    elif data is None:
+        data = name.pinned()
     elif name.commit is None:
         kept = f"{folder} keeps to {label(data)}; for another commit name another out="
         click.echo(f"alps: {kept}", err=True)

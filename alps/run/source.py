@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from alps.data.hub import HubError, HubSplit
+from alps.data.hub import HubError, HubSplit, hub_name
 from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split, read_samples, read_track, track_hash
 from alps.errors import RunFolderError, UsageError
@@ -194,8 +194,10 @@ def open_data(settings: RunSettings) -> Data:
     description: dict[str, Any] = {"split": split.name if split else "", "tracks": described}
     if left_out:
         description["left_out"] = left_out
-    if isinstance(split, HubSplit):
-        description["commit"] = split.commit
+    name = hub_name(settings.data)
+    commit = split.commit if isinstance(split, HubSplit) else name and name.commit
+    if commit is not None:
+        description["commit"] = commit
     return Data(tuple(tracks), description)
 
 

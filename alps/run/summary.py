@@ -9,6 +9,7 @@ from alps.judges.matching import SupportQuestion
 from alps.judges.rubric import RubricQuestion
 from alps.llm.ledger import Totals
 from alps.rows import Calls, Floor, Interval, Score, ServedBy, TrackSummary
+from alps.run.breakdowns import break_down
 from alps.run.collector import Outcome, Plan
 from alps.run.engine import TrackPlan
 from alps.run.scores import Board
@@ -34,6 +35,8 @@ def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSumm
         own |= {"repeats": len(track.systems), "by_repeat": {lead.name: board.by_repeat(lead)}}
     if board.distinct is not None:
         own["distinct"] = board.distinct
+    if task.breakdowns:
+        own["breakdowns"] = break_down(board, task)
     system = track.systems[0]
     if isinstance(system, Retriever) and system.queries:
         own["seconds_per_query"] = system.seconds / system.queries

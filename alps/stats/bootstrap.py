@@ -24,6 +24,8 @@ RESAMPLED = "bootstrap over clusters, expanded percentiles"
 """The `method` of a figure whose interval comes from resampled clusters."""
 UNIT = (0.0, 1.0)
 """Between which most scores lie."""
+FEWEST_RESAMPLED = 6
+"""Clusters below which expanded percentiles are those of the extremes, and cover less than .9."""
 # What an interval leaves out at each end.
 TAIL = (1 - LEVEL) / 2
 # How many counts of resamples are made at once: 16 MB of them.
@@ -219,8 +221,9 @@ def resampled_statistic(
     value = float(statistic(sums.sum(axis=0))) if len(sums) else float("nan")
     if np.isnan(value):
         return Estimate(None, None, None, len(features))
-    if len(sums) < 2:
-        return Estimate(value, None, None, len(features), "all records are of one session")
+    if len(sums) < FEWEST_RESAMPLED:
+        reason = f"{len(sums)} sessions are too few to resample"
+        return Estimate(value, None, None, len(features), reason)
     wide = stdtrit(len(sums) - 1, 1 - TAIL) * (len(sums) / (len(sums) - 1)) ** 0.5
     interval = percentile_interval(statistic(resampled_sums(sums)), tail=float(ndtr(-wide)))
     if interval is None or interval[1] - interval[0] <= _ROUNDING:

@@ -11,6 +11,7 @@ from alps.errors import DataError, UsageError
 from alps.jsonl import Row, scan
 from alps.llm.types import EmptyAnswer
 from alps.schema import Outcome, Prediction
+from alps.systems.base import one_line
 from alps.tasks import Task
 
 
@@ -37,7 +38,7 @@ class RecordedPredictions:
         self._path = path
         self._task = task
         read = task.read_results if path.suffix == ".csv" else None
-        self._without_row: Outcome = "empty" if read is None else "transport"
+        self._is_table = read is not None
         self._lines, digest = _index(path, task.track) if read is None else _table(path, read)
         self.settings: Mapping[str, Any] = {"sha256": digest}
         for name, (line, row) in self._lines.items():  # a bad row is named before a run begins
@@ -48,7 +49,7 @@ class RecordedPredictions:
         name = sample.benchmark_id
         if name not in self._lines:
             error = f"no row for it in {self._path.name}"
-            outcome = self._without_row
+            outcome: Outcome = "transport" if self._is_table else "empty"
             return Prediction(benchmark_id=name, track=task.track, outcome=outcome, error=error)
         return self._read(name, *self._lines[name])
 
@@ -69,6 +70,10 @@ class RecordedPredictions:
             named = ".".join(map(str, first["loc"]))
             raise DataError(first["msg"], path=self._path, line=line, field=named) from error
         except ValueError as error:
+            if self._is_table:
+                # A model's reply, and no answer that somebody wrote down: it is invalid.
+                failed = {"outcome": "invalid", "error": one_line(str(error))}
+                return prediction.model_copy(update=failed)
             field = "prediction" if own else None
             raise DataError(str(error), path=self._path, line=line, field=field) from error
         if read is None:

@@ -1,0 +1,236 @@
+"""Free answers to questions of PersonaMem, and settings compared, as a user runs them."""
+
+import asyncio
+import json
+
+import pytest
+
+from alps.judges.lexical import LexicalJudge
+from alps.judges.options import OptionQuestion, OptionVerdict, majority
+from alps.judges.rubric import OPTION, rubric
+from tests.loopback import Answer, serve
+
+QUESTIONS = 4
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]
+
+
+def rows(folder, name):
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+def is_judge(request):
+    return '"kind": "options"' in request["messages"][1]["content"]
+
+
+def shown_to_judge(request):
+    text = request["messages"][1]["content"]
+    return json.loads(text[text.index('{"kind"') :])
+
+
+def judged(letter):
+    return Answer(json.dumps({"reason": "so", "option": letter}))
+
+
+def served(alps, *words, answer, verdict=None, out="run"):
+    """Run some questions against a served model and, where `verdict` is given, a served judge."""
+
+    def script(request):
+        return verdict(request) if is_judge(request) else answer(request)
+
+    with serve(script) as server:
+        judge = () if verdict is None else ("judge=openai/judge", f"judge_api_base={server.url}")
+        done = alps(
+            *("run", "task=personamem", "model=openai/scripted", f"api_base={server.url}", *judge),
+            *(f"out={out}", f"limit={QUESTIONS}", "memory=none", "baseline_records=0", *words),
+        )
+        return done, server.requests
+
+
+def options_of(alps, tmp_path):
+    """Return the options of the first questions in the order of their file, and the gold."""
+    alps("run", "task=personamem", "model=oracle", f"limit={QUESTIONS}", "out=oracle")
+    alps(
+        *("run", "task=personamem", "model=oracle", "answer=free", f"limit={QUESTIONS}"),
+        "out=oracle-free",
+    )
+    letters = {row["benchmark_id"]: row["gold"] for row in rows(tmp_path / "oracle", "scores")}
+    texts = {
+        row["benchmark_id"]: row["prediction"]["answer"]
+        for row in rows(tmp_path / "oracle-free", "predictions")
+    }
+    return letters, texts
+
+
+def naming(text):
+    """Judge an answer to agree with the option of this text, wherever it stands."""
+
+    def verdict(request):
+        options = shown_to_judge(request)["options"]
+        named = [letter for letter, option in options.items() if option == text(request)]
+        return judged(named[0] if named else "none")
+
+    return verdict
+
+
+def test_a_model_that_is_asked_freely_is_shown_no_options(alps, tmp_path):
+    done, requests = served(
+        alps,
+        "answer=free",
+        answer=lambda request: Answer("Something quiet."),
+        verdict=lambda request: judged("none"),
+    )
+    assert done.returncode == 0, done.stderr
+    asked = [json.loads(one["messages"][1]["content"]) for one in requests if not is_judge(one)]
+    assert [list(one) for one in asked] == [["history", "message"]] * QUESTIONS
+    assert {row["prediction"]["answer"] for row in rows(tmp_path / "run", "predictions")} == {
+        "Something quiet."
+    }
+    scores = summary(tmp_path / "run")["scores"]
+    assert (scores["accuracy"]["value"], scores["no_option"]["value"]) == (0.0, 1.0)
+    assert "agrees with no option" in done.stdout
+
+
+def test_a_judge_sees_the_options_in_another_order_and_no_mark_of_the_right_one(alps, tmp_path):
+    _, texts = options_of(alps, tmp_path)
+    right = set(texts.values())
+    done, requests = served(
+        alps,
+        "answer=free",
+        answer=lambda request: Answer("Something quiet."),
+        verdict=naming(
+            lambda request: next(
+                text for text in shown_to_judge(request)["options"].values() if text in right
+            )
+        ),
+    )
+    assert done.returncode == 0, done.stderr
+    scores = summary(tmp_path / "run")["scores"]
+    assert (scores["accuracy"]["value"], scores["no_option"]["value"]) == (1.0, 0.0)
+    _, in_file = served(
+        alps, answer=lambda request: Answer('{"choice": "a", "reason": ""}'), out="choice"
+    )
+    files = [
+        tuple(json.loads(one["messages"][1]["content"])["options"].values()) for one in in_file
+    ]
+    shown = [shown_to_judge(one) for one in requests if is_judge(one)]
+    orders = [tuple(one["options"].values()) for one in shown]
+    assert {frozenset(order) for order in orders} == {frozenset(order) for order in files}
+    assert set(orders).isdisjoint(files)
+    assert [list(one) for one in shown] == [["kind", "message", "answer", "options"]] * QUESTIONS
+
+
+def test_a_verdict_that_is_none_of_the_letters_is_asked_for_again_and_fails(alps, tmp_path):
+    served(
+        alps,
+        "answer=free",
+        answer=lambda request: Answer("Something quiet."),
+        verdict=lambda request: judged("e"),
+    )
+    found = summary(tmp_path / "run")
+    assert found["failed_judgements"] == {"invalid": QUESTIONS}
+    assert found["scored"] == 0
+
+
+def test_an_empty_answer_is_wrong_without_a_judge(alps, tmp_path):
+    _, requests = served(
+        alps,
+        "answer=free",
+        answer=lambda request: Answer(""),
+        verdict=lambda request: judged("a"),
+    )
+    assert not any(map(is_judge, requests))
+    found = summary(tmp_path / "run")
+    assert found["scores"]["accuracy"]["value"] == 0.0
+    assert found["counts"]["invalid_no_answer"] == QUESTIONS
+
+
+def test_a_dry_run_counts_a_call_of_the_judge_for_each_question(alps):
+    done = alps(
+        *("run", "task=personamem", "model=openai/scripted", "judge=openai/judge", "answer=free"),
+        *("dry_run=true", "memory=none", f"limit={QUESTIONS}", "baseline_records=0"),
+    )
+    assert done.returncode == 0, done.stderr
+    counts = [line.split()[1:4] for line in done.stdout.splitlines() if "–" in line]
+    assert counts[0][0] == str(QUESTIONS)
+    assert counts[1][:3] == ["up", "to", str(QUESTIONS)]
+
+
+def ask(judge, answer, options):
+    return asyncio.run(judge.answer(OptionQuestion("Which film?", answer, options), about="x"))
+
+
+FILMS = ["You like westerns now.", "You like musicals now.", "You like thrillers now.", "You rest."]
+
+
+@pytest.mark.parametrize(
+    ("answer", "option"),
+    [
+        ("A western: you like them now.", 0),
+        ("Musicals, as you like them now.", 1),
+        ("Westerns or musicals.", None),
+        ("You like films now.", None),
+        ("you like THRILLERS now.", 2),
+    ],
+)
+def test_the_lexical_judge_names_the_option_whose_own_words_an_answer_has(answer, option):
+    verdict = ask(LexicalJudge(), answer, FILMS)
+    assert verdict.outcome == "ok"
+    assert verdict.option == option
+
+
+def test_the_fingerprint_of_the_lexical_judge_says_what_an_agreement_is_only_where_it_is_asked():
+    judge = LexicalJudge()
+    assert judge.fingerprint_for(()) == judge.fingerprint
+    assert judge.fingerprint_for((rubric(OPTION),)).keys() - judge.fingerprint.keys() == {"agrees"}
+
+
+@pytest.mark.parametrize(
+    ("named", "option", "agreement"),
+    [([0, 0, 1], 0, 1 / 3), ([0, 1], None, 0.0), ([None, None, 2], None, 1 / 3), ([3, 3], 3, 1.0)],
+)
+def test_of_several_draws_the_majority_decides_and_a_tie_is_no_agreement(named, option, agreement):
+    verdict = majority([OptionVerdict("ok", place) for place in named])
+    assert (verdict.option, verdict.agreement) == (option, pytest.approx(agreement))
+
+
+def test_three_settings_of_the_same_questions_stand_in_one_table(alps, tmp_path):
+    served(alps, answer=lambda request: Answer('{"choice": "a", "reason": ""}'), out="choice")
+    served(
+        alps,
+        "orders=4",
+        answer=lambda request: Answer('{"choice": "b", "reason": ""}'),
+        out="rotated",
+    )
+    served(
+        alps,
+        "answer=free",
+        answer=lambda request: Answer("Something quiet."),
+        verdict=lambda request: judged("c"),
+        out="free",
+    )
+    for runs in (("choice", "rotated", "free"), ("free", "rotated", "choice")):
+        done = alps("compare", *runs, "format=json")
+        assert done.returncode == 0, done.stderr
+        track = json.loads(done.stdout)["tracks"]["personamem"]
+        assert track["shared"] == QUESTIONS
+        assert len(track["metrics"]["accuracy"]["differences"]) == 3
+        assert len(track["metrics"]["accuracy"]["ranked"]) == 3
+    done = alps("compare", "choice", "rotated", "free")
+    assert done.returncode == 0, done.stderr
+    assert "A memory=none, B memory=none orders=4, C memory=none answer=free" in " ".join(
+        done.stdout.split()
+    )
+
+
+def test_orders_of_options_that_are_not_shown_are_refused(alps):
+    done = alps("run", "task=personamem", "model=oracle", "answer=free", "orders=4")
+    assert done.returncode == 2
+    assert "orders=4 would change nothing: answer=free" in done.stderr
