@@ -283,6 +283,11 @@ class RunSettings(JudgeSettings):
     orders: Orders = Field(
         1, description="1, 4 (rotations) or 24: orders in which options are shown (personamem)"
     )
+    parser: Literal["alps", "authors", "authors-older"] = Field(
+        "alps",
+        description="authors, or authors-older: ask for plain text, read it as published "
+        "(personamem)",
+    )
     env: str | None = Field(
         None, description="NAME,NAME: variables that a program gets, too (program:CMD)"
     )
@@ -334,7 +339,7 @@ class RunSettings(JudgeSettings):
         # Folders are named after a hash of these: what came later is left out where not given.
         since = (
             *("env", "request", "judge_request", "structured", "judge_structured"),
-            *("size", "memory", "max_context_tokens", "k", "persona", "answer", "orders"),
+            *("size", "memory", "max_context_tokens", "k", "persona", "answer", "orders", "parser"),
         )
         fields = type(self).model_fields
         later = [name for name in since if getattr(self, name) == fields[name].default]

@@ -128,8 +128,10 @@ def score(
     return scored(sample, prediction, Credit(value, given.get("choice")))
 
 
-def scored(sample: ChoiceSample, prediction: Prediction, credit: Credit) -> Scored:
-    """Return the scores of an answer of this worth.
+def scored(
+    sample: ChoiceSample, prediction: Prediction, credit: Credit, *, invalid: str = ""
+) -> Scored:
+    """Return the scores of an answer of this worth, or of the kind `invalid`.
 
     The counts split questions by whether the gold is among the picks of the length rule.
     """
@@ -150,6 +152,7 @@ def scored(sample: ChoiceSample, prediction: Prediction, credit: Credit) -> Scor
     invalid = None
     if prediction.outcome != "ok":
         invalid = invalid_kind(prediction.outcome, prediction.error)
+    if invalid:
         counts[f"invalid_{invalid}"], details["invalid"] = 1.0, invalid
     error = None
     if credit.choice != sample.gold:
