@@ -61,11 +61,6 @@ def _word(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _number(value: object) -> object:
-    """Read the word of the command line as the number of a config file."""
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
 def _seconds(value: object) -> object:
     """Read `30min` as 1800."""
     return seconds_of(value) if isinstance(value, str) else value
@@ -102,7 +97,9 @@ Format = Literal["table", "json"]
 # A path that may begin with `~`.
 HomePath = Annotated[str, AfterValidator(_at_home)]
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
-Orders = Annotated[Literal[1, 4, 24], BeforeValidator(_number)]
+Orders = Annotated[
+    Literal[1, 4, 24], BeforeValidator(lambda n: int(n) if n in ("1", "4", "24") else n)
+]
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 Temperature = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
@@ -284,9 +281,7 @@ class RunSettings(JudgeSettings):
         1, description="1, 4 (rotations) or 24: orders in which options are shown (personamem)"
     )
     parser: Literal["alps", "authors", "authors-older"] = Field(
-        "alps",
-        description="authors, or authors-older: ask for plain text, read it as published "
-        "(personamem)",
+        "alps", description="authors or authors-older: ask and read as published (personamem)"
     )
     env: str | None = Field(
         None, description="NAME,NAME: variables that a program gets, too (program:CMD)"
