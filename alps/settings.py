@@ -64,11 +64,6 @@ def _word(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _number(value: object) -> object:
-    """Read the word of the command line as the number of a config file."""
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
 def _seconds(value: object) -> object:
     """Read `30min` as 1800."""
     return seconds_of(value) if isinstance(value, str) else value
@@ -105,7 +100,9 @@ Format = Literal["table", "json"]
 # A path that may begin with `~`.
 HomePath = Annotated[str, AfterValidator(_at_home)]
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
-Orders = Annotated[Literal[1, 4, 24], BeforeValidator(_number)]
+Orders = Annotated[
+    Literal[1, 4, 24], BeforeValidator(lambda n: int(n) if n in ("1", "4", "24") else n)
+]
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 Temperature = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
@@ -286,6 +283,9 @@ class RunSettings(JudgeSettings):
     orders: Orders = Field(
         1, description="1, 4 (rotations) or 24: orders in which options are shown (personamem)"
     )
+    parser: Literal["alps", "authors", "authors-older"] = Field(
+        "alps", description="authors or authors-older: ask and read as published (personamem)"
+    )
     env: str | None = Field(
         None, description="NAME,NAME: variables that a program gets, too (program:CMD)"
     )
@@ -337,7 +337,7 @@ class RunSettings(JudgeSettings):
         # Folders are named after a hash of these: what came later is left out where not given.
         since = (
             *("env", "request", "judge_request", "structured", "judge_structured"),
-            *("size", "memory", "max_context_tokens", "k", "persona", "answer", "orders"),
+            *("size", "memory", "max_context_tokens", "k", "persona", "answer", "orders", "parser"),
         )
         fields = type(self).model_fields
         later = [name for name in since if getattr(self, name) == fields[name].default]

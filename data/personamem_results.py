@@ -7,7 +7,7 @@ questions: which of them differs between models and versions.
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from alps.errors import DataError
 _ID = "question_id"
 _ANSWERS = ("p", "model_response")
 _IN_PARENTHESES, _BARE = re.compile(r"\(([a-d])\)"), re.compile(r"\b([a-d])\b")
+_ANY_LETTER = re.compile(r"[a-z]")
 _COMPARED = ("correct_answer", "answer", "persona_id", "user_question_or_message", "question")
 _BOM = "\ufeff"
 _SHOWN = 40
@@ -166,17 +167,60 @@ def _row(cells: Sequence[str], header: Sequence[str], path: Path, line: int) -> 
     return row
 
 
+def read_replies(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the replies of a published results file as they are, each with its line.
+
+    Raises:
+        DataError: If a column is missing, or a row can't be read.
+    """
+    table = _read_table(path)
+    column = next(name for name in _ANSWERS if name in table.columns)
+    for line, row in table.rows:
+        text = row[column]
+        read = {"outcome": "ok", "prediction": {"answer": text}}
+        yield (
+            line,
+            {"benchmark_id": row[_ID], **(read if text.strip() else _prediction(column, ""))},
+        )
+
+
 def read_reply(text: str) -> str:
     """Return the letters that a reply names, as the benchmark's newer parser reads them.
 
-    Those in parentheses after the last `<final_answer>`, else bare ones there; several letters are
-    joined, and are then no answer.
+    Several letters are joined, and are then no answer.
     """
-    last = text.rpartition("<final_answer>")[2].strip().removesuffix("</final_answer>")
-    named = ""
-    for part in (last, text):
-        letters = _IN_PARENTHESES.findall(part.lower()) or _BARE.findall(part.lower())
-        named = "".join(sorted(set(letters)))
-        if len(named) == 1:
-            break
-    return named
+    last, whole = named_by_newer(text)
+    return last if len(last) == 1 else whole
+
+
+def named_by_newer(text: str) -> tuple[str, str]:
+    """Return the letters after the last `<final_answer>`, and those of the whole reply.
+
+    Of each those in parentheses, else bare ones. The authors call a reply right where either is the
+    right letter alone.
+    """
+    return _letters(_after_tag(text)), _letters(text)
+
+
+def named_by_older(text: str) -> tuple[str]:
+    """Return every letter of the alphabet after the last `<final_answer>`, of words, too.
+
+    The authors call a reply right where that is the right letter alone.
+    """
+    return ("".join(sorted(set(_ANY_LETTER.findall(_after_tag(text).lower())))),)
+
+
+def _after_tag(text: str) -> str:
+    return text.rpartition("<final_answer>")[2].strip().removesuffix("</final_answer>").strip()
+
+
+def _letters(text: str) -> str:
+    found = _IN_PARENTHESES.findall(text.lower()) or _BARE.findall(text.lower())
+    return "".join(sorted(set(found)))
+
+
+PARSERS: Mapping[str, Callable[[str], tuple[str, ...]]] = {
+    "authors": named_by_newer,
+    "authors-older": named_by_older,
+}
+"""The authors' parsers by the name that `parser=` gives them: the letters by which one scores."""

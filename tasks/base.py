@@ -165,6 +165,7 @@ class TaskOptions:
         answer: How PersonaMem asks: for a `choice` among the options, for the log-probability of
             each (`logprob`), or for an answer in plain text, without options (`free`).
         orders: In how many orders PersonaMem shows the options of a question: 1, 4 or 24.
+        parser: Whose reading of replies PersonaMem takes: `alps`, `authors` or `authors-older`.
         seed: Of random draws.
         memory: Who chooses what of a history is shown: `full` for all of it, or the name of one.
         max_context_tokens: The most tokens that are shown of it; None for any number.
@@ -180,6 +181,7 @@ class TaskOptions:
     memory: str = "full"
     answer: str = "choice"
     orders: int = 1
+    parser: str = "alps"
     seed: int = 0
     max_context_tokens: int | None = None
     k: int = 5

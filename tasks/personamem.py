@@ -35,6 +35,7 @@ from alps.tasks.base import (
     memory_conditions,
 )
 from alps.tasks.personamem_answers import ChoiceAnswer, read_answer
+from alps.tasks.personamem_authors import as_authors
 from alps.tasks.personamem_evidence import evidence, evidence_position
 from alps.tasks.personamem_figures import BREAKDOWNS
 from alps.tasks.personamem_free import free
@@ -156,7 +157,15 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
     if options.answer != "choice" and options.orders > 1:
         why = f"answer={options.answer} shows no options side by side; leave it out"
         raise UsageError(f"orders={options.orders} would change nothing: {why}")
+    if options.parser != DEFAULTS.parser and (options.answer != "choice" or options.orders > 1):
+        other = f"orders={options.orders}" if options.orders > 1 else f"answer={options.answer}"
+        raise UsageError(
+            f"parser={options.parser}: the authors ask for a choice under one order; leave {other} "
+            "out"
+        )
     task = _choice_task(options, conditions)
+    if options.parser != DEFAULTS.parser:
+        return (as_authors(task, options.parser),)
     if options.answer == "logprob":
         return (by_likelihood(task),)
     if options.answer == "free":
@@ -206,7 +215,7 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         score=score,
         metrics=METRICS,
         conditions=conditions,
-        options=("size", *OF_MEMORY, "persona", "answer", "orders"),
+        options=("size", *OF_MEMORY, "persona", "answer", "orders", "parser"),
         recall=RECALL,
         title="PersonaMem",
         form=ChoiceAnswer,

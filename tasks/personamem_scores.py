@@ -128,8 +128,10 @@ def score(
     return scored(sample, prediction, Credit(value, given.get("choice")))
 
 
-def scored(sample: ChoiceSample, prediction: Prediction, credit: Credit) -> Scored:
-    """Return the scores of an answer of this worth.
+def scored(
+    sample: ChoiceSample, prediction: Prediction, credit: Credit, *, invalid: str = ""
+) -> Scored:
+    """Return the scores of an answer of this worth, or of the kind `invalid`.
 
     The counts split questions by whether the gold is among the picks of the length rule.
     """
@@ -147,13 +149,13 @@ def scored(sample: ChoiceSample, prediction: Prediction, credit: Credit) -> Scor
         f"{kind}_unleaked_hits": (1 - leaked) * value,
     }
     details = {"choice": credit.choice, "gold": sample.gold, "type": kind}
-    invalid = None
     if prediction.outcome != "ok":
         invalid = invalid_kind(prediction.outcome, prediction.error)
+    if invalid:
         counts[f"invalid_{invalid}"], details["invalid"] = 1.0, invalid
     error = None
     if credit.choice != sample.gold:
-        error = error_of(invalid, credit.choice, sample.files.kinds_of(sample.question))
+        error = error_of(invalid or None, credit.choice, sample.files.kinds_of(sample.question))
         details["error"] = error
     question = sample.question
     same = (question.persona, question.topic, question.message)

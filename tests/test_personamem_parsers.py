@@ -1,0 +1,163 @@
+"""Replies to questions of PersonaMem read as the authors do, and kinds of invalid responses."""
+
+import csv
+import json
+
+import pytest
+
+from alps.data.personamem_results import PARSERS
+from tests.conftest import ROOT
+from tests.loopback import Answer, serve
+
+PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
+published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
+REPLIES = [
+    # A reply about the right letter g and a wrong one w; right by the newer parser, by the older
+    # one, and by a reading that takes one letter of a reply.
+    ("<final_answer>({g}) I understand", True, False, True),
+    ("<final_answer>({g})</final_answer>", True, True, True),
+    ("Let me think. <final_answer> {g}", True, True, True),
+    ("<final_answer>({g}) or ({w})", False, False, False),
+    ("No reply suits me.", False, False, False),
+    ("I would take ({g}).", True, False, True),
+    ("({w}) was once right. <final_answer> {g}", True, True, True),
+    ("({g}) is what I like now. <final_answer> {w}", True, False, False),
+    ("<final_answer>({w})", False, False, False),
+]
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]
+
+
+def rows(folder, name):
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture
+def golds(alps, tmp_path):
+    """The right letters of the first questions, by their ids."""
+    limit = f"limit={len(REPLIES)}"
+    done = alps("run", "task=personamem", "model=oracle", limit, "out=golds")
+    assert done.returncode == 0, done.stderr
+    return {row["benchmark_id"]: row["gold"] for row in rows(tmp_path / "golds", "scores")}
+
+
+def reply_to(gold, template):
+    return template.format(g=gold, w="b" if gold == "a" else "a")
+
+
+@pytest.mark.parametrize(
+    ("words", "column"), [(["parser=authors"], 1), (["parser=authors-older"], 2), ([], 3)]
+)
+def test_a_published_file_of_replies_is_read_by_either_parser(alps, tmp_path, golds, words, column):
+    with (tmp_path / "eval_results_x.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["score", "question_id", "model_response"])
+        for (name, gold), reply in zip(golds.items(), REPLIES, strict=True):
+            table.writerow([reply[1], name, reply_to(gold, reply[0])])
+    done = alps(
+        *("run", "task=personamem", "model=predictions:eval_results_x.csv", "out=run", *words),
+        *(f"limit={len(REPLIES)}", "max_failures=100%"),
+    )
+    assert done.returncode == 0, done.stderr
+    scores = {
+        row["benchmark_id"]: row["scores"]["accuracy"] for row in rows(tmp_path / "run", "scores")
+    }
+    expected = {name: float(reply[column]) for name, reply in zip(golds, REPLIES, strict=True)}
+    assert scores == expected
+    counts = summary(tmp_path / "run")["counts"]
+    assert (counts["invalid_two_answers"], counts["invalid_no_answer"]) == (1, 1)
+
+
+@published
+@pytest.mark.parametrize("parser", PARSERS)
+def test_letters_alone_are_read_alike_by_all_parsers(alps, tmp_path, parser):
+    file = PUBLISHED / "predictions" / "pred_32k_rag_gpt-4o.csv"
+    done = alps(
+        *("run", "task=personamem", f"data={PUBLISHED}", f"model=predictions:{file}", "out=run"),
+        f"parser={parser}",
+    )
+    assert done.returncode == 0, done.stderr
+    scores = summary(tmp_path / "run")["scores"]
+    assert round(scores["accuracy"]["value"], 3) == 0.642
+    assert round(scores["macro_accuracy"]["value"], 3) == 0.647
+
+
+def test_a_model_is_asked_for_plain_text_and_a_tag(alps, tmp_path):
+    def answer(request):
+        assert "response_format" not in request
+        *_, last = request["messages"]
+        assert last["role"] == "user"
+        assert "<final_answer>" in last["content"]
+        assert "(a) " in last["content"]
+        return Answer("I see. <final_answer>(c)")
+
+    with serve(answer) as server:
+        done = alps(
+            *("run", "task=personamem", "model=openai/scripted", f"api_base={server.url}"),
+            *("parser=authors", "limit=3", "out=run"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert all(len(request["messages"]) > 100 for request in server.requests)
+    assert {row["choice"] for row in rows(tmp_path / "run", "scores")} == {"c"}
+    assert "personamem (parser authors)" in done.stdout
+
+
+TYPED = [
+    (Answer('{"choice": "b", "reason": ""}'), None),
+    (Answer(""), "no_answer"),
+    (Answer('{"choice": null, "reason": ""}'), "no_answer"),
+    (Answer('{"choice": "a or b", "reason": ""}'), "two_answers"),
+    (Answer('{"choice": "a"} {"choice": "b"}'), "two_answers"),
+    (Answer('{"choice": "e", "reason": ""}'), "not_an_option"),
+    (Answer("I'm sorry, but I can't help with that."), "refusal"),
+    (Answer('{"choice": ', finish_reason="length"), "cut_off"),
+    (Answer("It must be the second one."), "format"),
+]
+PLAIN = [
+    (Answer("<final_answer>(b)"), None),
+    (Answer(""), "no_answer"),
+    (Answer("Hm, no idea."), "no_answer"),
+    (Answer("<final_answer>(a), (b)"), "two_answers"),
+    (Answer("I'm sorry, but I can't help with that."), "refusal"),
+    (Answer("Let me first think about", finish_reason="length"), "cut_off"),
+]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [(*case, ()) for case in TYPED] + [(*case, ("parser=authors",)) for case in PLAIN],
+)
+def test_kinds_of_invalid_responses_are_told_apart(alps, tmp_path, answer, kind, words):
+    with serve(lambda request: answer) as server:
+        done = alps(
+            *("run", "task=personamem", "model=openai/scripted", f"api_base={server.url}"),
+            *("limit=1", "memory=none", "out=run", *words),
+        )
+    (row,) = rows(tmp_path / "run", "scores")
+    assert row.get("invalid") == kind
+    counts = summary(tmp_path / "run")["counts"]
+    assert [name for name in counts if name.startswith("invalid_")] == (
+        [f"invalid_{kind}"] if kind else []
+    )
+    assert ("Invalid responses by kind: 1 " in done.stdout) == (kind is not None)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("orders=4",), "the authors ask for a choice under one order; leave orders=4 out"),
+        (("answer=free",), "leave answer=free out"),
+    ],
+)
+def test_what_the_authors_do_not_ask_is_refused(alps, words, said):
+    done = alps("run", "task=personamem", "model=oracle", "parser=authors", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
