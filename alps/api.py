@@ -203,7 +203,7 @@ def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> "Calibrated
     """
     from alps.calibration.calibrate import calibrate_judge
     from alps.calibration.settings import CalibrateSettings
-    from alps.settings import parse_settings
+    from alps.parsing import parse_settings
 
     given = {"judge": judge, "labels": str(labels), **settings}
     parsed = parse_settings(_plain(given), CalibrateSettings)
@@ -211,8 +211,9 @@ def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> "Calibrated
 
 
 def _evaluated(given: Mapping[str, Any]) -> Run:
+    from alps.parsing import parse_settings
     from alps.run.start import run
-    from alps.settings import RunSettings, parse_settings
+    from alps.settings import RunSettings
 
     # Parsed as the command parses its words, so that both refuse the same mistakes.
     finished: Finished = run(parse_settings(_plain(given), RunSettings))

@@ -46,9 +46,10 @@ def run(settings: tuple[str, ...]) -> None:
       alps run task=extraction model=openai/gpt-4.1-mini judge=openai/gpt-4.1
       alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
     """
+    from alps.parsing import parse_words
     from alps.run.start import dry_run
     from alps.run.start import run as carry_out
-    from alps.settings import RunSettings, parse_words
+    from alps.settings import RunSettings
 
     parsed = parse_words(settings, RunSettings)
     if parsed.dry_run:
@@ -70,9 +71,10 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
     """
+    from alps.parsing import parse_words
     from alps.run.opened import find_run
     from alps.run.start import score_again
-    from alps.settings import JudgeSettings, parse_words
+    from alps.settings import JudgeSettings
 
     parsed = parse_words(_allow_typed(settings), JudgeSettings)
     _show(score_again(find_run(run_folder), _typed_settings(parsed)))
@@ -95,10 +97,11 @@ def sensitivity(words: tuple[str, ...]) -> None:
     \b
       alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
     """
+    from alps.parsing import parse_words, part_words
     from alps.report.sensitivity import find_sensitivity, print_sensitivity
     from alps.run.opened import find_run
     from alps.run.sensitivity import judge_reworded, plan_wordings
-    from alps.settings import SensitivitySettings, parse_words, part_words
+    from alps.settings import SensitivitySettings
 
     runs, settings = part_words(_allow_typed(words))
     parsed = parse_words(settings, SensitivitySettings)
@@ -159,9 +162,10 @@ def report(words: tuple[str, ...]) -> None:
     """
     from pathlib import Path
 
+    from alps.parsing import parse_words, part_words
     from alps.report.page import write_report
     from alps.run.opened import find_run
-    from alps.settings import ReportSettings, parse_words, part_words
+    from alps.settings import ReportSettings
 
     runs, settings = part_words(_allow_typed(words))
     out = parse_words(settings, ReportSettings).out
@@ -182,9 +186,10 @@ def compare(words: tuple[str, ...]) -> None:
     \b
       alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
     """
+    from alps.parsing import parse_words, part_words
     from alps.report.compare import compare_runs, print_comparison
     from alps.run.opened import find_run
-    from alps.settings import CompareSettings, parse_words, part_words
+    from alps.settings import CompareSettings
 
     runs, settings = part_words(_allow_typed(words))
     parsed = parse_words(settings, CompareSettings)
@@ -208,8 +213,9 @@ def data_audit(settings: tuple[str, ...]) -> None:
       alps data audit data=samples
       alps data audit data=FOLDER split=dev format=json
     """
+    from alps.parsing import parse_words
     from alps.report.audit import print_audit
-    from alps.settings import AuditSettings, parse_words
+    from alps.settings import AuditSettings
     from alps.tasks.registry import audit_data
 
     parsed = parse_words(settings, AuditSettings)
@@ -229,7 +235,8 @@ def data_pools(settings: tuple[str, ...]) -> None:
       alps data pools data=samples distractors=300 out=pools
     """
     from alps.data.pools import write_pools
-    from alps.settings import PoolSettings, parse_words
+    from alps.parsing import parse_words
+    from alps.settings import PoolSettings
 
     parsed = parse_words(settings, PoolSettings)
     sizes = None if parsed.distractors == "all" else (int(parsed.distractors),)
@@ -254,8 +261,9 @@ def data_personas(settings: tuple[str, ...]) -> None:
       alps data personas out=personas n=30 size=32k
       alps data personas out=personas n=30 model=openai/gpt-4.1 filter=openai/gpt-4.1-mini
     """
+    from alps.parsing import parse_words
     from alps.personas.generate import generate
-    from alps.settings import PersonaSettings, parse_words
+    from alps.settings import PersonaSettings
 
     parsed = parse_words(settings, PersonaSettings)
     done = generate(parsed)
@@ -286,8 +294,8 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
 
     from alps.calibration.sample import draw_labels
     from alps.calibration.settings import DrawSettings
+    from alps.parsing import parse_words
     from alps.run.opened import find_run
-    from alps.settings import parse_words
 
     parsed = parse_words(_allow_typed(settings), DrawSettings)
     drawn = draw_labels(find_run(run_folder), n=parsed.n, out=Path(parsed.out), seed=parsed.seed)
@@ -316,7 +324,7 @@ def calibrate(settings: tuple[str, ...]) -> None:
     from alps.calibration.page import write_calibration_page
     from alps.calibration.settings import CalibrateSettings
     from alps.calibration.table import print_account, print_calibration
-    from alps.settings import parse_words
+    from alps.parsing import parse_words
 
     parsed = parse_words(settings, CalibrateSettings)
     done = calibrate_judge(parsed)

@@ -1,11 +1,8 @@
-"""`key=value` words and config files become typed settings; a typo names the closest key."""
+"""Everything that the commands can be told, as typed settings."""
 
-import re
-import tomllib
-from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -13,35 +10,24 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     field_validator,
 )
 
-from alps.errors import DataError, UsageError, closest
 from alps.llm.options import (
     JUDGE_SAMPLING,
     SAMPLING,
-    TABLES,
     Extra,
     JudgeExtra,
-    option_tables,
-    over_file,
 )
 from alps.llm.retries import AUTO_MOST, PATIENCE, seconds_of
 from alps.llm.secrets import check_address, names_in, redact
 from alps.llm.types import Structured
-
-SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 # Keys that others took the place of, as they stand in every manifest: the hash of the settings
 # names a run's folder, and a run that was begun before must find its own. By the key before them.
 _ONCE: dict[str, dict[str, Any]] = {
     "ability": {"condition": "history"},
     "prompt": {"window": None},
-}
-_NOW = {
-    "condition": "memory=oracle for the true memories, memory=full for the history alone",
-    "window": "max_context_tokens=",
 }
 # Keys of how a run is carried out, not of what it measures: a resumed run may change them.
 _OPERATIONAL = """
@@ -108,33 +94,6 @@ Temperature = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 Concurrency = Annotated[int, Field(ge=1, le=1024)] | Literal["auto"]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
-
-# Settings that may be given as nothing.
-_UNSETTABLE = ("temperature", "judge_temperature")
-# From this likeness on a word is a known key mistyped: `max_token`, but neither `token` nor
-# `judge_api_key`.
-_A_SLIP = 0.9
-_is_key = re.compile(r"(?i)(?:.*_)?api_?key|(?:.*_)?token|(?:.*_)?secret|key").fullmatch
-_DAY = r"^\d{4}-\d\d-\d\d$"
-_WHOLE = "it takes a whole number"
-# What a value must be, by the validator's name of the fault.
-_IN_WORDS = {
-    "int_parsing": _WHOLE,
-    "int_parsing_size": _WHOLE,
-    "int_from_float": _WHOLE,
-    "int_type": _WHOLE,
-    "float_parsing": "it takes a number",
-    "float_type": "it takes a number",
-    "finite_number": "it takes a finite number",
-    "bool_parsing": "it takes yes or no",
-    "bool_type": "it takes yes or no",
-    "string_type": "it takes text",
-    "greater_than": "it must be more than {gt:g}",
-    "greater_than_equal": "it must be {ge:g} or more",
-    "less_than": "it must be less than {lt:g}",
-    "less_than_equal": "it must be {le:g} or less",
-    "literal_error": "it takes {expected}",
-}
 
 
 class AskSettings(BaseModel):
@@ -452,154 +411,3 @@ class PersonaSettings(FrozenSettings):
         asking = {"out", "concurrency", "timeout", "patience", "max_cost", "max_total_tokens"}
         values = self.model_dump(exclude=asking, exclude_defaults=True)
         return {**values, "model": redact(self.model)}
-
-
-def part_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part words into folders and settings.
-
-    A word with a = in it is a folder where there is one of that name.
-    """
-    settings = [word for word in words if "=" in word and not Path(word).exists()]
-    return [word for word in words if word not in settings], settings
-
-
-def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
-    """Read `key=value` words into `model`.
-
-    Raises:
-        UsageError: If a word is not key=value, a key is unknown or stands twice, or a value does
-            not fit.
-    """
-    tables, words = option_tables(words, model.model_fields)
-    pairs = _pairs(words, model)
-    if "config" not in pairs:
-        return parse_settings({**pairs, **tables}, model)
-    config = Path(pairs["config"])
-    values = read_config(config, model)
-    pairs |= over_file(tables, values)
-    values = {key: value for key, value in values.items() if key not in pairs}
-    return _parse({**values, **pairs}, model, config=config, of_config=values)
-
-
-def _pairs(words: Sequence[str], model: type[BaseModel]) -> dict[str, Any]:
-    pairs: dict[str, Any] = {}
-    for word in words:
-        key, separator, value = word.partition("=")
-        if not separator:
-            known = word in model.model_fields
-            hint = ", without spaces around =" if known else closest(word, model.model_fields)
-            raise UsageError(f"'{word}': expected key=value{hint}")
-        if key in pairs:
-            raise UsageError(f"{key}: given twice")
-        pairs[key] = value
-    for key, value in pairs.items():
-        if key in _NOW and model is RunSettings:
-            raise UsageError(f"{key}={value}: write {_NOW[key]}")
-        _check_known(key, model)
-        if not value.strip() and key not in _UNSETTABLE:
-            empty = f"{key}=: empty; leave it out"
-            raise UsageError(_missing(key, model) if _needed(key, model) else empty)
-    return pairs
-
-
-def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
-    """Read a TOML file of settings; its keys are those of the command line.
-
-    Raises:
-        UsageError: If the file is not there.
-        DataError: If it is not TOML, or has a key that is not known.
-    """
-    try:
-        values = tomllib.loads(path.expanduser().read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise UsageError(f"config={path}: {error.strerror or 'can not be read'}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"not TOML ({error})", path=path) from error
-    for key in values:
-        if key not in model.model_fields:
-            raise DataError(f"unknown key{_instead(key, model)}", path=path, field=key)
-    return values
-
-
-def parse_settings(values: Mapping[str, Any], model: type[SettingsT]) -> SettingsT:
-    """Validate `values` against `model`.
-
-    Raises:
-        UsageError: If a key is unknown or missing, or a value does not fit; one line, with the
-            closest key.
-    """
-    if model is RunSettings:
-        values = in_current_words(values)
-    for key in values:
-        _check_known(key, model)
-    return _parse(values, model)
-
-
-def _parse(
-    values: Mapping[str, Any],
-    model: type[SettingsT],
-    *,
-    config: Path | None = None,
-    of_config: Collection[str] = (),
-) -> SettingsT:
-    """Validate; what is wrong with a value out of a config file names the file."""
-    for key, value in values.items():
-        if value == "" and _needed(key, model):
-            where = f"{config}: " if key in of_config else ""
-            raise UsageError(f"{where}{_missing(key, model)}")
-    try:
-        return model.model_validate(dict(values))
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0])
-        if first["type"] == "missing":
-            raise UsageError(_missing(key, model)) from error
-        where = f"{config}, " if key in of_config else ""
-        if key in TABLES:
-            raise UsageError(f"{where}{key}: {_in_words(first)}") from error
-        shown = _shown_value(key, values[key])
-        raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error
-
-
-def _shown_value(key: str, value: object) -> object:
-    # An address can hold a password, and who writes variables may write their values, too.
-    return "…" if key == "env" or key.endswith("api_base") else value
-
-
-def _check_known(key: str, model: type[BaseModel]) -> None:
-    known = model.model_fields
-    if key not in known:
-        those = "" if _names_a_secret(key, model) else f" (known: {', '.join(sorted(known))})"
-        raise UsageError(f"unknown key '{key}'{_instead(key, model)}{those}")
-
-
-def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
-    return bool(_is_key(key)) and not get_close_matches(
-        key.lower(), model.model_fields, n=1, cutoff=_A_SLIP
-    )
-
-
-def _instead(key: str, model: type[BaseModel]) -> str:
-    """Say what to do instead of giving a `key` that is not known."""
-    if _names_a_secret(key, model):
-        return "; keys come from the environment: export OPENAI_API_KEY=…, or that of your provider"
-    return closest(key, model.model_fields)
-
-
-def _needed(key: str, model: type[BaseModel]) -> bool:
-    return key in model.model_fields and model.model_fields[key].is_required()
-
-
-def _missing(key: str, model: type[BaseModel]) -> str:
-    return f"{key}= is missing ({model.model_fields[key].description})"
-
-
-def _in_words(error: Any) -> str:
-    """Say what is wrong with a value, in words of users and not of the validator."""
-    fault = _IN_WORDS.get(error["type"])
-    if fault is not None:
-        return fault.format(**error.get("ctx", {}))
-    if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == _DAY:
-        return "it takes a day, such as 2026-05-31"
-    text = str(error["msg"]).removeprefix("Value error, ")
-    return text[:1].lower() + text[1:]

@@ -45,7 +45,7 @@ from printed_table import Printed, covered, show_printed
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.errors import UsageError
-from alps.settings import parse_words
+from alps.parsing import parse_words
 from alps.stats.bootstrap import Floats, ratio
 from alps.stats.corrections import Correction, clustered_rogan_gladen, ppi, rogan_gladen
 from alps.stats.intervals import Confusion, confusion, wilson

@@ -30,7 +30,8 @@ from alps.calibration.labels import CROWD, ITEMS, LABELS, PEOPLE, SCALE, VERDICT
 from alps.calibration.rows import Row, Value, read_rows
 from alps.errors import AlpsError, DataError, UsageError, closest, shown
 from alps.jsonl import dump
-from alps.settings import HomePath, parse_words
+from alps.parsing import parse_words
+from alps.settings import HomePath
 from alps.stats.agreement import Scale
 
 

@@ -26,9 +26,10 @@ from words import read_words
 
 from alps.judges.matching import Item, MatchQuestion
 from alps.llm.ledger import Ledger
+from alps.parsing import parse_words
 from alps.run.services import closing, open_judge
 from alps.run.session import effective_judge
-from alps.settings import AskSettings, parse_words
+from alps.settings import AskSettings
 
 KEY = "sk-canary-of-the-wire-table"
 SIGNED = "AKIAWIRETABLE0000000"

@@ -38,12 +38,12 @@ from alps.leaderboard.submission import (
 from alps.leaderboard.untrusted import read_model, shown
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import key_of
+from alps.parsing import parse_words, part_words
 from alps.report.formatting import visible
 from alps.report.tables import show_estimate
 from alps.report.terminal import terminal
 from alps.run.estimate import Stage
 from alps.run.opened import MANIFEST, find_run, open_run
-from alps.settings import parse_words, part_words
 
 REFUSED = 1
 _WIDTH = 80

@@ -12,8 +12,9 @@ from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split
 from alps.errors import AlpsError
 from alps.leaderboard.submission import SAMPLES, RunCard, Track
+from alps.parsing import parse_settings
 from alps.run.source import Data, TrackData, open_data, options_of
-from alps.settings import RunSettings, parse_settings
+from alps.settings import RunSettings
 from alps.tasks import Task, all_tracks, load_tracks
 
 

@@ -36,11 +36,12 @@ from alps.leaderboard.submission import (
 from alps.leaderboard.untrusted import faults_of
 from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
+from alps.parsing import parse_settings
 from alps.run.estimate import Stage
 from alps.run.folder import write_json
 from alps.run.source import open_data
 from alps.run.start import Finished, dry_score, score_again
-from alps.settings import JudgeSettings, RunSettings, parse_settings
+from alps.settings import JudgeSettings, RunSettings
 
 # Settings of a run that say which records it is about, how often each is answered, how it is
 # scored.

@@ -14,8 +14,9 @@ from alps.leaderboard.findings import Finding, Verification
 from alps.leaderboard.packing import Details, pack
 from alps.leaderboard.submission import CARD, STAGES, checksum_of
 from alps.leaderboard.verify import Options, verify
+from alps.parsing import parse_words
 from alps.run.start import run
-from alps.settings import RunSettings, parse_words
+from alps.settings import RunSettings
 from tests.endtoend import rows
 from tests.tracks import pool_row, target_row
 from tests.visitors import write_visitors

@@ -14,10 +14,11 @@ from alps.errors import RunFolderError
 from alps.llm.cache import Cache
 from alps.llm.ledger import Call
 from alps.llm.types import Reply
+from alps.parsing import parse_settings
 from alps.run.folder import claimed_folder
 from alps.run.services import close_cache
 from alps.run.start import dry_run
-from alps.settings import RunSettings, parse_settings
+from alps.settings import RunSettings
 from tests.endtoend import contents, environment, run
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"

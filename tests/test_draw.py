@@ -8,10 +8,11 @@ from alps.calibration.sample import draw_labels
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
 from alps.judges.matching import RELATIONS
+from alps.parsing import parse_settings
 from alps.run.judge_questions import asked_in, population_hash
 from alps.run.source import open_data
 from alps.run.start import run
-from alps.settings import RunSettings, parse_settings
+from alps.settings import RunSettings
 from alps.similarity import similarity
 from tests.endtoend import rows
 from tests.tracks import TALK, pool_row, target_row, write_ability

@@ -25,9 +25,10 @@ from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load, read_published
 from alps.leaderboard.submission import read_entry
 from alps.leaderboard.verify import verify
+from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.schema import ExtractionSample, read_memories
-from alps.settings import RunSettings, parse_settings
+from alps.settings import RunSettings
 from alps.systems.recorded import RecordedPredictions
 from alps.tasks.extraction import TASK
 from tests.endtoend import rows

@@ -11,7 +11,8 @@ from alps.errors import AlpsError, DataError
 from alps.judges.authors_v1 import judge_score
 from alps.judges.recorded import RecordedJudge
 from alps.llm import prices
-from alps.settings import RunSettings, read_config
+from alps.parsing import read_config
+from alps.settings import RunSettings
 from bench.label_sets import import_labels
 from tests import label_folders
 from tests.endtoend import rows, task1

@@ -13,9 +13,10 @@ from alps.data.audit import audit
 from alps.data.hub import HubError, as_read, is_hub, label, open_hub, public_name
 from alps.data.release import open_split, read_samples, track_hash
 from alps.errors import RunFolderError, UsageError
+from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.run.start import dry_run, run, score_again
-from alps.settings import RunSettings, parse_settings
+from alps.settings import RunSettings
 from alps.tasks.extraction import read_sample
 from tests.conftest import ROOT
 from tests.endtoend import environment, one_line, run_cold

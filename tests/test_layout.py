@@ -36,11 +36,25 @@ SEEN = {
     "tasks": WORDS | {"llm", "judges", "data"},
     "systems": WORDS | {"llm", "tasks"},
     "settings": WORDS | {"llm"},
-    "run": WORDS | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings"},
-    "personas": WORDS | {"event_loop", "llm", "data", "settings", "run"},
-    "report": WORDS | {"llm", "stats", "data", "judges", "tasks", "systems", "settings", "run"},
+    "parsing": WORDS | {"llm", "settings"},
+    "run": WORDS
+    | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings", "parsing"},
+    "personas": WORDS | {"event_loop", "llm", "data", "settings", "parsing", "run"},
+    "report": WORDS
+    | {"llm", "stats", "data", "judges", "tasks", "systems", "settings", "parsing", "run"},
     "calibration": WORDS
-    | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings", "run"}
+    | {
+        "event_loop",
+        "llm",
+        "stats",
+        "data",
+        "judges",
+        "tasks",
+        "systems",
+        "settings",
+        "parsing",
+        "run",
+    }
     | {"report"},
     "leaderboard": WORDS
     | {
@@ -52,6 +66,7 @@ SEEN = {
         "tasks",
         "systems",
         "settings",
+        "parsing",
         "run",
         "report",
     },

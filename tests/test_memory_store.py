@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+from alps.parsing import parse_settings
 from alps.run.source import open_data
-from alps.settings import RunSettings, parse_settings
+from alps.settings import RunSettings
 from alps.systems.memory.connection import ClassConnection, MemoryFailed
 from alps.systems.memory.diary import Diary
 from alps.systems.memory.protocol import Hit, Opening

@@ -10,7 +10,8 @@ import pytest
 from alps.calibration.settings import CalibrateSettings, DrawSettings
 from alps.errors import UsageError
 from alps.leaderboard.settings import RescoreSettings, ServeSettings, SiteSettings, SubmitSettings
-from alps.settings import JudgeSettings, PoolSettings, RunSettings, SensitivitySettings, parse_words
+from alps.parsing import parse_words
+from alps.settings import JudgeSettings, PoolSettings, RunSettings, SensitivitySettings
 from tests.endtoend import contents
 from tests.tracks import alps_here
 

@@ -16,11 +16,12 @@ from alps.calibration.settings import GATES, CalibrateSettings
 from alps.cli import cli
 from alps.errors import AlpsError, DataError, UsageError
 from alps.exit_codes import guarded
+from alps.parsing import parse_words
 from alps.report.tables import show_estimate
 from alps.run.estimate import Stage
 from alps.run.scores import Board
 from alps.run.session import refuse_without_effect
-from alps.settings import JudgeSettings, RunSettings, parse_words
+from alps.settings import JudgeSettings, RunSettings
 from alps.systems import resolve_system
 from alps.tasks import Scored, load_task
 from tests.endtoend import environment, one_line

@@ -13,8 +13,9 @@ from alps.calibration.settings import CalibrateSettings
 from alps.errors import DataError, UsageError
 from alps.llm.cache import cache_key
 from alps.llm.types import Request
+from alps.parsing import parse_words
 from alps.run.folder import write_config
-from alps.settings import JudgeSettings, RunSettings, parse_words
+from alps.settings import JudgeSettings, RunSettings
 from tests.endtoend import extraction, one_line, run
 from tests.loopback import serve
 from tests.visitors import good, is_judging, write_visitors

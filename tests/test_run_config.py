@@ -4,8 +4,9 @@ import tomllib
 
 import pytest
 
+from alps.parsing import read_config
 from alps.run.folder import write_config
-from alps.settings import RunSettings, read_config
+from alps.settings import RunSettings
 from tests.endtoend import JOURNALS, contents
 from tests.tracks import alps_here
 

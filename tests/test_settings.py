@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from alps.errors import DataError, UsageError
-from alps.settings import JudgeSettings, RunSettings, parse_settings, parse_words
+from alps.parsing import parse_settings, parse_words
+from alps.settings import JudgeSettings, RunSettings
 
 NEEDED = ["task=extraction", "model=rules"]
 

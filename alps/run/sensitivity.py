@@ -13,12 +13,13 @@ from alps.errors import DataError, UsageError, closest
 from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import rubric
 from alps.llm.ledger import counted_in
+from alps.parsing import parse_settings
 from alps.prompts import Prompt, read_prompt
 from alps.rows import Manifest
 from alps.run.opened import read_manifest
 from alps.run.source import options_of
 from alps.run.start import Finished, score_again
-from alps.settings import RunSettings, SensitivitySettings, parse_settings
+from alps.settings import RunSettings, SensitivitySettings
 from alps.tasks import load_tracks
 
 # The name of our own wording.

@@ -23,12 +23,13 @@ from alps.judges.resolve import is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
+from alps.parsing import parse_settings
 from alps.run.correction import OFF, choose
 from alps.run.fitting import check_recorded, check_shown
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.services import check_names, close_cache, open_judge, say_once
 from alps.run.source import Data, open_data, options_of, refuse_changed
-from alps.settings import AskSettings, RunSettings, parse_settings
+from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, is_local
 from alps.tasks import Task, load_task, load_tracks
 from alps.tasks.registry import ALL, BY_NAME, PYTHON, TASKS, allow_modules

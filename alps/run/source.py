@@ -16,8 +16,9 @@ from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split, read_samples, read_track, track_hash
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row, dump
+from alps.parsing import parse_settings
 from alps.rows import Manifest
-from alps.settings import RunSettings, in_current_words, parse_settings
+from alps.settings import RunSettings, in_current_words
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import Records, TaskOptions
 from alps.tasks.registry import ALL
