@@ -13,7 +13,7 @@ from typing import Any
 from alps.data.personamem import LETTERS, PersonaMem, Question
 from alps.judges.base import Judge
 from alps.schema import Prediction, Turn
-from alps.tasks.base import Metric, Row, Scored
+from alps.tasks.base import Answer, Metric, Row, Scored
 from alps.tasks.personamem_answers import invalid_kind
 from alps.tasks.personamem_figures import error_of, groups_of
 from alps.tasks.recall import Shown
@@ -191,7 +191,8 @@ def _answered(places: Sequence[int]) -> dict[str, Any]:
     return {"choice": letters[0], "reason": "", "tied": letters}
 
 
-SYSTEMS = {
+SYSTEMS: dict[str, Answer | str] = {
+    "rules": "baselines:best_told_option",
     "oracle": lambda sample: _answered([sample.question.gold]),
     "floor/longest": lambda sample: _answered(_extreme(sample.question)),
     "floor/shortest": lambda sample: _answered(_extreme(sample.question, shortest=True)),
@@ -210,7 +211,14 @@ _HALVES = tuple(
 )
 _FIGURE = Metric("", "", judged=False, resampled=True, paired_floors=True)
 METRICS = (
-    replace(_FIGURE, name="accuracy", title="accuracy", headline=True, sign_test=True),
+    replace(
+        _FIGURE,
+        name="accuracy",
+        title="accuracy",
+        headline=True,
+        sign_test=True,
+        beside=("macro_accuracy", "leak_adjusted", "length_balanced"),
+    ),
     replace(_FIGURE, name="macro_accuracy", title="mean over types", ratios=_PER_TYPE),
     replace(_FIGURE, name="leak_adjusted", title="accuracy where the length rule is wrong"),
     replace(
