@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from json.decoder import JSONDecoder
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from alps.errors import DataError
 from alps.folders import cache_folder, can_be_kept
@@ -23,6 +23,30 @@ from alps.schema import Turn
 
 INDEX_VERSION = 1
 ROLES = ("system", "user", "assistant")
+
+
+class HistorySource(Protocol):
+    """Where histories are: in one file, or in a file each."""
+
+    @property
+    def path(self) -> Path:
+        """The file, or the folder of the files."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """The hash of everything in it."""
+        ...
+
+    def __contains__(self, history: str) -> bool: ...
+
+    def length(self, history: str) -> int:
+        """Return how many messages a history has."""
+        ...
+
+    def read(self, history: str, end: int, start: int = 0) -> tuple[Turn, ...]:
+        """Return the messages of a history from place `start` to before place `end`."""
+        ...
 
 
 @dataclass(frozen=True)

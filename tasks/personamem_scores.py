@@ -32,6 +32,18 @@ TYPES = {
 "acknowledge latest user preferences" is `recall_user_shared_facts`, and its "recall user-shared
 facts" is `recalling_facts_mentioned_by_the_user`."""
 
+TYPES_OF_V2 = {
+    "ask_to_forget": "preference to be forgotten",
+    "neutral_preferences": "neutral preference",
+    "stereotypical_pref": "stereotypical preference",
+    "anti_stereotypical_pref": "preference against a stereotype",
+    "therapy_background": "therapy",
+    "health_and_medical_conditions": "health",
+    "sensitive_info": "sensitive information",
+}
+"""The types of PersonaMem-v2, its `pref_type`."""
+_ALL_TYPES = TYPES | TYPES_OF_V2
+
 
 @dataclass(frozen=True)
 class ChoiceSample:
@@ -158,6 +170,8 @@ def scored(
         error = error_of(invalid or None, credit.choice, sample.files.kinds_of(sample.question))
         details["error"] = error
     question = sample.question
+    if question.who:
+        details["who"] = question.who
     same = (question.persona, question.topic, question.message)
     return Scored(scores, counts, details, question=same, groups=groups_of(question, error))
 
@@ -204,10 +218,10 @@ SYSTEMS: dict[str, Answer | str] = {
     "floor/random": lambda sample: _answered(_random_place(sample.question)),
 }
 
-_PER_TYPE = tuple(((f"{kind}_hits", f"{kind}_n"),) for kind in TYPES)
+_PER_TYPE = tuple(((f"{kind}_hits", f"{kind}_n"),) for kind in _ALL_TYPES)
 _HALVES = tuple(
     ((f"{kind}_leaked_hits", f"{kind}_leaked_n"), (f"{kind}_unleaked_hits", f"{kind}_unleaked_n"))
-    for kind in TYPES
+    for kind in _ALL_TYPES
 )
 _FIGURE = Metric("", "", judged=False, resampled=True, paired_floors=True)
 METRICS = (
@@ -226,6 +240,6 @@ METRICS = (
     ),
     *(
         Metric(kind, f"  {title}", judged=False, optional=True, resampled=True)
-        for kind, title in TYPES.items()
+        for kind, title in _ALL_TYPES.items()
     ),
 )
