@@ -10,7 +10,7 @@ import json
 from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from json.decoder import JSONDecoder
 from pathlib import Path
@@ -62,6 +62,13 @@ class _Place:
     ends: "array[int]"
 
 
+@dataclass
+class _Last:
+    """The history that was read last, as far as it was read: questions in a row share one."""
+
+    read: tuple[str, tuple[Turn, ...]] = ("", ())
+
+
 @dataclass(frozen=True)
 class Histories:
     """The histories of one file, each read as far as it is asked for.
@@ -73,6 +80,7 @@ class Histories:
 
     path: Path
     sha256: str
+    _last: _Last = field(default_factory=_Last, compare=False, repr=False)
 
     def __contains__(self, history: str) -> bool:
         """Tell whether the file has a history of that id."""
@@ -94,6 +102,17 @@ class Histories:
         if end > len(place.ends):
             short = f"history '{history}' has {len(place.ends)} messages, not {end}"
             raise DataError(short, path=self.path)
+        if start:
+            return self._parsed(place, start, end)
+        name, turns = self._last.read
+        known = turns if name == history else ()
+        if len(known) < end:
+            known += self._parsed(place, len(known), end)
+            self._last.read = history, known
+        return known[:end]
+
+    def _parsed(self, place: _Place, start: int, end: int) -> tuple[Turn, ...]:
+        """Read the messages from place `start` to before place `end` from the file."""
         if end <= start:
             return ()
         before = place.ends[start - 1] if start else 0
