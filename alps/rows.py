@@ -313,11 +313,17 @@ class Summary(Fields):
 
 
 class TrackRow(Fields):
-    """The data of a track: how many records, and their hash."""
+    """The data of a track: how many records, and their hash.
+
+    `conditions` are the settings that the data decided; tasks with files of their own say more.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     n: int
     sha256: str | None = None
     pools: Pools | None = None
+    conditions: dict[str, Any] = {}
 
 
 class DataRow(Fields):

@@ -3,10 +3,11 @@
 Python bench/personamem_parts.py PART FOLDER SIZE.
 
 `write` writes six generated personas; `search` reads and checks their questions, builds the index
-of the histories, and ranks the messages before each question by BM25; `slices` reads two slices
+of the histories, and finds five turns before each question by BM25; `slices` reads two slices
 alone. Each prints what it took as one line of JSON.
 """
 
+import asyncio
 import gc
 import json
 import sys
@@ -38,31 +39,34 @@ def write(folder: Path, size: str) -> dict[str, float]:
 
 
 def search(folder: Path, size: str) -> dict[str, float]:
-    """Prepare, index and search the whole set once."""
-    from alps.data.personamem import open_personamem
-    from alps.systems.retrievers import BM25
+    """Prepare, index and search the whole set once, by what `memory=bm25` does."""
+    from alps.systems.memory.embedded import open_memory
+    from alps.tasks.base import TaskOptions
+    from alps.tasks.personamem import RECALL, open_records
 
-    files, opening = timed(lambda: open_personamem(folder, size))
-    questions, checking = timed(lambda: list(files.read()))
-    there, indexing = timed(lambda: [files.holds(question) for question in questions])
+    records, preparing = timed(lambda: open_records(str(folder), TaskOptions(size=size)))
+    samples = list(records.samples())
+    there, indexing = timed(lambda: [one.files.holds(one.question) for one in samples])
     if not all(there):
         sys.exit("a history is missing")
-    retriever, reading, ranking, messages = BM25(), 0.0, 0.0, 0
-    for question in questions:
-        history, seconds = timed(lambda asked=question: files.history(asked))
-        reading += seconds
-        texts = [turn.text for turn in history if turn.role != "system"]
-        message = question.message
-        _, seconds = timed(lambda asked=message, values=texts: retriever.rank(asked, values))
-        ranking += seconds
-        messages += len(texts)
+    memory = open_memory("bm25", k=5, max_tokens=None)
+
+    async def recall() -> float:
+        turns = 0
+        for sample in samples:
+            shown = await memory.recall(RECALL, sample)
+            turns += sample.question.end
+            if len(shown.turns) != 5:
+                sys.exit("five turns were asked for")
+        return turns / len(samples)
+
+    turns, recalling = timed(lambda: asyncio.run(recall()))
     return {
-        "questions": len(questions),
-        "messages": messages / len(questions),
-        "preparing": opening + checking,
+        "questions": len(samples),
+        "turns": turns,
+        "preparing": preparing,
         "indexing": indexing,
-        "reading": reading,
-        "ranking": ranking,
+        "recalling": recalling,
     }
 
 

@@ -10,11 +10,11 @@ import json
 from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from json.decoder import JSONDecoder
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from alps.errors import DataError
 from alps.folders import cache_folder, can_be_kept
@@ -23,6 +23,30 @@ from alps.schema import Turn
 
 INDEX_VERSION = 1
 ROLES = ("system", "user", "assistant")
+
+
+class HistorySource(Protocol):
+    """Where histories are: in one file, or in a file each."""
+
+    @property
+    def path(self) -> Path:
+        """The file, or the folder of the files."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """The hash of everything in it."""
+        ...
+
+    def __contains__(self, history: str) -> bool: ...
+
+    def length(self, history: str) -> int:
+        """Return how many messages a history has."""
+        ...
+
+    def read(self, history: str, end: int, start: int = 0) -> tuple[Turn, ...]:
+        """Return the messages of a history from place `start` to before place `end`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -38,6 +62,13 @@ class _Place:
     ends: "array[int]"
 
 
+@dataclass
+class _Last:
+    """The history that was read last, as far as it was read: questions in a row share one."""
+
+    read: tuple[str, tuple[Turn, ...]] = ("", ())
+
+
 @dataclass(frozen=True)
 class Histories:
     """The histories of one file, each read as far as it is asked for.
@@ -49,6 +80,7 @@ class Histories:
 
     path: Path
     sha256: str
+    _last: _Last = field(default_factory=_Last, compare=False, repr=False)
 
     def __contains__(self, history: str) -> bool:
         """Tell whether the file has a history of that id."""
@@ -70,6 +102,17 @@ class Histories:
         if end > len(place.ends):
             short = f"history '{history}' has {len(place.ends)} messages, not {end}"
             raise DataError(short, path=self.path)
+        if start:
+            return self._parsed(place, start, end)
+        name, turns = self._last.read
+        known = turns if name == history else ()
+        if len(known) < end:
+            known += self._parsed(place, len(known), end)
+            self._last.read = history, known
+        return known[:end]
+
+    def _parsed(self, place: _Place, start: int, end: int) -> tuple[Turn, ...]:
+        """Read the messages from place `start` to before place `end` from the file."""
         if end <= start:
             return ()
         before = place.ends[start - 1] if start else 0

@@ -4,15 +4,24 @@
 (Jiang et al., COLM 2025, arXiv 2504.14225).
 """
 
+import glob
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from alps.data.histories import Histories, open_histories
+from alps.data.histories import HistorySource, open_histories
 from alps.data.hub import fetch_files, is_hub
 from alps.data.personamem_options import read_kinds
 from alps.data.personamem_rows import LETTERS, SIZES, CsvRow, OnFault, Question, read_rows, refuse
+from alps.data.personamem_v2 import (
+    BENCHMARKS,
+    LinkedHistories,
+    link_column,
+    links_in,
+    read_benchmark,
+    sizes_of,
+)
 from alps.errors import DataError, UsageError, closest
 from alps.schema import Turn
 
@@ -24,6 +33,7 @@ __all__ = [
     "find_folder",
     "open_personamem",
     "read_questions",
+    "sizes_in",
 ]
 
 _COLUMNS = (
@@ -104,15 +114,25 @@ def _bare(option: str, letter: str) -> str:
 
 @dataclass(frozen=True)
 class PersonaMem:
-    """The files of one size in a folder; several files of histories are looked through in turn."""
+    """The files of one size in a folder.
+
+    Attributes:
+        size: Of the histories.
+        questions: The file of the questions.
+        histories: Where the histories are; several files are looked through in turn.
+        version: How the questions are written: 1, or 2 for PersonaMem-v2.
+    """
 
     size: str
     questions: Path
-    histories: tuple[Histories, ...]
+    histories: tuple[HistorySource, ...]
+    version: int = 1
 
     def read(self, on_fault: OnFault = refuse) -> Iterator[Question]:
         """Yield the questions in their order; see `read_questions`."""
-        return read_questions(self.questions, on_fault)
+        if self.version == 1:
+            return read_questions(self.questions, on_fault)
+        return read_benchmark(self.questions, self.size, self.histories, on_fault)
 
     def rows(self) -> Iterator[CsvRow]:
         """Yield the rows of the questions, with all columns that are there."""
@@ -175,7 +195,7 @@ class PersonaMem:
     def _kinds(self) -> dict[str, tuple[str, ...]]:
         return read_kinds(self.questions.with_name(f"options_{self.size}.jsonl"))
 
-    def _histories_of(self, question: Question) -> Histories:
+    def _histories_of(self, question: Question) -> HistorySource:
         name, line = question.history, question.line
         for histories in self.histories:
             if name in histories:
@@ -186,9 +206,9 @@ class PersonaMem:
                     raise DataError(short, path=self.questions, line=line, field=field)
                 return histories
         files = ", ".join(histories.path.name for histories in self.histories)
-        where = files or f"{self.questions.parent}: no shared_contexts_{self.size}*.jsonl there"
-        missing = f"no history '{name}' in {where}"
-        raise DataError(missing, path=self.questions, line=line, field="shared_context_id")
+        missing = f"no history '{name}' in {files or self.questions.parent}"
+        field = "shared_context_id" if self.version == 1 else link_column(self.size)
+        raise DataError(missing, path=self.questions, line=line, field=field)
 
 
 def find_folder(data: str, size: str | None) -> Path:
@@ -202,7 +222,27 @@ def find_folder(data: str, size: str | None) -> Path:
         return Path(data).expanduser()
     if size is None:
         raise UsageError(f"data={data}: name a size with size= ({', '.join(SIZES)})")
-    return fetch_files(data, (f"questions_{size}.csv", f"shared_contexts_{size}*.jsonl"))
+    own = (f"questions_{size}.csv", f"shared_contexts_{size}*.jsonl")
+    folder = fetch_files(data, (*own, BENCHMARKS[0]))
+    benchmark = folder / BENCHMARKS[0]
+    # Beside the histories of its questions lie five times as many of its training set.
+    if benchmark.is_file() and size in sizes_of(benchmark):
+        fetch_files(data, [glob.escape(link) for link in links_in(benchmark, size)])
+    return folder
+
+
+def sizes_in(folder: Path) -> dict[str, tuple[Path, int]]:
+    """Return the sizes of PersonaMem in a folder: the file of the questions, and its version.
+
+    Raises:
+        DataError: If a file of that name can't be read.
+    """
+    found = {size: (folder / f"questions_{size}.csv", 1) for size in SIZES}
+    there = {size: place for size, place in found.items() if place[0].is_file()}
+    benchmark = next((folder / name for name in BENCHMARKS if (folder / name).is_file()), None)
+    if not there and benchmark is not None:
+        there = dict.fromkeys(sizes_of(benchmark), (benchmark, 2))
+    return there
 
 
 def open_personamem(
@@ -214,11 +254,7 @@ def open_personamem(
         UsageError: If there are none, or several sizes and none was named.
     """
     name = name or str(folder)
-    there = {
-        size: folder / f"questions_{size}.csv"
-        for size in SIZES
-        if (folder / f"questions_{size}.csv").is_file()
-    }
+    there = sizes_in(folder)
     if size is None and len(there) > 1:
         raise UsageError(f"data={name}: name a size with size= (found: {', '.join(there)})")
     if size is not None and size not in SIZES:
@@ -227,5 +263,9 @@ def open_personamem(
     chosen = size or next(iter(there), SIZES[0])
     if chosen not in there:
         raise UsageError(f"data={name}: no questions_{chosen}.csv in it")
+    questions, version = there[chosen]
+    if version == 2:
+        linked = LinkedHistories(folder, tuple(links_in(questions, chosen)))
+        return PersonaMem(chosen, questions, (linked,) if linked.any() else (), version)
     paths = sorted(folder.glob(f"shared_contexts_{chosen}*.jsonl"))
-    return PersonaMem(chosen, there[chosen], tuple(open_histories(path) for path in paths))
+    return PersonaMem(chosen, questions, tuple(open_histories(path) for path in paths))

@@ -35,7 +35,7 @@ from alps.data.audit_findings import (
     chance_of,
 )
 from alps.data.audit_gold import SHORTEST_INSIDE
-from alps.data.personamem import LETTERS, SIZES, PersonaMem, Question, open_personamem
+from alps.data.personamem import LETTERS, PersonaMem, Question, open_personamem, sizes_in
 from alps.errors import DataError, UsageError, closest
 from alps.text import fold
 
@@ -78,7 +78,7 @@ def audit_personamem(data: str, folder: Path, split: str | None) -> AuditReport 
         UsageError: If the size that is named is not there.
         DataError: If a file is not what its name says.
     """
-    sizes = [size for size in SIZES if (folder / f"questions_{size}.csv").is_file()]
+    sizes = list(sizes_in(folder))
     if not sizes:
         return None
     if split not in (None, *sizes):

@@ -62,6 +62,7 @@ class Findings:
         """Add all that others found."""
         for finding in others.kept:
             self._add(finding)
+        self.unchecked += others.unchecked
         for kind, count in others._counts.items():
             self._counts[kind] += max(0, count - MOST_OF_A_KIND)
 

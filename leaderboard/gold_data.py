@@ -4,18 +4,20 @@ Data are known by their hash. Of data that are not the package's, the site shows
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split
-from alps.errors import AlpsError
+from alps.errors import AlpsError, UsageError
 from alps.leaderboard.submission import SAMPLES, RunCard, Track
 from alps.parsing import parse_settings
 from alps.run.source import Data, TrackData, open_data, options_of
 from alps.settings import RunSettings
 from alps.tasks import Task, all_tracks, load_tracks
+from alps.tasks.base import DEFAULTS, TaskOptions
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,22 @@ class GoldTrack(SampleTrack):
 
 # Pages and checks ask for a track again with every submission on it.
 @lru_cache(maxsize=64)
-def own_track(name: str, seed: int = 0) -> SampleTrack | None:
+def own_track(name: str, seed: int = 0, options: TaskOptions = DEFAULTS) -> SampleTrack | None:
     """Return a track of the package's own data; None where there is none by this name.
 
     Args:
         name: The track.
         seed: What pools are drawn by.
+        options: What chooses among the samples of a task with files of its own.
     """
     task, split = all_tracks().get(name), open_split(SAMPLES, None)
     assert isinstance(split, Split)
+    if task is not None and task.open_records is not None:
+        try:
+            return SampleTrack(*_read(TrackData(task, task.open_records(SAMPLES, options))))
+        # Samples that are generated once need a folder to be kept in.
+        except UsageError:
+            return None
     if task is None or not (task.pool_size or split.has(task.place)):
         return None
     place = _pools(split, seed) if task.pool_size else split.track(task.place)
@@ -61,10 +70,24 @@ def _read(track: TrackData) -> tuple[Task, str, dict[str, Any]]:
     return track.task, str(track.description["sha256"]), samples
 
 
-def known_track(name: str, sha256: str, seed: int = 0) -> SampleTrack | None:
-    """Return the package's own track if its data have this hash, with pools drawn by `seed`."""
-    pools = name in all_tracks() and all_tracks()[name].pool_size
-    track = own_track(name, seed) if seed and pools else own_track(name)
+def known_track(
+    name: str, sha256: str, seed: int = 0, conditions: Mapping[str, Any] = MappingProxyType({})
+) -> SampleTrack | None:
+    """Return the package's own track if its data have this hash.
+
+    Pools are drawn by `seed`; `conditions` are those of a card, which may choose among samples.
+    """
+    if name not in all_tracks():
+        return None
+    task = all_tracks()[name]
+    if task.open_records is not None and conditions:
+        try:
+            options = options_of(_settings_of(name, conditions, data=SAMPLES, split=None, seed=0))
+        except AlpsError:
+            return None
+        track = own_track(name, 0, options)
+    else:
+        track = own_track(name, seed) if seed and task.pool_size else own_track(name)
     return track if track is not None and track.sha256 == sha256 else None
 
 
@@ -79,8 +102,17 @@ def task_of(name: str, track: Track) -> Task:
     Raises:
         AlpsError: If there is no such track under them.
     """
-    settings = _settings_of(name, track, data=SAMPLES, split=None, seed=0)
+    settings = _settings_of(name, track.conditions, data=SAMPLES, split=None, seed=0)
     return load_tracks(settings.task, options_of(settings))[0]
+
+
+def task_under(name: str, conditions: Mapping[str, Any]) -> Task:
+    """Return the task of a track under the conditions of a board; as usual where they are none."""
+    try:
+        settings = _settings_of(name, conditions, data=SAMPLES, split=None, seed=0)
+        return load_tracks(settings.task, options_of(settings))[0]
+    except AlpsError:
+        return all_tracks()[name]
 
 
 def open_gold(name: str, track: Track, run: RunCard, *, data: str, split: str | None) -> GoldTrack:
@@ -92,7 +124,7 @@ def open_gold(name: str, track: Track, run: RunCard, *, data: str, split: str | 
         AlpsError: If they are not there, or can't be read.
     """
     seed = run.settings.get("seed", 0)
-    opened = open_data(_settings_of(name, track, data=data, split=split, seed=seed))
+    opened = open_data(_settings_of(name, track.conditions, data=data, split=split, seed=seed))
     return GoldTrack(*_read(opened.tracks[0]), opened)
 
 
@@ -102,12 +134,14 @@ def data_for(run: RunCard, data: str | None) -> str | None:
 
 
 def _settings_of(
-    name: str, track: Track, *, data: str, split: str | None, seed: int
+    name: str, conditions: Mapping[str, Any], *, data: str, split: str | None, seed: int
 ) -> RunSettings:
+    task = all_tracks()[name]
     # Any other word would be a setting of this run, as `data`, chosen by a stranger.
-    if unknown := set(track.conditions) - {"condition", "window", "prompt", "scoring"}:
+    known = {field.name for field in fields(TaskOptions)} - set(task.selects)
+    if unknown := set(conditions) - known:
         raise AlpsError(f"conditions: unknown ones: {', '.join(sorted(unknown))}")
     # Settings need a model; none is asked here.
-    values: dict[str, Any] = {"task": track.task, "model": "rules", "data": data}
-    values |= {"split": split, "seed": seed, **all_tracks()[name].selects}
-    return parse_settings({**values, **track.conditions}, RunSettings)
+    values: dict[str, Any] = {"task": task.name, "model": "rules", "data": data}
+    values |= {"split": split, "seed": seed, **task.selects}
+    return parse_settings({**values, **conditions}, RunSettings)

@@ -55,6 +55,8 @@ from alps.run.opened import Run, open_run
 from alps.systems.resolve import RECORDED
 from alps.tasks.registry import TASKS
 
+# What a card calls the split of data that have none, as a task's files of its own.
+WHOLE = "whole"
 # Settings that name a host and not what was measured.
 LEFT_OUT = ("api_base", "judge_api_base")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
@@ -254,7 +256,7 @@ def _run(run: Run, details: Details) -> dict[str, Any]:
 def _data(run: Run, details: Details) -> dict[str, Any]:
     about = run.manifest.data
     name = public_data(str(run.manifest.settings.get("data", SAMPLES)))
-    split = about.split or "?"
+    split = about.split or WHOLE
     public = name == SAMPLES or (name == HUB and split != HIDDEN_SPLIT)
     if details.public is not None and name != SAMPLES:
         public = details.public

@@ -8,7 +8,7 @@ cluster by cluster, each pair on the records that both have.
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import nan
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks.copies import Answers, answers_of, originals
+from alps.leaderboard.gold_data import task_under
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.site_data import Published, Reported, System
 from alps.run.engine import NO_GOLD
@@ -185,8 +186,10 @@ class _Files:
     def answers(self, system: System) -> Answers:
         """Return the sketch of what a system answered."""
         if system.slug not in self._answers:
-            rows, public = system.rows(self.track, "predictions"), all_tracks()[self.track].public
-            self._answers[system.slug] = answers_of(rows, public)
+            task = task_under(self.track, system.card.tracks[self.track].conditions)
+            self._answers[system.slug] = answers_of(
+                system.rows(self.track, "predictions"), task.public
+            )
         return self._answers[system.slug]
 
 
@@ -231,7 +234,7 @@ def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
 def _board(
     key: Key, rows: list[Standing], files: _Files, published: Published, known: frozenset[str]
 ) -> Board:
-    task = all_tracks()[key.track]
+    task = task_under(key.track, json.loads(key.conditions))
     metric = next(metric for metric in task.metrics if metric.name == key.metric)
     rows = [replace(row, again=row.system.again(key.track, key.metric)) for row in rows]
     rows.sort(key=lambda row: _worth(row, metric))
@@ -250,9 +253,16 @@ def _board(
         standings=(*_with_ranks(proven, key, metric, files), *others),
         floor_systems=tuple(floors),
         floors=tuple(_floors(rows, key)),
-        reported=tuple(row for row in published.on(key.track) if beside & row.scores.keys()),
+        reported=tuple(_reported(key, beside, published)),
         judge_known=key.judge is None or key.judge in known,
     )
+
+
+def _reported(key: Key, metrics: Set[str], published: Published) -> Iterator[Reported]:
+    conditions = json.loads(key.conditions)
+    for row in published.on(key.track):
+        if metrics & row.scores.keys() and row.table.fits(conditions):
+            yield row
 
 
 def _worth(row: Standing, metric: Metric) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """Data of the site: the submissions as they lie in their files, and what the paper reports."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -104,7 +104,7 @@ class System:
     def _own(self, track: str) -> SampleTrack | None:
         card = self.card.tracks[track]
         seed = self.card.runs[card.run].settings.get("seed", 0)
-        return known_track(track, card.data_sha256, seed)
+        return known_track(track, card.data_sha256, seed, card.conditions)
 
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of a file of a track, as `Entry.rows` does."""
@@ -164,14 +164,29 @@ class ReportedRow(_Part):
 
 
 class ReportedTable(_Part):
-    """One table of the paper: who is in it, and how it was measured."""
+    """One table of published figures: who is in it, and how it was measured.
+
+    Attributes:
+        source: Whose they are, where not the paper's that the file is about.
+        recomputed: Whether we scored published answers ourselves; else a paper reports them.
+        conditions: What a board must be run under to show them.
+        data_sha256: The data they are about, where a board may be about the same.
+    """
 
     id: str
     title: str
     note: str
     kind: str
+    source: Source | None = None
+    recomputed: bool = False
+    conditions: dict[str, str] = {}
+    data_sha256: str | None = None
     columns: list[Column] = Field(min_length=1)
     rows: list[ReportedRow] = Field(min_length=1)
+
+    def fits(self, conditions: Mapping[str, Any]) -> bool:
+        """Tell whether a board under `conditions` shows it."""
+        return all(conditions.get(name) == value for name, value in self.conditions.items())
 
     @model_validator(mode="after")
     def _rectangular(self) -> "ReportedTable":
@@ -201,7 +216,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class Published:
-    """The tables of the paper, as facts with their source: never ranked with our boards."""
+    """Published tables, as facts with their source: never ranked with our boards."""
 
     reports: Reports
     root: Place

@@ -218,6 +218,7 @@ class Interval(rows.Interval, Part):
 
     n: Count = 0
     reason: Long | None = None
+    method: Long | None = None
 
 
 class Corrected(rows.Corrected, Part):
@@ -237,6 +238,7 @@ class Score(rows.Score, Part):
 
     n: Count
     reason: Long | None = None
+    method: Long | None = None
     unscored: Long | None = None
     corrected: Corrected | None = None
 

@@ -41,7 +41,7 @@ from alps.leaderboard.submission import (
     Track,
 )
 from alps.leaderboard.untrusted import shown
-from alps.tasks import all_tracks
+from alps.tasks import Task, all_tracks
 
 SELF_REPORTED = STATUSES[0]
 
@@ -197,10 +197,10 @@ class _TrackCheck:
         compare.check_silence(self.name, self.track, self.findings)
         # Apart from the others: on these alone it hangs whether the rows can be scored at all.
         of_rows = Findings()
-        rows = read_track(self.folder, self.name, self.track, of_rows)
+        rows = read_track(self.folder, task, self.track, of_rows)
         check_verdicts(task, self.track, self.run, rows, of_rows)
         gold = self._gold()
-        rows = self._check_rows(gold, rows, of_rows)
+        rows = self._check_rows(task, gold, rows, of_rows)
         self.findings.take(of_rows)
         if of_rows.refused:
             self.findings.unchecked.append(f"{self.name}: the scores, before its rows are in order")
@@ -215,7 +215,9 @@ class _TrackCheck:
             return False
         return self._recompute_unjudged(gold, rows) if unjudged else self._recompute(gold, rows)
 
-    def _check_rows(self, gold: GoldTrack | None, rows: TrackRows, findings: Findings) -> TrackRows:
+    def _check_rows(
+        self, task: Task, gold: GoldTrack | None, rows: TrackRows, findings: Findings
+    ) -> TrackRows:
         if gold is None:
             check_ids(self.name, rows, rows.predictions, findings)
         else:
@@ -224,7 +226,7 @@ class _TrackCheck:
             check_ids(self.name, rows, expected, findings)
             rows = check_answers(self.name, gold, rows, findings)
         check_baseline(self.name, self.card, gold, rows.predictions, findings)
-        check_suspicion(all_tracks()[self.name], gold, rows, self.findings)
+        check_suspicion(task, gold, rows, self.findings)
         return rows
 
     def _recompute_unjudged(self, gold: GoldTrack, rows: TrackRows) -> bool:
@@ -300,7 +302,7 @@ class _TrackCheck:
     def _same_data(self, gold: GoldTrack, data: str) -> GoldTrack | None:
         """Return records by whose hash the track is about them; None where it is about others."""
         run, name, split = self.run, self.name, gold.data.description["split"]
-        if data == SAMPLES and run.data.split != split:
+        if data == SAMPLES and split and run.data.split != split:
             what = f"{shown(run.data.split)}, but the samples are {split}"
             where = f"runs.{self.track.run}.data.split"
             self.findings.serious("data", where, what, "pack the runs again")
@@ -315,7 +317,8 @@ class _TrackCheck:
 
     def _own_gold(self) -> GoldTrack | None:
         """Return the package's own records, where by their hash the track is about them."""
-        own = known_track(self.name, self.track.data_sha256, self.run.settings.get("seed", 0))
+        seed, conditions = self.run.settings.get("seed", 0), self.track.conditions
+        own = known_track(self.name, self.track.data_sha256, seed, conditions)
         return self._opened(SAMPLES, None) if own is not None else None
 
     def _opened(self, data: str, split: str | None) -> GoldTrack:

@@ -266,11 +266,14 @@ class Records:
         samples: Streams them.
         sha256: The hash of the files.
         described: What the manifest says of them, beyond hash and number.
+        conditions: Settings that they decide where the user left them open; the manifest has them,
+            too, and the track is run under them.
     """
 
     samples: Callable[[], Iterator[Any]]
     sha256: str
     described: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -462,6 +465,10 @@ class Task:
     continuations: Callable[[Any], Continuations] | None = None
     # Not used any more; tasks of users' own may give it for one more version.
     judge_requests: InitVar[object] = None
+
+    def under(self, conditions: Mapping[str, Any]) -> "Task":
+        """Return the track under further conditions, which its data decide."""
+        return replace(self, conditions={**self.conditions, **conditions})
 
     @property
     def place(self) -> str:

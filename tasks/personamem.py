@@ -34,7 +34,7 @@ from alps.tasks.base import (
     chat_messages,
     memory_conditions,
 )
-from alps.tasks.personamem_answers import ChoiceAnswer, read_answer
+from alps.tasks.personamem_answers import ChoiceAnswer, StoredChoice, read_answer
 from alps.tasks.personamem_authors import as_authors
 from alps.tasks.personamem_evidence import evidence, evidence_position
 from alps.tasks.personamem_figures import BREAKDOWNS
@@ -46,6 +46,14 @@ from alps.tasks.recall import History, Place, Recall
 
 HUB = "bowen-upenn/PersonaMem"
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem")
+
+
+def gold_as_text(sample: ChoiceSample) -> tuple[tuple[str, str, str], ...]:
+    """Return the options as lines, the right one marked."""
+    lines = []
+    for letter, option in zip(LETTERS, sample.question.options, strict=True):
+        lines.append((letter, option, "right" if letter == sample.gold else ""))
+    return tuple(lines)
 
 
 def messages(sample: ChoiceSample) -> tuple[Mapping[str, str], ...]:
@@ -82,9 +90,10 @@ def open_records(data: str, options: TaskOptions) -> Records:
     letters = Counter(LETTERS[question.gold] for question in files.read())
     most = max(letters.values(), default=0)
     frequent = tuple(sorted(letter for letter, count in letters.items() if count == most))
+    # Questions name their histories by a hash: who has no histories can still hold answers against
+    # the same gold.
     digest = sha256(files.questions.read_bytes())
-    for histories in files.histories:
-        digest.update(histories.sha256.encode())
+    histories = sha256("".join(one.sha256 for one in files.histories).encode())
 
     hidden = options.persona == "hidden"
     needs_evidence = options.memory == "oracle"
@@ -96,13 +105,13 @@ def open_records(data: str, options: TaskOptions) -> Records:
             if not needs_evidence or evidence_position(sample) is not None:
                 yield sample
 
-    described: dict[str, Any] = {"size": files.size}
+    described: dict[str, Any] = {"histories": histories.hexdigest()} if files.histories else {}
     if needs_evidence:
         located = sum(1 for _ in read())
         described["evidence"] = {"located": located, "of": sum(letters.values())}
         if not located:
             raise UsageError(f"memory=oracle: data={data} doesn't tell where any evidence is")
-    return Records(read, digest.hexdigest(), described)
+    return Records(read, digest.hexdigest(), described, {"size": files.size})
 
 
 def _check_results(path: Path, samples: Iterable[ChoiceSample]) -> Sequence[str]:
@@ -152,6 +161,7 @@ RECALL = Recall(_history, _place, lambda sample, shown: replace(sample, shown=sh
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return the one track of the size that is asked for."""
     conditions = memory_conditions(options)
+    conditions |= {} if options.size is None else {"size": options.size}
     if options.persona != DEFAULTS.persona:
         conditions["persona"] = options.persona
     if options.answer != "choice" and options.orders > 1:
@@ -183,7 +193,7 @@ def _in_orders(task: Task, n: int, seed: int) -> Task:
         score=orders.score,
         metrics=(*METRICS, *orders.METRICS),
         form=orders.OrderedChoices,
-        public=PublicAnswers(longest=n * 2_500, texts=orders.reasons),
+        public=replace(task.public, longest=n * 2_500, texts=orders.reasons, choice=None),
         conditions={**task.conditions, "orders": n},
     )
 
@@ -218,8 +228,13 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         options=("size", *OF_MEMORY, "persona", "answer", "orders", "parser"),
         recall=RECALL,
         title="PersonaMem",
-        form=ChoiceAnswer,
-        public=PublicAnswers(longest=2_000, texts=lambda answer: (answer["reason"],)),
+        form=StoredChoice,
+        public=PublicAnswers(
+            longest=2_000,
+            texts=lambda answer: (answer["reason"],),
+            choice=lambda answer: (answer["choice"], ()),
+            gold=gold_as_text,
+        ),
         systems=SYSTEMS,
         breakdowns=BREAKDOWNS,
         record_parts=record_parts,

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from alps.data.personamem import LETTERS
 from alps.llm.types import EmptyAnswer, Read
@@ -36,6 +36,21 @@ class ChoiceAnswer(BaseModel):
 
     choice: Letter
     reason: Annotated[str, Field(max_length=2_000)] = ""
+
+
+class StoredChoice(ChoiceAnswer):
+    """A choice in files; `tied` are the options that a trivial baseline can't tell apart."""
+
+    tied: Annotated[list[Letter], Field(max_length=4)] | None = None
+
+    @model_validator(mode="after")
+    def _each_once(self) -> "StoredChoice":
+        if self.tied is not None and (self.choice, len(self.tied)) != (
+            min(self.tied, default=""),
+            len(set(self.tied)),
+        ):
+            raise ValueError("tied: the choice first, every option once")
+        return self
 
 
 def read_answer(node: object) -> Read[ChoiceAnswer]:

@@ -13,7 +13,7 @@ from typing import Any
 from alps.data.personamem import LETTERS, PersonaMem, Question
 from alps.judges.base import Judge
 from alps.schema import Prediction, Turn
-from alps.tasks.base import Metric, Row, Scored
+from alps.tasks.base import Answer, Metric, Row, Scored
 from alps.tasks.personamem_answers import invalid_kind
 from alps.tasks.personamem_figures import error_of, groups_of
 from alps.tasks.recall import Shown
@@ -31,6 +31,18 @@ TYPES = {
 """The seven types as the files name them, with what tables call them. The paper's names differ: its
 "acknowledge latest user preferences" is `recall_user_shared_facts`, and its "recall user-shared
 facts" is `recalling_facts_mentioned_by_the_user`."""
+
+TYPES_OF_V2 = {
+    "ask_to_forget": "preference to be forgotten",
+    "neutral_preferences": "neutral preference",
+    "stereotypical_pref": "stereotypical preference",
+    "anti_stereotypical_pref": "preference against a stereotype",
+    "therapy_background": "therapy",
+    "health_and_medical_conditions": "health",
+    "sensitive_info": "sensitive information",
+}
+"""The types of PersonaMem-v2, its `pref_type`."""
+_ALL_TYPES = TYPES | TYPES_OF_V2
 
 
 @dataclass(frozen=True)
@@ -158,6 +170,8 @@ def scored(
         error = error_of(invalid or None, credit.choice, sample.files.kinds_of(sample.question))
         details["error"] = error
     question = sample.question
+    if question.who:
+        details["who"] = question.who
     same = (question.persona, question.topic, question.message)
     return Scored(scores, counts, details, question=same, groups=groups_of(question, error))
 
@@ -191,7 +205,8 @@ def _answered(places: Sequence[int]) -> dict[str, Any]:
     return {"choice": letters[0], "reason": "", "tied": letters}
 
 
-SYSTEMS = {
+SYSTEMS: dict[str, Answer | str] = {
+    "rules": "baselines:best_told_option",
     "oracle": lambda sample: _answered([sample.question.gold]),
     "floor/longest": lambda sample: _answered(_extreme(sample.question)),
     "floor/shortest": lambda sample: _answered(_extreme(sample.question, shortest=True)),
@@ -203,14 +218,21 @@ SYSTEMS = {
     "floor/random": lambda sample: _answered(_random_place(sample.question)),
 }
 
-_PER_TYPE = tuple(((f"{kind}_hits", f"{kind}_n"),) for kind in TYPES)
+_PER_TYPE = tuple(((f"{kind}_hits", f"{kind}_n"),) for kind in _ALL_TYPES)
 _HALVES = tuple(
     ((f"{kind}_leaked_hits", f"{kind}_leaked_n"), (f"{kind}_unleaked_hits", f"{kind}_unleaked_n"))
-    for kind in TYPES
+    for kind in _ALL_TYPES
 )
 _FIGURE = Metric("", "", judged=False, resampled=True, paired_floors=True)
 METRICS = (
-    replace(_FIGURE, name="accuracy", title="accuracy", headline=True, sign_test=True),
+    replace(
+        _FIGURE,
+        name="accuracy",
+        title="accuracy",
+        headline=True,
+        sign_test=True,
+        beside=("macro_accuracy", "leak_adjusted", "length_balanced"),
+    ),
     replace(_FIGURE, name="macro_accuracy", title="mean over types", ratios=_PER_TYPE),
     replace(_FIGURE, name="leak_adjusted", title="accuracy where the length rule is wrong"),
     replace(
@@ -218,6 +240,6 @@ METRICS = (
     ),
     *(
         Metric(kind, f"  {title}", judged=False, optional=True, resampled=True)
-        for kind, title in TYPES.items()
+        for kind, title in _ALL_TYPES.items()
     ),
 )

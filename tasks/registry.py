@@ -19,10 +19,7 @@ from alps.llm.types import AnswerType
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, Metric, Task, TaskOptions
 
-TASKS = ("extraction", "update", "retrieval", "utilization")
-# Tasks with data of their own: `all` is about one data set, and they have no boards yet.
-APART = ("personamem",)
-BY_NAME = (*TASKS, *APART)
+TASKS = ("extraction", "update", "retrieval", "utilization", "personamem")
 ALL = "all"
 PYTHON = "python:"
 # Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
@@ -86,7 +83,7 @@ def all_tracks() -> Mapping[str, Task]:
 @cache
 def systems_by_task() -> Mapping[str, tuple[str, ...]]:
     """Return the names of the systems without a model, by the task of the package they answer."""
-    return {name: tuple(load_task(name).systems) for name in BY_NAME}
+    return {name: tuple(load_task(name).systems) for name in TASKS}
 
 
 def audit_data(data: str, split: str | None) -> AuditReport:
@@ -96,7 +93,7 @@ def audit_data(data: str, split: str | None) -> AuditReport:
         UsageError: If there is no such data set or split, or the split must be named.
         DataError: If a file can't be read.
     """
-    for name in BY_NAME:
+    for name in TASKS:
         own = load_task(name).audit
         report = None if own is None else own(data, split)
         if report is not None:
@@ -184,12 +181,12 @@ def _in_one_line(task: Task, name: str) -> Task:
 
 
 def _module(name: str) -> ModuleType:
-    if name in BY_NAME:
+    if name in TASKS:
         return import_module(f"alps.tasks.{name}")
     if not name.startswith(PYTHON):
-        known = ", ".join((*BY_NAME, ALL, f"{PYTHON}MODULE"))
+        known = ", ".join((*TASKS, ALL, f"{PYTHON}MODULE"))
         raise UsageError(
-            f"task={name}: unknown task{closest(name, (*BY_NAME, ALL))} (known: {known})"
+            f"task={name}: unknown task{closest(name, (*TASKS, ALL))} (known: {known})"
         )
     if not_importable(name):
         raise CodeNotImportedError(name)
@@ -250,7 +247,7 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     name = found.get("task")
     nothing = Prompt("none/0", "", "")
     return Task(
-        name=name if isinstance(name, str) and _NAME.match(name) and name not in BY_NAME else names,
+        name=name if isinstance(name, str) and _NAME.match(name) and name not in TASKS else names,
         track=track,
         prompt=nothing,
         answer=AnswerType(schema=BaseModel, read=refuse, partial=False),

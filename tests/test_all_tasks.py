@@ -9,19 +9,24 @@ SAMPLES = ROOT / "data" / "samples" / "dev"
 ABILITIES = {
     f"task4_ability{n}": name for n, name in enumerate(("pa", "pf", "vra", "cf", "ei"), start=1)
 }
-TRACKS = ("task1", "task2", "task3_d100", *ABILITIES)
+TRACKS = ("task1", "task2", "task3_d100", *ABILITIES, "personamem")
 TASKS = {
     "task1": "extraction",
     "task2": "update",
     "task3_d100": "retrieval",
     **dict.fromkeys(ABILITIES, "utilization"),
+    "personamem": "personamem",
 }
+# Six generated users, asked seven types of questions about five topics each.
+GENERATED = 6 * 7 * 5
 
 
 def count(track):
     """Return how many answers a track of the samples asks for: one a row, of emotional intelligence
     one a query.
     """
+    if track == "personamem":
+        return GENERATED
     found = rows(SAMPLES / track.replace("task3_d100", "task3") / "model_input.jsonl")
     return sum(len(row["input"].get("queries", [None])) for row in found)
 

@@ -12,7 +12,7 @@ from alps.cli import cli
 from alps.completion import COMPLETE_VAR, SHELLS, VALUES, script
 from alps.judges.resolve import EMBEDDED_JUDGES
 from alps.settings import RunSettings
-from alps.tasks.registry import BY_NAME
+from alps.tasks.registry import TASKS
 from tests.endtoend import environment
 from tests.test_cli import HEAVY, PROBE
 from tests.tracks import alps_here
@@ -95,7 +95,7 @@ def test_a_value_is_completed(tab, line, values):
 
 
 def test_a_key_that_alone_fits_gives_its_values_so_that_no_space_comes_between(tab):
-    assert tab("alps run ta") == [f"task={name}" for name in (*BY_NAME, "all")]
+    assert tab("alps run ta") == [f"task={name}" for name in (*TASKS, "all")]
 
 
 @pytest.mark.parametrize("command", ["show", "score", "report", "compare", "submit", "labels draw"])

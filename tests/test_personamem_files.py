@@ -52,6 +52,17 @@ def test_a_slice_is_read_without_what_follows(made):
         ]
 
 
+def test_slices_of_one_history_are_exact_in_whatever_order_they_are_read(made):
+    opened = open_personamem(made)
+    first, *_, last = opened.read()
+    histories = open_histories(made / "shared_contexts_32k.jsonl")
+    whole = {name: opened.whole_history(name) for name in (first.history, last.history)}
+    reads = [(first, 5, 0), (first, 90, 0), (last, 40, 0), (first, 90, 60), (first, 7, 0)]
+    for question, end, start in reads:
+        name = question.history
+        assert histories.read(name, end, start) == whole[name][start:end]
+
+
 def test_a_history_with_letters_of_several_bytes_is_cut_at_the_right_byte(tmp_path):
     messages = [{"role": "user", "content": "猫在🐈 ünter"}, {"role": "user", "content": "zwei"}]
     path = tmp_path / "shared_contexts_32k.jsonl"

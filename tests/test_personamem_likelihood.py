@@ -138,6 +138,7 @@ def another_text(body):
         (without_logprobs, "it tells no log-probabilities of the prompt's tokens"),
         (only_what_it_wrote, "its tokens don't spell the prompt, and it tells no offsets that fit"),
         (nothing_but_null, "it tells no log-probability of some of the tokens"),
+        (lambda body: completed(body, {"tokens": [7], "token_logprobs": "x"}), "it tells no log-p"),
         (another_text, "its tokens don't spell the prompt, and it tells no offsets that fit"),
         (lambda body: Answer(status=400, error="Only no echo is supported"), "Only no echo"),
         (lambda body: Answer(status=404), "the endpoint does not have it"),
@@ -204,6 +205,15 @@ def test_a_rate_limit_is_waited_for(alps, tmp_path):
     done, _ = compare(alps, answer=lambda body: next(answers, None) or echo(body))
     assert done.returncode == 0, done.stderr
     assert [row["status"] for row in rows(tmp_path / "run", "calls")].count(429) == 1
+
+
+def test_a_server_of_ones_own_is_asked_by_completion_whatever_its_model_is_called(alps):
+    with serve(echo) as server:
+        model = ("model=openai/gpt-4o", f"api_base={server.url}")
+        words = ("task=personamem", "answer=logprob", "memory=none", "limit=1")
+        assert alps("run", *words, *model).returncode == 0
+    assert set(server.paths) == {"/v1/completions"}
+    assert {body["model"] for body in server.requests} == {"gpt-4o"}
 
 
 def test_a_tie_is_shared(alps, tmp_path):

@@ -1,12 +1,12 @@
 """Log-probabilities of the end of a prompt, out of completions that echo the prompt.
 
-OpenAI's legacy completions and servers of that form (vLLM, SGLang, llama-cpp-python) repeat the
-tokens of the prompt, each with its log-probability, where `echo` and `logprobs` are asked for. Two
-things of theirs can't be relied on: `max_tokens` of 0, which some take for «no limit», so one token
-is generated and left out here; and `text_offset`, which vLLM counts with the text of a token before
-the prompt, as `<|begin_of_text|>`, and with a mark for each part of a character. So the text of the
-tokens, read from the end of the prompt, says where each one lies; offsets are asked where it does
-not spell the prompt, and only count if they end where the prompt ends.
+OpenAI's legacy completions and servers of that form (vLLM, llama-cpp-python) repeat the tokens of
+the prompt, each with its log-probability, where `echo` and `logprobs` are asked for. Two things
+can't be relied on: `max_tokens` of 0, which some take for «no limit», so one token is generated and
+left out here; and `text_offset`, which vLLM counts with the text of a token before the prompt, as
+`<|begin_of_text|>`, and with a mark for each part of a character. So the text of the tokens, read
+from the end of the prompt, says where each one lies; offsets are asked where it does not spell the
+prompt, and only count if they end where the prompt ends.
 """
 
 import json
@@ -204,21 +204,27 @@ def _first_by_text(prompt: str, begins: int, tokens: Sequence[str]) -> int | Non
     end = len(text)
     least = most = 0  # the bytes of tokens that can't be read, ahead of `end`
     for place in range(len(tokens) - 1, -1, -1):
-        readable = tokens[place].rstrip(_UNREADABLE)
-        marks = len(tokens[place]) - len(readable)
-        least, most = least + marks, most + _LONGEST * max(marks, not tokens[place])
+        behind, readable, ahead = _parts(tokens[place])
+        least, most = least + behind, most + _LONGEST * max(behind, not tokens[place])
         if not readable:
             continue
         found = _before(text, end, range(least, most + 1), readable)
         if found is None:
             return None
         token_begins, token_ends = found
-        if token_ends < start or (token_ends == start and not marks):
+        if token_ends < start or (token_ends == start and not behind):
             return place + 1 if token_ends == start else None
         if token_begins <= start:
             return place
-        end, least, most = token_begins, 0, 0
+        end, least, most = token_begins, ahead, _LONGEST * ahead
     return None
+
+
+def _parts(token: str) -> tuple[int, str, int]:
+    """Return the marks behind what can be read of a token, this text, and the marks ahead of it."""
+    without = token.rstrip(_UNREADABLE)
+    readable = without.lstrip(_UNREADABLE)
+    return len(token) - len(without), readable, len(without) - len(readable)
 
 
 def _before(text: bytes, end: int, skipped: range, token: str) -> tuple[int, int] | None:

@@ -151,9 +151,9 @@ class Run:
             known = {task.track: task for task in load_tracks(ours, options)}
         recorded = (self.summary_row or {}).get("tracks", {})
         tasks = {}
-        for track in self.tracks:
+        for track, about in self.tracks.items():
             if track in known:
-                tasks[track] = known[track]
+                tasks[track] = known[track].under(about.conditions)
             elif closed:
                 tasks[track] = stand_in(",".join(closed), track, recorded.get(track))
             else:

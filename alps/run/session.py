@@ -32,7 +32,7 @@ from alps.run.source import Data, open_data, options_of, refuse_changed
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, is_local
 from alps.tasks import Task, load_task, load_tracks
-from alps.tasks.registry import ALL, BY_NAME, PYTHON, TASKS, allow_modules
+from alps.tasks.registry import ALL, PYTHON, TASKS, allow_modules
 
 # Where the manifest keeps what `data=` said: the branch that it names may have moved on since.
 DATA_ASKED = "data_asked"
@@ -170,7 +170,7 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
         return
     names = list(TASKS) if ALL in names else names
     taken = {key for name in names for key in load_task(name).options}
-    for task in BY_NAME:
+    for task in TASKS:
         for key in load_task(task).options:
             value = getattr(settings, key)
             if key not in taken and value != RunSettings.model_fields[key].default:

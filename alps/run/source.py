@@ -65,7 +65,9 @@ class TrackData:
             return {"n": sum(1 for _ in self.samples()), "sha256": track_hash(self.place)}
         if isinstance(self.place, Records):
             n = sum(1 for _ in self.samples())
-            return {"n": n, "sha256": self.place.sha256, **self.place.described}
+            about = {"n": n, "sha256": self.place.sha256, **self.place.described}
+            own = self.place.conditions
+            return {**about, "conditions": dict(own)} if own else about
         digest, n = hashlib.sha256(), 0
         for row, gold in self._pools(self.place):
             digest.update(dump(row) + dump(gold or {}))
@@ -229,7 +231,7 @@ def _find_track(
     limit = settings.limit
     if task.open_records is not None:
         records = task.open_records(settings.data, options_of(settings))
-        return TrackData(task, records, limit)
+        return TrackData(task.under(records.conditions), records, limit)
     assert split is not None
     pooled = task.pool_size is not None and source is not None
     if pooled and isinstance(split, Split) and not split.has(task.place):

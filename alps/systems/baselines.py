@@ -16,7 +16,7 @@ from alps.schema import (
 )
 from alps.similarity import THRESHOLD, similarity
 from alps.systems.embedded import ranked
-from alps.systems.retrievers import BM25
+from alps.systems.retrievers import BM25, terms
 from alps.systems.rules import extract, find_statements
 
 
@@ -52,6 +52,27 @@ def _gold_of(sample: Any) -> Any:
     if sample.gold is None:
         raise UsageError("model=oracle: needs gold, and this split withholds it")
     return sample.gold
+
+
+def best_told_option(sample: Any) -> dict[str, Any]:
+    """Choose the option of whose own words one message of the user holds the largest share.
+
+    Own words are those that not all options have. Where shares are equal, the message that shares
+    more words with the question decides, then the later one; without a history, the first option.
+    """
+    told = [set(terms(turn.text)) for turn in sample.seen().turns if turn.role == "user"]
+    asked = set(terms(sample.question.message))
+    options = [set(terms(option)) for option in sample.question.options]
+    common = set.intersection(*options)
+
+    def worth(option: set[str]) -> tuple[float, int, int]:
+        own, best = option - common, (0.0, 0, -1)
+        for position, words in enumerate(told):
+            best = max(best, (len(own & words) / max(1, len(own)), len(asked & words), position))
+        return best
+
+    worths = [worth(option) for option in options]
+    return {"choice": "abcd"[worths.index(max(worths))], "reason": ""}
 
 
 def no_op(sample: UpdateSample) -> dict[str, Any]:

@@ -29,11 +29,12 @@ from scipy.stats import binom
 
 from alps.errors import AlpsError
 from alps.leaderboard.findings import Findings, some_of
+from alps.leaderboard.gold_data import task_under
 from alps.leaderboard.site_data import read_published
 from alps.leaderboard.submission import CARD, Entry, Submission, read_entry
 from alps.leaderboard.untrusted import shown
 from alps.similarity import features, similar_pairs
-from alps.tasks import Task, all_tracks
+from alps.tasks import Task
 from alps.tasks.base import Overlap, PublicAnswers
 from alps.text import fold
 
@@ -129,7 +130,8 @@ def _beside(folder: Path) -> Iterator[Entry]:
 
 def _answers(entry: Entry, name: str) -> Answers | None:
     try:
-        return answers_of(entry.rows(name, "predictions"), all_tracks()[name].public)
+        task = task_under(name, entry.card.tracks[name].conditions)
+        return answers_of(entry.rows(name, "predictions"), task.public)
     except AlpsError:
         return None
 
@@ -291,8 +293,12 @@ def _too_often_right(task: Task, right: Sequence[bool]) -> str:
 @cache
 def _best_reported(track: str, metric: str) -> float:
     """Return the best score that the paper reports of any model on a track; 1 where of none."""
-    rows = (row.scores.get(metric) for row in read_published().on(track))
-    return max((float(score.value) for score in rows if score is not None), default=1.0)
+    best = 0.0
+    for row in read_published().on(track):
+        # What we recomputed is of few systems, and no bound of what others may reach.
+        if metric in row.scores and not row.table.recomputed:
+            best = max(best, float(row.scores[metric].value))
+    return best or 1.0
 
 
 def _copied(unit: str, compared: Sequence[Overlap]) -> str:

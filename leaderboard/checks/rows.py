@@ -13,11 +13,11 @@ from alps.judges.rubric import GRADED, Rubric, rubric
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
-from alps.leaderboard.submission import FingerprintId, Part, RunCard, Track
+from alps.leaderboard.submission import Count, FingerprintId, Part, RunCard, Track
 from alps.leaderboard.untrusted import faults_of, scan_rows, shown, texts_of
 from alps.llm.types import Structured
 from alps.schema import Outcome, Prediction
-from alps.tasks import Task, all_tracks
+from alps.tasks import Task
 
 # Characters; what a system says beyond that is no answer, and would only slow down who reads it.
 LONGEST_ANSWER = 200_000
@@ -46,6 +46,16 @@ class _About(Part):
     repeat: Repeat = 0
 
 
+class ShownRow(Part):
+    """How much of a history a reader was shown, as `alps.schema.ShownToReader` has it."""
+
+    turns: Count
+    memories: Count = 0
+    tokens: Count
+    left_out: Count = 0
+    positions: Annotated[list[Count], Field(max_length=100_000)] | None = None
+
+
 class PredictionRow(_About):
     """An answer, as `alps.schema.Prediction` has it; `prediction` is up to its task."""
 
@@ -58,6 +68,7 @@ class PredictionRow(_About):
     thought: str | None = None
     notes: Texts = Field(default_factory=list)
     error: Text | None = None
+    shown: ShownRow | None = None
 
 
 class Pair(Part):
@@ -175,12 +186,12 @@ class TrackRows:
         return {key: rows[key]["prediction"] for key in rows if rows[key]["outcome"] == "ok"}
 
 
-def read_track(folder: Path, name: str, track: Track, findings: Findings) -> TrackRows:
+def read_track(folder: Path, task: Task, track: Track, findings: Findings) -> TrackRows:
     """Read all files of a track; a row that has not the form of its file is a finding, left out."""
     rows = {}
     for stage in track.files.present():
-        path = folder / name / f"{stage}.jsonl"
-        rows[stage] = _read_stage(path, name, stage, findings)
+        path = folder / task.track / f"{stage}.jsonl"
+        rows[stage] = _read_stage(path, task, stage, findings)
     return TrackRows(rows.get("predictions", {}), rows.get("verdicts"), rows.get("scores", {}))
 
 
@@ -256,14 +267,14 @@ def check_answers(name: str, gold: GoldTrack, rows: TrackRows, findings: Finding
 
 
 def _read_stage(
-    path: Path, name: str, stage: str, findings: Findings
+    path: Path, task: Task, stage: str, findings: Findings
 ) -> dict[Key, Mapping[str, Any]]:
     rows: dict[Key, Mapping[str, Any]] = {}
     twice: dict[str, None] = {}
-    where = f"{name}/{path.name}"
+    where = f"{task.track}/{path.name}"
     try:
         for number, row, unread in scan_rows(path):
-            fault = unread if row is None else _fault_of_row(row, stage, name)
+            fault = unread if row is None else _fault_of_row(row, stage, task)
             if fault or row is None:
                 findings.serious("row", f"{where}, line {number}", fault, PACK_AGAIN)
             # Calls have no key, and nothing is looked up in them.
@@ -280,13 +291,13 @@ def _read_stage(
     return rows
 
 
-def _fault_of_row(row: Mapping[str, Any], stage: str, name: str) -> str:
+def _fault_of_row(row: Mapping[str, Any], stage: str, task: Task) -> str:
     """Say what is wrong with the form of a row; nothing where it is right."""
     try:
         ROWS[stage].model_validate(row)
-        if stage != "calls" and row["track"] != name:
+        if stage != "calls" and row["track"] != task.track:
             return f"a row of the track {shown(row['track'], 40)}"
-        return _fault_of_prediction(row, all_tracks()[name]) if stage == "predictions" else ""
+        return _fault_of_prediction(row, task) if stage == "predictions" else ""
     except ValidationError as error:
         field, fault = faults_of(error)[0]
         return f"{field}: {fault}"

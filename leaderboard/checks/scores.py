@@ -152,7 +152,7 @@ def _report(where: str, printed: Any, again: Any, findings: Findings) -> None:
 def _floors(again: Recomputed) -> dict[str, Any]:
     # How far the run is above a floor is on no card.
     rows = {name: floor.row() for name, floor in again.summary.floors.items()}
-    return _each_without(rows, "above")
+    return _each_without(rows, "above", "differences")
 
 
 def _compare_corrected(
@@ -193,8 +193,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _each_without(rows: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    return {key: without(row, name) for key, row in rows.items()}
+def _each_without(rows: Mapping[str, Mapping[str, Any]], *names: str) -> dict[str, Any]:
+    return {key: without(row, *names) for key, row in rows.items()}
 
 
 def _decision(part: Any) -> Any:

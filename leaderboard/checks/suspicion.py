@@ -13,10 +13,13 @@ from alps.leaderboard.checks.rows import TrackRows, named
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows
-from alps.leaderboard.submission import Submission
+from alps.leaderboard.submission import Submission, only
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.systems import System, resolve_system
+from alps.systems.memory.embedded import FULL, check_memory, open_memory
+from alps.systems.memory.reader import Reader
 from alps.tasks import Task
+from alps.tasks.base import DEFAULTS
 from alps.text import fold
 
 # A larger share of one and the same answer; fewer answers say nothing about shares.
@@ -170,18 +173,39 @@ def check_baseline(
         findings.unchecked.append(f"{unchecked}, without its records")
         return
     try:
-        system = resolve_system(model, gold.task)
+        system = _behind_memory(resolve_system(model, gold.task), gold.task)
     except AlpsError as error:
         if is_baseline(card):
             findings.serious("baseline", f"{name}: system.model", shown(str(error), 160), RENAME)
         else:
             findings.unchecked.append(f"{unchecked}; it can't run here")
         return
-    if other := [named(key) for key in _differing(system, gold, rows)]:
+    try:
+        other = [named(key) for key in _differing(system, gold, rows)]
+    # What it reads of a record may lie in files that nobody needs to hold answers against gold.
+    except AlpsError as error:
+        findings.unchecked.append(f"{unchecked} ({shown(str(error), 160)})")
+        return
+    if other:
         add = findings.serious if is_baseline(card) else findings.warn
         what = f"{len(other):,} answers are not those of {shown(model)} in this version: "
         what += f"{some_of(other)}"
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
+
+
+def _behind_memory(system: System, task: Task) -> System:
+    """Return a system of ours as the run asked it: behind a memory of ours, where it had one.
+
+    Raises:
+        UsageError: If the memory is another one, which is never run here.
+    """
+    asked = only(task.conditions, ("memory", "max_context_tokens", "k"))
+    if task.recall is None or not asked:
+        return system
+    name = str(asked.get("memory", FULL))
+    check_memory(name)
+    k, most = int(asked.get("k", DEFAULTS.k)), asked.get("max_context_tokens")
+    return Reader(system, open_memory(name, k=k, max_tokens=most))
 
 
 def _differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:

@@ -18,7 +18,7 @@ from alps.leaderboard.provenance import (
     whole,
 )
 from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.site_data import Reported, System
+from alps.leaderboard.site_data import Reported, ReportedTable, System
 from alps.report.charts import axis_of
 from alps.report.formatting import visible
 from alps.report.svg import axis_labels
@@ -321,8 +321,17 @@ def _reported(board: Board, shown: Sequence[Metric], brief: bool, width: int) ->
             if row.table.id == table.id:
                 cells = _reported_cells(board, row, shown)
                 rows.append(_filled(cells, {"search": row.name.lower()}, width))
+        yield Section("reported", *_heading(board, table), rows)
+
+
+def _heading(board: Board, table: ReportedTable) -> tuple[str, str]:
+    """Return the title of published rows, and how they differ from those of the board."""
+    if not table.recomputed:
         note = f"other judge, other data, never ranked with ours. {table.note}"
-        yield Section("reported", f"Reported by the paper: {table.title}", note, rows)
+        return f"Reported by the paper: {table.title}", note
+    data = "the same data" if board.key.data == table.data_sha256 else "other data"
+    source = f" ({table.source.title}, {table.source.venue})" if table.source else ""
+    return f"Reference: {table.title}{source}", f"{data}, never ranked with ours. {table.note}"
 
 
 def _reported_cells(board: Board, row: Reported, shown: Sequence[Metric]) -> list[Markup]:

@@ -96,8 +96,7 @@ class BoardView:
     @property
     def data(self) -> str:
         """The data set and its split."""
-        card = self.board.any.system.run(self.board.key.track)["data"]
-        return f"{card['name'].value} {card['split'].value}"
+        return data_name(self.board.task, self.board.any.system)
 
     @property
     def conditions(self) -> str:
@@ -152,6 +151,19 @@ def judge_id(system: System, track: str) -> str:
     """Return what the page of the judge of a track goes by."""
     # Anybody may name a judge; a fingerprint is of its model, settings and rubrics.
     return str(system.tracks[track]["judge_fingerprint"].value)
+
+
+def data_name(task: Task, system: System) -> str:
+    """Return the data set that a system was run on, and its split; files of its own have none."""
+    card = system.run(task.track)["data"]
+    split = f" {card['split'].value}" if task.open_records is None else ""
+    return f"{card['name'].value}{split}"
+
+
+def heading_of(name: str) -> str:
+    """Return what pages call a task: the title of its only track, else its name."""
+    own = [task for task in all_tracks().values() if task.name == name]
+    return own[0].heading if len(own) == 1 else name.capitalize()
 
 
 def page_of(task: Task) -> str:

@@ -22,7 +22,14 @@ from alps.leaderboard.pages.charts import (
     score_of,
     style_of,
 )
-from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
+from alps.leaderboard.pages.common import (
+    BoardView,
+    Renderer,
+    data_name,
+    heading_of,
+    page_of,
+    view,
+)
 from alps.leaderboard.provenance import NOTHING, Place, figure, pair
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
@@ -59,7 +66,8 @@ def write_overview(renderer: Renderer) -> None:
                     "track": task.track,
                 }
             )
-        tabs.append({"name": name, "tracks": tracks})
+        title = heading_of(name)
+        tabs.append({"name": name, "title": title, "tracks": tracks})
     renderer.write("index.html", "overview.html", tabs=tabs, tabs_systems=len(content.systems))
 
 
@@ -90,13 +98,15 @@ def _panel(board: Board) -> dict[str, object]:
 
 def _write_boards(renderer: Renderer, task: Task) -> None:
     boards = renderer.content.by_track.get(task.track, [])
+    # What is published stands once on a page: on the first board that it fits.
+    first = next((board for board in boards if board.reported), None)
     matrices = list(_matrices(boards[0])) if boards else []
     renderer.write(
         page_of(task),
         "task.html",
         task=task.name,
         title=task.heading,
-        views=[view(board, first=board is boards[0]) for board in boards],
+        views=[view(board, first=board is first) for board in boards],
         # Where a task counts actions, its matrix says more than a plane of changes alone.
         plane=_plane(boards[0]) if boards and not matrices else None,
         matrices=matrices,
@@ -284,21 +294,21 @@ def write_changes(renderer: Renderer) -> None:
 
 
 def _versions(renderer: Renderer) -> Iterator[DataVersion]:
-    runs: dict[tuple[str, str], list[Place]] = {}
+    runs: dict[tuple[str, str], list[System]] = {}
     for system in renderer.content.systems:
         for track, place in system.tracks.items():
-            data = system.run(track)["data"]
-            runs.setdefault((track, place["data_sha256"].value), []).append(data)
+            runs.setdefault((track, place["data_sha256"].value), []).append(system)
     for track, task in all_tracks().items():
-        for (own, sha256), versions in sorted(runs.items()):
+        for (own, sha256), systems in sorted(runs.items()):
             if own == track:
-                first = versions[0]
+                first = systems[0]
+                conditions = first.card.tracks[track].conditions
                 yield DataVersion(
                     track=track,
                     title=task.heading,
-                    name=f"{first['name'].value} {first['split'].value}",
+                    name=data_name(task, first),
                     sha256=sha256,
-                    public=bool(first["public"].value),
-                    known=known_track(track, sha256) is not None,
-                    systems=len(versions),
+                    public=bool(first.run(track)["data"]["public"].value),
+                    known=known_track(track, sha256, 0, conditions) is not None,
+                    systems=len(systems),
                 )

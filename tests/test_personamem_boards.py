@@ -1,0 +1,283 @@
+"""PersonaMem on the leaderboard: submissions held against the questions alone, boards by size and
+setting, published answers as reference rows, and its place among all tasks.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.data.personas import write_set
+from alps.leaderboard.commands import verify_command
+from alps.leaderboard.packing import Details, pack
+from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.site import build
+from alps.leaderboard.site_data import load, read_published
+from alps.leaderboard.verify import Options, verify
+from tests.conftest import ROOT
+from tests.endtoend import rows, summary
+from tests.submissions import forge, forge_rows, make_run, refused
+
+PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
+published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
+TRACK = "personamem"
+QUESTIONS = 70
+RUNS = {
+    "rules": ("model=rules",),
+    "shortest": ("model=floor/shortest",),
+    "blind": ("model=rules", "memory=none"),
+    "larger": ("model=rules", "size=128k"),
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the questions of two users, at two sizes, and their histories."""
+    folder = tmp_path_factory.mktemp("data") / "personas"
+    for size in ("32k", "128k"):
+        write_set(folder, personas=2, size=size, seed=5)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def packed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of submissions under several settings."""
+    made, folder = tmp_path_factory.mktemp("made"), tmp_path_factory.mktemp("submissions")
+    for name, words in RUNS.items():
+        size = () if any(word.startswith("size=") for word in words) else ("size=32k",)
+        run = make_run(made / name, "task=personamem", f"data={data}", *size, *words)
+        details = Details(
+            name=f"floor/{name}" if name == "shortest" else name, submitted="2026-01-31"
+        )
+        pack([run], details, out=folder / name)
+    return folder
+
+
+@pytest.fixture
+def copy(packed: Path, tmp_path: Path) -> Path:
+    """Return a submission that may be spoiled."""
+    return Path(shutil.copytree(packed / "rules", tmp_path / "rules"))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_submission_is_recomputed_from_choices_and_the_gold_of_the_questions(
+    packed: Path, data: Path, name: str
+) -> None:
+    found = verify(packed / name, Options(data=str(data)))
+    assert not found.serious, found.findings
+    assert found.consistent
+    assert found.recomputed == (TRACK,)
+
+
+def test_nothing_of_a_history_is_in_a_submission(packed: Path, data: Path) -> None:
+    line = (data / "shared_contexts_32k.jsonl").read_text().splitlines()[0]
+    history = next(iter(json.loads(line).values()))
+    said = {turn["content"] for turn in history}
+    files = [path.read_text() for path in (packed / "rules").rglob("*.json*")]
+    assert files
+    assert not [text for text in said for file in files if text in file]
+
+
+def test_who_verifies_needs_the_questions_and_no_history(
+    packed: Path, data: Path, tmp_path: Path
+) -> None:
+    shutil.copy(data / "questions_32k.csv", tmp_path)
+    found = verify(packed / "shortest", Options(data=str(tmp_path)))
+    assert found.consistent
+    found = verify(packed / "rules", Options(data=str(tmp_path)))
+    assert found.consistent
+    assert any("whether rules answers so" in line for line in found.unchecked), found
+
+
+def test_without_the_questions_it_says_what_is_not_checked(packed: Path) -> None:
+    found = verify(packed / "blind", Options())
+    assert not found.serious
+    assert not found.consistent
+    assert any("ids and scores" in line for line in found.unchecked)
+
+
+def test_other_questions_are_other_data(packed: Path, tmp_path: Path) -> None:
+    write_set(tmp_path, personas=2, size="32k", seed=6)
+    refused(verify(packed / "rules", Options(data=str(tmp_path))), "data", "other records")
+
+
+def other_choice(found: list[dict[str, Any]]) -> None:
+    for row in found:
+        row["prediction"]["choice"] = "c"
+
+
+def higher(card: dict[str, Any]) -> None:
+    card["tracks"][TRACK]["scores"]["accuracy"]["value"] = 0.99
+
+
+def fewer(card: dict[str, Any]) -> None:
+    card["tracks"][TRACK]["scores"]["leak_adjusted"]["n"] -= 1
+
+
+def other_size(card: dict[str, Any]) -> None:
+    card["tracks"][TRACK]["conditions"]["size"] = "128k"
+
+
+def other_setting(card: dict[str, Any]) -> None:
+    card["tracks"][TRACK]["conditions"]["max_context_tokens"] = None
+
+
+def unknown(card: dict[str, Any]) -> None:
+    card["tracks"][TRACK]["conditions"]["data"] = "/etc"
+
+
+def worse_baseline(card: dict[str, Any]) -> None:
+    card["tracks"][TRACK]["floors"]["floor/longest"]["scores"]["accuracy"]["value"] = 0.01
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        (higher, "score", "printed 0.99, recomputed"),
+        (fewer, "score", "printed 39, recomputed 40"),
+        (worse_baseline, "score", "printed 0.01, recomputed"),
+    ],
+)
+def test_a_forged_figure_is_found(
+    copy: Path, data: Path, change: Callable[[dict[str, Any]], None], code: str, words: str
+) -> None:
+    forge(copy, change)
+    refused(verify(copy, Options(data=str(data))), code, words)
+
+
+def test_forged_choices_are_found(copy: Path, data: Path) -> None:
+    forge_rows(copy, f"{TRACK}/predictions", other_choice)
+    refused(verify(copy, Options(data=str(data))), "row_score", "rows differ in all")
+
+
+def test_a_question_that_is_left_out_is_found(copy: Path, data: Path) -> None:
+    for stage in ("predictions", "verdicts", "scores"):
+        forge_rows(copy, f"{TRACK}/{stage}", lambda found: found.pop())
+    refused(verify(copy, Options(data=str(data))), "missing_ids", "1 of 70 ids")
+
+
+@pytest.mark.parametrize("tied", [["a", "a"], ["a", "b", "c", "d", "a"], ["e"]])
+def test_options_that_are_tied_in_no_possible_way_are_found(
+    copy: Path, data: Path, tied: list[str]
+) -> None:
+    def change(found: list[dict[str, Any]]) -> None:
+        found[0]["prediction"] |= {"choice": "a", "tied": tied}
+
+    forge_rows(copy, f"{TRACK}/predictions", change)
+    refused(verify(copy, Options(data=str(data))), "row", "tied")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (other_size, "other records"),
+        (other_setting, "but the card gives"),
+        (unknown, "unknown ones"),
+    ],
+)
+def test_a_board_that_a_run_does_not_belong_on_is_refused(
+    copy: Path, data: Path, change: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    forge(copy, change)
+    found = verify(copy, Options(data=str(data)))
+    assert not found.consistent
+    assert any(words in finding.what for finding in found.findings), found.findings
+
+
+@pytest.fixture(scope="module")
+def boards(packed: Path) -> list[Board]:
+    return build_boards(load(packed), read_published())
+
+
+def test_sizes_and_settings_are_never_ranked_together(boards: list[Board]) -> None:
+    shown = {}
+    for board in boards:
+        names = sorted(row.system.slug for row in (*board.standings, *board.floor_systems))
+        shown[board.key.conditions] = names
+    assert shown == {
+        '{"size": "32k"}': ["rules", "shortest"],
+        '{"memory": "none", "size": "32k"}': ["blind"],
+        '{"size": "128k"}': ["larger"],
+    }
+    assert {board.key.judge for board in boards} == {None}
+
+
+def test_published_answers_stand_on_boards_of_their_size_alone(boards: list[Board]) -> None:
+    for board in boards:
+        names = [row.name for row in board.reported]
+        assert bool(names) == ('"32k"' in board.key.conditions), board.key
+
+
+@published
+@pytest.mark.parametrize(("name", "place"), [("none", 0), ("rag", 1), ("mem0", 2)])
+def test_reference_rows_are_what_published_answers_give(
+    tmp_path: Path, name: str, place: int
+) -> None:
+    file = PUBLISHED / "predictions" / f"pred_32k_{name}_gpt-4o.csv"
+    words = (f"data={PUBLISHED}", f"model=predictions:{file}", "memory=none")
+    run = make_run(tmp_path / "run", "task=personamem", *words)
+    track = summary(run)["tracks"][TRACK]
+    row = list(read_published().on(TRACK))[place]
+    assert len(row.scores) == 11
+    for metric, score in row.scores.items():
+        assert track["scores"][metric]["value"] == pytest.approx(score.value, abs=0.00005), metric
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["data"]["tracks"][TRACK]["sha256"] == row.table.data_sha256
+
+
+@pytest.fixture(scope="module")
+def site(packed: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the site, once a maintainer has held every submission against the questions."""
+    folder = tmp_path_factory.mktemp("built")
+    submissions = Path(shutil.copytree(packed, folder / "submissions"))
+    for name in RUNS:
+        words = (str(submissions / name), f"data={data}", "record=yes")
+        assert verify_command(words) == 0
+    return build(submissions, folder / "site").out
+
+
+def words_of(page: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", page).split())
+
+
+def test_its_page_has_figures_baselines_and_references(site: Path) -> None:
+    page = (site / "personamem.html").read_text()
+    words = words_of(page)
+    for title in ("accuracy", "mean over types", "length rule", "floor/length-by-type"):
+        assert title in words
+    assert "size 32k" in words
+    assert "memory none, size 32k" in words
+    assert "no judge has a part in this score" in words
+    # Once on the page, and marked as what they are.
+    assert page.count("GPT-4o with Mem0") == 1
+    assert "Reference: GPT-4o (PersonaMem, COLM 2025)" in words
+    assert "never ranked with ours. Recomputed by us from the published predictions" in words
+    assert "PersonaMem" in words_of((site / "index.html").read_text())
+
+
+def test_all_tasks_are_run_without_it_where_the_data_lack_it(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "data" / "samples", tmp_path / "release")
+    run = make_run(
+        tmp_path / "run", "task=all", "model=rules", "limit=1", f"data={tmp_path / 'release'}"
+    )
+    found = summary(run)
+    assert TRACK not in found["tracks"]
+    assert "no questions_32k.csv" in found["left_out"][TRACK]
+
+
+def test_a_run_is_scored_again_though_its_size_was_not_named(
+    alps: Any, data: Path, tmp_path: Path
+) -> None:
+    shutil.copy(data / "questions_32k.csv", tmp_path)
+    shutil.copy(data / "shared_contexts_32k.jsonl", tmp_path)
+    words = ("task=personamem", "data=.", "model=floor/random", "limit=9", "out=run")
+    assert alps("run", *words).returncode == 0
+    done = alps("score", "run", "judge=lexical", "out=again")
+    assert done.returncode == 0, done.stderr
+    assert len(rows(tmp_path / "again" / "scores.jsonl")) == 9
+    track = summary(tmp_path / "again")["tracks"][TRACK]
+    assert track["size"] == "32k"
