@@ -54,7 +54,6 @@ def _memory(settings: RunSettings, data: Data, folder: Path | None) -> Memory | 
         timeout=settings.timeout,
         seed=settings.seed,
         folder=folder,
-        options={},
     )
     return open_memory(settings.memory, options, samples)
 

@@ -16,8 +16,9 @@ from alps.leaderboard.recompute import Key, Rows
 from alps.leaderboard.submission import Submission, only
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.systems import System, resolve_system
-from alps.systems.memory.embedded import FULL, check_memory, open_memory
+from alps.systems.memory.embedded import FULL
 from alps.systems.memory.reader import Reader
+from alps.systems.memory.resolve import MemoryOptions, open_memory
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS
 from alps.text import fold
@@ -173,7 +174,7 @@ def check_baseline(
         findings.unchecked.append(f"{unchecked}, without its records")
         return
     try:
-        system = _behind_memory(resolve_system(model, gold.task), gold.task)
+        system = _behind_memory(resolve_system(model, gold.task), gold)
     except AlpsError as error:
         if is_baseline(card):
             findings.serious("baseline", f"{name}: system.model", shown(str(error), 160), RENAME)
@@ -193,19 +194,25 @@ def check_baseline(
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
 
 
-def _behind_memory(system: System, task: Task) -> System:
+def _behind_memory(system: System, gold: GoldTrack) -> System:
     """Return a system of ours as the run asked it: behind a memory of ours, where it had one.
 
     Raises:
         UsageError: If the memory is another one, which is never run here.
     """
+    task = gold.task
     asked = only(task.conditions, ("memory", "max_context_tokens", "k"))
     if task.recall is None or not asked:
         return system
-    name = str(asked.get("memory", FULL))
-    check_memory(name)
-    k, most = int(asked.get("k", DEFAULTS.k)), asked.get("max_context_tokens")
-    return Reader(system, open_memory(name, k=k, max_tokens=most))
+    options = MemoryOptions(
+        k=int(asked.get("k", DEFAULTS.k)), max_tokens=asked.get("max_context_tokens")
+    )
+
+    def samples() -> Iterator[tuple[Task, Any]]:
+        for sample in gold.samples.values():
+            yield task, sample
+
+    return Reader(system, open_memory(str(asked.get("memory", FULL)), options, samples))
 
 
 def _differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:

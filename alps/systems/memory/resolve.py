@@ -1,7 +1,7 @@
 """Memories by the name that `memory=` gives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -34,11 +34,11 @@ class MemoryOptions:
     """
 
     k: int
-    max_tokens: int | None
-    timeout: float
-    seed: int
-    folder: Path | None
-    options: Mapping[str, str]
+    max_tokens: int | None = None
+    timeout: float = 120.0
+    seed: int = 0
+    folder: Path | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_memory(name: str) -> None:
