@@ -47,17 +47,25 @@ COLUMNS = (
     "end_index_in_shared_context",
 )
 Row = dict[str, str]
+GOLD = "gold"
+"""What stands for the right option where the others have why they are wrong."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One question before it becomes a row; `gold` is the place of the right option."""
+    """One question before it becomes a row.
+
+    Attributes:
+        gold: The place of the right option.
+        kinds: Why each option is wrong; `gold` for the right one.
+    """
 
     topic: str
     type: str
     question: str
     options: tuple[str, ...]
     gold: int
+    kinds: tuple[str, ...]
 
 
 def ask(
@@ -85,10 +93,13 @@ def ask(
             # Of reasons no other topic is asked; the draw keeps a seed's questions what they were.
             if kind in (REASONS, SCENARIOS):
                 question = question.replace(ELSEWHERE, rng.choice(material.elsewhere))
-            shown = [_filled(wording.option, entry) for entry in rng.sample(wrong, len(wrong))]
+            entries = rng.sample(wrong, len(wrong))
             place = positions.pop()
-            shown.insert(place, _filled(wording.option, gold))
-            yield Asked(interest.topic, kind, question, tuple(shown), place)
+            entries.insert(place, gold)
+            shown = tuple(_filled(wording.option, entry) for entry in entries)
+            kinds = [_why_wrong(kind, entry, interest) for entry in entries]
+            kinds[place] = GOLD
+            yield Asked(interest.topic, kind, question, shown, place, tuple(kinds))
 
 
 Entry = tuple[str, ...]
@@ -117,6 +128,17 @@ def _entries(
     else:
         gold, wrong = new, [old, interest.tried, rng.choice(unseen)]
     return (gold,), [(entry,) for entry in wrong]
+
+
+def _why_wrong(kind: str, entry: Entry, interest: Interest) -> str:
+    """Return what is wrong with a wrong entry, as the timeline tells it."""
+    of_type = {TRACK: "order", FACT: "other_topic", NEW_IDEAS: "known"}
+    if kind in of_type:
+        return of_type[kind]
+    before = interest.reasons[0]
+    if entry[0] in (*interest.likes, before.why, before.trait):
+        return "superseded"
+    return "disliked" if entry[0] == interest.tried else "unsaid"
 
 
 def _filled(sentence: str, entry: Entry) -> str:

@@ -32,13 +32,17 @@ from alps.data.personamem import SIZES
 from alps.errors import UsageError
 from alps.folders import cache_folder, can_be_kept
 
-VERSION = 2
+VERSION = 3
 """Raised whenever the same seed may give other bytes."""
 SAMPLES = 6
 """Personas of `data=samples`."""
 _LATE = 0.8
 """Where in a history the first questions are asked; half of them are asked at its end. In the
 published 32k set the earliest stand at .78 to .9 of the messages."""
+
+
+_BESIDE = ("shared_contexts", "timelines", "options")
+"""The files of a set beside the questions, a persona, a history or a question a line."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Writer:
     questions: "csv.DictWriter[str]"
     histories: IO[bytes]
     timelines: IO[bytes]
+    options: IO[bytes]
 
     def write(
         self, persona: Persona, history: History, asked: Sequence[Asked], rng: random.Random
@@ -59,7 +64,10 @@ class Writer:
         self.timelines.write(json.dumps(asdict(persona), ensure_ascii=False).encode() + b"\n")
         for question in asked:
             end = _end(question, history, rng)
-            self.questions.writerow(row_of(persona, question, history, name, end))
+            row = row_of(persona, question, history, name, end)
+            self.questions.writerow(row)
+            why = {"question_id": row["question_id"], "options": question.kinds}
+            self.options.write(json.dumps(why).encode() + b"\n")
         return len(asked)
 
 
@@ -79,21 +87,22 @@ def _end(asked: Asked, history: History, rng: random.Random) -> int:
 
 @contextmanager
 def set_writer(folder: Path, size: str) -> Iterator[Writer]:
-    """Write the three files of a set: questions, histories, and what is true of whom.
+    """Write the files of a set: questions, histories, what is true of whom, why options are wrong.
 
     They get their names when all of them are whole.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    names = f"questions_{size}.csv", f"shared_contexts_{size}.jsonl", f"timelines_{size}.jsonl"
+    names = [f"questions_{size}.csv", *(f"{name}_{size}.jsonl" for name in _BESIDE)]
     begun = [folder / f"{name}.tmp" for name in names]
     with (
         begun[0].open("w", encoding="utf-8", newline="") as questions,
         begun[1].open("wb") as histories,
         begun[2].open("wb") as timelines,
+        begun[3].open("wb") as options,
     ):
         rows: csv.DictWriter[str] = csv.DictWriter(questions, COLUMNS)
         rows.writeheader()
-        yield Writer(rows, histories, timelines)
+        yield Writer(rows, histories, timelines, options)
     for path, name in zip(begun, names, strict=True):
         path.replace(folder / name)
 

@@ -6,11 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from alps.data.personamem import read_questions
+from alps.data.personamem_options import read_kinds
+from alps.data.personas import write_set
 from alps.run.breakdowns import break_down
 from alps.run.scores import Board
 from alps.stats.bootstrap import RESAMPLED, clustered_mean, resampled_statistic
 from alps.tasks import Metric, Scored, load_task
 from alps.tasks.base import Breakdown
+from alps.tasks.personamem_figures import error_of
 from tests.conftest import ROOT
 from tests.pages import Page
 
@@ -212,3 +216,76 @@ def test_a_run_of_another_task_is_shown_whole_without_breakdowns(alps):
     assert shown.returncode == 0, shown.stderr
     assert "rules on task1" in shown.stdout
     assert "breakdown" not in shown.stdout
+
+
+def test_generated_data_say_what_is_wrong_with_each_wrong_answer(alps, tmp_path):
+    assert alps("data", "personas", "out=made", "n=6").returncode == 0
+    words = ("data=made", "model=floor/random", "out=run")
+    assert alps("run", "task=personamem", *words).returncode == 0
+    lines = (tmp_path / "run" / "scores.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    wrong = [row for row in rows if row["choice"] != row["gold"]]
+    kinds = {}
+    for row in wrong:
+        kinds.setdefault(row["type"], set()).add(row["error"])
+    preference = {"superseded", "disliked", "unsaid"}
+    assert kinds == {
+        "recall_user_shared_facts": preference,
+        "provide_preference_aligned_recommendations": preference,
+        "recalling_the_reasons_behind_previous_updates": {"superseded", "unsaid"},
+        "generalizing_to_new_scenarios": {"superseded", "unsaid"},
+        "track_full_preference_evolution": {"order"},
+        "recalling_facts_mentioned_by_the_user": {"other_topic"},
+        "suggest_new_ideas": {"known"},
+    }
+    table = summary(tmp_path / "run")["breakdowns"]["error"]
+    shares = {row["group"]: row["figure"] for row in table["groups"]}
+    assert sum(share["n"] for share in shares.values()) == len(wrong)
+    for kind, share in shares.items():
+        count = sum(row["error"] == kind for row in wrong)
+        assert (share["n"], share["value"]) == (count, pytest.approx(count / len(wrong)))
+    shown = alps("show", "run", wrong[0]["benchmark_id"]).stdout
+    assert "what is wrong" in shown
+
+
+def test_an_option_that_is_superseded_is_what_the_timeline_left_behind(tmp_path):
+    write_set(tmp_path, personas=2, size="32k")
+    kinds = read_kinds(tmp_path / "options_32k.jsonl")
+    timelines = {}
+    for line in (tmp_path / "timelines_32k.jsonl").read_text(encoding="utf-8").splitlines():
+        persona = json.loads(line)
+        for interest in persona["interests"]:
+            timelines[str(persona["id"]), interest["topic"]] = interest["likes"]
+    questions = list(read_questions(tmp_path / "questions_32k.csv"))
+    assert len(kinds) == len(questions) == 70
+    for question in questions:
+        own = kinds[question.id]
+        assert [place for place, kind in enumerate(own) if kind == "gold"] == [question.gold]
+        if question.type == "recall_user_shared_facts":
+            old = timelines[question.persona, question.topic][0]
+            assert old in question.options[own.index("superseded")]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[]", "options_32k.jsonl, line 1: not a JSON object"),
+        ('{"question_id": 1}', "options_32k.jsonl, line 1, question_id: expected a text"),
+        ('{"question_id": "x", "options": "a"}', "line 1, options: expected a list of texts"),
+    ],
+)
+def test_a_broken_file_of_kinds_is_one_line(alps, tmp_path, line, said):
+    write_set(tmp_path / "made", personas=1, size="32k")
+    (tmp_path / "made" / "options_32k.jsonl").write_text(line + "\n")
+    done = alps("run", "task=personamem", "data=made", "model=floor/longest", "out=run")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_invalid_responses_and_unknown_options_are_kinds_of_their_own():
+    assert error_of("refusal", None, ()) == "refusal"
+    assert error_of(None, None, ()) == "not_an_option"
+    assert error_of(None, "a", ()) == "unknown"
+    assert error_of(None, "b", ("gold", "superseded", "order", "known")) == "superseded"
+    assert error_of(None, "b", ("gold", "nonsense", "order", "known")) == "unknown"

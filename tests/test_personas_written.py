@@ -160,7 +160,7 @@ def test_the_same_command_again_asks_nothing_and_writes_the_same_bytes(tmp_path)
         assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
         assert len(server.requests) == asked == 22
     assert data_of(tmp_path) == bytes_before
-    assert len(bytes_before) == 3
+    assert len(bytes_before) == 4
 
 
 def test_a_killed_generation_goes_on_to_the_same_bytes(tmp_path):
