@@ -1,0 +1,218 @@
+"""Admission of memory systems: broken adapters are caught with their cause, correct ones pass."""
+
+import asyncio
+import time
+from collections import defaultdict
+from datetime import UTC, datetime
+
+import pytest
+
+from alps.systems.memory.admission import admit
+from alps.systems.memory.connection import ClassConnection
+from alps.systems.memory.protocol import Hit, Opening
+from alps.systems.memory.turns import Turns
+
+
+class Sound(Turns):
+    """A correct system; each broken one differs from it in one thing."""
+
+    def __init__(self, retriever="bm25"):
+        super().__init__(retriever)
+
+
+class SwallowedK(Sound):
+    def search(self, user, query, k, at):
+        return super().search(user, query, 10, at)
+
+
+class AlwaysThree(Sound):
+    def search(self, user, query, k, at):
+        return super().search(user, query, 1, at)
+
+
+class DroppedRole(Sound):
+    def ingest(self, user, session):
+        kept = tuple(turn for turn in session.turns if turn.role == "user")
+        super().ingest(user, type(session)(session.id, session.started_at, kept))
+
+
+class EarlySettle(Sound):
+    """Indexes in the background, and says at once that it is ready."""
+
+    def __init__(self):
+        super().__init__()
+        self._later = defaultdict(list)
+
+    def ingest(self, user, session):
+        self._later[user].append((time.monotonic() + 0.2, session))
+
+    def search(self, user, query, k, at):
+        for due, session in self._later[user]:
+            if time.monotonic() > due:
+                super().ingest(user, session)
+        return super().search(user, query, k, at)
+
+
+class SilentFailure(Sound):
+    def ingest(self, user, session):
+        try:
+            raise ConnectionError
+        except ConnectionError:
+            pass
+
+
+class SharedUser(Sound):
+    def ingest(self, user, session):
+        super().ingest("everybody", session)
+
+    def search(self, user, query, k, at):
+        return super().search("everybody", query, k, at)
+
+
+class TruncatedTurns(Sound):
+    def ingest(self, user, session):
+        cut = tuple(type(turn)(turn.role, turn.text[:500], turn.at) for turn in session.turns)
+        super().ingest(user, type(session)(session.id, session.started_at, cut))
+
+
+class TimesOfNow(Sound):
+    def search(self, user, query, k, at):
+        now = datetime.now(UTC).isoformat()
+        hits = super().search(user, query, k, at)
+        return [Hit(hit.id, hit.text, None, now) for hit in hits]
+
+
+class LearnsFromQuestions(Sound):
+    def search(self, user, query, k, at):
+        hits = super().search(user, query, k, at)
+        self._kept[user].append(Hit(f"q{len(self._kept[user])}", query))
+        return hits
+
+
+class CachedAcrossUsers(Sound):
+    def __init__(self):
+        super().__init__()
+        self._answers = {}
+
+    def search(self, user, query, k, at):
+        if (query, k) not in self._answers:
+            hits = super().search(user, query, k, at)
+            if not hits:
+                return hits
+            self._answers[query, k] = hits
+        return self._answers[query, k]
+
+
+class LeavingReset(Sound):
+    def reset(self, user):
+        self._kept[user] = self._kept[user][-1:]
+
+
+class KeptBetweenRuns(Sound):
+    def open(self, opening):
+        pass
+
+
+class DuplicateIds(Sound):
+    def search(self, user, query, k, at):
+        hits = super().search(user, query, k, at)
+        return [Hit("m1", hit.text, None, hit.created_at) for hit in hits]
+
+
+class NeverIngested(Sound):
+    def search(self, user, query, k, at):
+        hits = super().search(user, query, max(k - 1, 1), at)
+        extra = Hit("x", "Enjoys jazz, sailing; dislikes mushrooms")
+        return [*hits, extra][:k] if hits else hits
+
+
+class EmptyText(Sound):
+    def search(self, user, query, k, at):
+        return [{"id": hit.id, "text": ""} for hit in super().search(user, query, k, at)]
+
+
+class Hangs(Sound):
+    def search(self, user, query, k, at):
+        time.sleep(3)
+        return []
+
+
+BROKEN = [
+    (SwallowedK, "k=1 returns"),
+    (AlwaysThree, "k=6 returns no more than k=1"),
+    (DroppedRole, "what the assistant said is not found"),
+    (EarlySettle, "settle returned before"),
+    (SilentFailure, "what a user said is not found"),
+    (SharedUser, "a user of whom nothing was told has|what another user said"),
+    (TruncatedTurns, "the end of a turn of 600 words is not found"),
+    (TimesOfNow, "a hit has another time than its session"),
+    (LearnsFromQuestions, "a search finds what was only asked"),
+    (CachedAcrossUsers, "what another user said"),
+    (LeavingReset, "what was told is found after a reset"),
+    (KeptBetweenRuns, "what was told in one run is found in another"),
+    (DuplicateIds, "two hits of one search have the same id"),
+    (NeverIngested, "a hit says what nobody told"),
+    (EmptyText, "expected a text that is not empty"),
+    (Hangs, "no answer within 0.5 s"),
+]
+
+
+class Asynchronous(Sound):
+    async def search(self, user, query, k, at):
+        await asyncio.sleep(0)
+        return super().search(user, query, k, at)
+
+
+class Slow(EarlySettle):
+    """Indexes in the background, and says so."""
+
+    def settle(self, user, timeout):
+        time.sleep(0.25)
+        return "ready"
+
+
+class Rows(Sound):
+    def search(self, user, query, k, at):
+        return [{"id": hit.id, "content": hit.text} for hit in super().search(user, query, k, at)]
+
+
+class Facts(Sound):
+    """Keeps sentences rather than turns, in words of its own."""
+
+    def ingest(self, user, session):
+        if any(session.id in hit.sources for hit in self._kept[user]):
+            return
+        for turn in session.turns:
+            for sentence in turn.text.split(". "):
+                number = f"m{len(self._kept[user]) + 1}"
+                text = f"The {turn.role} said: {sentence}"
+                self._kept[user].append(Hit(number, text, None, turn.at, (session.id,)))
+
+
+class UsersAlone(DroppedRole):
+    def __init__(self):
+        super().__init__()
+        self.settings = {**self.settings, "declares": ["both roles are ingested"]}
+
+
+CORRECT = [Sound, lambda: Sound("tfidf"), Asynchronous, Slow, Rows, Facts, UsersAlone]
+
+
+def checked(system, path, timeout):
+    opening = Opening(path, None, None, 0, {})
+    checks = asyncio.run(
+        admit(ClassConnection(system), opening, scratch=path / "scratch", timeout=timeout)
+    )
+    return {check.name: check.fault for check in checks}
+
+
+@pytest.mark.parametrize(("system", "cause"), BROKEN)
+def test_a_broken_adapter_is_caught_with_its_cause(system, cause, tmp_path):
+    faults = [fault for fault in checked(system(), tmp_path, 0.5).values() if fault]
+    assert any(part in fault for fault in faults for part in cause.split("|")), faults
+
+
+@pytest.mark.parametrize("system", CORRECT)
+def test_a_correct_adapter_is_admitted(system, tmp_path):
+    faults = {name: fault for name, fault in checked(system(), tmp_path, 30).items() if fault}
+    assert faults == {}
