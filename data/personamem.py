@@ -36,6 +36,7 @@ __all__ = [
     "sizes_in",
 ]
 
+_SHOWN = 80
 _COLUMNS = (
     "persona_id",
     "question_id",
@@ -65,7 +66,7 @@ def read_questions(path: Path, on_fault: OnFault = refuse) -> Iterator[Question]
         try:
             question = _question(row)
             if question.id in seen:
-                twice = f"'{question.id}' stands twice, before on line {seen[question.id]}"
+                twice = f"'{question.id[:_SHOWN]}' stands twice, before on line {seen[question.id]}"
                 raise row.fault(twice, "question_id")
         except DataError as fault:
             on_fault(fault)
@@ -201,12 +202,12 @@ class PersonaMem:
             if name in histories:
                 length = histories.length(name)
                 if question.end > length:
-                    short = f"{question.end}, but history '{name}' has {length} messages"
+                    short = f"{question.end}, but history '{name[:_SHOWN]}' has {length} messages"
                     field = "end_index_in_shared_context"
                     raise DataError(short, path=self.questions, line=line, field=field)
                 return histories
         files = ", ".join(histories.path.name for histories in self.histories)
-        missing = f"no history '{name}' in {files or self.questions.parent}"
+        missing = f"no history '{name[:_SHOWN]}' in {files or self.questions.parent}"
         field = "shared_context_id" if self.version == 1 else link_column(self.size)
         raise DataError(missing, path=self.questions, line=line, field=field)
 

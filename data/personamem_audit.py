@@ -113,7 +113,7 @@ class _SizeAudit:
     def _count_fault(self, fault: DataError) -> None:
         self.rows += 1
         what = str(fault).partition(": ")[2]
-        name = f"line {fault.line}"
+        name = f"line {fault.line}" if fault.line else Path(str(fault.path)).name
         self._tally.find("unreadable-row", "serious", "no run reads the row", name, what, unit=_ALL)
 
     def findings(self) -> list[Finding]:

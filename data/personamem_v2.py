@@ -72,7 +72,10 @@ class LinkedHistories:
 
     def __contains__(self, history: str) -> bool:
         """Tell whether the file of a history is there, inside the folder."""
-        return bool(history) and self._is_inside(history) and self._file(history).is_file()
+        try:
+            return bool(history) and self._is_inside(history) and self._file(history).is_file()
+        except OSError:  # a name that no file can have
+            return False
 
     def any(self) -> bool:
         """Tell whether the file of any history is there."""

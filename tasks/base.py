@@ -385,6 +385,7 @@ class Task:
         paired: How many gold and how many predicted memories the pairs of a verdict may name, for a
             task whose verdicts must have pairs; None for others.
         public: How submitted answers are looked at.
+        chance: What a blind guess scores on the headline.
         record_parts: What is shown of one record; nothing but its prediction where left out.
         highlights: The groups of records that teach most about a run, in the order of the page;
             those of any task where left out.
@@ -446,6 +447,7 @@ class Task:
     form: type[BaseModel] | None = None
     paired: Callable[[Any, Prediction], tuple[int, int]] | None = None
     public: PublicAnswers = PublicAnswers()
+    chance: float = 0.0
     record_parts: Callable[[AnsweredRecord], Sequence[Part]] = no_parts
     highlights: tuple[Highlight, ...] = OF_ANY_TASK
     judge: Callable[[Any, Prediction, Judge, JudgingOptions], Awaitable[dict[str, Any]]] = (

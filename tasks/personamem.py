@@ -228,6 +228,7 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         options=("size", *OF_MEMORY, "persona", "answer", "orders", "parser"),
         recall=RECALL,
         title="PersonaMem",
+        chance=1 / len(LETTERS),
         form=StoredChoice,
         public=PublicAnswers(
             longest=2_000,

@@ -8,6 +8,7 @@ import pytest
 from alps.judges.lexical import LexicalJudge
 from alps.judges.options import OptionQuestion, OptionVerdict, majority
 from alps.judges.rubric import OPTION, rubric
+from tests.echoing import echo
 from tests.loopback import Answer, serve
 
 QUESTIONS = 4
@@ -43,6 +44,8 @@ def served(alps, *words, answer, verdict=None, out="run"):
     """Run some questions against a served model and, where `verdict` is given, a served judge."""
 
     def script(request):
+        if "prompt" in request:  # completions, whose tokens are echoed
+            return answer(request)
         return verdict(request) if is_judge(request) else answer(request)
 
     with serve(script) as server:
@@ -202,13 +205,11 @@ def test_of_several_draws_the_majority_decides_and_a_tie_is_no_agreement(named, 
 
 
 def test_three_settings_of_the_same_questions_stand_in_one_table(alps, tmp_path):
-    served(alps, answer=lambda request: Answer('{"choice": "a", "reason": ""}'), out="choice")
-    served(
-        alps,
-        "orders=4",
-        answer=lambda request: Answer('{"choice": "b", "reason": ""}'),
-        out="rotated",
-    )
+    def choose(request):
+        return Answer('{"choice": "a", "reason": ""}')
+
+    served(alps, answer=choose, out="choice")
+    served(alps, "answer=logprob", answer=echo, out="logprob")
     served(
         alps,
         "answer=free",
@@ -216,18 +217,52 @@ def test_three_settings_of_the_same_questions_stand_in_one_table(alps, tmp_path)
         verdict=lambda request: judged("c"),
         out="free",
     )
-    for runs in (("choice", "rotated", "free"), ("free", "rotated", "choice")):
+    for runs in (("choice", "logprob", "free"), ("free", "logprob", "choice")):
         done = alps("compare", *runs, "format=json")
         assert done.returncode == 0, done.stderr
         track = json.loads(done.stdout)["tracks"]["personamem"]
         assert track["shared"] == QUESTIONS
-        assert len(track["metrics"]["accuracy"]["differences"]) == 3
-        assert len(track["metrics"]["accuracy"]["ranked"]) == 3
-    done = alps("compare", "choice", "rotated", "free")
-    assert done.returncode == 0, done.stderr
-    assert "A memory=none, B memory=none orders=4, C memory=none answer=free" in " ".join(
-        done.stdout.split()
+        accuracy = track["metrics"]["accuracy"]
+        pairs = [row["first"] + row["second"] for row in accuracy["differences"]]
+        assert pairs == ["AB", "AC", "BC"]
+        assert len(accuracy["ranked"]) == 3
+    done = alps("compare", "choice", "logprob", "free")
+    note = " ".join(done.stdout.split()).partition("Run under different conditions: ")[2]
+    _, second, third = note.partition(".")[0].split(", ")
+    assert "answer=logprob" in second
+    assert "answer=free" in third
+
+
+def test_free_answers_under_two_judges_are_not_compared(alps):
+    def free(model, out):
+        with serve(lambda request: judged("a") if is_judge(request) else Answer("So.")) as server:
+            alps(
+                *("run", "task=personamem", "answer=free", "limit=2", "baseline_records=0"),
+                *("memory=none", "model=openai/scripted", f"api_base={server.url}", f"out={out}"),
+                *(f"judge=openai/{model}", f"judge_api_base={server.url}"),
+            )
+
+    alps("run", "task=personamem", "model=floor/longest", "limit=2", "memory=none", "out=choice")
+    free("one", "first")
+    free("two", "second")
+    done = alps("compare", "choice", "first", "second")
+    assert done.returncode == 2
+    assert "not under the same judge" in done.stderr
+
+
+def test_a_class_that_is_asked_freely_sees_no_options(alps, tmp_path):
+    (tmp_path / "reader.py").write_text(
+        "class Reader:\n"
+        "    def predict(self, sample):\n"
+        "        return {'answer': f'{len(sample.options)} options'}\n"
     )
+    done = alps(
+        *("run", "task=personamem", "answer=free", "model=python:reader:Reader"),
+        *("limit=2", "memory=none", "out=run"),
+    )
+    assert done.returncode == 0, done.stderr
+    answers = {row["prediction"]["answer"] for row in rows(tmp_path / "run", "predictions")}
+    assert answers == {"0 options"}
 
 
 def test_orders_of_options_that_are_not_shown_are_refused(alps):

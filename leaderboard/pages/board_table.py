@@ -20,7 +20,7 @@ from alps.leaderboard.provenance import (
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import Reported, ReportedTable, System
 from alps.report.charts import axis_of
-from alps.report.formatting import visible
+from alps.report.formatting import number, visible
 from alps.report.svg import axis_labels
 from alps.tasks import Metric
 
@@ -303,12 +303,9 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
         cells += [pair(floor.scores[metric.name]) for metric in shown]
         rows.append(_filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
-        yield Section(
-            "floors",
-            "Floors",
-            "trivial baselines (expected to score about zero), never ranked",
-            rows,
-        )
+        worth = number(board.task.chance) if board.task.chance else "zero"
+        note = f"trivial baselines (expected to score about {worth}), never ranked"
+        yield Section("floors", "Floors", note, rows)
 
 
 def _reported(board: Board, shown: Sequence[Metric], brief: bool, width: int) -> Iterator[Section]:
