@@ -432,10 +432,22 @@ def completion(shell: str) -> None:
 
 
 @cli.command()
-def doctor() -> None:
-    """Check versions, keys, cache, links and samples."""
-    from alps.report.doctor import examine
+@takes("[memory=…]", "alps.settings:DoctorSettings")
+def doctor(settings: tuple[str, ...]) -> None:
+    """Check versions, keys, cache, links and samples; or a memory system.
 
+    \b
+      alps doctor
+      alps doctor memory=python:mine:Store
+    """
+    from alps.parsing import parse_words
+    from alps.report.doctor import examine
+    from alps.report.memory import examine_memory
+    from alps.settings import DoctorSettings
+
+    asked = parse_words(settings, DoctorSettings)
+    if asked.memory is not None:
+        sys.exit(examine_memory(asked, _console()))
     sys.exit(examine(_console()))
 
 

@@ -275,10 +275,24 @@ class ServedBy(Fields):
     fingerprint: str | None
 
 
+class Check(Fields):
+    """A check of a memory system's admission: why it failed (empty: it passed), and its seconds."""
+
+    name: str
+    fault: str = ""
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was wrong."""
+        return not self.fault
+
+
 class Summary(Fields):
     """What a run found.
 
     Attributes:
+        admission: The checks of a memory system, those before the run and those after it.
         judge_fingerprint: Of the judge under all rubrics of the run.
         comparable: Whether the scores may stand beside those of LLM judges.
         served: What answered, by the purpose of the calls, as far as providers told.
@@ -297,6 +311,7 @@ class Summary(Fields):
     left_out: dict[str, str] = {}
     not_calibrated: list[str] = []
     calibrated_otherwise: list[str] = []
+    admission: list[Check] = []
 
     @property
     def stopped_by_budget(self) -> bool:

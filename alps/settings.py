@@ -328,6 +328,13 @@ class FrozenSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class DoctorSettings(FrozenSettings):
+    """What `alps doctor` can be told."""
+
+    memory: str | None = Field(None, description="a memory system, as alps run takes it")
+    timeout: float = Field(120.0, gt=0, description="seconds for one call of it")
+
+
 class ReportSettings(FrozenSettings):
     """What `alps report` can be told beside the runs."""
 

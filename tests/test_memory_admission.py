@@ -164,7 +164,15 @@ class Asynchronous(Sound):
 
 
 class Slow(EarlySettle):
-    """Indexes in the background, and says so."""
+    """Indexes in the background, and waits for it."""
+
+    def open(self, opening):
+        super().open(opening)
+        self._later.clear()
+
+    def reset(self, user):
+        super().reset(user)
+        self._later.pop(user, None)
 
     def settle(self, user, timeout):
         time.sleep(0.25)

@@ -10,8 +10,8 @@ from alps.run.source import open_data
 from alps.settings import RunSettings
 from alps.systems.memory.connection import ClassConnection, MemoryFailed
 from alps.systems.memory.diary import Diary
-from alps.systems.memory.protocol import Hit, Opening
-from alps.systems.memory.store import Store, stamp
+from alps.systems.memory.protocol import Hit, Opening, stamp
+from alps.systems.memory.store import Store
 
 
 class Watched:

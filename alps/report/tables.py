@@ -518,6 +518,10 @@ def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) ->
     yield from method_lines(summary.tracks.values())
     if bare:
         yield f"– {', '.join(bare)}: no scored record has any."
+    if summary.admission:
+        took = sum(check.seconds for check in summary.admission)
+        passed = counted(len(summary.admission), "check")
+        yield f"Admission of the memory system: {passed} passed in {took:.1f} s."
     left_out: dict[str, list[str]] = {}
     for name, reason in summary.left_out.items():
         left_out.setdefault(reason, []).append(name)

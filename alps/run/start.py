@@ -18,7 +18,8 @@ from alps.judges.rubric import Rubric
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
-from alps.rows import Pools, Summary, TrackSummary
+from alps.rows import Check, Pools, Summary, TrackSummary
+from alps.run.admitted import admitted
 from alps.run.asked import as_asked
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.correction import Chosen, choose, with_corrections
@@ -234,8 +235,10 @@ def _carry_out(
         running = _run(
             settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told
         )
-        plan, outcomes, chosen = run_loop(running)
+        plan, outcomes, chosen, checks = run_loop(running)
         summary = _summary(settings, data, plan, outcomes, ledger.totals)
+        if checks:
+            summary = summary.model_copy(update={"admission": checks})
         summary = with_corrections(summary, folder, data, chosen)
         write_json(folder / SUMMARY, summary.row())
     tracks = list(summary.tracks.values())
@@ -333,7 +336,7 @@ async def _run(
     ledger: Ledger,
     judged: _Predictions | None,
     told: Sequence[str],
-) -> tuple[Plan, dict[str, Outcome], Chosen]:
+) -> tuple[Plan, dict[str, Outcome], Chosen, list[Check]]:
     judge = services.judge
     async with closing(services):
         endpoint = settings.judge_api_base
@@ -368,13 +371,15 @@ async def _run(
         try:
             total = data.n * settings.repeats
             title = f"{settings.task} {services.systems[0][0].name}"
+            checks = await admitted(services, "before")
             with progress_line(title, total, ledger.totals) as progress:
                 outcomes = await run_tracks(plan, progress=progress)
+            checks += await admitted(services, "after")
         finally:
             journals.close()
             modes = structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
-    return plan, outcomes, chosen
+    return plan, outcomes, chosen, checks
 
 
 def _track_plans(

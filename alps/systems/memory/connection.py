@@ -11,6 +11,7 @@ from alps.systems.base import described
 from alps.systems.memory.protocol import Hit, MemorySystem, Opening, Session
 
 METHODS = ("open", "ingest", "settle", "search", "reset")
+TIMED_OUT = "no answer within"
 OPTIONAL = ("memories", "forget", "respond", "size", "close")
 
 
@@ -82,7 +83,7 @@ class ClassConnection:
                     started = time.perf_counter()
                     value = await asyncio.wait_for(asyncio.to_thread(function, *arguments), timeout)
         except TimeoutError as error:
-            raise MemoryFailed(method, f"no answer within {timeout:g} s") from error
+            raise MemoryFailed(method, f"{TIMED_OUT} {timeout:g} s") from error
         except Exception as error:
             raise MemoryFailed(method, f"raised {described(error)}") from error
         return Answered(value, time.perf_counter() - started)

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,20 @@ from alps.jsonl import Appender, Row, scan
 from alps.systems.memory.protocol import Hit
 
 FILE = "memory.jsonl"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of admission: its name, and why it failed; empty where it passed."""
+
+    name: str
+    fault: str = ""
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was wrong."""
+        return not self.fault
 
 
 class Diary:
@@ -28,6 +42,7 @@ class Diary:
         self._hits: dict[str, list[Row]] = {}
         self._settled: dict[str, int] = {}
         self._secret = secrets.token_hex(16)
+        self._checks: dict[str, list[Check]] = {}
         known = False
         for _, _, row in () if path is None else scan(path):
             known = self._read(row or {}) or known
@@ -40,6 +55,8 @@ class Diary:
             self._hits[row["sample"]] = row["hits"]
         elif phase == "settle":
             self._settled[row["user"]] = row["turns"]
+        elif phase == "admission":
+            self._checks[row["when"]] = [Check(**check) for check in row["checks"]]
         elif phase == "run":
             self._secret = row["secret"]
         return phase == "run"
@@ -62,6 +79,16 @@ class Diary:
     def note(self, phase: str, user: str, seconds: float, **fields: Any) -> None:
         """Note a call of a phase."""
         self._append({"phase": phase, "user": user, "seconds": round(seconds, 6), **fields})
+
+    def checks(self, when: str) -> list[Check] | None:
+        """Return what the admission `before` or `after` the run came to; None where it was none."""
+        return self._checks.get(when)
+
+    def note_checks(self, when: str, checks: list[Check]) -> None:
+        """Note what the admission came to."""
+        self._checks[when] = checks
+        rows = [asdict(check) for check in checks]
+        self._append({"phase": "admission", "when": when, "checks": rows})
 
     def note_settled(self, user: str, seconds: float, turns: int) -> None:
         """Note that `turns` turns of a user can be found."""

@@ -7,8 +7,17 @@ benchmark, a gold answer or the options of a question.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, Protocol
+
+FIRST_DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
+"""When the first session of every user begins; each later one begins a day after."""
+
+
+def stamp(session: int, turn: int) -> str:
+    """Return when a turn of a session is said: a day a session, a minute a turn."""
+    return (FIRST_DAY + timedelta(days=session, minutes=turn)).isoformat()
 
 
 @dataclass(frozen=True)

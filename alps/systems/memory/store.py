@@ -8,19 +8,18 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
 
 from alps.llm.secrets import masked
 from alps.schema import Turn
+from alps.systems.memory.admission import admit
 from alps.systems.memory.connection import Connection, MemoryFailed, read_hits
-from alps.systems.memory.diary import Diary
-from alps.systems.memory.protocol import Hit, Opening, Said, Session
+from alps.systems.memory.diary import Check, Diary
+from alps.systems.memory.protocol import Hit, Opening, Said, Session, stamp
 from alps.tasks import Task
 from alps.tasks.recall import BYTES_A_TOKEN, History, Recall, Shown
-
-FIRST_DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
-"""When the first session of every user begins; each later one begins a day after."""
 
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
 
@@ -99,6 +98,21 @@ class Store:
             hits = self._diary.hits(key)
             assert hits is not None
         return cut(hits[: self._k], self._max_tokens)
+
+    async def admit(self, when: Literal["before", "after"]) -> list[Check]:
+        """Check the system before a run, or once it is done; a run that goes on was checked.
+
+        The system is opened elsewhere for it: what it holds of the run may be gone then.
+        """
+        kept = self._diary.checks(when)
+        if kept is not None:
+            return kept
+        with TemporaryDirectory() as scratch:
+            checks = await admit(
+                self._connection, self._opening, scratch=Path(scratch), timeout=self._timeout
+            )
+        self._diary.note_checks(when, checks)
+        return checks
 
     async def _open(self) -> None:
         """Open the system once; whoever comes second waits for it."""
@@ -183,11 +197,6 @@ def _texts(asked: _Asked) -> str:
 def sample_key(task: Task, sample: Any) -> str:
     """Return the key of a sample in the diary."""
     return f"{task.track} {sample.benchmark_id}"
-
-
-def stamp(session: int, turn: int) -> str:
-    """Return when a turn of a session is said: a day a session, a minute a turn."""
-    return (FIRST_DAY + timedelta(days=session, minutes=turn)).isoformat()
 
 
 def sessions_after(history: History, turns: int) -> list[Session]:

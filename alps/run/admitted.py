@@ -1,0 +1,63 @@
+"""Admission of a run's memory system: a run of one that fails a check has no scores."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from alps.errors import UsageError
+from alps.event_loop import run_loop
+from alps.rows import Check
+from alps.run.services import Services
+from alps.systems.memory.diary import Check as Checked
+from alps.systems.memory.resolve import MemoryOptions, open_memory
+from alps.systems.memory.store import Store
+
+
+async def admitted(services: Services, when: Literal["before", "after"]) -> list[Check]:
+    """Check the memory system of a run; nothing where it has none.
+
+    Raises:
+        UsageError: If a check failed; names the first.
+    """
+    memory = services.memory
+    if not isinstance(memory, Store):
+        return []
+    checks = await memory.admit(when)
+    failed = [check for check in checks if not check.passed]
+    if failed:
+        first = failed[0]
+        others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise UsageError(
+            f"memory={memory.name}: not admitted {when} the run, so there are no scores: "
+            f"{first.name}: {first.fault}{others}; `alps doctor memory={memory.name}` says all"
+        )
+    return _rows(checks)
+
+
+def checks_of(name: str, timeout: float) -> list[Check]:
+    """Check the memory system called `name` by itself.
+
+    Args:
+        name: What `memory=` says.
+        timeout: Seconds that one call may take.
+
+    Raises:
+        UsageError: If nothing is called so, or it is no memory system.
+    """
+    with TemporaryDirectory() as folder:
+        options = MemoryOptions(k=5, timeout=timeout, folder=Path(folder))
+        memory = open_memory(name, options, lambda: ())
+        if not isinstance(memory, Store):
+            raise UsageError(f"memory={name}: no memory system, so there is nothing to check")
+        return _rows(run_loop(_checked(memory)))
+
+
+async def _checked(memory: Store) -> list[Checked]:
+    try:
+        return await memory.admit("before")
+    finally:
+        await memory.aclose()
+
+
+def _rows(checks: list[Checked]) -> list[Check]:
+    return [Check(name=one.name, fault=one.fault, seconds=one.seconds) for one in checks]
