@@ -417,4 +417,6 @@ class PersonaSettings(FrozenSettings):
         """Return what the texts depend on: how they are asked for and paid is left out."""
         asking = {"out", "concurrency", "timeout", "patience", "max_cost", "max_total_tokens"}
         values = self.model_dump(exclude=asking, exclude_defaults=True)
-        return {**values, "model": redact(self.model)}
+        for key in {"model", "filter"} & set(values):
+            values[key] = redact(values[key])
+        return values

@@ -115,7 +115,9 @@ def open_records(data: str, options: TaskOptions) -> Records:
 
 
 def _check_results(path: Path, samples: Iterable[ChoiceSample]) -> Sequence[str]:
-    return check_results(path, [sample.question for sample in samples])
+    # memory=oracle leaves questions out, and a published table has them all.
+    first = next(iter(samples), None)
+    return () if first is None else check_results(path, tuple(first.files.read()))
 
 
 def _check_shown(sample: ChoiceSample) -> None:

@@ -12,10 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from alps.data.personamem import LETTERS
 from alps.judges.base import Judge
-from alps.llm.likelihood import Compared
+from alps.llm.likelihood import Compared, Likelihood
 from alps.prompts import load_prompt
 from alps.schema import Prediction
 from alps.tasks.base import Continuations, Metric, Row, Scored, Task
+from alps.tasks.personamem_answers import Letter, StoredChoice
 from alps.tasks.personamem_scores import METRICS as OF_CHOICES
 from alps.tasks.personamem_scores import ChoiceSample
 from alps.tasks.personamem_scores import score as score_choice
@@ -33,21 +34,15 @@ class OptionLikelihood(BaseModel):
     mean: float
 
 
-class LikelihoodAnswer(BaseModel):
+class LikelihoodAnswer(StoredChoice):
     """The letter of the highest mean, and what it was compared with.
 
     Attributes:
-        tied: The letters of that mean, where there are several.
         choice_by_sum: The letter of the highest sum.
         margin: By how much the highest mean is above the next one.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
-    choice: str
-    reason: str = ""
-    tied: list[str] | None = None
-    choice_by_sum: str
+    choice_by_sum: Letter
     margin: float
     logprobs: Annotated[list[OptionLikelihood], Field(min_length=4, max_length=4)]
 
@@ -79,6 +74,21 @@ def to_prediction(compared: Compared) -> dict[str, Any]:
     by_sum = LETTERS[compared.best_by_sum[0]]
     figures = {"choice_by_sum": by_sum, "margin": compared.margin, "logprobs": rows}
     return {"choice": best[0], "reason": "", **tied, **figures}
+
+
+def fits(sample: ChoiceSample, prediction: Row) -> None:
+    """Refuse a choice that its log-probabilities do not come to.
+
+    Raises:
+        ValueError: If it is another.
+    """
+    if "logprobs" not in prediction:  # trivial baselines compare nothing
+        return
+    rows = prediction["logprobs"]
+    compared = to_prediction(Compared(tuple(Likelihood(r["tokens"], r["sum"]) for r in rows)))
+    for name in ("choice", "tied", "choice_by_sum", "margin", "logprobs"):
+        if prediction.get(name) != compared.get(name):
+            raise ValueError(f"{name}: not what the log-probabilities come to")
 
 
 def score(
@@ -129,6 +139,7 @@ def by_likelihood(task: Task) -> Task:
         plain=True,
         continuations=continuations,
         to_prediction=to_prediction,
+        fits=fits,
         score=score,
         metrics=METRICS,
         form=LikelihoodAnswer,

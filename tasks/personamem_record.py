@@ -127,7 +127,10 @@ def _seen(shown: object, position: int | None) -> Sequence[tuple[str, str]]:
     """Return what a memory showed of the history, and whether the evidence was in it."""
     if not isinstance(shown, dict):
         return ()
-    told = f"{shown.get('turns', 0):,} turns, {shown.get('tokens', 0):,} tokens"
+    kept = [f"{shown[name]:,} {name}" for name in ("turns", "memories") if shown.get(name)]
+    told = f"{', '.join(kept) or 'nothing'} ({shown.get('tokens', 0):,} tokens)"
+    if left_out := shown.get("left_out"):
+        told += f", {left_out:,} left out by the budget"
     places = shown.get("positions")
     if places and position is not None:
         told += f", {'with' if position in places else 'without'} the evidence"

@@ -192,7 +192,7 @@ def test_the_published_run_without_history_seems_to_forget_what_it_never_saw(alp
 def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp_path):
     printed = run_published(alps, "none")
     assert "By topic" not in printed
-    assert "6 breakdowns more: alps show none" in printed
+    assert "6 breakdowns: alps show none" in printed
     shown = alps("show", "none")
     assert shown.returncode == 0, shown.stderr
     assert max(map(len, shown.stdout.splitlines())) <= 80

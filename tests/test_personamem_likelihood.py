@@ -216,6 +216,19 @@ def test_a_server_of_ones_own_is_asked_by_completion_whatever_its_model_is_calle
     assert {body["model"] for body in server.requests} == {"gpt-4o"}
 
 
+def test_a_choice_that_was_changed_is_asked_for_again(alps, tmp_path):
+    with serve(echo) as server:
+        words = ("task=personamem", "answer=logprob", "memory=none", "limit=3", "out=run")
+        model = ("model=openai/scripted", f"api_base={server.url}")
+        alps("run", *words, *model)
+        path = tmp_path / "run" / "predictions.jsonl"
+        before = path.read_bytes()
+        path.write_bytes(re.sub(rb'"choice": ?"[a-d]"', b'"choice": "d"', before))
+        assert path.read_bytes() != before
+        assert alps("run", *words, *model).returncode == 0
+    assert path.read_bytes() == before
+
+
 def test_a_tie_is_shared(alps, tmp_path):
     def alike(body):
         answer = json.loads(echo(body).body)

@@ -4,6 +4,7 @@ import pytest
 
 from alps.tasks.personamem_record import drawn
 from tests.conftest import ROOT
+from tests.loopback import Answer, serve
 from tests.pages import Page
 
 PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
@@ -68,3 +69,19 @@ def test_without_its_data_a_record_still_says_what_was_chosen(alps, tmp_path):
     assert "the data was not found again" in text
     assert "chosen" in text
     assert "gold" in text
+
+
+def test_a_record_says_what_a_memory_showed(alps, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    words = ("task=personamem", "model=openai/scripted", "limit=1")
+    answer = '{"choice": "a", "reason": "It was said so."}'
+    with serve(lambda request: Answer(answer)) as server:
+        for memory, out in (("bm25", "found"), ("last:4", "last"), ("oracle", "told")):
+            address = (f"api_base={server.url}", f"memory={memory}", f"out={out}")
+            done = alps("run", *words, *address)
+            assert done.returncode == 0, done.stderr
+    assert "5 memories (" in show(alps, "found", "1")
+    assert "4 turns (" in show(alps, "last", "1")
+    assert "2 turns (" in show(alps, "told", "1")
+    assert ", with the evidence" in show(alps, "told", "1")
+    assert "It was said so." in show(alps, "told", "1")

@@ -313,6 +313,32 @@ def test_a_run_that_shows_no_history_needs_none(alps, tmp_path, made, monkeypatc
         assert len(server.requests) == 2
 
 
+def test_a_run_on_other_users_is_refused(alps, tmp_path, made):
+    write_set(tmp_path / "others", personas=1, size="32k", seed=9)
+    done = alps("run", "task=personamem", "data=others", "model=floor/longest", "out=theirs")
+    assert done.returncode == 0, done.stderr
+    done = score(alps, made, "theirs")
+    assert one_line(done)
+    assert "theirs/predictions.jsonl, line 1, benchmark_id: '" in done.stderr
+    assert "is no record of the data, nor is any other of 35 rows" in done.stderr
+
+
+def test_a_run_is_read_as_recorded_answers(alps, tmp_path, made):
+    words = ("task=personamem", f"data={made}")
+    done = alps("run", *words, "model=oracle", "limit=66", "out=first")
+    assert done.returncode == 0, done.stderr
+    done = score(alps, made, "first")
+    assert accuracy(tmp_path) == pytest.approx(66 / 70)
+
+
+@published
+def test_published_answers_are_whole_where_a_memory_leaves_questions_out(alps, tmp_path):
+    file = PUBLISHED / "predictions" / "pred_32k_rag_gpt-4o.csv"
+    done = score(alps, PUBLISHED, file, "memory=oracle")
+    assert done.returncode == 0, done.stderr
+    assert 0 < summary(tmp_path)["n"] < 589
+
+
 @published
 def test_files_of_the_published_set_are_not_those_of_another(alps, made):
     file = PUBLISHED / "predictions" / "pred_32k_rag_gpt-4o.csv"

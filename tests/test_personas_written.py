@@ -59,9 +59,9 @@ class Author:
 
     def _questions(self, asked):
         written = []
-        for one in asked["questions"]:
+        for number, one in enumerate(asked["questions"]):
             also = " {elsewhere}?" if "{elsewhere}" in one["asks"] else "?"
-            question = f"About {asked['topic']}, as ever: what now" + also
+            question = f"About {asked['topic']}, matter {number}: what now" + also
             option = f"I would say {', then '.join(one['slots'])}."
             written.append({"question": question, "option": option})
         return {"questions": written}
@@ -105,6 +105,12 @@ def test_a_written_set_is_read_and_its_oracle_is_right(alps, written, tmp_path):
     done = alps("run", "task=personamem", f"data={written / 'made'}", "model=oracle", "out=run")
     assert done.returncode == 0, done.stderr
     assert summary(tmp_path / "run")["tracks"]["personamem"]["n"] == 1050
+
+
+def test_a_written_set_passes_the_audit(alps, written):
+    done = alps("data", "audit", f"data={written / 'made'}")
+    assert done.returncode == 0, done.stdout
+    assert "\nNothing serious (1 notes).\n" in done.stdout
 
 
 def test_no_rule_without_the_history_beats_chance_on_a_written_set(written):
@@ -205,9 +211,16 @@ def telling_options(kind, reply, first):
     return reply
 
 
+def the_same_question(kind, reply, first):
+    if kind == "questions" and first:
+        reply["questions"][4]["question"] = reply["questions"][1]["question"].upper()
+    return reply
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
+        (the_same_question, "questions 5 question: asked before, word for word"),
         (without_the_words, "must stand in it, word by word"),
         (unlike_items, "make them more alike in length"),
         (telling_options, "questions 4 question: expected these slots, each once: none"),

@@ -217,6 +217,10 @@ def wordings_answer(topic: Topic, material: Material) -> AnswerType[dict[str, Wo
             _has_slots(f"{where} option", option, slots_of(kind))
             _names_none(where, f"{question}\n{option}", known)
             worded[kind] = Wording(question, option)
+        asked = [fold(wording.question) for wording in worded.values()]
+        again = [number for number, text in enumerate(asked) if text in asked[:number]]
+        if again:
+            raise ValueError(f"questions {again[0] + 1} question: asked before, word for word")
         return Read(worded)
 
     return AnswerType(WordingsReply, read, partial=False)

@@ -89,7 +89,7 @@ def show_run(
     parts += breakdowns
     names = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
     if names and not breakdowns:
-        parts.append(Text(f"{counted(len(names), 'breakdown')} more: alps show {folder}"))
+        parts.append(Text(f"{counted(len(names), 'breakdown')}: alps show {folder}"))
     parts += map(Text, _footer(summary, metrics, folder=folder))
     console.print(Group(*parts), markup=False)
 

@@ -31,9 +31,7 @@ class RecordedPredictions:
     """
 
     def __init__(self, path: Path, *, task: Task) -> None:
-        path = path / "predictions.jsonl" if path.is_dir() else path
-        if not path.is_file():
-            raise UsageError(f"model=predictions:{path}: no such file")
+        path = _file_of(path)
         self.name = f"predictions:{path.name}"
         self._path = path
         self._task = task
@@ -80,6 +78,25 @@ class RecordedPredictions:
             return prediction
         value, notes = self._task.to_prediction(read.value), (*prediction.notes, *read.notes)
         return prediction.model_copy(update={"prediction": value, "notes": notes})
+
+
+def recorded_lines(path: Path, task: Task) -> dict[str, int]:
+    """Return the line of each answer to `task` in a JSON Lines file, or in a run's folder, by id.
+
+    Raises:
+        UsageError: If the file does not exist.
+        DataError: If a row can't be read, or an id stands twice.
+    """
+    file = _file_of(path)
+    rows, _ = _index(file, task.track)
+    return {name: line for name, (line, _) in rows.items()}
+
+
+def _file_of(path: Path) -> Path:
+    file = path / "predictions.jsonl" if path.is_dir() else path
+    if not file.is_file():
+        raise UsageError(f"model=predictions:{file}: no such file")
+    return file
 
 
 def _answers_of(row: Row) -> list[Row]:
