@@ -5,14 +5,13 @@ unscored under it. Of options it names the one whose own words an answer has. Ho
 trusted is measured against the recorded pair reviews of the AlpsBench sample: see `AGREEMENT`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
-from alps.judges.options import AGREES, OptionQuestion, lexical_verdict
+from alps.judges.options import OptionQuestion, lexical_verdict
 from alps.judges.question import Question
-from alps.judges.rubric import OPTION, Rubric
 from alps.similarity import THRESHOLD, VERSION, similar_pairs
 
 AGREEMENT = (
@@ -37,11 +36,6 @@ class LexicalJudge(EmbeddedJudge):
             "threshold": THRESHOLD,
             "version": VERSION,
         }
-
-    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
-        """Return the fingerprint; where options are asked, with what makes an agreement."""
-        asks_options = any(given.name == OPTION for given in rubrics)
-        return {**self.fingerprint, "agrees": AGREES} if asks_options else self.fingerprint
 
     async def answer(self, question: Question[Any], *, about: str) -> Any:
         """Name every pair whose similarity reaches the threshold, or the option that is named."""

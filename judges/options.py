@@ -13,6 +13,7 @@ from alps.llm.types import AnswerType, Read
 from alps.schema import Outcome
 from alps.similarity import features
 
+# Another share raises `similarity.VERSION`, by which the fingerprint of the lexical judge tells.
 AGREES = 0.5
 """The share of an option's own words from which an answer that holds them agrees with it."""
 

@@ -191,7 +191,7 @@ def _in_orders(task: Task, n: int, seed: int) -> Task:
         task,
         variants=partial(orders.variants, n=n, seed=seed),
         joined=partial(orders.joined, n=n, seed=seed),
-        fits=orders.fits,
+        fits=partial(orders.fits, n=n, seed=seed),
         score=orders.score,
         metrics=(*METRICS, *orders.METRICS),
         form=orders.OrderedChoices,

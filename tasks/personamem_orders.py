@@ -109,10 +109,10 @@ def joined(sample: ChoiceSample, answers: Sequence[Prediction], *, n: int, seed:
 
 
 def _choice(order: Order, answer: Prediction) -> OrderedChoice:
-    in_file = dict(zip(LETTERS, (LETTERS[place] for place in order), strict=True))
+    in_file = dict(zip(LETTERS, _letters_of(order), strict=True))
     given = answer.prediction or {}
     fields = {
-        "order": "".join(in_file.values()),
+        "order": _letters_of(order),
         "choice": in_file.get(str(given.get("choice"))),
         "tied": [in_file[letter] for letter in given.get("tied", ())],
         "reason": given.get("reason") or "",
@@ -126,8 +126,8 @@ def _texts(texts: Sequence[str | None]) -> str | None:
     return None if not any(texts) else json.dumps(texts, ensure_ascii=False)
 
 
-def fits(sample: ChoiceSample, prediction: Row) -> None:
-    """Check that what was kept of an answer has a choice for orders of the four options.
+def fits(sample: ChoiceSample, prediction: Row, *, n: int, seed: int) -> None:
+    """Check that what was kept of an answer has one choice for each order.
 
     Raises:
         ValueError: If it is something else.
@@ -135,9 +135,14 @@ def fits(sample: ChoiceSample, prediction: Row) -> None:
     # One order's own answer is checked by its schema.
     if "choices" not in prediction:
         return
-    for choice in OrderedChoices.model_validate(prediction).choices:
-        if sorted(choice.order) != list(LETTERS):
-            raise ValueError(f"choices: '{choice.order[:20]}' is no order of a, b, c and d")
+    given = [choice.order for choice in OrderedChoices.model_validate(prediction).choices]
+    asked = [_letters_of(order) for order in orders_of(sample, n, seed)]
+    if sorted(given) != sorted(asked):
+        raise ValueError(f"choices: expected one for each of the {n} orders")
+
+
+def _letters_of(order: Order) -> str:
+    return "".join(LETTERS[place] for place in order)
 
 
 def reasons(answer: Row) -> Sequence[str]:

@@ -7,7 +7,6 @@ import pytest
 
 from alps.judges.lexical import LexicalJudge
 from alps.judges.options import OptionQuestion, OptionVerdict, majority
-from alps.judges.rubric import OPTION, rubric
 from tests.echoing import echo
 from tests.loopback import Answer, serve
 
@@ -189,12 +188,6 @@ def test_the_lexical_judge_names_the_option_whose_own_words_an_answer_has(answer
     assert verdict.option == option
 
 
-def test_the_fingerprint_of_the_lexical_judge_says_what_an_agreement_is_only_where_it_is_asked():
-    judge = LexicalJudge()
-    assert judge.fingerprint_for(()) == judge.fingerprint
-    assert judge.fingerprint_for((rubric(OPTION),)).keys() - judge.fingerprint.keys() == {"agrees"}
-
-
 @pytest.mark.parametrize(
     ("named", "option", "agreement"),
     [([0, 0, 1], 0, 1 / 3), ([0, 1], None, 0.0), ([None, None, 2], None, 1 / 3), ([3, 3], 3, 1.0)],
@@ -263,6 +256,19 @@ def test_a_class_that_is_asked_freely_sees_no_options(alps, tmp_path):
     assert done.returncode == 0, done.stderr
     answers = {row["prediction"]["answer"] for row in rows(tmp_path / "run", "predictions")}
     assert answers == {"0 options"}
+
+
+@pytest.mark.parametrize(
+    ("model", "setting"), [("oracle", "answer=free"), ("floor/length-by-type", "orders=4")]
+)
+def test_a_run_under_another_setting_can_be_submitted_and_verified(alps, model, setting):
+    for words in (
+        ("run", "task=personamem", f"model={model}", setting, "out=run"),
+        ("submit", "run", "out=packed", "public=yes", "date=2026-01-01"),
+        ("verify", "packed", "data=samples"),
+    ):
+        done = alps(*words)
+        assert done.returncode == 0, done.stderr + done.stdout
 
 
 def test_orders_of_options_that_are_not_shown_are_refused(alps):

@@ -150,6 +150,19 @@ def test_a_program_is_not_told_which_order_it_sees(alps, tmp_path):
     assert by_name.keys().isdisjoint(known)
 
 
+def test_a_prediction_that_lacks_an_order_is_asked_for_again(alps, tmp_path):
+    words = ("run", "task=personamem", "model=floor/longest", "orders=4", "limit=2", "out=run")
+    alps(*words)
+    whole = (tmp_path / "run" / "predictions.jsonl").read_bytes()
+    first, second = rows(tmp_path / "run", "predictions")
+    first["prediction"]["choices"].pop()
+    lines = "".join(json.dumps(row) + "\n" for row in (first, second))
+    (tmp_path / "run" / "predictions.jsonl").write_text(lines)
+    done = alps(*words)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "predictions.jsonl").read_bytes() == whole
+
+
 def test_a_dry_run_counts_every_order(alps):
     for n in (1, 4, 24):
         done = alps(

@@ -112,7 +112,7 @@ class Rating(Part):
 
 
 class VerdictRow(_About):
-    """A verdict: pairs, marks or reviews, as the task asks for them."""
+    """A verdict: pairs, marks, an option or reviews, as the task asks for them."""
 
     outcome: Outcome
     judge: FingerprintId
@@ -127,6 +127,7 @@ class VerdictRow(_About):
     marks: Marks | None = None
     reason: Text | None = None
     enforced: Text | None = None
+    option: Annotated[int, Field(ge=0, le=3)] | None = None
     reviews: dict[str, Any] | None = None
 
 

@@ -19,6 +19,7 @@ from alps.systems import System, resolve_system
 from alps.systems.memory.embedded import FULL
 from alps.systems.memory.reader import Reader
 from alps.systems.memory.resolve import MemoryOptions, open_memory
+from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS
 from alps.text import fold
@@ -174,7 +175,7 @@ def check_baseline(
         findings.unchecked.append(f"{unchecked}, without its records")
         return
     try:
-        system = _behind_memory(resolve_system(model, gold.task), gold)
+        system = _behind_memory(in_variants(resolve_system(model, gold.task), gold.task), gold)
     except AlpsError as error:
         if is_baseline(card):
             findings.serious("baseline", f"{name}: system.model", shown(str(error), 160), RENAME)
