@@ -1,6 +1,8 @@
 """Admission of memory systems: broken adapters are caught with their cause, correct ones pass."""
 
 import asyncio
+import json
+import sqlite3
 import time
 from collections import defaultdict
 from datetime import UTC, datetime
@@ -203,7 +205,43 @@ class UsersAlone(DroppedRole):
         self.settings = {**self.settings, "declares": ["both roles are ingested"]}
 
 
-CORRECT = [Sound, lambda: Sound("tfidf"), Asynchronous, Slow, Rows, Facts, UsersAlone]
+class OnDisk(Turns):
+    """Keeps its turns in SQLite, in the folder that it is opened with."""
+
+    persistent = True
+
+    def __init__(self):
+        super().__init__("bm25")
+        self._database = None
+
+    def open(self, opening):
+        self._database = sqlite3.connect(opening.folder / "turns.db", check_same_thread=False)
+        columns = "user, session, role, text, at"
+        self._database.execute(f"create table if not exists turns ({columns})")
+
+    def ingest(self, user, session):
+        known = "select 1 from turns where user = ? and session = ?"
+        if self._database.execute(known, (user, session.id)).fetchone():
+            return
+        for turn in session.turns:
+            row = (user, session.id, turn.role, turn.text, turn.at)
+            self._database.execute("insert into turns values (?, ?, ?, ?, ?)", row)
+        self._database.commit()
+
+    def search(self, user, query, k, at):
+        self._kept.clear()
+        found = self._database.execute(
+            "select rowid, session, text, at from turns where user = ?", (user,)
+        )
+        for number, session, text, when in found:
+            self._kept[user].append(Hit(str(number), text, None, when, (session,)))
+        return super().search(user, query, k, at)
+
+    def reset(self, user):
+        self._database.execute("delete from turns where user = ?", (user,))
+
+
+CORRECT = [Sound, lambda: Sound("tfidf"), Asynchronous, Slow, Rows, Facts, UsersAlone, OnDisk]
 
 
 def checked(system, path, timeout):
@@ -224,3 +262,23 @@ def test_a_broken_adapter_is_caught_with_its_cause(system, cause, tmp_path):
 def test_a_correct_adapter_is_admitted(system, tmp_path):
     faults = {name: fault for name, fault in checked(system(), tmp_path, 30).items() if fault}
     assert faults == {}
+
+
+def test_the_doctor_says_what_is_wrong_with_a_memory_system(alps, tmp_path):
+    done = alps("doctor", "memory=bm25")
+    assert done.returncode == 0, done.stderr
+    assert "12 checks passed: admitted." in done.stdout
+    done = alps("doctor", "memory=full")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "alps: memory=full: no memory system, so there is nothing to check\n",
+    )
+
+
+def test_a_run_says_that_its_memory_system_was_admitted(alps, tmp_path):
+    done = alps("run", "task=utilization", "model=rules", "memory=bm25", "ability=pa", "out=run")
+    assert done.returncode == 0, done.stderr
+    assert "Admission of the memory system: 24 checks passed" in done.stdout
+    kept = json.loads((tmp_path / "run" / "summary.json").read_text())["admission"]
+    assert len(kept) == 24
+    assert all(check.get("fault", "") == "" for check in kept)
