@@ -212,8 +212,10 @@ class PersonaMem:
         raise DataError(missing, path=self.questions, line=line, field=field)
 
 
-def find_folder(data: str, size: str | None) -> Path:
+def find_folder(data: str, size: str | None, key: str = "size") -> Path:
     """Return the folder that `data=` names; of a data set of the hub, fetch one size into it.
+
+    `key` is the setting that names the size.
 
     Raises:
         UsageError: If no size of a data set of the hub is named.
@@ -222,7 +224,7 @@ def find_folder(data: str, size: str | None) -> Path:
     if not is_hub(data):
         return Path(data).expanduser()
     if size is None:
-        raise UsageError(f"data={data}: name a size with size= ({', '.join(SIZES)})")
+        raise UsageError(f"data={data}: name a size with {key}= ({', '.join(SIZES)})")
     own = (f"questions_{size}.csv", f"shared_contexts_{size}*.jsonl")
     folder = fetch_files(data, (*own, BENCHMARKS[0]))
     benchmark = folder / BENCHMARKS[0]

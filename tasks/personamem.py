@@ -128,7 +128,7 @@ def _audit(data: str, split: str | None) -> AuditReport | None:
     name = hub_name(data)
     if name is not None and name.repository != HUB:
         return None
-    return audit_personamem(data, find_folder(data, split), split)
+    return audit_personamem(data, find_folder(data, split, "split"), split)
 
 
 def unread(row: Row, gold: Row | None) -> Any:

@@ -100,3 +100,5 @@ def test_the_audit_reads_it_too(hub, tmp_path):
     done = run(hub, tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["tracks"] == [{"track": "32k", "rows": 70, "with_gold": 70}]
+    done = run(hub, tmp_path, *words[:3])
+    assert "name a size with split= (32k, 128k, 1M)" in one_line(done)
