@@ -8,7 +8,6 @@ from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.rows import Check
 from alps.run.services import Services
-from alps.systems.memory.diary import Check as Checked
 from alps.systems.memory.resolve import MemoryOptions, open_memory
 from alps.systems.memory.store import Store
 
@@ -31,7 +30,7 @@ async def admitted(services: Services, when: Literal["before", "after"]) -> list
             f"memory={memory.name}: not admitted {when} the run, so there are no scores: "
             f"{first.name}: {first.fault}{others}; `alps doctor memory={memory.name}` says all"
         )
-    return _rows(checks)
+    return checks
 
 
 def checks_of(name: str, timeout: float) -> list[Check]:
@@ -49,15 +48,11 @@ def checks_of(name: str, timeout: float) -> list[Check]:
         memory = open_memory(name, options, lambda: ())
         if not isinstance(memory, Store):
             raise UsageError(f"memory={name}: no memory system, so there is nothing to check")
-        return _rows(run_loop(_checked(memory)))
+        return run_loop(_checked(memory))
 
 
-async def _checked(memory: Store) -> list[Checked]:
+async def _checked(memory: Store) -> list[Check]:
     try:
         return await memory.admit("before")
     finally:
         await memory.aclose()
-
-
-def _rows(checks: list[Checked]) -> list[Check]:
-    return [Check(name=one.name, fault=one.fault, seconds=one.seconds) for one in checks]

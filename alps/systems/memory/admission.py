@@ -13,8 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from alps.rows import Check
 from alps.systems.memory.connection import TIMED_OUT, Connection, MemoryFailed, read_hits
-from alps.systems.memory.diary import Check
 from alps.systems.memory.protocol import Hit, Opening, Said, Session, stamp
 
 K = 5
@@ -258,11 +258,11 @@ async def admit(
     try:
         await desk.call("open", desk.opening)
     except MemoryFailed as failed:
-        return [Check("opens", str(failed))]
+        return [Check(name="opens", fault=str(failed))]
     checks: list[Check] = []
     for name, check in _CHECKS:
         if name in declared:
-            checks.append(Check(f"{name} (declared otherwise)"))
+            checks.append(Check(name=f"{name} (declared otherwise)"))
             continue
         started = time.perf_counter()
         try:
@@ -270,7 +270,8 @@ async def admit(
             fault = ""
         except (_Failed, MemoryFailed) as error:
             fault = str(error)
-        checks.append(Check(name, fault, round(time.perf_counter() - started, 3)))
+        seconds = round(time.perf_counter() - started, 3)
+        checks.append(Check(name=name, fault=fault, seconds=seconds))
         # A call that hung would hang in every other check, too.
         if TIMED_OUT in fault:
             break

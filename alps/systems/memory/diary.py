@@ -2,29 +2,16 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from alps.jsonl import Appender, Row, scan
+from alps.rows import Check
 from alps.systems.memory.protocol import Hit
 
 FILE = "memory.jsonl"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check of admission: its name, and why it failed; empty where it passed."""
-
-    name: str
-    fault: str = ""
-    seconds: float = 0.0
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing was wrong."""
-        return not self.fault
 
 
 class Diary:
@@ -87,7 +74,7 @@ class Diary:
     def note_checks(self, when: str, checks: list[Check]) -> None:
         """Note what the admission came to."""
         self._checks[when] = checks
-        rows = [asdict(check) for check in checks]
+        rows = [check.row() for check in checks]
         self._append({"phase": "admission", "when": when, "checks": rows})
 
     def note_settled(self, user: str, seconds: float, turns: int) -> None:

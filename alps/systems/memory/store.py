@@ -13,10 +13,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from alps.llm.secrets import masked
+from alps.rows import Check
 from alps.schema import Turn
 from alps.systems.memory.admission import admit
 from alps.systems.memory.connection import Connection, MemoryFailed, read_hits
-from alps.systems.memory.diary import Check, Diary
+from alps.systems.memory.diary import Diary
 from alps.systems.memory.protocol import Hit, Opening, Said, Session, stamp
 from alps.tasks import Task
 from alps.tasks.recall import BYTES_A_TOKEN, History, Recall, Shown
