@@ -195,7 +195,9 @@ def _in_orders(task: Task, n: int, seed: int) -> Task:
         score=orders.score,
         metrics=(*METRICS, *orders.METRICS),
         form=orders.OrderedChoices,
-        public=replace(task.public, longest=n * 2_500, texts=orders.reasons, choice=None),
+        public=replace(
+            task.public, longest=n * 2_500, texts=orders.reasons, choice=orders.first_choice
+        ),
         conditions={**task.conditions, "orders": n},
     )
 

@@ -15,7 +15,7 @@ from alps.llm.repair import looks_like_refusal
 from alps.llm.types import AnswerType
 from alps.prompts import load_prompt
 from alps.schema import Prediction, TextAnswer
-from alps.tasks.base import PublicAnswers, Row, Scored, Task
+from alps.tasks.base import Row, Scored, Task
 from alps.tasks.personamem_scores import ChoiceSample, Credit, scored
 from alps.tasks.personamem_scores import score as score_choice
 from alps.tasks.utilization import read_answer
@@ -76,7 +76,9 @@ def as_authors(task: Task, parser: str) -> Task:
         to_prediction=lambda text: {"answer": text},
         score=partial(score, parser=parser),
         form=TextAnswer,
-        public=PublicAnswers(longest=30_000, texts=lambda answer: (answer["answer"],)),
+        public=replace(
+            task.public, longest=30_000, texts=lambda answer: (answer["answer"],), choice=None
+        ),
         read_results=read_replies,
         conditions={**task.conditions, "parser": parser},
     )

@@ -17,7 +17,6 @@ from alps.tasks.base import (
     AGREEMENT,
     JudgingOptions,
     Metric,
-    PublicAnswers,
     Row,
     Scored,
     Task,
@@ -94,7 +93,9 @@ def free(task: Task) -> Task:
         score=score,
         metrics=(*metrics, NO_OPTION, AGREEMENT),
         form=TextAnswer,
-        public=PublicAnswers(longest=10_000, texts=lambda answer: (answer["answer"],)),
+        public=replace(
+            task.public, longest=10_000, texts=lambda answer: (answer["answer"],), choice=None
+        ),
         systems=SYSTEMS,
         read_results=None,
         check_results=None,

@@ -150,6 +150,11 @@ def reasons(answer: Row) -> Sequence[str]:
     return tuple(choice["reason"] for choice in answer["choices"])
 
 
+def first_choice(answer: Row) -> tuple[str, Sequence[str]]:
+    """Return what was chosen under the first order, as the file has it; empty where nothing was."""
+    return answer["choices"][0]["choice"] or "", ()
+
+
 def score(
     sample: ChoiceSample, prediction: Prediction, verdict: Row | None, judge: Judge
 ) -> Scored:

@@ -30,8 +30,11 @@ RUNS = {
     "rules": ("model=rules",),
     "shortest": ("model=floor/shortest",),
     "blind": ("model=rules", "memory=none"),
+    "turned": ("model=floor/random", "orders=4"),
+    "found": ("model=rules", "memory=bm25"),
     "larger": ("model=rules", "size=128k"),
 }
+FLOORS = ("shortest", "turned")
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +53,7 @@ def packed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, words in RUNS.items():
         size = () if any(word.startswith("size=") for word in words) else ("size=32k",)
         run = make_run(made / name, "task=personamem", f"data={data}", *size, *words)
-        details = Details(
-            name=f"floor/{name}" if name == "shortest" else name, submitted="2026-01-31"
-        )
+        details = Details(name=f"floor/{name}" if name in FLOORS else name, submitted="2026-01-31")
         pack([run], details, out=folder / name)
     return folder
 
@@ -160,6 +161,18 @@ def test_a_question_that_is_left_out_is_found(copy: Path, data: Path) -> None:
     refused(verify(copy, Options(data=str(data))), "missing_ids", "1 of 70 ids")
 
 
+def test_orders_that_went_badly_can_not_be_left_out(
+    packed: Path, data: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(packed / "turned", tmp_path / "turned"))
+
+    def change(found: list[dict[str, Any]]) -> None:
+        found[0]["prediction"]["choices"].pop()
+
+    forge_rows(copy, f"{TRACK}/predictions", change)
+    refused(verify(copy, Options(data=str(data))), "answer", "one for each of the 4 orders")
+
+
 @pytest.mark.parametrize("tied", [["a", "a"], ["a", "b", "c", "d", "a"], ["e"]])
 def test_options_that_are_tied_in_no_possible_way_are_found(
     copy: Path, data: Path, tied: list[str]
@@ -201,6 +214,8 @@ def test_sizes_and_settings_are_never_ranked_together(boards: list[Board]) -> No
     assert shown == {
         '{"size": "32k"}': ["rules", "shortest"],
         '{"memory": "none", "size": "32k"}': ["blind"],
+        '{"memory": "bm25", "size": "32k"}': ["found"],
+        '{"orders": 4, "size": "32k"}': ["turned"],
         '{"size": "128k"}': ["larger"],
     }
     assert {board.key.judge for board in boards} == {None}

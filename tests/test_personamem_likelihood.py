@@ -35,7 +35,7 @@ def compare(alps, *words, answer=echo):
     """Compare the options of a few questions; what was asked is returned, too."""
     limit = () if any(word.startswith("limit=") for word in words) else ("limit=3",)
     with serve(answer) as server:
-        model = ("model=openai/scripted", f"api_base={server.url}")
+        model = ("model=openai/scripted", f"api_base={server.url}", "concurrency=4")
         asked = ("run", "task=personamem", "answer=logprob", "memory=last:4", "out=run")
         done = alps(*asked, *model, *limit, *words)
         return done, server
@@ -181,7 +181,8 @@ def test_what_cannot_be_compared_is_one_line(alps, monkeypatch, words, why):
 def test_a_dry_run_counts_every_call_and_a_second_run_pays_for_none(alps, tmp_path):
     with serve(echo) as server:
         asked = ("run", "task=personamem", "answer=logprob", "memory=last:4", "limit=5")
-        model = ("model=openai/scripted", f"api_base={server.url}")
+        # More connections at once than it takes would be tried again, and counted.
+        model = ("model=openai/scripted", f"api_base={server.url}", "concurrency=4")
         dry = alps(*asked, *model, "dry_run=yes")
         assert re.search(r"generate +21 ", dry.stdout), dry.stdout
         assert server.requests == []

@@ -57,10 +57,13 @@ def _gold_of(sample: Any) -> Any:
 def best_told_option(sample: Any) -> dict[str, Any]:
     """Choose the option of whose own words one message of the user holds the largest share.
 
-    Own words are those that not all options have. Where shares are equal, the message that shares
-    more words with the question decides, then the later one; without a history, the first option.
+    What a memory returns counts as a message. Own words are those that not all options have. Where
+    shares are equal, the message that shares more words with the question decides, then the later
+    one; without a history, the first option.
     """
-    told = [set(terms(turn.text)) for turn in sample.seen().turns if turn.role == "user"]
+    seen = sample.seen()
+    texts = [*seen.memories, *(turn.text for turn in seen.turns if turn.role == "user")]
+    told = list(map(set, map(terms, texts)))
     asked = set(terms(sample.question.message))
     options = [set(terms(option)) for option in sample.question.options]
     common = set.intersection(*options)
