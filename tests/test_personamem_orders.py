@@ -178,12 +178,12 @@ def test_a_dry_run_counts_every_order(alps):
     ("words", "said"),
     [
         (("model=oracle", "orders=3"), "orders=3: it takes 1, 4 or 24"),
-        (("model=predictions:pred.jsonl", "orders=4"), "recorded answers are to the records as"),
+        (("model=predictions:known", "orders=4"), "recorded answers are to the records as"),
         (("model=rules", "task=extraction", "orders=4"), "orders=4: only personamem uses it"),
     ],
 )
-def test_orders_that_cannot_be_asked_are_one_line(alps, tmp_path, words, said):
-    (tmp_path / "pred.jsonl").write_text('{"benchmark_id": "x", "choice": "a"}\n')
+def test_orders_that_cannot_be_asked_are_one_line(alps, words, said):
+    alps("run", "task=personamem", "model=oracle", "limit=1", "out=known")
     task = () if any(word.startswith("task=") for word in words) else ("task=personamem",)
     done = alps("run", *task, *words)
     assert done.returncode == 2
