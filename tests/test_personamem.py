@@ -7,11 +7,9 @@ import sys
 import pytest
 
 from alps.data.personamem_results import read_reply
-from tests.conftest import ROOT
 from tests.loopback import Answer, serve
+from tests.persona_runs import PUBLISHED, published, rows, summary
 
-PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
-published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
 TYPES = {
     "recalling_facts_mentioned_by_the_user": (0.176, 0.765, 0.471),
     "recall_user_shared_facts": (0.434, 0.667, 0.667),
@@ -27,14 +25,6 @@ TYPES = {
 @pytest.fixture(autouse=True)
 def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-
-
-def summary(folder):
-    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]
-
-
-def rows(folder, name):
-    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
 
 
 @published

@@ -6,10 +6,7 @@ import json
 import pytest
 
 from alps.data.personas import write_set
-from tests.conftest import ROOT
-
-PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
-published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
+from tests.persona_runs import PUBLISHED, published
 
 
 @pytest.fixture(scope="module")

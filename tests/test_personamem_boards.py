@@ -20,10 +20,9 @@ from alps.leaderboard.site_data import load, read_published
 from alps.leaderboard.verify import Options, verify
 from tests.conftest import ROOT
 from tests.endtoend import rows, summary
+from tests.persona_runs import PUBLISHED, published
 from tests.submissions import forge, forge_rows, make_run, refused
 
-PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
-published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
 TRACK = "personamem"
 QUESTIONS = 70
 RUNS = {

@@ -9,11 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from alps.data.personamem import open_personamem
-from tests.conftest import ROOT
 from tests.endtoend import finish, rows, start, summary, wait_until
 from tests.loopback import Answer, serve
+from tests.persona_runs import PUBLISHED
 
-PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
 if not PUBLISHED.is_dir():
     pytest.skip(f"no {PUBLISHED.name} beside the checkout", allow_module_level=True)
 KILLED_AFTER = (2, 5, 5, 3)

@@ -15,15 +15,8 @@ from alps.stats.bootstrap import RESAMPLED, clustered_mean, resampled_statistic
 from alps.tasks import Metric, Scored, load_task
 from alps.tasks.base import Breakdown
 from alps.tasks.personamem_figures import error_of
-from tests.conftest import ROOT
 from tests.pages import Page
-
-PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
-published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
-
-
-def summary(folder):
-    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]
+from tests.persona_runs import PUBLISHED, published, summary
 
 
 def run_published(alps, *names):

@@ -10,10 +10,7 @@ from alps.data.persona_timeline import EVIDENCE
 from alps.data.personamem import open_personamem, read_questions
 from alps.data.personas import write_set
 from alps.errors import DataError, UsageError
-from tests.conftest import ROOT
-
-PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
-published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
+from tests.persona_runs import PUBLISHED, published
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from alps.judges.lexical import LexicalJudge
 from alps.judges.options import OptionQuestion, OptionVerdict, majority
 from tests.echoing import echo
 from tests.loopback import Answer, serve
+from tests.persona_runs import rows, summary
 
 QUESTIONS = 4
 
@@ -16,14 +17,6 @@ QUESTIONS = 4
 @pytest.fixture(autouse=True)
 def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-
-
-def summary(folder):
-    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]
-
-
-def rows(folder, name):
-    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
 
 
 def is_judge(request):

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from alps.data.personamem import open_personamem
-from tests.conftest import ROOT
 from tests.echoing import by_escapes, by_number, completed, echo, expected, of_vocabulary, silent
 from tests.endtoend import finish, one_line, run, start, wait_until
 from tests.loopback import Answer, serve
+from tests.persona_runs import PUBLISHED, rows
 
 PROBE = "One, two, three."
-PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +38,6 @@ def compare(alps, *words, answer=echo):
         asked = ("run", "task=personamem", "answer=logprob", "memory=last:4", "out=run")
         done = alps(*asked, *model, *limit, *words)
         return done, server
-
-
-def rows(folder, name="predictions"):
-    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
 
 
 STYLES = {

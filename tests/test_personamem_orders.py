@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.loopback import Answer, serve
+from tests.persona_runs import rows, summary
 
 QUESTIONS = 3
 
@@ -15,14 +16,6 @@ QUESTIONS = 3
 @pytest.fixture(autouse=True)
 def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-
-
-def summary(folder):
-    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]
-
-
-def rows(folder, name):
-    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
 
 
 def asked_of(request):

@@ -1,16 +1,13 @@
 """Replies to questions of PersonaMem read as the authors do, and kinds of invalid responses."""
 
 import csv
-import json
 
 import pytest
 
 from alps.data.personamem_results import PARSERS
-from tests.conftest import ROOT
 from tests.loopback import Answer, serve
+from tests.persona_runs import PUBLISHED, published, rows, summary
 
-PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
-published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
 REPLIES = [
     # A reply about the right letter g and a wrong one w; right by the newer parser, by the older
     # one, and by a reading that takes one letter of a reply.
@@ -29,14 +26,6 @@ REPLIES = [
 @pytest.fixture(autouse=True)
 def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-
-
-def summary(folder):
-    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]
-
-
-def rows(folder, name):
-    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture

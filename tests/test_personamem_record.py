@@ -3,12 +3,10 @@
 import pytest
 
 from alps.tasks.personamem_record import drawn
-from tests.conftest import ROOT
 from tests.loopback import Answer, serve
 from tests.pages import Page
+from tests.persona_runs import PUBLISHED, published
 
-PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
-published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
 FIRST = "acd74206"
 
 

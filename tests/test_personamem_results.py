@@ -7,11 +7,8 @@ import pytest
 
 from alps.data.personamem import open_personamem
 from alps.data.personas import write_set
-from tests.conftest import ROOT
 from tests.loopback import Answer, serve
-
-PUBLISHED = ROOT.parent / "shared" / "personamem_sample"
-published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside it")
+from tests.persona_runs import PUBLISHED, published
 
 
 @pytest.fixture(scope="module")
