@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from alps.errors import AlpsError
+from alps.errors import AlpsError, UsageError
 from alps.event_loop import run_loop
 from alps.leaderboard.checks.card import RENAME, is_baseline, is_own
 from alps.leaderboard.checks.copies import check_gold_overlap
@@ -18,7 +18,7 @@ from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.systems import System, resolve_system
 from alps.systems.memory.embedded import FULL
 from alps.systems.memory.reader import Reader
-from alps.systems.memory.resolve import MemoryOptions, open_memory
+from alps.systems.memory.resolve import MemoryOptions, is_ours, open_memory
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS
@@ -205,6 +205,9 @@ def _behind_memory(system: System, gold: GoldTrack) -> System:
     asked = only(task.conditions, ("memory", "max_context_tokens", "k"))
     if task.recall is None or not asked:
         return system
+    name = str(asked.get("memory", FULL))
+    if not is_ours(name):
+        raise UsageError(f"memory={shown(name, 40)}: not ours, and never run here")
     options = MemoryOptions(
         k=int(asked.get("k", DEFAULTS.k)), max_tokens=asked.get("max_context_tokens")
     )
@@ -213,7 +216,7 @@ def _behind_memory(system: System, gold: GoldTrack) -> System:
         for sample in gold.samples.values():
             yield task, sample
 
-    return Reader(system, open_memory(str(asked.get("memory", FULL)), options, samples))
+    return Reader(system, open_memory(name, options, samples))
 
 
 def _differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:

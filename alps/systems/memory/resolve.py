@@ -41,13 +41,18 @@ class MemoryOptions:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+def is_ours(name: str) -> bool:
+    """Tell whether `name` is a memory of the package, which runs nothing of anybody else's."""
+    return name in IN_THE_BOX or open_embedded(name, None) is not None
+
+
 def check_memory(name: str) -> None:
     """Refuse a memory that nothing is called by.
 
     Raises:
         UsageError: If there is none by that name.
     """
-    if name not in IN_THE_BOX and open_embedded(name, None) is None:
+    if not is_ours(name):
         known = ", ".join(KNOWN)
         raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")
 
