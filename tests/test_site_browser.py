@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from alps.leaderboard.site import build, serve
+from alps.tasks import TASKS
 from tests import site_made
 from tests.pages import browser
 
@@ -188,7 +189,7 @@ def test_keys_alone_are_enough(browser, site):
 
 def test_without_a_script_everything_is_there(browser, site):
     with opened(browser, "index.html", site, java_script_enabled=False) as tab:
-        assert tab.locator("section.panel:visible").count() == 4
+        assert tab.locator("section.panel:visible").count() == len(TASKS)
         assert tab.locator(".filters:visible, button:visible").count() == 0
         tab.goto(f"{site.as_uri()}/extraction.html")
         assert names(tab) == ["Model 4", "Model 3", "Model 2", "Model 1"]
