@@ -521,9 +521,7 @@ class Task:
         # The schema is sent with the request: another one asks for other answers.
         return asked_sha256(self.prompt, None if self.plain else schema_of(self.answer.schema))
 
-    def answered_by(
-        self, by_memory: ByMemory, options: TaskOptions, *settings: str
-    ) -> "Task":
+    def answered_by(self, by_memory: ByMemory, options: TaskOptions, *settings: str) -> "Task":
         """Return the track as the memory system of `options` answers it; itself without one.
 
         Args:

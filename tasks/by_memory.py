@@ -81,9 +81,7 @@ def _names(old: Sequence[Memory], gone: Sequence[Remembered]) -> Mapping[str, st
     return {gone[one].id: old[other].memory_id for one, other in pairs.items()}
 
 
-def _changed(
-    memory: Remembered, place: int, action: Action, replaces: str | None
-) -> UpdatedMemory:
+def _changed(memory: Remembered, place: int, action: Action, replaces: str | None) -> UpdatedMemory:
     return UpdatedMemory(**_fields(memory.text, place), action=action, replaces=replaces)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from alps.llm.recording import Completes
 from alps.schema import Prediction
 from alps.systems.base import System
 from alps.systems.memory.connection import MemoryFailed
@@ -19,10 +18,6 @@ class Direct:
         self.system, self.memory = system, memory
         self.name = system.name
         self.settings: Mapping[str, Any] = {**system.settings, "memory": dict(memory.settings)}
-
-    def on(self, client: Completes) -> None:
-        """Return None: a dry run tells no system anything; see `on_client`."""
-        return None
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Tell the memory what the sample says, and ask it."""

@@ -208,10 +208,11 @@ class Store:
 
     async def _ask(self, user: _User, asked: _Asked) -> None:
         if asked.query is None:
-            phase, given = "memories", ()
+            phase = "memories"
+            answered = await self._call(phase, user.id)
         else:
-            phase, given = "search", (asked.query, self._k, stamp(user.sessions, 0))
-        answered = await self._call(phase, user.id, *given)
+            phase, at = "search", stamp(user.sessions, 0)
+            answered = await self._call(phase, user.id, asked.query, self._k, at)
         try:
             hits = read_hits(answered.value)
         except ValueError as error:
