@@ -193,7 +193,7 @@ class Candidate(Record):
 class RetrievalSample(Record):
     """A query and the pool that the one right memory, `gold` by its id, is to be found in.
 
-    `dialogue` is the conversation that the right memory comes from, where the data have it: it is
+    `told` is the conversation that the right memory comes from, where the data have it: it is
     told to memory systems alone.
     """
 
@@ -202,7 +202,7 @@ class RetrievalSample(Record):
     query: str
     candidates: tuple[Candidate, ...]
     gold: str | None
-    dialogue: tuple[Turn, ...] = ()
+    told: tuple[Turn, ...] = ()
 
 
 class RetrievalAnswer(Record):

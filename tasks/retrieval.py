@@ -127,7 +127,7 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
                 for name, value in zip(ids, values.values(), strict=True)
             ],
             "gold": chosen,
-            "dialogue": row["input"].get("dialogue") or (),
+            "told": row["input"].get("dialogue") or (),
         }
     )
 
@@ -165,7 +165,7 @@ def input_row(sample: RetrievalSample) -> dict[str, Any]:
 
 
 def _for_class(sample: RetrievalSample) -> RetrievalSample:
-    return sample.model_copy(update={"gold": None, "dialogue": ()})
+    return sample.model_copy(update={"gold": None, "told": ()})
 
 
 def read_answer(node: object) -> Read[dict[str, Any]]:
@@ -379,14 +379,14 @@ def _bank(sample: RetrievalSample) -> tuple[Turn, ...]:
 
     Where the sample has the dialogue that it comes from, a memory is to learn it from there.
     """
-    told = sample.gold if sample.dialogue else None
+    told = sample.gold if sample.told else None
     values = [candidate.value for candidate in sample.candidates if candidate.id != told]
     return tuple(Turn(role="user", text=value) for value in values)
 
 
 def _history(sample: RetrievalSample) -> History:
     bank = _bank(sample)
-    return History((sample.dialogue, bank) if sample.dialogue else (bank,))
+    return History((sample.told, bank) if sample.told else (bank,))
 
 
 def _probes(sample: RetrievalSample) -> tuple[Probe]:
