@@ -191,13 +191,18 @@ class Candidate(Record):
 
 
 class RetrievalSample(Record):
-    """A query and the pool that the one right memory, `gold` by its id, is to be found in."""
+    """A query and the pool that the one right memory, `gold` by its id, is to be found in.
+
+    `told` is the conversation that the right memory comes from, where the data have it: it is
+    told to memory systems alone.
+    """
 
     benchmark_id: str
     session_id: str
     query: str
     candidates: tuple[Candidate, ...]
     gold: str | None
+    told: tuple[Turn, ...] = ()
 
 
 class RetrievalAnswer(Record):

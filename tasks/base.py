@@ -28,7 +28,7 @@ from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
-from alps.tasks.recall import Recall
+from alps.tasks.recall import ByMemory, Recall, keeps_memories
 from alps.tasks.record_parts import OF_ANY_TASK, AnsweredRecord, Highlight, Part, no_parts
 
 Row = Mapping[str, Any]
@@ -406,6 +406,8 @@ class Task:
             it stands.
         joined: What the answers to all variants of a sample, in their order, come to together.
         recall: How it is asked through a memory; None where its samples have no history.
+        by_memory: How a memory system answers it in place of the system, where its answer is the
+            memory itself and `memory=` names one.
         breakdowns: What is reported of groups of records beside the metrics.
         open_records: Finds its records at what `data=` says, for a task that has files of its own.
         read_results: Reads answers that others published as CSV: each with its line.
@@ -457,6 +459,7 @@ class Task:
     variants: Callable[[Any], Sequence[Any]] | None = None
     joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
     recall: Recall | None = None
+    by_memory: ByMemory | None = None
     breakdowns: tuple[Breakdown, ...] = ()
     open_records: Callable[[str, "TaskOptions"], Records] | None = None
     read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
@@ -517,6 +520,23 @@ class Task:
         """The sha256 of its prompt and of the schema that an LLM's answer is held to."""
         # The schema is sent with the request: another one asks for other answers.
         return asked_sha256(self.prompt, None if self.plain else schema_of(self.answer.schema))
+
+    def answered_by(self, by_memory: ByMemory, options: TaskOptions, *settings: str) -> "Task":
+        """Return the track as the memory system of `options` answers it; itself without one.
+
+        Args:
+            by_memory: How it does.
+            options: What the run chooses.
+            settings: Those of `OF_MEMORY` that mean something to it then.
+        """
+        if not keeps_memories(options.memory):
+            return self
+        chosen = {}
+        for name, value in memory_conditions(options).items():
+            if name in settings:
+                chosen[name] = value
+        asked = replace(self, by_memory=by_memory, options=(*self.options, *settings))
+        return asked.under(chosen)
 
     def answer_to(self, sample: Any) -> AnswerType[Any] | None:
         """Return what an LLM is held to for `sample`; None for plain text."""

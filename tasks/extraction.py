@@ -52,6 +52,8 @@ from alps.tasks.base import (
     agreement_score,
     chat_messages,
 )
+from alps.tasks.by_memory import as_memories
+from alps.tasks.recall import ByMemory, History, Probe
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -470,6 +472,14 @@ _RECALL = replace(
 )
 
 
+BY_MEMORY = ByMemory(
+    history=lambda sample: History((sample.dialogue,)),
+    probes=lambda sample: (Probe(len(sample.dialogue)),),
+    prediction=lambda sample, found: to_prediction(as_memories(found[0])),
+)
+
+
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return the one track of extraction, asked in the words that `options` choose."""
-    return (_RECALL if options.prompt == "recall" else TASK,)
+    task = _RECALL if options.prompt == "recall" else TASK
+    return (task.answered_by(BY_MEMORY, options, "memory"),)

@@ -1,7 +1,8 @@
 """What a memory is given of a user, and what a reader is shown in its place.
 
 A task whose samples have a history says here how a memory comes between the two: the memory is
-given the history and the query, and the reader is asked about the sample as the memory left it.
+given the history and the query, and the reader is asked about the sample as the memory left it. One
+whose answer is the memory itself says what a memory is given and asked, and no reader has a part.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,12 @@ from typing import Any
 from alps.schema import Turn
 
 BYTES_A_TOKEN = 4
+FULL, NOTHING, LAST, ORACLE = "full", "none", "last:", "oracle"
+
+
+def keeps_memories(memory: str) -> bool:
+    """Tell whether `memory=` names a system, and no choice among the turns of a history."""
+    return memory not in (FULL, NOTHING, ORACLE) and not memory.startswith(LAST)
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,44 @@ class Recall:
     place: Callable[[Any], Place]
     show: Callable[[Any, Shown], Any]
     evidence: Callable[[Any], Shown | None]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a memory is asked when it knows so many turns of a history.
+
+    Attributes:
+        turns: How many turns of it come before.
+        query: What is searched for; None asks for all memories that it holds.
+    """
+
+    turns: int
+    query: str | None = None
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A memory as a system returned it, under the system's own id."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class ByMemory:
+    """How a memory system answers a task whose answer is the memory itself.
+
+    Attributes:
+        history: What it is given of a sample.
+        probes: What it is asked, in the order of the history.
+        prediction: The prediction, from what each probe returned; None where that is no answer.
+        lists: Whether a probe asks for all memories: a system that can't list them has no score.
+    """
+
+    history: Callable[[Any], History]
+    probes: Callable[[Any], tuple[Probe, ...]]
+    prediction: Callable[[Any, Sequence[Sequence[Remembered]]], dict[str, Any] | None]
+    lists: bool = True
 
 
 def newest(turns: Sequence[Turn], max_tokens: int | None) -> Shown:

@@ -5,7 +5,7 @@ asked of a judge that can tell.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
@@ -15,7 +15,7 @@ from alps.judges.rubric import RubricQuestion, rubric
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.rejection import shown_value
-from alps.schema import Prediction, RetrievalAnswer, RetrievalSample
+from alps.schema import Prediction, RetrievalAnswer, RetrievalSample, Turn
 from alps.tasks.base import (
     AGREEMENT,
     JudgingOptions,
@@ -29,6 +29,8 @@ from alps.tasks.base import (
     chat_messages,
     verdict_row,
 )
+from alps.tasks.by_memory import is_no_candidate, ranking_of
+from alps.tasks.recall import ByMemory, History, Probe, Remembered
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -125,6 +127,7 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
                 for name, value in zip(ids, values.values(), strict=True)
             ],
             "gold": chosen,
+            "told": row["input"].get("dialogue") or (),
         }
     )
 
@@ -159,6 +162,10 @@ def input_row(sample: RetrievalSample) -> dict[str, Any]:
         "task": "task3",
         "input": {"query": sample.query, "candidate_memories": pool},
     }
+
+
+def _for_class(sample: RetrievalSample) -> RetrievalSample:
+    return sample.model_copy(update={"gold": None, "told": ()})
 
 
 def read_answer(node: object) -> Read[dict[str, Any]]:
@@ -201,7 +208,9 @@ def fits(sample: RetrievalSample, prediction: Row) -> None:
     """
     known = {candidate.id for candidate in sample.candidates}
     named = [prediction["selected_memory_id"], *prediction["ranking"]]
-    if (unknown := next((name for name in named if name not in known), None)) is not None:
+    # What a memory found that is no candidate keeps its place in the ranking.
+    others = (name for name in named if name not in known and not is_no_candidate(name))
+    if (unknown := next(others, None)) is not None:
         raise ValueError(
             f"selected_memory_id: '{unknown[:40]}' is not among the ids of the candidates"
         )
@@ -365,9 +374,40 @@ HIGHLIGHTS = (
 )
 
 
+def _bank(sample: RetrievalSample) -> tuple[Turn, ...]:
+    """Return the candidates as a user dictates them; the right one stays out if it was told.
+
+    Where the sample has the dialogue that it comes from, a memory is to learn it from there.
+    """
+    told = sample.gold if sample.told else None
+    values = [candidate.value for candidate in sample.candidates if candidate.id != told]
+    return tuple(Turn(role="user", text=value) for value in values)
+
+
+def _history(sample: RetrievalSample) -> History:
+    bank = _bank(sample)
+    return History((sample.told, bank) if sample.told else (bank,))
+
+
+def _probes(sample: RetrievalSample) -> tuple[Probe]:
+    return (Probe(len(_history(sample).turns), sample.query),)
+
+
+def _by_hits(
+    sample: RetrievalSample, found: Sequence[Sequence[Remembered]], k: int
+) -> dict[str, Any] | None:
+    """Return the choice of the first hit, and a ranking of `k`; None where nothing was found."""
+    if not found[0]:
+        return None
+    pool = {candidate.id: candidate.value for candidate in sample.candidates}
+    ranking = ranking_of(found[0], pool, k)
+    return {"selected_memory_id": ranking[0], "answer": "", "reason": "", "ranking": ranking}
+
+
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return one track for every pool size that is asked for."""
     wanted = SIZES if options.distractors == "all" else (int(options.distractors),)
+    by_memory = ByMemory(_history, _probes, partial(_by_hits, k=options.k), lists=False)
     return tuple(
         Task(
             name="retrieval",
@@ -402,6 +442,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             systems=SYSTEMS,
             record_parts=record_parts,
             highlights=HIGHLIGHTS,
-        )
+            for_class=_for_class,
+        ).answered_by(by_memory, options, "memory", "k")
         for size in wanted
     )

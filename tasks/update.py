@@ -34,7 +34,9 @@ from alps.tasks.base import (
     TaskOptions,
     chat_messages,
 )
+from alps.tasks.by_memory import changes
 from alps.tasks.extraction import dumped, gold_lines, values_of, with_labels
+from alps.tasks.recall import ByMemory, History, Probe
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -389,6 +391,18 @@ TASK = Task(
 )
 
 
+def _probes(sample: UpdateSample) -> tuple[Probe, Probe]:
+    """Ask for all memories after the old dialogue, and after both."""
+    return Probe(len(sample.old_dialogue)), Probe(len(_dialogue(sample)))
+
+
+BY_MEMORY = ByMemory(
+    history=lambda sample: History((sample.old_dialogue, sample.new_dialogue)),
+    probes=_probes,
+    prediction=lambda sample, found: to_prediction(changes(sample.memory, *found)),
+)
+
+
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return the one track of update."""
-    return (TASK,)
+    return (TASK.answered_by(BY_MEMORY, options, "memory"),)

@@ -35,6 +35,7 @@ def cache_key(request: Request[Any]) -> str:
         "repeat": request.repeat,
         **({"extra": request.extra} if request.extra else {}),
         **({} if request.echo_from is None else {"echo_from": request.echo_from}),
+        **({} if request.passed is None else {"passed": request.passed}),
     }
     text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

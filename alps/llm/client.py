@@ -97,13 +97,15 @@ class Client:
         request = self._ladder.on_its_step(request)
         key = cache_key(request)
         flight = self._flights.get(key)
+        shared = flight is not None
         if flight is None:
             flight = asyncio.ensure_future(self._answer(request, key))
             self._flights[key] = flight
             flight.add_done_callback(lambda ended: self._landed(key, ended))
         else:
             self._ledger.totals.cached += 1  # answered by a call that another one pays for
-        return await asyncio.shield(flight)
+        completion = await asyncio.shield(flight)
+        return replace(completion, cached=True) if shared else completion
 
     async def aclose(self) -> None:
         """Give up what is under way, before its connections are closed."""
@@ -123,13 +125,13 @@ class Client:
         stored = self._cache.get(key) if self._cache is not None else None
         if stored is None:
             return None
-        completion = understand(_without_secrets(stored, request.messages), request.answer)
+        completion = _understood(_without_secrets(stored, request.messages), request)
         if completion.outcome != "ok":
             return None
         totals = self._ledger.totals
         totals.cached += 1
         totals.note_served(request.purpose, stored.served_model, stored.fingerprint)
-        return completion
+        return replace(completion, cached=True)
 
     async def _answer(self, request: Request[T], key: str) -> Completion[T]:
         if (stored := self._stored(request, key)) is not None:
@@ -235,7 +237,7 @@ class Client:
             self._permanent.answered(request.model)
             self._noticed = False
             self._ladder.taken(request)
-        completion = understand(reply, request.answer)
+        completion = _understood(reply, request)
         fields = {**told_by(reply), "error": completion.error, "strict": completion.strict}
         call = replace(call, outcome=completion.outcome, status=200, **fields)
         await self._record(call, started, ticket, billed=True)
@@ -292,6 +294,13 @@ class Client:
         except TimeoutError as error:
             late = f"no answer within {self._timeout:g} s"
             raise TransportError(late, transient=True, status=408) from error
+
+
+def _understood(reply: Reply, request: Request[T]) -> Completion[T]:
+    """Understand a reply; one that is passed on is for somebody else to understand."""
+    if request.passed is None:
+        return understand(reply, request.answer)
+    return Completion("ok", reply.text, raw=reply.text)  # type: ignore[arg-type]
 
 
 def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Reply:

@@ -3,8 +3,9 @@
 Retries are the client's: litellm and instructor are told to make exactly one request.
 """
 
+import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -48,15 +49,7 @@ async def send(
             provider asks to wait for longer than an hour, a UsageError if the model is not there.
     """
     loaded = libraries()
-    clean = [_encodable(message) for message in messages]
-    ask, echo = loaded.litellm.acompletion, None
-    if request.echo_from is None:
-        options = {"model": request.model, **shaped(request, clean)}
-        options["messages"] = marked(options["messages"], request.model)
-    else:
-        ask, echo = loaded.litellm.atext_completion, Echo(clean[-1]["content"], request.echo_from)
-        options = echo.options(request.model)
-    options = as_body({**options, **request.sampling, **sent(request.extra)}, request.model)
+    ask, options, echo = _asked(request, [_encodable(message) for message in messages])
     if request.api_base is not None:
         options["api_base"] = request.api_base
     options |= credentials(request.model, api_base=request.api_base)
@@ -67,7 +60,7 @@ async def send(
             exchange.largest, exchange.take = echo.largest, echo.take
         try:
             response = await ask(max_retries=0, **options)
-            reply = with_arguments(read_reply(response, request.model), response)
+            reply = _read(response, request)
         except Exception as error:  # whatever a provider's client raises, no answer was heard
             if exchange.redirect is not None:
                 raise redirected(exchange) from error
@@ -84,6 +77,31 @@ async def send(
     if told is not None and (left := requests_left(exchange.headers)) is not None:
         told(*left)
     return replace(reply, strict=is_valid(reply, request))
+
+
+def _asked(
+    request: Request[Any], messages: list[dict[str, str]]
+) -> tuple[Callable[..., Awaitable[Any]], dict[str, Any], Echo | None]:
+    """Return which function of litellm is asked, with what, and how an echo is read."""
+    litellm = libraries().litellm
+    if request.passed is not None:
+        options = {"model": request.model, **json.loads(messages[0]["content"])}
+        ask = litellm.acompletion if request.passed == "chat" else litellm.aembedding
+        return ask, as_body(options, request.model), None
+    ask, echo = litellm.acompletion, None
+    if request.echo_from is None:
+        options = {"model": request.model, **shaped(request, messages)}
+        options["messages"] = marked(options["messages"], request.model)
+    else:
+        ask, echo = litellm.atext_completion, Echo(messages[-1]["content"], request.echo_from)
+        options = echo.options(request.model)
+    return ask, as_body({**options, **request.sampling, **sent(request.extra)}, request.model), echo
+
+
+def _read(response: Any, request: Request[Any]) -> Reply:
+    if request.passed is not None:
+        return read_passed(response, request.model)
+    return with_arguments(read_reply(response, request.model), response)
 
 
 def _echoed(reply: Reply, echo: Echo) -> Reply:
@@ -174,7 +192,7 @@ def read_reply(response: Any, model: str) -> Reply:
     counted = fields["prompt_tokens"] is not None and fields["completion_tokens"] is not None
     fields |= _without_secrets({name: fields[name] for name in _NAMED})
     fields["cost"] = price_of(model).cost_of(used) if counted else None
-    if not response.choices:
+    if not _part(response, "choices"):  # embeddings have none
         return Reply(text=None, **fields)
     choice = response.choices[0]
     message = getattr(choice, "message", None)  # a completion of plain text has none
@@ -184,6 +202,14 @@ def read_reply(response: Any, model: str) -> Reply:
     fields["thought"] = thought if isinstance(thought, str) else None
     text = getattr(message, "content", None)
     return Reply(text, choice.finish_reason, refusal, **fields)
+
+
+def read_passed(response: Any, model: str) -> Reply:
+    """Return a reply that is passed on: its text is the JSON of the body, and of what it used."""
+    reply = read_reply(response, model)
+    used = {name: getattr(reply, name) for name in ("prompt_tokens", "completion_tokens", "cost")}
+    text = json.dumps({"body": response.model_dump(mode="json"), "used": used})
+    return replace(reply, text=text, refusal=None, thought=None)
 
 
 def used_in(response: Any) -> Used:
@@ -217,7 +243,7 @@ def used_in(response: Any) -> Used:
 
 def _completion(response: Any, used: Used) -> int | None:
     """Return how many tokens were answered; None where a reply with text does not say."""
-    choices = response.choices or ()
+    choices = _part(response, "choices") or ()
     silent = not any(_part(_part(choice, "message"), "content") for choice in choices)
     count = _part(_part(response, "usage"), "completion_tokens")
     return used.completion if used.completion or (silent and count == 0) else None

@@ -12,6 +12,8 @@ from alps.schema import Outcome
 T = TypeVar("T")
 Structured = Literal["schema", "tools", "json", "prompt"]
 """How a typed answer is asked for, as `alps.llm.structured` tells."""
+Passed = Literal["chat", "embeddings"]
+"""Requests that are passed on for somebody else: what they ask for."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Request(Generic[T]):
         steps_down: Whether another mode may be tried where an endpoint refuses that one.
         echo_from: The character of its only message from which on log-probabilities are asked for,
             instead of an answer; None for an answer.
+        passed: What its only message is, which is the JSON of a request of somebody else and sent
+            as it is; its answer is the JSON of the reply. None for a message of its own.
     """
 
     model: str
@@ -80,6 +84,7 @@ class Request(Generic[T]):
     structured: Structured | None = None
     steps_down: bool = False
     echo_from: int | None = None
+    passed: Passed | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,8 @@ class Completion(Generic[T]):
 
     `value` is set exactly when `outcome` is `ok`; `raw` is the last text heard, None where nothing
     was. `thought` is what the model thought before it answered: of `raw`, or given beside it.
-    `strict` is that of the reply.
+    `strict` is that of the reply. `cached` tells that nobody was asked: a reply was kept, or one is
+    shared.
     """
 
     outcome: Outcome
@@ -128,6 +134,7 @@ class Completion(Generic[T]):
     error: str | None = None
     thought: str | None = None
     strict: bool | None = None
+    cached: bool = field(default=False, compare=False)
 
 
 @dataclass(eq=False)

@@ -9,12 +9,13 @@ from alps.run.services import Services
 from alps.run.source import Data
 from alps.settings import RunSettings
 from alps.systems import System
-from alps.systems.memory.embedded import FULL, Memory
-from alps.systems.memory.reader import Reader
+from alps.systems.memory.embedded import Memory
+from alps.systems.memory.reader import through
 from alps.systems.memory.resolve import MemoryOptions, open_memory
 from alps.systems.resolve import RECORDED
 from alps.systems.variants import in_variants
 from alps.tasks import Task
+from alps.tasks.recall import FULL
 
 
 def as_asked(
@@ -60,4 +61,4 @@ def _memory(settings: RunSettings, data: Data, folder: Path | None) -> Memory | 
 
 def _before(system: System, task: Task, memory: Memory | None) -> System:
     system = in_variants(system, task)
-    return system if memory is None or task.recall is None else Reader(system, memory)
+    return system if memory is None else through(memory, system, task)

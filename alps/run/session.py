@@ -169,9 +169,11 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
     if any(name.startswith(PYTHON) for name in names):
         return
     names = list(TASKS) if ALL in names else names
-    taken = {key for name in names for key in load_task(name).options}
+    # What a task makes of memory= depends on whether that names a system.
+    options = options_of(settings)
+    taken = {key for name in names for key in load_task(name, options).options}
     for task in TASKS:
-        for key in load_task(task).options:
+        for key in load_task(task, options).options:
             value = getattr(settings, key)
             if key not in taken and value != RunSettings.model_fields[key].default:
                 raise UsageError(

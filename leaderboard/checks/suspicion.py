@@ -17,11 +17,12 @@ from alps.leaderboard.submission import Submission, only
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.systems import System, resolve_system
 from alps.systems.memory.embedded import FULL
-from alps.systems.memory.reader import Reader
+from alps.systems.memory.reader import through
 from alps.systems.memory.resolve import MemoryOptions, is_ours, open_memory
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS
+from alps.tasks.recall import FULL
 from alps.text import fold
 
 # A larger share of one and the same answer; fewer answers say nothing about shares.
@@ -203,7 +204,7 @@ def _behind_memory(system: System, gold: GoldTrack) -> System:
     """
     task = gold.task
     asked = only(task.conditions, ("memory", "max_context_tokens", "k"))
-    if task.recall is None or not asked:
+    if (task.recall is None and task.by_memory is None) or not asked:
         return system
     name = str(asked.get("memory", FULL))
     if not is_ours(name):
@@ -216,7 +217,7 @@ def _behind_memory(system: System, gold: GoldTrack) -> System:
         for sample in gold.samples.values():
             yield task, sample
 
-    return Reader(system, open_memory(name, options, samples))
+    return through(open_memory(name, options, samples), system, task)
 
 
 def _differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:

@@ -38,7 +38,7 @@ class Diary:
 
     def _read(self, row: Row) -> bool:
         phase = row.get("phase")
-        if phase == "search":
+        if phase in ("search", "memories"):
             self._hits[row["sample"]] = row["hits"]
         elif phase == "settle":
             self._settled[row["user"]] = row["turns"]
@@ -82,11 +82,13 @@ class Diary:
         self._settled[user] = turns
         self.note("settle", user, seconds, turns=turns)
 
-    def note_hits(self, sample: str, user: str, seconds: float, hits: Sequence[Hit]) -> None:
-        """Note what was found for a sample."""
+    def note_hits(
+        self, sample: str, user: str, seconds: float, hits: Sequence[Hit], phase: str = "search"
+    ) -> None:
+        """Note what was found for a sample, or all that was held then."""
         rows = [asdict(hit) for hit in hits]
         self._hits[sample] = rows
-        self.note("search", user, seconds, sample=sample, hits=rows)
+        self.note(phase, user, seconds, sample=sample, hits=rows)
 
     def _append(self, row: Row) -> None:
         if self._file is not None:

@@ -6,9 +6,8 @@ from typing import Any, Protocol
 
 from alps.errors import UsageError
 from alps.tasks import Task
-from alps.tasks.recall import Recall, Shown, newest
+from alps.tasks.recall import FULL, LAST, NOTHING, ORACLE, Recall, Shown, newest
 
-FULL, NOTHING, LAST, ORACLE = "full", "none", "last:", "oracle"
 KNOWN = (FULL, NOTHING, f"{LAST}N", ORACLE)
 
 

@@ -7,7 +7,9 @@ from alps.llm.recording import Completes
 from alps.schema import Prediction, ShownToReader
 from alps.systems.base import System, on_client
 from alps.systems.memory.connection import MemoryFailed
+from alps.systems.memory.direct import Direct
 from alps.systems.memory.embedded import Memory
+from alps.systems.memory.store import Store
 from alps.tasks import Task
 
 
@@ -41,3 +43,14 @@ class Reader:
             positions=shown.positions,
         )
         return prediction.model_copy(update={"shown": noted})
+
+
+def through(memory: Memory, system: System, task: Task) -> System:
+    """Return `system` as a run with `memory` asks it.
+
+    A memory system answers by itself where the answer is the memory; a task without histories is
+    asked as ever.
+    """
+    if task.by_memory is not None and isinstance(memory, Store):
+        return Direct(system, memory)
+    return system if task.recall is None else Reader(system, memory)

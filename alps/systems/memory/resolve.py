@@ -2,22 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from alps.errors import UsageError, closest
-from alps.systems.embedded import RETRIEVERS
+from alps.systems.memory.boxed import BOXED, is_boxed, open_boxed
 from alps.systems.memory.connection import ClassConnection, Connection
 from alps.systems.memory.diary import FILE, Diary
 from alps.systems.memory.embedded import KNOWN as EMBEDDED
 from alps.systems.memory.embedded import Memory, open_embedded
 from alps.systems.memory.protocol import Opening
 from alps.systems.memory.store import Samples, Store
-from alps.systems.memory.turns import Turns
 
-IN_THE_BOX = {name: partial(Turns, name) for name in RETRIEVERS}
-"""Memory systems that need nothing else, by name."""
-KNOWN = (*EMBEDDED, *IN_THE_BOX)
+KNOWN = (*EMBEDDED, *BOXED)
 
 
 @dataclass(frozen=True)
@@ -42,8 +38,9 @@ class MemoryOptions:
 
 
 def is_ours(name: str) -> bool:
-    """Tell whether `name` is a memory of the package, which runs nothing of anybody else's."""
-    return name in IN_THE_BOX or open_embedded(name, None) is not None
+    """Tell whether `name` is a memory of the package that reads no file and runs no program."""
+    boxed = is_boxed(name) and ":" not in name
+    return boxed or open_embedded(name, None) is not None
 
 
 def check_memory(name: str) -> None:
@@ -52,7 +49,7 @@ def check_memory(name: str) -> None:
     Raises:
         UsageError: If there is none by that name.
     """
-    if not is_ours(name):
+    if not is_boxed(name) and open_embedded(name, None) is None:
         known = ", ".join(KNOWN)
         raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")
 
@@ -74,7 +71,7 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
     opening = Opening(scratch, None, None, options.seed, options.options)
     return Store(
         name,
-        _connect(name),
+        _connect(name, options),
         opening,
         Diary(None if folder is None else folder / FILE),
         samples,
@@ -84,5 +81,5 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
     )
 
 
-def _connect(name: str) -> Connection:
-    return ClassConnection(IN_THE_BOX[name]())
+def _connect(name: str, options: MemoryOptions) -> Connection:
+    return ClassConnection(open_boxed(name, options.options))

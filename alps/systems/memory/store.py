@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -20,19 +21,21 @@ from alps.systems.memory.connection import Connection, MemoryFailed, read_hits
 from alps.systems.memory.diary import Diary
 from alps.systems.memory.protocol import Hit, Opening, Said, Session, stamp
 from alps.tasks import Task
-from alps.tasks.recall import BYTES_A_TOKEN, History, Recall, Shown
+from alps.tasks.recall import BYTES_A_TOKEN, History, Shown
 
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is asked at some end of a history, for which sample, and its key in the diary."""
+    """What is asked at some end of a history, and its key in the diary.
+
+    `query` is None where all memories are asked for.
+    """
 
     key: str
-    query: str
-    recall: Recall
-    sample: Any
+    query: str | None
+    history: Callable[[], History]
 
 
 @dataclass
@@ -52,6 +55,10 @@ class _User:
     sessions: int = 0
     failed: MemoryFailed | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class NotEstimable(Exception):
+    """A system can't be asked for what a task needs; that is no failure of it."""
 
 
 class Store:
@@ -79,6 +86,7 @@ class Store:
         self._connection, self._opening, self._diary = connection, opening, diary
         self._samples, self._k, self._max_tokens, self._timeout = samples, k, max_tokens, timeout
         self._users: dict[str, _User] | None = None
+        self._alone: dict[str, _User] = {}
         self._opened: asyncio.Task[None] | None = None
 
     async def recall(self, task: Task, sample: Any) -> Shown:
@@ -115,6 +123,33 @@ class Store:
         self._diary.note_checks(when, checks)
         return checks
 
+    async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
+        """Return what each probe of `sample` found, a user of its own being told its history.
+
+        Raises:
+            MemoryFailed: If the system failed at any stage before.
+            NotEstimable: If it has no way to list what it holds, and a probe asks for that.
+        """
+        assert task.by_memory is not None
+        key, probes = sample_key(task, sample), task.by_memory.probes(sample)
+        keys = [f"{key} {place}" for place in range(1, len(probes) + 1)]
+        if any(self._diary.hits(one) is None for one in keys):
+            await self._open()
+            if task.by_memory.lists and "memories" not in self._connection.can:
+                raise NotEstimable
+            user = self._alone.get(key)
+            if user is None:
+                user = self._alone[key] = _User(self._diary.user(key))
+                for one, probe in zip(keys, probes, strict=True):
+                    history = partial(task.by_memory.history, sample)
+                    user.ends[probe.turns].append(_Asked(one, probe.query, history))
+                if self._connection.persistent:
+                    user.reached = self._diary.settled(user.id)
+            async with user.lock:
+                await self._advance(user, probes[-1].turns)
+            self._alone.pop(key, None)
+        return [self._diary.hits(one) or [] for one in keys]
+
     async def _open(self) -> None:
         """Open the system once; whoever comes second waits for it."""
         if self._opened is None:
@@ -138,7 +173,8 @@ class Store:
             return
         assert self._users is not None
         place = task.recall.place(sample)
-        asked = _Asked(sample_key(task, sample), place.query, task.recall, sample)
+        history = partial(task.recall.history, sample)
+        asked = _Asked(sample_key(task, sample), place.query, history)
         user = self._users.setdefault(place.key, _User(self._diary.user(place.key)))
         user.ends[place.turns].append(asked)
         if self._connection.persistent:
@@ -154,13 +190,13 @@ class Store:
                 if end > user.reached:
                     await self._ingest(user, user.ends[end][0], end)
                 for one in asked:
-                    await self._search(user, one)
+                    await self._ask(user, one)
         except MemoryFailed as failed:
             user.failed = failed
             raise
 
     async def _ingest(self, user: _User, asked: _Asked, end: int) -> None:
-        history = asked.recall.history(asked.sample)
+        history = asked.history()
         for session in sessions_after(history, user.reached):
             answered = await self._call("ingest", user.id, session)
             self._diary.note("ingest", user.id, answered.seconds, session=session.id)
@@ -170,16 +206,20 @@ class Store:
         self._diary.note_settled(user.id, settled.seconds, end)
         user.reached, user.sessions = end, len(history.sessions)
 
-    async def _search(self, user: _User, asked: _Asked) -> None:
-        at = stamp(user.sessions, 0)
-        answered = await self._call("search", user.id, asked.query, self._k, at)
+    async def _ask(self, user: _User, asked: _Asked) -> None:
+        if asked.query is None:
+            phase = "memories"
+            answered = await self._call(phase, user.id)
+        else:
+            phase, at = "search", stamp(user.sessions, 0)
+            answered = await self._call(phase, user.id, asked.query, self._k, at)
         try:
             hits = read_hits(answered.value)
         except ValueError as error:
-            raise MemoryFailed("search", str(error)) from error
+            raise MemoryFailed(phase, str(error)) from error
         # A system may repeat a key that stands in its environment.
         said = [replace(hit, text=masked(hit.text, lambda: _texts(asked))) for hit in hits]
-        self._diary.note_hits(asked.key, user.id, answered.seconds, said)
+        self._diary.note_hits(asked.key, user.id, answered.seconds, said, phase)
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         return await self._connection.call(method, *arguments, timeout=self._timeout)
@@ -191,8 +231,7 @@ class Store:
 
 
 def _texts(asked: _Asked) -> str:
-    turns = asked.recall.history(asked.sample).turns
-    return " ".join([asked.query, *(turn.text for turn in turns)])
+    return " ".join([asked.query or "", *(turn.text for turn in asked.history().turns)])
 
 
 def sample_key(task: Task, sample: Any) -> str:

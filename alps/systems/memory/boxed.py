@@ -1,0 +1,85 @@
+"""Memory systems in the box, by the name that `memory=` gives, and the options that each takes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from alps.errors import UsageError, closest
+from alps.systems.embedded import RETRIEVERS
+from alps.systems.memory.protocol import MemorySystem
+from alps.systems.memory.turns import Turns
+
+RECORDED = "recorded:"
+RULES, LLM = "rules", "llm"
+BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", LLM)
+"""Their names, as lists show them."""
+_TAKES: Mapping[str, tuple[str, ...]] = {
+    RULES: ("retriever",),
+    RECORDED: ("retriever", "dialogues"),
+    LLM: (),
+}
+
+
+def is_boxed(name: str) -> bool:
+    """Tell whether a memory system in the box is called `name`."""
+    return name in RETRIEVERS or _kind(name) in _TAKES
+
+
+def _kind(name: str) -> str:
+    return RECORDED if name.startswith(RECORDED) else name
+
+
+def check_boxed(name: str, options: Mapping[str, str]) -> None:
+    """Refuse options that the memory system `name` does not take.
+
+    Raises:
+        UsageError: If there is such an option, or one is missing.
+    """
+    takes = _TAKES.get(_kind(name), ())
+    for key, value in options.items():
+        if key not in takes:
+            known = f"it takes {', '.join(f'memory.{one}=' for one in takes) or 'none'}"
+            raise UsageError(f"memory.{key}={value}: no option of memory={name}; {known}")
+    retriever = options.get("retriever", "bm25")
+    if retriever not in RETRIEVERS:
+        known = ", ".join(RETRIEVERS)
+        hint = closest(retriever, RETRIEVERS)
+        raise UsageError(f"memory.retriever={retriever}: unknown{hint} (known: {known})")
+    if _kind(name) == RECORDED:
+        _check_files(name, options)
+
+
+def _check_files(name: str, options: Mapping[str, str]) -> None:
+    if name == RECORDED:
+        raise UsageError(f"memory={name} names no file; write {RECORDED}FILE")
+    if not Path(name.removeprefix(RECORDED)).expanduser().exists():
+        raise UsageError(f"memory={name}: no such file")
+    if "dialogues" not in options:
+        wanted = "memory.dialogues=FILE, the model_input.jsonl of the recorded dialogues"
+        raise UsageError(f"memory={name}: give {wanted}, too")
+
+
+def open_boxed(name: str, options: Mapping[str, str]) -> MemorySystem:
+    """Return the memory system in the box that is called `name`.
+
+    Raises:
+        UsageError: If it does not take the options, a file is not there, or it needs an extra that
+            is not installed.
+        DataError: If a file can't be read.
+    """
+    check_boxed(name, options)
+    if name in RETRIEVERS:
+        return Turns(name)
+    retriever = options.get("retriever", "bm25")
+    if name == RULES:
+        from alps.systems.memory.rules import SETTINGS, statements
+
+        return Turns(retriever, statements, SETTINGS)
+    if name == LLM:
+        from alps.systems.memory.extractor import LlmMemory
+
+        return LlmMemory()
+    from alps.systems.memory.recorded import Recorded
+
+    records = Path(name.removeprefix(RECORDED)).expanduser()
+    extract = Recorded(records, Path(options["dialogues"]).expanduser())
+    return Turns(retriever, extract, extract.settings)

@@ -1,0 +1,122 @@
+"""Extraction, update and retrieval by a memory system: what it is told, and what is read of it."""
+
+import json
+
+import pytest
+
+from alps.errors import UsageError
+from alps.parsing import parse_settings
+from alps.run.start import run
+from alps.schema import Memory
+from alps.settings import RunSettings
+from alps.tasks.by_memory import changes, places_of, ranking_of
+from alps.tasks.recall import Remembered
+
+
+def carried_out(out, **words):
+    settings = {"model": "rules", "out": str(out), "data": "samples", **words}
+    return run(parse_settings(settings, RunSettings))
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def value(done, track, metric):
+    return done.summary.tracks[track].scores[metric].value
+
+
+@pytest.fixture(scope="module")
+def bm25(tmp_path_factory):
+    out = tmp_path_factory.mktemp("bm25")
+    return carried_out(out, task="extraction,update,retrieval", memory="bm25", k=10)
+
+
+def test_retrieval_by_a_memory_is_that_of_its_retriever(bm25, tmp_path):
+    by_itself = carried_out(tmp_path, task="retrieval", model="bm25")
+    # The bank is said by the user: the word before each candidate moves the ranking a little.
+    found, wanted = (value(done, "task3_d100", "recall_at_1") for done in (bm25, by_itself))
+    assert found == pytest.approx(wanted, abs=0.05)
+    assert value(bm25, "task3_d100", "recall_at_10") > found > 0.15
+
+
+def test_whole_turns_are_no_memories(bm25):
+    assert value(bm25, "task1", "f1") < 0.05
+    assert value(bm25, "task2", "f1_changed") < 0.05
+
+
+def test_the_track_says_which_memory_answered_and_its_reader_did_not(bm25, tmp_path):
+    assert bm25.summary.tracks["task1"].memory == "bm25"
+    assert bm25.summary.tracks["task3_d100"].k == 10
+    other = carried_out(tmp_path, task="extraction", memory="bm25", model="floor/empty")
+    texts = []
+    for folder in (bm25.folder, tmp_path):
+        made = [row for row in rows(folder / "predictions.jsonl") if row["track"] == "task1"]
+        texts.append({row["benchmark_id"]: row["prediction"] for row in made})
+    assert texts[0] == texts[1]
+    assert other.summary.tracks["task1"].scores["f1"] == bm25.summary.tracks["task1"].scores["f1"]
+
+
+def test_rules_behind_a_memory_extract_what_they_extract_alone(tmp_path):
+    alone = carried_out(tmp_path / "alone", task="extraction")
+    stored = carried_out(tmp_path / "stored", task="extraction,retrieval", memory="rules", k=10)
+    assert value(stored, "task1", "f1") == pytest.approx(value(alone, "task1", "f1"), abs=0.02)
+    # A list of notes, in which nobody replies, is kept as it is.
+    assert value(stored, "task3_d100", "recall_at_1") > 0.15
+
+
+@pytest.mark.parametrize("memory", ["none", "last:3", "oracle"])
+def test_a_choice_among_turns_is_no_memory_that_could_be_asked(tmp_path, memory):
+    with pytest.raises(UsageError, match="only utilization uses it"):
+        carried_out(tmp_path, task="extraction", memory=memory)
+
+
+def held(*texts, first=1):
+    return [Remembered(f"m{n}", text) for n, text in enumerate(texts, start=first)]
+
+
+def old(*values):
+    empty = dict.fromkeys(Memory.model_fields)
+    found = []
+    for n, text in enumerate(values, start=1):
+        found.append(Memory(**{**empty, "memory_id": f"old{n}", "label": "x", "value": text}))
+    return found
+
+
+def said(made):
+    return [(memory.action, memory.value, memory.replaces) for memory in made]
+
+
+def test_what_changed_is_told_by_the_systems_ids_where_it_keeps_them():
+    before = held("Lives in Oslo", "Has a dog", "Plays chess")
+    after = [before[1], Remembered("m1", "Moved to Bergen"), Remembered("m9", "Works as a nurse")]
+    known = old("Has a dog", "Lives in Oslo, Norway")
+    assert said(changes(known, before, after)) == [
+        ("retain", "Has a dog", None),
+        ("modify", "Moved to Bergen", "old2"),
+        ("add", "Works as a nurse", None),
+        ("delete", "Plays chess", None),
+    ]
+
+
+def test_what_changed_is_told_by_the_texts_where_a_system_gives_new_ids():
+    before = held("Lives in a flat in Oslo", "Has a dog")
+    after = held("has a dog", "Lives in a house in Oslo", "Works as a nurse", first=11)
+    assert [memory.action for memory in changes((), before, after)] == ["retain", "modify", "add"]
+
+
+def test_a_memory_under_an_id_of_the_data_is_not_taken_for_theirs():
+    made = changes(old("Likes tea"), [], [Remembered("old1", "Likes tea")])
+    assert made[0].memory_id != "old1"
+
+
+def test_a_hit_is_the_candidate_that_it_repeats_contains_or_is_like():
+    values = ["Likes tea", "Likes green tea", "Works as a nurse in a hospital in Oslo"]
+    hits = held("user: likes green tea", "Nurse, works in a hospital in Oslo", "Nothing of these")
+    assert places_of(hits, values) == [1, 2, None]
+
+
+def test_a_hit_that_is_no_candidate_keeps_its_rank():
+    pool = {"c1": "Likes tea", "c2": "Has a dog"}
+    found = held("Something else", "Has a dog", "Has a dog", "Likes tea")
+    assert ranking_of(found, pool, 5) == ["-1", "c2", "-3", "c1", "-5"]
