@@ -16,7 +16,6 @@ from alps.leaderboard.recompute import Key, Rows
 from alps.leaderboard.submission import Submission, only
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.systems import System, resolve_system
-from alps.systems.memory.embedded import FULL
 from alps.systems.memory.reader import through
 from alps.systems.memory.resolve import MemoryOptions, is_ours, open_memory
 from alps.systems.variants import in_variants
