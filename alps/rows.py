@@ -288,11 +288,22 @@ class Check(Fields):
         return not self.fault
 
 
+class Phase(Fields):
+    """How long the calls of one phase of a memory system took, in seconds of the clock."""
+
+    calls: int
+    seconds: float
+    p50: float
+    p95: float
+    p99: float
+
+
 class Summary(Fields):
     """What a run found.
 
     Attributes:
         admission: The checks of a memory system, those before the run and those after it.
+        phases: How long it took to ingest, settle and search, by the name of the phase.
         judge_fingerprint: Of the judge under all rubrics of the run.
         comparable: Whether the scores may stand beside those of LLM judges.
         served: What answered, by the purpose of the calls, as far as providers told.
@@ -312,6 +323,7 @@ class Summary(Fields):
     not_calibrated: list[str] = []
     calibrated_otherwise: list[str] = []
     admission: list[Check] = []
+    phases: dict[str, Phase] = {}
 
     @property
     def stopped_by_budget(self) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from alps.errors import UsageError
 from alps.parsing import parse_settings
+from alps.report.tables import show_run
 from alps.run.start import run
 from alps.schema import Memory
 from alps.settings import RunSettings
@@ -120,3 +121,25 @@ def test_a_hit_that_is_no_candidate_keeps_its_rank():
     pool = {"c1": "Likes tea", "c2": "Has a dog"}
     found = held("Something else", "Has a dog", "Has a dog", "Likes tea")
     assert ranking_of(found, pool, 5) == ["-1", "c2", "-3", "c1", "-5"]
+
+
+def test_the_summary_and_the_table_have_the_times_of_each_phase(bm25, capsys):
+    phases = bm25.summary.phases
+    diary = rows(bm25.folder / "memory.jsonl")
+    for name in ("ingest", "settle", "search", "memories"):
+        seconds = sorted(row["seconds"] for row in diary if row["phase"] == name)
+        assert phases[name].calls == len(seconds)
+        assert phases[name].seconds == pytest.approx(sum(seconds))
+        assert seconds[0] <= phases[name].p50 <= phases[name].p95 <= phases[name].p99 <= seconds[-1]
+    assert rows_of_summary(bm25)["phases"]["search"]["calls"] == phases["search"].calls
+    show_run(bm25.summary, {task.track: task.metrics for task in bm25.tasks}, folder="here")
+    assert "seconds a call by phase" in capsys.readouterr().out
+
+
+def rows_of_summary(done):
+    return json.loads((done.folder / "summary.json").read_text())
+
+
+def test_a_run_without_a_memory_system_has_no_phases(tmp_path):
+    done = carried_out(tmp_path, task="utilization", memory="last:3", limit=2)
+    assert "phases" not in rows_of_summary(done)

@@ -22,6 +22,7 @@ from alps.report.formatting import (
     spent,
     visible,
 )
+from alps.report.memory_phases import admission_lines, phase_tables
 from alps.report.terminal import WIDTH, terminal
 from alps.rows import Corrected, Figure, Score, Summary, TrackSummary
 from alps.run.estimate import Stage
@@ -86,6 +87,7 @@ def show_run(
         parts += map(Text, _outcomes(track, metrics[name]))
     if len(summary.tracks) > 1:
         parts.append(_overview(summary, metrics, narrow=narrow))
+    parts += phase_tables(summary)
     parts += breakdowns
     names = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
     if names and not breakdowns:
@@ -518,10 +520,7 @@ def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) ->
     yield from method_lines(summary.tracks.values())
     if bare:
         yield f"– {', '.join(bare)}: no scored record has any."
-    if summary.admission:
-        took = sum(check.seconds for check in summary.admission)
-        passed = counted(len(summary.admission), "check")
-        yield f"Admission of the memory system: {passed} passed in {took:.1f} s."
+    yield from admission_lines(summary)
     left_out: dict[str, list[str]] = {}
     for name, reason in summary.left_out.items():
         left_out.setdefault(reason, []).append(name)

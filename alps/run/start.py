@@ -39,6 +39,7 @@ from alps.run.folder import (
 )
 from alps.run.journal import Journal
 from alps.run.opened import MANIFEST, SUMMARY
+from alps.run.phases import phases_of
 from alps.run.progress import progress_line
 from alps.run.services import (
     STRUCTURED,
@@ -55,6 +56,7 @@ from alps.schema import FAILURES
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.systems.base import STDERR, TRACEBACKS
+from alps.systems.memory.store import Store
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, recorded
 
@@ -239,6 +241,8 @@ def _carry_out(
         summary = _summary(settings, data, plan, outcomes, ledger.totals)
         if checks:
             summary = summary.model_copy(update={"admission": checks})
+        if isinstance(services.memory, Store):
+            summary = summary.model_copy(update={"phases": phases_of(folder)})
         summary = with_corrections(summary, folder, data, chosen)
         write_json(folder / SUMMARY, summary.row())
     tracks = list(summary.tracks.values())
