@@ -197,6 +197,35 @@ def compare(words: tuple[str, ...]) -> None:
     _print(comparison, parsed.format, print_comparison)
 
 
+@cli.command()
+@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
+@click.argument("record", metavar="[ID]", default="")
+@takes("[format=json]", "alps.settings:DiagnoseSettings")
+def diagnose(run_folder: str, record: str, settings: tuple[str, ...]) -> None:
+    """Find where a memory system lost what each wrong answer of a run needed.
+
+    The system is fed again, and the reader is asked again with the evidence alone. With ID, all
+    that is known of one wrong answer.
+
+    \b
+      alps diagnose runs/personamem-rules-samples
+    """
+    from alps.parsing import parse_words
+    from alps.report.diagnose import print_diagnosis, print_miss
+    from alps.run.diagnose import diagnose as find_losses
+    from alps.run.opened import find_run
+    from alps.settings import DiagnoseSettings
+
+    if "=" in record:
+        record, settings = "", (record, *settings)
+    parsed = parse_words(settings, DiagnoseSettings)
+    found = find_losses(find_run(run_folder))
+    if record:
+        print_miss(found, record, _console())
+    else:
+        _print(found, parsed.format, print_diagnosis)
+
+
 @cli.group()
 def data() -> None:
     """Look into a data set, or build one."""

@@ -348,6 +348,12 @@ class CompareSettings(FrozenSettings):
     format: Format = Field("table", description="table or json")
 
 
+class DiagnoseSettings(FrozenSettings):
+    """What `alps diagnose` can be told beside the run."""
+
+    format: Format = Field("table", description="table or json")
+
+
 class DataSettings(FrozenSettings):
     """Which data."""
 

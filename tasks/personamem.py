@@ -36,7 +36,7 @@ from alps.tasks.base import (
 )
 from alps.tasks.personamem_answers import ChoiceAnswer, StoredChoice, read_answer
 from alps.tasks.personamem_authors import as_authors
-from alps.tasks.personamem_evidence import evidence, evidence_position
+from alps.tasks.personamem_evidence import evidence, evidence_position, needed
 from alps.tasks.personamem_figures import BREAKDOWNS
 from alps.tasks.personamem_free import free
 from alps.tasks.personamem_likelihood import by_likelihood
@@ -157,7 +157,9 @@ def _place(sample: ChoiceSample) -> Place:
     return Place(f"{question.history} hidden", len(sample.history()), question.message)
 
 
-RECALL = Recall(_history, _place, lambda sample, shown: replace(sample, shown=shown), evidence)
+RECALL = Recall(
+    _history, _place, lambda sample, shown: replace(sample, shown=shown), evidence, needed
+)
 
 
 def tracks(options: TaskOptions) -> tuple[Task, ...]:

@@ -48,3 +48,9 @@ def evidence(sample: ChoiceSample) -> Shown | None:
     if end < len(turns) and turns[end].role == "assistant":
         end += 1
     return Shown(turns[position:end], positions=tuple(range(position, end)))
+
+
+def needed(sample: ChoiceSample) -> tuple[str, ...]:
+    """Return what the user said in the turn that a question is about; nothing where none is."""
+    shown = evidence(sample)
+    return () if shown is None else (shown.turns[0].text,)

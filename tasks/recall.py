@@ -80,12 +80,14 @@ class Recall:
         place: Where that history ends and what is asked there, told without reading it.
         show: The sample as a reader is asked about it, once a memory has answered.
         evidence: What a perfect memory would return; None where the data don't tell.
+        needed: Texts any of which an answer needs; none where the data don't tell.
     """
 
     history: Callable[[Any], History]
     place: Callable[[Any], Place]
     show: Callable[[Any, Shown], Any]
     evidence: Callable[[Any], Shown | None]
+    needed: Callable[[Any], tuple[str, ...]] = lambda sample: ()
 
 
 @dataclass(frozen=True)

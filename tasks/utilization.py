@@ -482,7 +482,11 @@ def _evidence(sample: UtilizationSample) -> Shown | None:
     return None if target is None else Shown(target.dialogue, target.memories)
 
 
-RECALL = Recall(_history, _place, _shown, _evidence)
+def _needed(sample: UtilizationSample) -> tuple[str, ...]:
+    return () if sample.gold is None else (sample.gold.memory,)
+
+
+RECALL = Recall(_history, _place, _shown, _evidence, _needed)
 
 
 def tracks(options: TaskOptions) -> tuple[Task, ...]:

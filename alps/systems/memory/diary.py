@@ -59,9 +59,7 @@ class Diary:
     def hits(self, sample: str) -> list[Hit] | None:
         """Return what was found for a sample; None where nothing was asked yet."""
         rows = self._hits.get(sample)
-        if rows is None:
-            return None
-        return [Hit(**{**row, "sources": tuple(row["sources"])}) for row in rows]
+        return None if rows is None else _hits_of(rows)
 
     def note(self, phase: str, user: str, seconds: float, **fields: Any) -> None:
         """Note a call of a phase."""
@@ -98,3 +96,16 @@ class Diary:
         """Close the file."""
         if self._file is not None:
             self._file.close()
+
+
+def found_in(path: Path) -> dict[str, list[Hit]]:
+    """Return what the diary of a run says was found for each sample."""
+    found: dict[str, list[Hit]] = {}
+    for _, _, row in scan(path):
+        if row is not None and row.get("phase") == "search":
+            found[row["sample"]] = _hits_of(row["hits"])
+    return found
+
+
+def _hits_of(rows: Sequence[Row]) -> list[Hit]:
+    return [Hit(**{**row, "sources": tuple(row["sources"])}) for row in rows]

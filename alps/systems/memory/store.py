@@ -89,6 +89,11 @@ class Store:
         self._alone: dict[str, _User] = {}
         self._opened: asyncio.Task[None] | None = None
 
+    @property
+    def behind(self) -> tuple[Connection, Opening]:
+        """The system, and what it is opened with."""
+        return self._connection, self._opening
+
     async def recall(self, task: Task, sample: Any) -> Shown:
         """Return the hits for `sample` that fit into the budget.
 
