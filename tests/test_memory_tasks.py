@@ -1,15 +1,30 @@
 """Extraction, update and retrieval by a memory system: what it is told, and what is read of it."""
 
+import asyncio
 import json
+from dataclasses import asdict
 
 import pytest
 
 from alps.errors import UsageError
+from alps.judges.resolve import embedded_judge
 from alps.parsing import parse_settings
 from alps.report.tables import show_run
+from alps.run.admitted import admitted, check_estimable
+from alps.run.services import Services
+from alps.run.source import open_data
 from alps.run.start import run
-from alps.schema import Memory
+from alps.schema import Memory, RetrievalSample
 from alps.settings import RunSettings
+from alps.systems.embedded import Unheard
+from alps.systems.memory.connection import ClassConnection
+from alps.systems.memory.diary import Diary
+from alps.systems.memory.direct import Direct
+from alps.systems.memory.protocol import Opening
+from alps.systems.memory.store import Store
+from alps.systems.memory.turns import Turns
+from alps.tasks import load_task
+from alps.tasks.base import TaskOptions
 from alps.tasks.by_memory import changes, places_of, ranking_of
 from alps.tasks.recall import Remembered
 
@@ -143,3 +158,144 @@ def rows_of_summary(done):
 def test_a_run_without_a_memory_system_has_no_phases(tmp_path):
     done = carried_out(tmp_path, task="utilization", memory="last:3", limit=2)
     assert "phases" not in rows_of_summary(done)
+
+
+class Unlisted(Turns):
+    """Finds turns, and can't list them."""
+
+    memories = None
+
+    def __init__(self):
+        super().__init__("bm25")
+
+
+def store_of(system, folder, task, **words):
+    settings = parse_settings({"task": task, "model": "rules", **words}, RunSettings)
+    tracks = open_data(settings).tracks
+
+    def samples():
+        for track in tracks:
+            for sample in track.samples():
+                yield track.task, sample
+
+    opening = Opening(folder / "memory", None, None, 0, {})
+    diary, connection = Diary(folder / "memory.jsonl"), ClassConnection(system)
+    options = {"k": 5, "max_tokens": None, "timeout": 10.0}
+    return Store("own", connection, opening, diary, samples, **options), list(samples())
+
+
+def answers(store, asked):
+    async def each():
+        direct = Direct(Unheard("rules"), store)
+        try:
+            return [await direct.answer(task, sample) for task, sample in asked]
+        finally:
+            await store.aclose()
+
+    return asyncio.run(each())
+
+
+def test_a_system_that_lists_nothing_is_refused_where_the_list_is_the_answer(tmp_path):
+    store, asked = store_of(Unlisted(), tmp_path, "extraction,retrieval", memory="bm25", limit=1)
+    services = Services((), embedded_judge("lexical"), None, memory=store)
+    assert all(check.passed for check in asyncio.run(admitted(services, "before")))
+    with pytest.raises(UsageError) as refused:
+        check_estimable(services, [task for task, _ in asked])
+    assert str(refused.value) == (
+        "memory=own: it has no `memories`, so extraction can't be estimated; give task=retrieval"
+    )
+    extracted, found = answers(store, asked)
+    # Not estimable is not 0: such a record is unscored.
+    assert extracted.outcome == "transport"
+    assert found.outcome == "ok"
+
+
+class Watched(Turns):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        super().__init__("bm25")
+        self.told = []
+
+    def ingest(self, user, session):
+        self.told.append(json.dumps([user, asdict(session)]))
+        super().ingest(user, session)
+
+
+def test_a_run_that_goes_on_tells_and_asks_nothing_again(tmp_path):
+    tasks = "extraction,update,retrieval"
+    first = answers(*store_of(Watched(), tmp_path, tasks, memory="bm25", limit=3))
+    system = Watched()
+    assert answers(*store_of(system, tmp_path, tasks, memory="bm25", limit=3)) == first
+    assert system.told == []
+
+
+def test_a_system_is_told_dialogues_and_nothing_of_the_data(tmp_path):
+    system = Watched()
+    store, asked = store_of(system, tmp_path, "extraction,update", memory="bm25", limit=4)
+    answers(store, asked)
+    told = "\n".join(system.told)
+    for task, sample in asked:
+        said = [turn.text for turn in task.by_memory.history(sample).turns]
+        assert all(json.dumps(text)[1:-1] in told for text in said)
+        assert sample.benchmark_id not in told
+        assert sample.session_id not in told
+        for memory in sample.gold:
+            assert memory.value in "".join(said) or memory.value not in told
+
+
+def test_a_system_is_told_candidates_without_their_ids(tmp_path):
+    system = Watched()
+    store, asked = store_of(system, tmp_path, "retrieval", memory="bm25", limit=2)
+    answers(store, asked)
+    for told, (_, sample) in zip(system.told, asked, strict=True):
+        assert sample.benchmark_id not in told
+        for candidate in sample.candidates:
+            assert json.dumps(candidate.value)[1:-1] in told
+            assert f'"{candidate.id}"' not in told
+
+
+class Empty(Turns):
+    def __init__(self):
+        super().__init__("bm25", lambda session: ())
+
+
+class Broken(Turns):
+    def __init__(self):
+        super().__init__("bm25")
+
+    def memories(self, user):
+        raise OSError("the index is gone")
+
+
+@pytest.mark.parametrize(
+    ("system", "task", "outcome", "error"),
+    [
+        (Empty(), "extraction", "ok", None),
+        (Empty(), "retrieval", "empty", "memory, search: nothing was found"),
+        (Broken(), "update", "invalid", "memory, memories: raised OSError: the index is gone"),
+    ],
+)
+def test_nothing_found_and_a_failure_are_two_things(tmp_path, system, task, outcome, error):
+    (made,) = answers(*store_of(system, tmp_path, task, memory="bm25", limit=1))
+    assert (made.outcome, made.error) == (outcome, error)
+
+
+def test_the_right_candidate_stays_out_of_the_bank_where_its_dialogue_is_told():
+    sample = RetrievalSample.model_validate(
+        {
+            "benchmark_id": "x",
+            "session_id": "x",
+            "query": "What shall I cook?",
+            "candidates": [{"id": "c1", "value": "Vegan"}, {"id": "c2", "value": "Has a dog"}],
+            "gold": "c1",
+            "told": [{"role": "user", "text": "I have been vegan for years."}],
+        }
+    )
+    by_memory = load_task("retrieval", TaskOptions(memory="bm25")).by_memory
+    told, bank = by_memory.history(sample).sessions
+    assert [turn.text for turn in told] == ["I have been vegan for years."]
+    assert [turn.text for turn in bank] == ["Has a dog"]
+    assert by_memory.probes(sample)[0].turns == 2
+    bare = sample.model_copy(update={"told": ()})
+    assert [turn.text for turn in by_memory.history(bare).turns] == ["Vegan", "Has a dog"]

@@ -1,5 +1,6 @@
 """Admission of a run's memory system: a run of one that fails a check has no scores."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -10,6 +11,7 @@ from alps.rows import Check
 from alps.run.services import Services
 from alps.systems.memory.resolve import MemoryOptions, open_memory
 from alps.systems.memory.store import Store
+from alps.tasks import Task
 
 
 async def admitted(services: Services, when: Literal["before", "after"]) -> list[Check]:
@@ -31,6 +33,28 @@ async def admitted(services: Services, when: Literal["before", "after"]) -> list
             f"{first.name}: {first.fault}{others}; `alps doctor memory={memory.name}` says all"
         )
     return checks
+
+
+def check_estimable(services: Services, tasks: Sequence[Task]) -> None:
+    """Refuse tasks whose answer is all that a memory system holds, of one that can't list it.
+
+    Raises:
+        UsageError: If there is such a task; names those that are left.
+    """
+    memory = services.memory
+    if not isinstance(memory, Store) or not memory.cannot_list:
+        return
+    lost: dict[str, None] = {}
+    left: dict[str, None] = {}
+    for task in tasks:
+        needed = task.by_memory is not None and task.by_memory.lists
+        (lost if needed else left)[task.name] = None
+    if lost:
+        mend = f"; give task={','.join(left)}" if left else ""
+        raise UsageError(
+            f"memory={memory.name}: it has no `memories`, so {' and '.join(lost)} can't be "
+            f"estimated{mend}"
+        )
 
 
 def checks_of(name: str, timeout: float) -> list[Check]:

@@ -19,7 +19,7 @@ from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
 from alps.rows import Check, Pools, Summary, TrackSummary
-from alps.run.admitted import admitted
+from alps.run.admitted import admitted, check_estimable
 from alps.run.asked import as_asked
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.correction import Chosen, choose, with_corrections
@@ -376,6 +376,7 @@ async def _run(
             total = data.n * settings.repeats
             title = f"{settings.task} {services.systems[0][0].name}"
             checks = await admitted(services, "before")
+            check_estimable(services, data.tasks)
             with progress_line(title, total, ledger.totals) as progress:
                 outcomes = await run_tracks(plan, progress=progress)
             checks += await admitted(services, "after")

@@ -87,6 +87,7 @@ class Store:
         self._samples, self._k, self._max_tokens, self._timeout = samples, k, max_tokens, timeout
         self._users: dict[str, _User] | None = None
         self._alone: dict[str, _User] = {}
+        self._met = False
         self._opened: asyncio.Task[None] | None = None
 
     @property
@@ -113,6 +114,11 @@ class Store:
             assert hits is not None
         return cut(hits[: self._k], self._max_tokens)
 
+    @property
+    def cannot_list(self) -> bool:
+        """Whether the system was opened, and has no way to list what it holds."""
+        return self._met and "memories" not in self._connection.can
+
     async def admit(self, when: Literal["before", "after"]) -> list[Check]:
         """Check the system before a run, or once it is done; a run that goes on was checked.
 
@@ -121,6 +127,7 @@ class Store:
         kept = self._diary.checks(when)
         if kept is not None:
             return kept
+        self._met = True
         with TemporaryDirectory() as scratch:
             checks = await admit(
                 self._connection, self._opening, scratch=Path(scratch), timeout=self._timeout
