@@ -236,7 +236,7 @@ class RunSettings(JudgeSettings):
     )
     answer: Literal["choice", "logprob", "free"] = Field(
         "choice",
-        description="logprob: compare the options by their log-probability; free: show none "
+        description="logprob: compare the options by their likelihood; free: show none "
         "(personamem)",
     )
     orders: Orders = Field(

@@ -32,6 +32,7 @@ from alps.run.source import Data, open_data, options_of, refuse_changed
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, is_local
 from alps.tasks import Task, load_task, load_tracks
+from alps.tasks.base import DEFAULTS
 from alps.tasks.registry import ALL, PYTHON, TASKS, allow_modules
 
 # Where the manifest keeps what `data=` said: the branch that it names may have moved on since.
@@ -169,8 +170,9 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
     if any(name.startswith(PYTHON) for name in names):
         return
     names = list(TASKS) if ALL in names else names
-    # What a task makes of memory= depends on whether that names a system.
-    options = options_of(settings)
+    # What a task makes of memory= depends on whether that names a system; the authors' scores are
+    # not defined for all tasks that are looked through here.
+    options = replace(options_of(settings), scoring=DEFAULTS.scoring)
     taken = {key for name in names for key in load_task(name, options).options}
     for task in TASKS:
         for key in load_task(task, options).options:
