@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from alps.run.services import Services
+from alps.run.services import Services, memory_options
 from alps.run.source import Data
 from alps.settings import RunSettings
 from alps.systems import System
 from alps.systems.memory.embedded import Memory
 from alps.systems.memory.reader import through
-from alps.systems.memory.resolve import MemoryOptions, open_memory
+from alps.systems.memory.resolve import open_memory
 from alps.systems.resolve import RECORDED
 from alps.systems.variants import in_variants
 from alps.tasks import Task
@@ -49,14 +49,7 @@ def _memory(settings: RunSettings, data: Data, folder: Path | None) -> Memory | 
             for sample in track.samples():
                 yield track.task, sample
 
-    options = MemoryOptions(
-        k=settings.k,
-        max_tokens=settings.max_context_tokens,
-        timeout=settings.timeout,
-        seed=settings.seed,
-        folder=folder,
-    )
-    return open_memory(settings.memory, options, samples)
+    return open_memory(settings.memory, memory_options(settings, folder), samples)
 
 
 def _before(system: System, task: Task, memory: Memory | None) -> System:

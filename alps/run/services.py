@@ -23,7 +23,7 @@ from alps.settings import AskSettings, PersonaSettings, RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
 from alps.systems.memory.embedded import Memory
-from alps.systems.memory.resolve import check_memory
+from alps.systems.memory.resolve import MemoryOptions, check_memory
 from alps.systems.memory.store import Store
 from alps.systems.process import program_environment
 from alps.systems.resolve import PYTHON
@@ -218,6 +218,19 @@ def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
     _check_llm(asked, EMBEDDED_JUDGES, keys=keys)
 
 
+def memory_options(settings: RunSettings, folder: Path | None) -> MemoryOptions:
+    """Return what the memory of a run is opened with; `folder` is that of the run."""
+    return MemoryOptions(
+        k=settings.k,
+        max_tokens=settings.max_context_tokens,
+        timeout=settings.timeout,
+        seed=settings.seed,
+        folder=folder,
+        options=settings.memory_options or {},
+        env=settings.passed,
+    )
+
+
 def check_names(
     settings: RunSettings, tasks: Sequence[Task], *, generate: bool, keys: bool = True
 ) -> None:
@@ -236,7 +249,7 @@ def check_names(
         AlpsError: What is unknown, missing or not taken, in one line.
     """
     if generate:
-        check_memory(settings.memory)
+        check_memory(settings.memory, memory_options(settings, None))
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in task.systems]
         asked = Asked(

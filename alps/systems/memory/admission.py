@@ -254,11 +254,11 @@ async def admit(
     desk = _Desk(connection, replace(opening, folder=scratch / "first"), timeout, Random())
     for folder in (scratch / "first", scratch / "first" / "second"):
         folder.mkdir(parents=True, exist_ok=True)
-    declared = connection.settings.get("declares", ())
     try:
         await desk.call("open", desk.opening)
     except MemoryFailed as failed:
         return [Check(name="opens", fault=str(failed))]
+    declared = connection.settings.get("declares", ())
     checks: list[Check] = []
     for name, check in _CHECKS:
         if name in declared:

@@ -1,19 +1,27 @@
 """Memories by the name that `memory=` gives."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from alps.errors import UsageError, closest
+from alps.llm.secrets import redact
+from alps.systems.base import TRACEBACKS
 from alps.systems.memory.boxed import BOXED, is_boxed, open_boxed
-from alps.systems.memory.connection import ClassConnection, Connection
+from alps.systems.memory.connection import METHODS, ClassConnection, Connection
 from alps.systems.memory.diary import FILE, Diary
 from alps.systems.memory.embedded import KNOWN as EMBEDDED
 from alps.systems.memory.embedded import Memory, open_embedded
+from alps.systems.memory.mcp import McpTools
+from alps.systems.memory.program import JsonLines
 from alps.systems.memory.protocol import Opening
+from alps.systems.memory.spoken import SpokenConnection
 from alps.systems.memory.store import Samples, Store
+from alps.systems.user_class import declared_settings, instantiate
 
-KNOWN = (*EMBEDDED, *BOXED)
+PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
+SPOKEN, HTTP = (PROGRAM, MCP), ("http://", "https://")
+KNOWN = (*EMBEDDED, *BOXED, f"{PYTHON}MODULE:CLASS", f"{PROGRAM}CMD", "http://…", f"{MCP}CMD")
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,7 @@ class MemoryOptions:
         seed: Of every random draw.
         folder: The run folder; None where nothing is kept, as in a dry run.
         options: What the user gave as `memory.NAME=VALUE`.
+        env: Variables of the environment that a program gets, too.
     """
 
     k: int
@@ -35,6 +44,7 @@ class MemoryOptions:
     seed: int = 0
     folder: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    env: Sequence[str] = ()
 
 
 def is_ours(name: str) -> bool:
@@ -43,15 +53,19 @@ def is_ours(name: str) -> bool:
     return boxed or open_embedded(name, None) is not None
 
 
-def check_memory(name: str) -> None:
-    """Refuse a memory that nothing is called by.
+def check_memory(name: str, options: MemoryOptions) -> None:
+    """Refuse a memory that nothing is called by, and options that it does not take.
+
+    Nothing is started, and no server is asked.
 
     Raises:
-        UsageError: If there is none by that name.
+        UsageError: If there is none by that name, or it can't be used.
     """
-    if not is_boxed(name) and open_embedded(name, None) is None:
-        known = ", ".join(KNOWN)
-        raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")
+    if open_embedded(name, None) is None:
+        _connect(name, options)
+    elif options.options:
+        option = next(iter(options.options))
+        raise UsageError(f"memory.{option}: memory={name} takes no options")
 
 
 def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
@@ -60,9 +74,8 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
     `samples` yields everything that it will be asked about.
 
     Raises:
-        UsageError: If there is none by that name, or it needs an extra that is not installed.
+        UsageError: If there is none by that name, or it can't be used.
     """
-    check_memory(name)
     embedded = open_embedded(name, options.max_tokens)
     if embedded is not None:
         return embedded
@@ -78,8 +91,27 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
         k=options.k,
         max_tokens=options.max_tokens,
         timeout=options.timeout,
+        dry=folder is None and not is_boxed(name),
     )
 
 
 def _connect(name: str, options: MemoryOptions) -> Connection:
-    return ClassConnection(open_boxed(name, options.options))
+    key = f"memory={redact(name)}"
+    if is_boxed(name):
+        return ClassConnection(open_boxed(name, options.options))
+    if name.startswith(PYTHON):
+        system = instantiate(name.removeprefix(PYTHON), key, METHODS)
+        log = None if options.folder is None else options.folder / TRACEBACKS
+        settings = {"class": name.removeprefix(PYTHON), **declared_settings(system, key)}
+        return ClassConnection(system, settings=settings, tracebacks=log)
+    if name.startswith(HTTP):
+        from alps.systems.memory.server import HttpConnection
+
+        return HttpConnection(name, options.options)
+    for prefix, language in ((PROGRAM, JsonLines), (MCP, McpTools)):
+        if name.startswith(prefix):
+            command = name.removeprefix(prefix)
+            folder, env = options.folder, options.env
+            return SpokenConnection(command, language(), key=key, env=env, folder=folder)
+    known = ", ".join(KNOWN)
+    raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")
