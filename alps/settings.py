@@ -378,6 +378,16 @@ class CompareSettings(FrozenSettings):
     format: Format = Field("table", description="table or json")
 
 
+class BesideSettings(FrozenSettings):
+    """What `alps beside` can be told beside the run."""
+
+    rows: str = Field(
+        "none,last:10,full,bm25,oracle,placebo", description="memories, as alps run takes them"
+    )
+    max_cost: float | None = Field(None, ge=0, description="US dollars for each row")
+    format: Format = Field("table", description="table or json")
+
+
 class DiagnoseSettings(FrozenSettings):
     """What `alps diagnose` can be told beside the run."""
 

@@ -13,6 +13,7 @@ from alps.systems.memory.diary import FILE, Diary
 from alps.systems.memory.embedded import KNOWN as EMBEDDED
 from alps.systems.memory.embedded import Memory, open_embedded
 from alps.systems.memory.mcp import McpTools
+from alps.systems.memory.placebo import PLACEBO, Placebo
 from alps.systems.memory.program import JsonLines
 from alps.systems.memory.protocol import Opening
 from alps.systems.memory.spoken import SpokenConnection
@@ -21,7 +22,8 @@ from alps.systems.user_class import declared_settings, instantiate
 
 PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
 SPOKEN, HTTP = (PROGRAM, MCP), ("http://", "https://")
-KNOWN = (*EMBEDDED, *BOXED, f"{PYTHON}MODULE:CLASS", f"{PROGRAM}CMD", "http://…", f"{MCP}CMD")
+OURS = (*EMBEDDED, PLACEBO, *BOXED)
+KNOWN = (*OURS, f"{PYTHON}MODULE:CLASS", f"{PROGRAM}CMD", "http://…", f"{MCP}CMD")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class MemoryOptions:
 def is_ours(name: str) -> bool:
     """Tell whether `name` is a memory of the package that reads no file and runs no program."""
     boxed = is_boxed(name) and ":" not in name
-    return boxed or open_embedded(name, None) is not None
+    return boxed or name == PLACEBO or open_embedded(name, None) is not None
 
 
 def check_memory(name: str, options: MemoryOptions) -> None:
@@ -61,7 +63,7 @@ def check_memory(name: str, options: MemoryOptions) -> None:
     Raises:
         UsageError: If there is none by that name, or it can't be used.
     """
-    if open_embedded(name, None) is None:
+    if name != PLACEBO and open_embedded(name, None) is None:
         _connect(name, options)
     elif options.options:
         option = next(iter(options.options))
@@ -82,6 +84,8 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
     folder = options.folder
     scratch = Path() if folder is None else folder / "memory"
     opening = Opening(scratch, None, None, options.seed, options.options)
+    if name == PLACEBO:
+        return Placebo(samples, opening, k=options.k, max_tokens=options.max_tokens)
     return Store(
         name,
         _connect(name, options),
