@@ -197,7 +197,22 @@ class SensitivitySettings(AskSettings):
     format: Format = Field("table", description="table or json")
 
 
-class RunSettings(JudgeSettings):
+class MemoryModels(BaseModel):
+    """The models that a memory system is given."""
+
+    memory_llm: str | None = Field(
+        None, description="a litellm model: whom a memory system may ask (utilization, personamem)"
+    )
+    memory_llm_api_base: Address = Field(None, description="endpoint of memory_llm")
+    memory_embedder: str | None = Field(
+        None,
+        description="hash, minilm or a litellm model: what embeds for a memory system "
+        "(utilization, personamem)",
+    )
+    memory_embedder_api_base: Address = Field(None, description="endpoint of memory_embedder")
+
+
+class RunSettings(JudgeSettings, MemoryModels):
     """Everything `alps run` can be told."""
 
     task: str = Field(
@@ -325,6 +340,7 @@ class RunSettings(JudgeSettings):
             *("env", "request", "judge_request", "structured", "judge_structured"),
             *("size", "memory", "max_context_tokens", "k", "persona", "answer", "orders", "parser"),
             *("memory_options", "reader"),
+            *MemoryModels.model_fields,
         )
         fields = type(self).model_fields
         later = [name for name in since if getattr(self, name) == fields[name].default]

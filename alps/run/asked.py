@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from alps.run.memory_models import Given
 from alps.run.services import Services, memory_options
 from alps.run.source import Data
 from alps.settings import RunSettings
@@ -28,7 +29,7 @@ def as_asked(
     Raises:
         UsageError: If the memory needs an extra that is not installed.
     """
-    memory = _memory(settings, data, folder)
+    memory = _memory(settings, data, services.given, folder)
     asked = []
     for track, systems in zip(data.tracks, services.systems, strict=True):
         task = track.task
@@ -36,7 +37,7 @@ def as_asked(
     return replace(services, systems=tuple(asked), memory=memory)
 
 
-def _memory(settings: RunSettings, data: Data, folder: Path | None) -> Memory | None:
+def _memory(settings: RunSettings, data: Data, given: Given, folder: Path | None) -> Memory | None:
     """Return the memory of a run; None where every history is shown as it is."""
     if settings.memory == FULL and settings.max_context_tokens is None:
         return None
@@ -49,7 +50,9 @@ def _memory(settings: RunSettings, data: Data, folder: Path | None) -> Memory | 
             for sample in track.samples():
                 yield track.task, sample
 
-    return open_memory(settings.memory, memory_options(settings, folder), samples)
+    options = memory_options(settings, folder)
+    options = replace(options, llm=given.llm, embedder=given.embedder)
+    return open_memory(settings.memory, options, samples)
 
 
 def _before(system: System, task: Task, memory: Memory | None) -> System:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from alps.schema import Outcome
 from alps.systems.base import Tracebacks, described
 from alps.systems.memory.protocol import Hit, MemorySystem, Opening
 from alps.systems.user_code import Caller
@@ -30,11 +31,14 @@ _CLOSING_TIME = 10.0
 
 
 class MemoryFailed(Exception):
-    """A memory system failed in one stage; says in which, and why."""
+    """A memory system failed in one stage; says in which, and why.
 
-    def __init__(self, stage: str, why: str) -> None:
+    Its outcome is `invalid`, or that of a model which it asked and which was not heard.
+    """
+
+    def __init__(self, stage: str, why: str, *, outcome: Outcome = "invalid") -> None:
         super().__init__(f"memory, {stage}: {why}")
-        self.stage, self.why = stage, why
+        self.stage, self.why, self.outcome = stage, why, outcome
 
 
 @dataclass(frozen=True)

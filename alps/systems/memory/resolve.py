@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alps.errors import UsageError, closest
 from alps.llm.secrets import redact
@@ -19,6 +20,9 @@ from alps.systems.memory.protocol import Opening
 from alps.systems.memory.spoken import SpokenConnection
 from alps.systems.memory.store import Samples, Store
 from alps.systems.user_class import declared_settings, instantiate
+
+if TYPE_CHECKING:
+    from alps.llm.proxy import Behind
 
 PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
 SPOKEN, HTTP = (PROGRAM, MCP), ("http://", "https://")
@@ -38,6 +42,8 @@ class MemoryOptions:
         folder: The run folder; None where nothing is kept, as in a dry run.
         options: What the user gave as `memory.NAME=VALUE`.
         env: Variables of the environment that a program gets, too.
+        llm: Whom it may ask; None for nobody.
+        embedder: Who embeds for it; None for nobody.
     """
 
     k: int
@@ -47,6 +53,8 @@ class MemoryOptions:
     folder: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     env: Sequence[str] = ()
+    llm: "Behind | None" = None
+    embedder: "Behind | None" = None
 
 
 def is_ours(name: str) -> bool:
@@ -83,12 +91,22 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
         return embedded
     folder = options.folder
     scratch = Path() if folder is None else folder / "memory"
-    opening = Opening(scratch, None, None, options.seed, options.options)
     if name == PLACEBO:
+        opening = Opening(scratch, None, None, options.seed, options.options)
         return Placebo(samples, opening, k=options.k, max_tokens=options.max_tokens)
+    connection, checked = _connect(name, options), None
+    llm, embedder = None, None
+    if folder is not None and (options.llm is not None or options.embedder is not None):
+        from alps.systems.memory.metering import ADMISSION, Meter, MeteredConnection
+
+        meter = Meter(options.llm, options.embedder, folder=folder)
+        checked = MeteredConnection(connection, meter, ADMISSION)
+        connection = MeteredConnection(connection, meter)
+        llm, embedder = meter.endpoints
+    opening = Opening(scratch, llm, embedder, options.seed, options.options)
     return Store(
         name,
-        _connect(name, options),
+        connection,
         opening,
         Diary(None if folder is None else folder / FILE),
         samples,
@@ -96,6 +114,7 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
         max_tokens=options.max_tokens,
         timeout=options.timeout,
         dry=folder is None and not is_boxed(name),
+        checked=checked,
     )
 
 

@@ -73,6 +73,7 @@ class Store:
     """A memory that is a system under test, behind a connection.
 
     In a dry run nobody is asked: no more can be shown than what fits of the whole history.
+    Its admission goes through `checked` where that is another one.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Store:
         max_tokens: int | None,
         timeout: float,
         dry: bool = False,
+        checked: Connection | None = None,
     ) -> None:
         self.name = redact(name)
         self.settings: Mapping[str, Any] = {
@@ -96,6 +98,7 @@ class Store:
             "options": dict(opening.options),
         }
         self._connection, self._opening, self._diary = connection, opening, diary
+        self._checked = checked or connection
         self._samples, self._k, self._max_tokens, self._timeout = samples, k, max_tokens, timeout
         self._users: dict[str, _User] | None = None
         self._alone: dict[str, _User] = {}
@@ -146,7 +149,7 @@ class Store:
         self._met = True
         with TemporaryDirectory() as scratch:
             checks = await admit(
-                self._connection, self._opening, scratch=Path(scratch), timeout=self._timeout
+                self._checked, self._opening, scratch=Path(scratch), timeout=self._timeout
             )
         self._diary.note_checks(when, checks)
         return checks
