@@ -9,12 +9,12 @@ from alps.errors import BudgetError, UsageError
 from alps.parsing import parse_settings
 from alps.run.opened import open_run
 from alps.run.start import run
-from alps.settings import RunSettings
+from alps.settings import MemoryModels, RunSettings
 from alps.systems.memory.placebo import PLACEBO
 from alps.tasks.recall import FULL, ORACLE
 
 FOLDER = "beside"
-_OF_MEMORY = ("memory", "reader", "out")
+_OF_MEMORY = ("memory", "memory_options", "reader", "out", *MemoryModels.model_fields)
 
 
 @dataclass(frozen=True)
