@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from alps.judges.base import Judge
     from alps.rows import Score
     from alps.systems import System
+    from alps.systems.memory.protocol import MemorySystem
     from alps.tasks import Metric, Task
 
 __version__ = "0.1.0"
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AlpsError",
     "Judge",
+    "MemorySystem",
     "Metric",
     "Record",
     "Run",
@@ -39,6 +41,7 @@ __all__ = [
 _DEFINED_IN = {
     "AlpsError": "alps.errors",
     "Judge": "alps.judges.base",
+    "MemorySystem": "alps.systems.memory.protocol",
     "Metric": "alps.tasks",
     "Score": "alps.rows",
     "System": "alps.systems",

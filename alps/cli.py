@@ -199,6 +199,30 @@ def compare(words: tuple[str, ...]) -> None:
 
 @cli.command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
+@takes("[rows=…] [max_cost=…] [format=json]", "alps.settings:BesideSettings")
+def beside(run_folder: str, settings: tuple[str, ...]) -> None:
+    """Run the same reader with no memory, full context, oracle evidence and others; compare.
+
+    Rows are sorted by the paired difference from no memory. What was run before is not asked again.
+
+    \b
+      alps beside runs/personamem-rules-samples
+    """
+    from alps.parsing import parse_words
+    from alps.report.beside import beside as compare_memories
+    from alps.report.beside import print_beside
+    from alps.run.beside import run_beside
+    from alps.run.opened import find_run
+    from alps.settings import BesideSettings
+
+    parsed = parse_words(_allow_typed(settings), BesideSettings)
+    given = {} if parsed.max_cost is None else {"max_cost": parsed.max_cost}
+    ran = run_beside(find_run(run_folder), parsed.rows.split(","), given)
+    _print(compare_memories(ran.folders, ran.left_out), parsed.format, print_beside)
+
+
+@cli.command()
+@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @click.argument("record", metavar="[ID]", default="")
 @takes("[format=json]", "alps.settings:DiagnoseSettings")
 def diagnose(run_folder: str, record: str, settings: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ from pydantic import (
     ConfigDict,
     Field,
     field_validator,
+    model_validator,
 )
 
 from alps.llm.options import (
@@ -18,6 +19,7 @@ from alps.llm.options import (
     SAMPLING,
     Extra,
     JudgeExtra,
+    MemoryExtra,
 )
 from alps.llm.retries import AUTO_MOST, PATIENCE, seconds_of
 from alps.llm.secrets import check_address, names_in, redact
@@ -29,6 +31,7 @@ _ONCE: dict[str, dict[str, Any]] = {
     "ability": {"condition": "history"},
     "prompt": {"window": None},
 }
+_MEMORY = "memory:"
 # Keys of how a run is carried out, not of what it measures: a resumed run may change them.
 _OPERATIONAL = """
 out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config calibration
@@ -194,7 +197,22 @@ class SensitivitySettings(AskSettings):
     format: Format = Field("table", description="table or json")
 
 
-class RunSettings(JudgeSettings):
+class MemoryModels(BaseModel):
+    """The models that a memory system is given."""
+
+    memory_llm: str | None = Field(
+        None, description="a litellm model: whom a memory system may ask (utilization, personamem)"
+    )
+    memory_llm_api_base: Address = Field(None, description="endpoint of memory_llm")
+    memory_embedder: str | None = Field(
+        None,
+        description="hash, minilm or a litellm model: what embeds for a memory system "
+        "(utilization, personamem)",
+    )
+    memory_embedder_api_base: Address = Field(None, description="endpoint of memory_embedder")
+
+
+class RunSettings(JudgeSettings, MemoryModels):
     """Everything `alps run` can be told."""
 
     task: str = Field(
@@ -217,8 +235,14 @@ class RunSettings(JudgeSettings):
     )
     memory: str = Field(
         "full",
-        description="what of a history is shown: full, none, last:N, bm25, tfidf, minilm or oracle "
-        "(utilization, personamem)",
+        description="what of a history is shown: full, none, last:N, bm25, tfidf, minilm, oracle, "
+        "python:MODULE:CLASS, program:CMD, http://… or mcp:CMD (utilization, personamem)",
+    )
+    memory_options: MemoryExtra = Field(
+        None, description="memory.NAME=VALUE: what a memory system is opened with"
+    )
+    reader: str | None = Field(
+        None, description="who answers behind model=memory:NAME: what model= takes [rules]"
     )
     max_context_tokens: int | None = Field(
         None,
@@ -272,6 +296,24 @@ class RunSettings(JudgeSettings):
     reasoning_effort: str | None = Field(None, description=_SENT)
     request: Extra = Field(None, description="request.NAME=VALUE: what else the model is sent")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _memory_first(cls, values: Any) -> Any:
+        """Read `model=memory:NAME reader=READER` as `model=READER memory=NAME`."""
+        if not isinstance(values, Mapping) or not str(values.get("model", "")).startswith(_MEMORY):
+            return values
+        # Two ways to write one run: both have the same folder and the same settings.
+        others = {name: value for name, value in values.items() if name != "reader"}
+        reader = values.get("reader") or "rules"
+        return {**others, "model": reader, "memory": values["model"].removeprefix(_MEMORY)}
+
+    @field_validator("reader")
+    @classmethod
+    def _behind_a_memory(cls, reader: str | None) -> str | None:
+        if reader is not None:
+            raise ValueError("it goes with model=memory:NAME; else the reader is model=")
+        return reader
+
     @field_validator("task")
     @classmethod
     def _each_once(cls, task: str) -> str:
@@ -297,6 +339,8 @@ class RunSettings(JudgeSettings):
         since = (
             *("env", "request", "judge_request", "structured", "judge_structured"),
             *("size", "memory", "max_context_tokens", "k", "persona", "answer", "orders", "parser"),
+            *("memory_options", "reader"),
+            *MemoryModels.model_fields,
         )
         fields = type(self).model_fields
         later = [name for name in since if getattr(self, name) == fields[name].default]
@@ -305,6 +349,8 @@ class RunSettings(JudgeSettings):
         for name, value in settings.items():
             kept[name] = value
             kept |= _ONCE.get(name, {})
+        if "memory" in kept:
+            kept["memory"] = redact(self.memory)
         return {**kept, "model": redact(self.model)}
 
 
@@ -345,6 +391,16 @@ class CompareSettings(FrozenSettings):
     """What `alps compare` can be told beside the runs."""
 
     seed: int = Field(0, ge=0, description="taken from older commands; nothing is drawn")
+    format: Format = Field("table", description="table or json")
+
+
+class BesideSettings(FrozenSettings):
+    """What `alps beside` can be told beside the run."""
+
+    rows: str = Field(
+        "none,last:10,full,bm25,oracle,placebo", description="memories, as alps run takes them"
+    )
+    max_cost: float | None = Field(None, ge=0, description="US dollars for each row")
     format: Format = Field("table", description="table or json")
 
 

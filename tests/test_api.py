@@ -25,7 +25,17 @@ def elsewhere(tmp_path, monkeypatch):
 def test_the_public_names_are_these():
     assert alps.__all__ == sorted(alps.__all__)
     assert set(alps.__all__) == {
-        *("AlpsError", "Judge", "Metric", "Record", "Run", "Score", "System", "Task"),
+        *(
+            "AlpsError",
+            "Judge",
+            "MemorySystem",
+            "Metric",
+            "Record",
+            "Run",
+            "Score",
+            "System",
+            "Task",
+        ),
         *("__version__", "aevaluate", "calibrate", "compare", "evaluate", "open_run"),
     }
     assert all(getattr(alps, name) is not None for name in alps.__all__)

@@ -57,7 +57,7 @@ def test_the_reference_describes_every_public_name(site: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    listed = set(re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    listed = set(re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     pages = {path.name for path in (ROOT / "docs").glob("*.md")}
     assert listed == pages | {NOTEBOOK.with_suffix(".md").name}
 

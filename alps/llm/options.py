@@ -75,6 +75,20 @@ def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return table
 
 
+def _texts(words: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return `NAME=VALUE` words as they are: what a memory takes is its own.
+
+    Raises:
+        ValueError: If a name stands twice.
+    """
+    table: dict[str, str] = {}
+    for name, text in words:
+        if name in table:
+            raise ValueError(f"{name}: given twice")
+        table[name] = text
+    return table
+
+
 def _value(text: str) -> Any:
     """Read a value as JSON, or as text."""
     # `False` is no text: a chat template would take it for true
@@ -220,6 +234,39 @@ def sent(extra: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
+def header_values(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers with the values that are to come out of the environment.
+
+    Raises:
+        ValueError: If a variable is not set.
+    """
+    needed = variables({HEADERS: headers})
+    if missing := [name for name in needed if name not in os.environ]:
+        raise ValueError(f"{missing[0]} is not set in the environment")
+    values: dict[str, str] = sent({HEADERS: headers}).get("extra_headers", {})
+    return values
+
+
+def of_memory(value: Any) -> Any:
+    """Return the options of a memory as texts by their names, a dot between those of tables.
+
+    Raises:
+        ValueError: If it is no table, or an option would hold a secret.
+    """
+    if value is None or value == {}:
+        return None
+    if not isinstance(value, Mapping):
+        raise ValueError("it takes single options, as memory.size=7")
+    options: dict[str, str] = {}
+    for path, leaf in _leaves(value):
+        text = str(leaf).casefold() if isinstance(leaf, bool) else str(leaf)
+        name = path.removeprefix(f"{HEADERS}.")
+        options[path] = text if name == path else _header(name, text)
+        if name == path:
+            _check_secret(path, text)
+    return options
+
+
 def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]:
     """Return the options that litellm, which owns those names, would keep for itself."""
     return sorted({*extra} & {*owned} - _PASSED_ON)
@@ -228,12 +275,14 @@ def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]
 JUDGE_SAMPLING = ("temperature", "max_tokens", "reasoning_effort")
 SAMPLING: tuple[str, ...] = ("temperature", "top_p", "max_tokens", "frequency_penalty")
 SAMPLING += ("presence_penalty", "reasoning_effort")
-TABLES = ("request", "judge_request")
+_TABLE_OF = {"request": "request", "judge_request": "judge_request", "memory": "memory_options"}
+TABLES = tuple(_TABLE_OF.values())
 
 _of_the_model = partial(checked, settings=SAMPLING)
 _of_the_judge = partial(checked, settings=JUDGE_SAMPLING, prefix="judge_")
 Extra = Annotated[dict[str, Any] | None, BeforeValidator(_of_the_model)]
 """Options by a provider's own names, see `alps.llm.options`; None where there are none."""
+MemoryExtra = Annotated[dict[str, str] | None, BeforeValidator(of_memory)]
 JudgeExtra = Annotated[dict[str, Any] | None, BeforeValidator(_of_the_judge)]
 
 
@@ -253,18 +302,20 @@ def option_tables(words: Sequence[str], known: Collection[str]) -> tuple[dict[st
     for word in words:
         key, _, value = word.partition("=")
         name, dot, option = key.partition(".")
-        if not dot or name not in TABLES or name not in known:
+        table = _TABLE_OF.get(name)
+        if not dot or table is None or table not in known:
             others.append(word)
         elif not value.strip():
             raise UsageError(f"{key}=: empty; leave it out")
         else:
             parts.setdefault(name, []).append((option, value))
-    tables = {}
+    tables: dict[str, Any] = {}
     for name, options in parts.items():
-        if name in map(key_of, others):
-            raise UsageError(f"{name}: given twice, as a table and as {name}.{options[0][0]}=")
+        table = _TABLE_OF[name]
+        if table in map(key_of, others):
+            raise UsageError(f"{table}: given twice, as a table and as {name}.{options[0][0]}=")
         try:
-            tables[name] = read_words(options)
+            tables[table] = _texts(options) if name == "memory" else read_words(options)
         except ValueError as error:
             raise UsageError(f"{name}.{error}") from error
     return tables, others

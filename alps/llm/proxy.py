@@ -6,6 +6,7 @@ ledger, kept replies, retries. Whoever asks shows a key that is drawn for the ru
 providers stay here.
 """
 
+import asyncio
 import base64
 import json
 import secrets
@@ -153,14 +154,14 @@ class Proxy:
         except ValueError as error:
             return _refused(400, str(error))
         if behind.embed is not None:
-            return self._embedded(behind, behind.embed, body)
+            return await self._embedded(behind, behind.embed, body)
         return await self._passed_on(kind, behind, passed, body)
 
-    def _embedded(self, behind: Behind, embed: Embed, body: dict[str, Any]) -> web.Response:
+    async def _embedded(self, behind: Behind, embed: Embed, body: dict[str, Any]) -> web.Response:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
         if not all(isinstance(text, str) for text in texts):
             return _refused(400, "input: expected texts")
-        vectors = embed(texts).tolist()
+        vectors = (await asyncio.to_thread(embed, texts)).tolist()
         self._note(Metered("embeddings", behind.model, cost=0.0))
         usage = {"prompt_tokens": 0, "total_tokens": 0}
         answer = {"object": "list", "model": behind.model, "usage": usage, "data": _rows(vectors)}

@@ -9,6 +9,7 @@ from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.rows import Check
 from alps.run.services import Services
+from alps.systems.memory.connection import MemoryFailed
 from alps.systems.memory.resolve import MemoryOptions, open_memory
 from alps.systems.memory.store import Store
 from alps.tasks import Task
@@ -18,12 +19,16 @@ async def admitted(services: Services, when: Literal["before", "after"]) -> list
     """Check the memory system of a run; nothing where it has none.
 
     Raises:
-        UsageError: If a check failed; names the first.
+        UsageError: If a check failed, or none could be made; names the first.
     """
     memory = services.memory
     if not isinstance(memory, Store):
         return []
-    checks = await memory.admit(when)
+    try:
+        checks = await memory.admit(when)
+    except MemoryFailed as failure:
+        why = f"{failure}; the same command goes on from here"
+        raise UsageError(f"memory={memory.name}: not checked {when} the run: {why}") from failure
     failed = [check for check in checks if not check.passed]
     if failed:
         first = failed[0]

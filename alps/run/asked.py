@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from alps.run.services import Services
+from alps.run.memory_models import Given
+from alps.run.services import Services, memory_options
 from alps.run.source import Data
 from alps.settings import RunSettings
 from alps.systems import System
 from alps.systems.memory.embedded import Memory
 from alps.systems.memory.reader import through
-from alps.systems.memory.resolve import MemoryOptions, open_memory
+from alps.systems.memory.resolve import open_memory
 from alps.systems.resolve import RECORDED
 from alps.systems.variants import in_variants
 from alps.tasks import Task
@@ -28,7 +29,7 @@ def as_asked(
     Raises:
         UsageError: If the memory needs an extra that is not installed.
     """
-    memory = _memory(settings, data, folder)
+    memory = _memory(settings, data, services.given, folder)
     asked = []
     for track, systems in zip(data.tracks, services.systems, strict=True):
         task = track.task
@@ -36,7 +37,7 @@ def as_asked(
     return replace(services, systems=tuple(asked), memory=memory)
 
 
-def _memory(settings: RunSettings, data: Data, folder: Path | None) -> Memory | None:
+def _memory(settings: RunSettings, data: Data, given: Given, folder: Path | None) -> Memory | None:
     """Return the memory of a run; None where every history is shown as it is."""
     if settings.memory == FULL and settings.max_context_tokens is None:
         return None
@@ -49,13 +50,8 @@ def _memory(settings: RunSettings, data: Data, folder: Path | None) -> Memory | 
             for sample in track.samples():
                 yield track.task, sample
 
-    options = MemoryOptions(
-        k=settings.k,
-        max_tokens=settings.max_context_tokens,
-        timeout=settings.timeout,
-        seed=settings.seed,
-        folder=folder,
-    )
+    options = memory_options(settings, folder)
+    options = replace(options, llm=given.llm, embedder=given.embedder)
     return open_memory(settings.memory, options, samples)
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,19 @@ from alps.judges.resolve import EMBEDDED_JUDGES, RepeatedJudge, embedded_judge, 
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
+from alps.run.memory_models import (
+    IN_THE_BOX,
+    Given,
+    asked_models,
+    check_memory_models,
+    memory_models,
+)
 from alps.run.opened import read_manifest
 from alps.settings import AskSettings, PersonaSettings, RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
 from alps.systems.memory.embedded import Memory
-from alps.systems.memory.resolve import check_memory
+from alps.systems.memory.resolve import MemoryOptions, check_memory
 from alps.systems.memory.store import Store
 from alps.systems.process import program_environment
 from alps.systems.resolve import PYTHON
@@ -51,6 +58,7 @@ class Services:
     clients: "tuple[Client, ...]" = ()
     ladder: "Ladder | None" = None
     memory: Memory | None = None
+    given: Given = field(default_factory=Given)
 
     async def aclose(self) -> None:
         """Give up what is still asked, and end the processes and connections that were opened."""
@@ -120,10 +128,10 @@ def open_services(
         AlpsError: If one of them is unknown, or the budget can't be enforced.
     """
     local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
-    if local and embedded:
-        return Services(
-            _local(settings, tasks, folder, id_key), embedded_judge(settings.judge), None
-        )
+    if local and embedded and not asked_models(settings):
+        systems = _local(settings, tasks, folder, id_key)
+        given = memory_models(settings, None)
+        return Services(systems, embedded_judge(settings.judge), None, given=given)
     from alps.llm.structured import Ladder
 
     cache, budget, ladder = _open_cache(), _budget(settings, tasks, ledger), Ladder()
@@ -145,7 +153,8 @@ def open_services(
         if embedded
         else _llm_judge(settings, client(settings.judge_api_base, settings.judge), wording)
     )
-    return Services(systems, judge, cache, tuple(clients.values()), ladder)
+    given = memory_models(settings, client)
+    return Services(systems, judge, cache, tuple(clients.values()), ladder, given=given)
 
 
 def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
@@ -218,6 +227,19 @@ def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
     _check_llm(asked, EMBEDDED_JUDGES, keys=keys)
 
 
+def memory_options(settings: RunSettings, folder: Path | None) -> MemoryOptions:
+    """Return what the memory of a run is opened with; `folder` is that of the run."""
+    return MemoryOptions(
+        k=settings.k,
+        max_tokens=settings.max_context_tokens,
+        timeout=settings.timeout,
+        seed=settings.seed,
+        folder=folder,
+        options=settings.memory_options or {},
+        env=settings.passed,
+    )
+
+
 def check_names(
     settings: RunSettings, tasks: Sequence[Task], *, generate: bool, keys: bool = True
 ) -> None:
@@ -236,7 +258,10 @@ def check_names(
         AlpsError: What is unknown, missing or not taken, in one line.
     """
     if generate:
-        check_memory(settings.memory)
+        check_memory(settings.memory, memory_options(settings, None))
+        check_memory_models(settings, settings.memory)
+    for key, name, api_base in asked_models(settings) if generate else ():
+        _check_llm(Asked(key, name, api_base, {}, None), IN_THE_BOX, keys=keys)
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in task.systems]
         asked = Asked(
@@ -374,6 +399,10 @@ def _budget(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger) -> "Bu
         from alps.llm.prices import check_priced
 
         check_priced("model", settings.model)
+    for key, name, _ in asked_models(settings) if settings.max_cost is not None else ():
+        from alps.llm.prices import check_priced
+
+        check_priced(key, name)
     return _budget_of(settings, ledger)
 
 

@@ -31,6 +31,7 @@ from alps.run.services import check_names, close_cache, open_judge, say_once
 from alps.run.source import Data, open_data, options_of, refuse_changed
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, is_local
+from alps.systems.memory.resolve import SPOKEN
 from alps.tasks import Task, load_task, load_tracks
 from alps.tasks.base import DEFAULTS
 from alps.tasks.registry import ALL, PYTHON, TASKS, allow_modules
@@ -140,7 +141,8 @@ def refuse_without_effect(settings: AskSettings) -> None:
         if settings.answer == "logprob":
             why = "answer=logprob asks for no answer in words"
             _refuse(settings, (*SAMPLING, "structured"), why, instead="leave it out")
-        if settings.env is not None and not settings.model.startswith(PROGRAM):
+        programs = settings.model.startswith(PROGRAM), settings.memory.startswith(SPOKEN)
+        if settings.env is not None and not any(programs):
             raise UsageError(
                 f"env={settings.env} would change nothing: only program:CMD uses it; leave it out"
             )

@@ -8,6 +8,8 @@ import asyncio
 import errno
 import os
 import re
+import shlex
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -50,6 +52,25 @@ def program_environment(passed: Sequence[str]) -> dict[str, str]:
         if name in passed or (_NEEDED.fullmatch(name) and not is_secret(name, text)):
             variables[name] = text
     return variables
+
+
+def split_command(command: str, key: str) -> list[str]:
+    """Return the words of a command; `key` is the setting that gives it, as messages say it.
+
+    Raises:
+        UsageError: If it names no program that is there.
+    """
+    if os.name != "posix":
+        raise UsageError(f"{key}: programs are run on Linux and macOS only")
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"{key}: {str(error).lower()}") from error
+    if not words:
+        raise UsageError(f"{key}: names no program")
+    if shutil.which(words[0]) is None:
+        raise UsageError(f"{key}: {words[0]}: command not found")
+    return words
 
 
 class LineProcess:

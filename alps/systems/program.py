@@ -6,9 +6,6 @@ writes is ignored, and noted with the next row that ends.
 
 import asyncio
 import json
-import os
-import shlex
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +18,13 @@ from alps.jsonl import parse_json
 from alps.llm.secrets import keep_secret, masked, redact
 from alps.schema import Outcome, Prediction
 from alps.systems.base import understood
-from alps.systems.process import STDERR_KEPT, LineProcess, program_environment, tail
+from alps.systems.process import (
+    STDERR_KEPT,
+    LineProcess,
+    program_environment,
+    split_command,
+    tail,
+)
 from alps.tasks import Task
 
 # A row at which the program dies once may have been killed by something else
@@ -82,7 +85,7 @@ class ProgramSystem:
     ) -> None:
         shown = redact(command)
         self._key = f"model=program:{shown}"
-        self._words = _split(command, self._key)
+        self._words = split_command(command, self._key)
         self.name = f"program:{Path(self._words[0]).name}"
         self.settings: Mapping[str, Any] = {"command": shown, "timeout": timeout}
         self._environment = program_environment(env)
@@ -322,20 +325,6 @@ class ProgramSystem:
             text = redact(masked(self._stderr.decode(errors="replace")))
             with suppress(OSError):
                 self._stderr_path.write_bytes(text.encode()[-STDERR_KEPT:])
-
-
-def _split(command: str, key: str) -> list[str]:
-    if os.name != "posix":
-        raise UsageError(f"{key}: programs are run on Linux and macOS only")
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"{key}: {str(error).lower()}") from error
-    if not words:
-        raise UsageError(f"{key}: names no program")
-    if shutil.which(words[0]) is None:
-        raise UsageError(f"{key}: {words[0]}: command not found")
-    return words
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from alps.rows import Check
+from alps.schema import UNHEARD
 from alps.systems.memory.connection import TIMED_OUT, Connection, MemoryFailed, read_hits
 from alps.systems.memory.protocol import Hit, Opening, Said, Session, stamp
 
@@ -250,15 +251,18 @@ async def admit(
         opening: How a run opens it.
         scratch: A folder of which nothing is kept.
         timeout: Seconds that one call may take.
+
+    Raises:
+        MemoryFailed: If a model that the system asks was not heard: that is no fault of it.
     """
     desk = _Desk(connection, replace(opening, folder=scratch / "first"), timeout, Random())
     for folder in (scratch / "first", scratch / "first" / "second"):
         folder.mkdir(parents=True, exist_ok=True)
-    declared = connection.settings.get("declares", ())
     try:
         await desk.call("open", desk.opening)
     except MemoryFailed as failed:
-        return [Check(name="opens", fault=str(failed))]
+        return [Check(name="opens", fault=_fault_of(failed))]
+    declared = connection.settings.get("declares", ())
     checks: list[Check] = []
     for name, check in _CHECKS:
         if name in declared:
@@ -269,10 +273,16 @@ async def admit(
             await check(desk)
             fault = ""
         except (_Failed, MemoryFailed) as error:
-            fault = str(error)
+            fault = _fault_of(error)
         seconds = round(time.perf_counter() - started, 3)
         checks.append(Check(name=name, fault=fault, seconds=seconds))
         # A call that hung would hang in every other check, too.
         if TIMED_OUT in fault:
             break
     return checks
+
+
+def _fault_of(error: _Failed | MemoryFailed) -> str:
+    if isinstance(error, MemoryFailed) and error.outcome in UNHEARD:
+        raise error
+    return str(error)

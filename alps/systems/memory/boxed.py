@@ -1,6 +1,7 @@
 """Memory systems in the box, by the name that `memory=` gives, and the options that each takes."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 from alps.errors import UsageError, closest
@@ -10,12 +11,15 @@ from alps.systems.memory.turns import Turns
 
 RECORDED = "recorded:"
 RULES, LLM = "rules", "llm"
-BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", LLM)
+PRODUCTS: Mapping[str, str] = {"mem0": "mem0:Mem0"}
+"""Memory systems that others make, each behind an extra of its name, by module and class."""
+BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", LLM, *PRODUCTS)
 """Their names, as lists show them."""
 _TAKES: Mapping[str, tuple[str, ...]] = {
     RULES: ("retriever",),
     RECORDED: ("retriever", "dialogues"),
     LLM: (),
+    **dict.fromkeys(PRODUCTS, ()),
 }
 
 
@@ -78,6 +82,10 @@ def open_boxed(name: str, options: Mapping[str, str]) -> MemorySystem:
         from alps.systems.memory.extractor import LlmMemory
 
         return LlmMemory()
+    if name in PRODUCTS:
+        module, _, kind = PRODUCTS[name].partition(":")
+        product: MemorySystem = getattr(import_module(f"alps.systems.memory.{module}"), kind)()
+        return product
     from alps.systems.memory.recorded import Recorded
 
     records = Path(name.removeprefix(RECORDED)).expanduser()

@@ -4,23 +4,41 @@ import asyncio
 import inspect
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
-from alps.systems.base import described
-from alps.systems.memory.protocol import Hit, MemorySystem, Opening, Session
+from alps.schema import Outcome
+from alps.systems.base import Tracebacks, described
+from alps.systems.memory.protocol import Hit, MemorySystem, Opening
+from alps.systems.user_code import Caller
 
 METHODS = ("open", "ingest", "settle", "search", "reset")
 TIMED_OUT = "no answer within"
 OPTIONAL = ("memories", "forget", "respond", "size", "close")
+PARAMETERS = {
+    "ingest": ("user", "session"),
+    "settle": ("user", "timeout"),
+    "search": ("user", "query", "k", "at"),
+    "forget": ("user", "what"),
+    "respond": ("user", "query", "at"),
+}
+"""The names of arguments as programs and servers are sent them; all others take a user alone."""
+# Seconds; a system that hangs in `close` must not keep a finished run from ending
+_CLOSING_TIME = 10.0
 
 
 class MemoryFailed(Exception):
-    """A memory system failed in one stage; says in which, and why."""
+    """A memory system failed in one stage; says in which, and why.
 
-    def __init__(self, stage: str, why: str) -> None:
+    Its outcome is `invalid`, or that of a model which it asked and which was not heard.
+    """
+
+    def __init__(self, stage: str, why: str, *, outcome: Outcome = "invalid") -> None:
         super().__init__(f"memory, {stage}: {why}")
-        self.stage = stage
+        self.stage, self.why, self.outcome = stage, why, outcome
 
 
 @dataclass(frozen=True)
@@ -38,11 +56,16 @@ class Connection(Protocol):
         can: The names of the methods that it has.
         persistent: Whether it finds again in its folder what it had settled.
         settings: What it says of itself; written into the manifest.
+        begun: How often it was begun, where a process that ends is begun again: then it knows no
+            more than what its folder holds.
     """
 
     can: frozenset[str]
     persistent: bool
     settings: Mapping[str, Any]
+
+    @property
+    def begun(self) -> int: ...  # noqa: D102 - an attribute, described above
 
     async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
         """Call a method.
@@ -60,38 +83,54 @@ class Connection(Protocol):
 class ClassConnection:
     """A memory system that is an object of this process.
 
-    Plain methods run in threads, one call at a time; `async` ones beside each other.
+    Plain methods run in a thread, one call at a time; `async` ones beside each other.
+
+    Args:
+        system: The object.
+        settings: What it says of itself; None to ask it.
+        tracebacks: The file that keeps what it raises; None for nowhere.
     """
 
-    def __init__(self, system: MemorySystem) -> None:
+    begun = 1
+
+    def __init__(
+        self,
+        system: MemorySystem,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        tracebacks: Path | None = None,
+    ) -> None:
         self._system = system
+        self._tracebacks = Tracebacks(tracebacks)
+        self._caller = Caller()
         self._turn = asyncio.Lock()
         methods = (*METHODS, *OPTIONAL)
         self.can = frozenset(name for name in methods if callable(getattr(system, name, None)))
         self.persistent = bool(getattr(system, "persistent", False))
-        self.settings: Mapping[str, Any] = dict(getattr(system, "settings", {}))
+        self.settings = dict(getattr(system, "settings", {})) if settings is None else settings
 
     async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
         """Call a method of the object."""
         function = getattr(self._system, method)
-        try:
-            if inspect.iscoroutinefunction(function):
-                started = time.perf_counter()
-                value = await asyncio.wait_for(function(*arguments), timeout)
-            else:
-                async with self._turn:
-                    started = time.perf_counter()
-                    value = await asyncio.wait_for(asyncio.to_thread(function, *arguments), timeout)
-        except TimeoutError as error:
-            raise MemoryFailed(method, f"{TIMED_OUT} {timeout:g} s") from error
-        except Exception as error:
+        in_thread = not inspect.iscoroutinefunction(function)
+        async with self._turn if in_thread else nullcontext():
+            started = time.perf_counter()
+            made = partial(function, *arguments)
+            ended = await self._caller.call(made, timeout, in_thread=in_thread)
+        if ended is None:
+            raise MemoryFailed(method, f"{TIMED_OUT} {timeout:g} s")
+        value, error = ended
+        if error is not None:
+            self._tracebacks.keep(error, about=f"memory, {method}")
             raise MemoryFailed(method, f"raised {described(error)}") from error
         return Answered(value, time.perf_counter() - started)
 
     async def aclose(self) -> None:
-        """Close the object, where it can be."""
+        """Close the object, where it can be; what it raises changes no result."""
         if "close" in self.can:
-            await self.call("close", timeout=30)
+            with suppress(MemoryFailed):
+                await self.call("close", timeout=_CLOSING_TIME)
+        self._caller.stop()
 
 
 def read_hits(value: Any) -> list[Hit]:
@@ -124,11 +163,13 @@ def _read_hit(row: Any, place: int) -> Hit:
     return Hit(str(row["id"]), text, kept, None if created is None else str(created), sources)
 
 
-def session_row(session: Session) -> dict[str, Any]:
-    """Return a session as programs and servers are sent it."""
-    return asdict(session)
-
-
-def opening_row(opening: Opening) -> dict[str, Any]:
-    """Return an opening as programs are sent it."""
-    return {**asdict(opening), "folder": str(opening.folder)}
+def named(method: str, arguments: Sequence[Any]) -> dict[str, Any]:
+    """Return the arguments of a call by name and as plain JSON, as programs are sent them."""
+    if method == "open":
+        opening: Opening = arguments[0]
+        return {**asdict(opening), "folder": str(opening.folder)}
+    names = PARAMETERS.get(method, ("user",))
+    row = dict(zip(names, arguments, strict=True))
+    if method == "ingest":
+        row["session"] = asdict(row["session"])
+    return row

@@ -22,18 +22,21 @@ class Diary:
 
     Args:
         path: The file; None for nowhere, as in a dry run.
+
+    Attributes:
+        goes_on: Whether the file was begun before.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._file = None if path is None else Appender(path)
         self._hits: dict[str, list[Row]] = {}
-        self._settled: dict[str, int] = {}
+        self._settled: dict[str, tuple[int, int]] = {}
         self._secret = secrets.token_hex(16)
         self._checks: dict[str, list[Check]] = {}
-        known = False
+        self.goes_on = False
         for _, _, row in () if path is None else scan(path):
-            known = self._read(row or {}) or known
-        if not known:
+            self.goes_on = self._read(row or {}) or self.goes_on
+        if not self.goes_on:
             self._append({"phase": "run", "secret": self._secret})
 
     def _read(self, row: Row) -> bool:
@@ -41,7 +44,7 @@ class Diary:
         if phase in ("search", "memories"):
             self._hits[row["sample"]] = row["hits"]
         elif phase == "settle":
-            self._settled[row["user"]] = row["turns"]
+            self._settled[row["user"]] = row["turns"], row["sessions"]
         elif phase == "admission":
             self._checks[row["when"]] = [Check(**check) for check in row["checks"]]
         elif phase == "run":
@@ -52,9 +55,9 @@ class Diary:
         """Return the id under which a system knows a user."""
         return "u" + sha256(f"{self._secret} {key}".encode()).hexdigest()[:20]
 
-    def settled(self, user: str) -> int:
-        """Return how many turns of a user were settled."""
-        return self._settled.get(user, 0)
+    def settled(self, user: str) -> tuple[int, int]:
+        """Return how many turns of a user were settled, and of how many sessions they are."""
+        return self._settled.get(user, (0, 0))
 
     def hits(self, sample: str) -> list[Hit] | None:
         """Return what was found for a sample; None where nothing was asked yet."""
@@ -75,10 +78,10 @@ class Diary:
         rows = [check.row() for check in checks]
         self._append({"phase": "admission", "when": when, "checks": rows})
 
-    def note_settled(self, user: str, seconds: float, turns: int) -> None:
-        """Note that `turns` turns of a user can be found."""
-        self._settled[user] = turns
-        self.note("settle", user, seconds, turns=turns)
+    def note_settled(self, user: str, seconds: float, turns: int, sessions: int) -> None:
+        """Note that `turns` turns of a user, of so many sessions, can be found."""
+        self._settled[user] = turns, sessions
+        self.note("settle", user, seconds, turns=turns, sessions=sessions)
 
     def note_hits(
         self, sample: str, user: str, seconds: float, hits: Sequence[Hit], phase: str = "search"

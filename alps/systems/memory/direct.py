@@ -26,7 +26,7 @@ class Direct:
         try:
             found = await self.memory.probed(task, sample)
         except MemoryFailed as failed:
-            return Prediction(**row, outcome="invalid", error=str(failed))
+            return Prediction(**row, outcome=failed.outcome, error=str(failed))
         except NotEstimable:
             why = f"not estimable: {self.memory.name} can't list the memories that it holds"
             return Prediction(**row, outcome="transport", error=why)

@@ -32,6 +32,8 @@ class LlmMemory:
         self._kept: dict[str, list[Hit]] = defaultdict(list)
         self._vectors: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
         self._known: set[tuple[str, str]] = set()
+        # Both endpoints are on this machine: no proxy of the environment is in between.
+        self._client = httpx.Client(timeout=120, trust_env=False)
 
     def open(self, opening: Opening) -> None:
         """Begin with nothing.
@@ -55,7 +57,7 @@ class LlmMemory:
             {"role": "user", "content": "\n".join(said)},
         ]
         body = {"messages": asked, "temperature": 0, "seed": self._seed}
-        answer = _post(self._llm, "chat/completions", body)
+        answer = self._post(self._llm, "chat/completions", body)
         texts = _texts(answer["choices"][0]["message"]["content"])
         vectors = self._embed(texts)
         for text, vector in zip(texts, vectors, strict=True):
@@ -89,19 +91,22 @@ class LlmMemory:
         """Return a vector of length 1 for each text."""
         if not texts:
             return []
-        answer = _post(self._embedder, "embeddings", {"input": list(texts)})
+        answer = self._post(self._embedder, "embeddings", {"input": list(texts)})
         rows = sorted(answer["data"], key=lambda row: row["index"])
         vectors = [np.asarray(row["embedding"], dtype=np.float64) for row in rows]
         return [vector / (np.linalg.norm(vector) or 1.0) for vector in vectors]
 
+    def _post(self, endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
+        headers = {"Authorization": f"Bearer {endpoint.api_key}"}
+        address = f"{endpoint.api_base.rstrip('/')}/{path}"
+        asked = {"model": endpoint.model, **body}
+        answer = self._client.post(address, json=asked, headers=headers)
+        answer.raise_for_status()
+        return answer.json()
 
-def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
-    headers = {"Authorization": f"Bearer {endpoint.api_key}"}
-    address = f"{endpoint.api_base.rstrip('/')}/{path}"
-    asked = {"model": endpoint.model, **body}
-    answer = httpx.post(address, json=asked, headers=headers, timeout=120)
-    answer.raise_for_status()
-    return answer.json()
+    def close(self) -> None:
+        """Close the connections to both endpoints."""
+        self._client.close()
 
 
 def _texts(reply: str) -> list[str]:

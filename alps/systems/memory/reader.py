@@ -33,7 +33,7 @@ class Reader:
             shown = await self.memory.recall(task, sample)
         except MemoryFailed as failed:
             row = {"benchmark_id": sample.benchmark_id, "track": task.track}
-            return Prediction(**row, outcome="invalid", error=str(failed))
+            return Prediction(**row, outcome=failed.outcome, error=str(failed))
         prediction = await self.system.answer(task, task.recall.show(sample, shown))
         noted = ShownToReader(
             turns=len(shown.turns),

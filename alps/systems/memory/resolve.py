@@ -1,19 +1,33 @@
 """Memories by the name that `memory=` gives."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alps.errors import UsageError, closest
+from alps.llm.secrets import redact
+from alps.systems.base import TRACEBACKS
 from alps.systems.memory.boxed import BOXED, is_boxed, open_boxed
-from alps.systems.memory.connection import ClassConnection, Connection
+from alps.systems.memory.connection import METHODS, ClassConnection, Connection
 from alps.systems.memory.diary import FILE, Diary
 from alps.systems.memory.embedded import KNOWN as EMBEDDED
 from alps.systems.memory.embedded import Memory, open_embedded
+from alps.systems.memory.mcp import McpTools
+from alps.systems.memory.placebo import PLACEBO, Placebo
+from alps.systems.memory.program import JsonLines
 from alps.systems.memory.protocol import Opening
+from alps.systems.memory.spoken import SpokenConnection
 from alps.systems.memory.store import Samples, Store
+from alps.systems.user_class import declared_settings, instantiate
 
-KNOWN = (*EMBEDDED, *BOXED)
+if TYPE_CHECKING:
+    from alps.llm.proxy import Behind
+
+PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
+SPOKEN, HTTP = (PROGRAM, MCP), ("http://", "https://")
+OURS = (*EMBEDDED, PLACEBO, *BOXED)
+KNOWN = (*OURS, f"{PYTHON}MODULE:CLASS", f"{PROGRAM}CMD", "http://…", f"{MCP}CMD")
 
 
 @dataclass(frozen=True)
@@ -27,6 +41,9 @@ class MemoryOptions:
         seed: Of every random draw.
         folder: The run folder; None where nothing is kept, as in a dry run.
         options: What the user gave as `memory.NAME=VALUE`.
+        env: Variables of the environment that a program gets, too.
+        llm: Whom it may ask; None for nobody.
+        embedder: Who embeds for it; None for nobody.
     """
 
     k: int
@@ -35,23 +52,30 @@ class MemoryOptions:
     seed: int = 0
     folder: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    env: Sequence[str] = ()
+    llm: "Behind | None" = None
+    embedder: "Behind | None" = None
 
 
 def is_ours(name: str) -> bool:
     """Tell whether `name` is a memory of the package that reads no file and runs no program."""
     boxed = is_boxed(name) and ":" not in name
-    return boxed or open_embedded(name, None) is not None
+    return boxed or name == PLACEBO or open_embedded(name, None) is not None
 
 
-def check_memory(name: str) -> None:
-    """Refuse a memory that nothing is called by.
+def check_memory(name: str, options: MemoryOptions) -> None:
+    """Refuse a memory that nothing is called by, and options that it does not take.
+
+    Nothing is started, and no server is asked.
 
     Raises:
-        UsageError: If there is none by that name.
+        UsageError: If there is none by that name, or it can't be used.
     """
-    if not is_boxed(name) and open_embedded(name, None) is None:
-        known = ", ".join(KNOWN)
-        raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")
+    if name != PLACEBO and open_embedded(name, None) is None:
+        _connect(name, options)
+    elif options.options:
+        option = next(iter(options.options))
+        raise UsageError(f"memory.{option}: memory={name} takes no options")
 
 
 def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
@@ -60,26 +84,57 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
     `samples` yields everything that it will be asked about.
 
     Raises:
-        UsageError: If there is none by that name, or it needs an extra that is not installed.
+        UsageError: If there is none by that name, or it can't be used.
     """
-    check_memory(name)
     embedded = open_embedded(name, options.max_tokens)
     if embedded is not None:
         return embedded
     folder = options.folder
     scratch = Path() if folder is None else folder / "memory"
-    opening = Opening(scratch, None, None, options.seed, options.options)
+    if name == PLACEBO:
+        opening = Opening(scratch, None, None, options.seed, options.options)
+        return Placebo(samples, opening, k=options.k, max_tokens=options.max_tokens)
+    connection, checked = _connect(name, options), None
+    llm, embedder = None, None
+    if folder is not None and (options.llm is not None or options.embedder is not None):
+        from alps.systems.memory.metering import ADMISSION, Meter, MeteredConnection
+
+        meter = Meter(options.llm, options.embedder, folder=folder)
+        checked = MeteredConnection(connection, meter, ADMISSION)
+        connection = MeteredConnection(connection, meter)
+        llm, embedder = meter.endpoints
+    opening = Opening(scratch, llm, embedder, options.seed, options.options)
     return Store(
         name,
-        _connect(name, options),
+        connection,
         opening,
         Diary(None if folder is None else folder / FILE),
         samples,
         k=options.k,
         max_tokens=options.max_tokens,
         timeout=options.timeout,
+        dry=folder is None and not is_boxed(name),
+        checked=checked,
     )
 
 
 def _connect(name: str, options: MemoryOptions) -> Connection:
-    return ClassConnection(open_boxed(name, options.options))
+    key = f"memory={redact(name)}"
+    if is_boxed(name):
+        return ClassConnection(open_boxed(name, options.options))
+    if name.startswith(PYTHON):
+        system = instantiate(name.removeprefix(PYTHON), key, METHODS)
+        log = None if options.folder is None else options.folder / TRACEBACKS
+        settings = {"class": name.removeprefix(PYTHON), **declared_settings(system, key)}
+        return ClassConnection(system, settings=settings, tracebacks=log)
+    if name.startswith(HTTP):
+        from alps.systems.memory.server import HttpConnection
+
+        return HttpConnection(name, options.options)
+    for prefix, language in ((PROGRAM, JsonLines), (MCP, McpTools)):
+        if name.startswith(prefix):
+            command = name.removeprefix(prefix)
+            folder, env = options.folder, options.env
+            return SpokenConnection(command, language(), key=key, env=env, folder=folder)
+    known = ", ".join(KNOWN)
+    raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")

@@ -6,22 +6,24 @@ the system is taken from one end to the next, and asked at each what is asked th
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from alps.llm.secrets import masked
+from alps.errors import UsageError
+from alps.llm.secrets import masked, redact
 from alps.rows import Check
 from alps.schema import Turn
 from alps.systems.memory.admission import admit
-from alps.systems.memory.connection import Connection, MemoryFailed, read_hits
+from alps.systems.memory.connection import Answered, Connection, MemoryFailed, read_hits
 from alps.systems.memory.diary import Diary
 from alps.systems.memory.protocol import Hit, Opening, Said, Session, stamp
 from alps.tasks import Task
-from alps.tasks.recall import BYTES_A_TOKEN, History, Shown
+from alps.tasks.recall import BYTES_A_TOKEN, History, Shown, newest
 
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
 
@@ -46,6 +48,7 @@ class _User:
         ends: What is asked after how many turns of the history.
         reached: How many turns were ingested and settled.
         sessions: How many sessions those are of.
+        begun: Of which beginning of the system that is so; None where it was told nothing yet.
         failed: Why the system can't be asked about it any more.
     """
 
@@ -53,6 +56,7 @@ class _User:
     ends: dict[int, list[_Asked]] = field(default_factory=lambda: defaultdict(list))
     reached: int = 0
     sessions: int = 0
+    begun: int | None = None
     failed: MemoryFailed | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -61,8 +65,16 @@ class NotEstimable(Exception):
     """A system can't be asked for what a task needs; that is no failure of it."""
 
 
+class _BegunAnewError(Exception):
+    """The system ended and was begun anew, and may have lost what it was told."""
+
+
 class Store:
-    """A memory that is a system under test, behind a connection."""
+    """A memory that is a system under test, behind a connection.
+
+    In a dry run nobody is asked: no more can be shown than what fits of the whole history.
+    Its admission goes through `checked` where that is another one.
+    """
 
     def __init__(
         self,
@@ -75,20 +87,25 @@ class Store:
         k: int,
         max_tokens: int | None,
         timeout: float,
+        dry: bool = False,
+        checked: Connection | None = None,
     ) -> None:
-        self.name = name
+        self.name = redact(name)
         self.settings: Mapping[str, Any] = {
             **connection.settings,
-            "name": name,
+            "name": self.name,
             "k": k,
             "options": dict(opening.options),
         }
         self._connection, self._opening, self._diary = connection, opening, diary
+        self._checked = checked or connection
         self._samples, self._k, self._max_tokens, self._timeout = samples, k, max_tokens, timeout
         self._users: dict[str, _User] | None = None
         self._alone: dict[str, _User] = {}
         self._met = False
         self._opened: asyncio.Task[None] | None = None
+        self._dry = dry
+        self._resources = ExitStack()
 
     @property
     def behind(self) -> tuple[Connection, Opening]:
@@ -102,6 +119,8 @@ class Store:
             MemoryFailed: If the system failed at any stage before.
         """
         assert task.recall is not None
+        if self._dry:
+            return newest(task.recall.history(sample).turns, self._max_tokens)
         key = sample_key(task, sample)
         hits = self._diary.hits(key)
         if hits is None:
@@ -130,7 +149,7 @@ class Store:
         self._met = True
         with TemporaryDirectory() as scratch:
             checks = await admit(
-                self._connection, self._opening, scratch=Path(scratch), timeout=self._timeout
+                self._checked, self._opening, scratch=Path(scratch), timeout=self._timeout
             )
         self._diary.note_checks(when, checks)
         return checks
@@ -155,8 +174,6 @@ class Store:
                 for one, probe in zip(keys, probes, strict=True):
                     history = partial(task.by_memory.history, sample)
                     user.ends[probe.turns].append(_Asked(one, probe.query, history))
-                if self._connection.persistent:
-                    user.reached = self._diary.settled(user.id)
             async with user.lock:
                 await self._advance(user, probes[-1].turns)
             self._alone.pop(key, None)
@@ -169,8 +186,13 @@ class Store:
         await asyncio.shield(self._opened)
 
     async def _open_once(self) -> None:
-        self._opening.folder.mkdir(parents=True, exist_ok=True)
-        answered = await self._connection.call("open", self._opening, timeout=self._timeout)
+        folder = self._resources.enter_context(_unnamed(self._opening.folder))
+        opening = replace(self._opening, folder=folder)
+        try:
+            answered = await self._connection.call("open", opening, timeout=self._timeout)
+        except MemoryFailed as failed:
+            # No record is to blame, and none must be scored.
+            raise UsageError(f"memory={self.name}: {failed.stage}: {failed.why}") from failed
         self._diary.note("open", "", answered.seconds)
 
     def _user(self, key: str) -> _User:
@@ -189,42 +211,62 @@ class Store:
         asked = _Asked(sample_key(task, sample), place.query, history)
         user = self._users.setdefault(place.key, _User(self._diary.user(place.key)))
         user.ends[place.turns].append(asked)
-        if self._connection.persistent:
-            user.reached = self._diary.settled(user.id)
 
     async def _advance(self, user: _User, until: int) -> None:
         """Take a user from end to end up to `until`, and ask at each what is asked there."""
         if user.failed is not None:
             raise user.failed
         try:
+            while not await self._reach(user, until):
+                pass
+        except MemoryFailed as failed:
+            user.failed = failed
+            raise
+
+    async def _reach(self, user: _User, until: int) -> bool:
+        """Take a user to `until`; tell whether that was done by one beginning of the system."""
+        try:
+            if user.begun != self._connection.begun:
+                await self._begin(user)
             for end in sorted(end for end in user.ends if end <= until):
                 asked = [one for one in user.ends[end] if self._diary.hits(one.key) is None]
                 if end > user.reached:
                     await self._ingest(user, user.ends[end][0], end)
                 for one in asked:
                     await self._ask(user, one)
-        except MemoryFailed as failed:
-            user.failed = failed
-            raise
+        except _BegunAnewError:
+            return False
+        return True
+
+    async def _begin(self, user: _User) -> None:
+        """Go on where the system still knows what was settled, else begin with nothing."""
+        again, user.begun = user.begun is not None, self._connection.begun
+        user.reached, user.sessions = 0, 0
+        if self._connection.persistent:
+            user.reached, user.sessions = self._diary.settled(user.id)
+        # A part may have been told before a kill, and would be told twice.
+        told = again or self._diary.goes_on
+        if told and user.reached == 0 and "reset" in self._connection.can:
+            await self._call(user, "reset")
 
     async def _ingest(self, user: _User, asked: _Asked, end: int) -> None:
         history = asked.history()
         for session in sessions_after(history, user.reached):
-            answered = await self._call("ingest", user.id, session)
+            answered = await self._call(user, "ingest", session)
             self._diary.note("ingest", user.id, answered.seconds, session=session.id)
-        settled = await self._call("settle", user.id, self._timeout)
+        settled = await self._call(user, "settle", self._timeout)
         if settled.value != "ready":
             raise MemoryFailed("settle", f"{settled.value!r:.200} after {self._timeout:g} s")
-        self._diary.note_settled(user.id, settled.seconds, end)
         user.reached, user.sessions = end, len(history.sessions)
+        self._diary.note_settled(user.id, settled.seconds, user.reached, user.sessions)
 
     async def _ask(self, user: _User, asked: _Asked) -> None:
         if asked.query is None:
             phase = "memories"
-            answered = await self._call(phase, user.id)
+            answered = await self._call(user, phase)
         else:
             phase, at = "search", stamp(user.sessions, 0)
-            answered = await self._call(phase, user.id, asked.query, self._k, at)
+            answered = await self._call(user, phase, asked.query, self._k, at)
         try:
             hits = read_hits(answered.value)
         except ValueError as error:
@@ -233,13 +275,35 @@ class Store:
         said = [replace(hit, text=masked(hit.text, lambda: _texts(asked))) for hit in hits]
         self._diary.note_hits(asked.key, user.id, answered.seconds, said, phase)
 
-    async def _call(self, method: str, *arguments: Any) -> Any:
-        return await self._connection.call(method, *arguments, timeout=self._timeout)
+    async def _call(self, user: _User, method: str, *arguments: Any) -> Answered:
+        call = self._connection.call(method, user.id, *arguments, timeout=self._timeout)
+        try:
+            answered = await call
+        except MemoryFailed as failed:
+            # What a system that was begun anew does not know is no failure at this user.
+            if failed.stage == method and user.begun != self._connection.begun:
+                raise _BegunAnewError from failed
+            raise
+        if user.begun != self._connection.begun:
+            raise _BegunAnewError
+        return answered
 
     async def aclose(self) -> None:
         """Close the system and the diary."""
-        await self._connection.aclose()
+        if not self._dry:
+            await self._connection.aclose()
+        self._resources.close()
         self._diary.close()
+
+
+@contextmanager
+def _unnamed(folder: Path) -> Iterator[Path]:
+    """Yield a path to a folder that tells nothing: a run's own is named after its task."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="memory-") as place:
+        path = Path(place) / "kept"
+        path.symlink_to(folder.absolute(), target_is_directory=True)
+        yield path
 
 
 def _texts(asked: _Asked) -> str:

@@ -1,0 +1,162 @@
+"""Runs that differ in their memory alone, sorted by how far each is from the one without any."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from alps.errors import UsageError
+from alps.report.compare import Comparison, MetricComparison, compare_runs
+from alps.report.formatting import counted, interval, number, signed, visible
+from alps.report.tables import figures_table, print_parts
+from alps.run.opened import Run, open_run
+from alps.stats.bootstrap import Estimate
+from alps.tasks.recall import FULL, NOTHING
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run of the table.
+
+    Attributes:
+        score: Its headline.
+        difference: How far it is ahead of the run without any history; None for that run.
+        tokens: How many a reader was shown of a history on average; None where nobody counted.
+        ties: The letters of the runs that it does not differ from significantly.
+    """
+
+    memory: str
+    folder: Path
+    score: Estimate
+    difference: Estimate | None
+    tokens: float | None
+    ties: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        difference = None if self.difference is None else self.difference.row
+        row = {"memory": self.memory, "run": str(self.folder), "score": self.score.row}
+        return {**row, "difference": difference, "tokens": self.tokens, "ties": list(self.ties)}
+
+
+@dataclass(frozen=True)
+class Track:
+    """The rows of a track, the largest difference first."""
+
+    name: str
+    metric: str
+    shared: int
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What `beside` found."""
+
+    tracks: tuple[Track, ...]
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        tracks: dict[str, Any] = {}
+        for track in self.tracks:
+            rows = [row.as_json() for row in track.rows]
+            tracks[track.name] = {"metric": track.metric, "shared": track.shared, "rows": rows}
+        return {"tracks": tracks, "notes": list(self.notes)}
+
+
+def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> Beside:
+    """Compare runs with the one among them that shows no history; `notes` stand with those of it.
+
+    Raises:
+        UsageError: If there is none, or the runs can't be compared.
+    """
+    runs = [open_run(folder) for folder in folders]
+    memories = [str(run.manifest.settings.get("memory", FULL)) for run in runs]
+    if NOTHING not in memories:
+        raise UsageError(f"none of these runs has memory={NOTHING}, which the others are held to")
+    comparison = compare_runs(folders)
+    letters = [side.letter for side in comparison.sides]
+    named = dict(zip(letters, zip(memories, runs, strict=True), strict=True))
+    base = letters[memories.index(NOTHING)]
+    tracks = []
+    for track in comparison.tracks:
+        if track.lead is not None:
+            rows = _rows(track.track, track.lead, comparison, named, base)
+            tracks.append(Track(track.track, track.lead.metric.title, track.shared, rows))
+    return Beside(tuple(tracks), (*notes, *comparison.notes))
+
+
+def _rows(
+    track: str,
+    lead: MetricComparison,
+    comparison: Comparison,
+    named: dict[str, tuple[str, Run]],
+    base: str,
+) -> tuple[Row, ...]:
+    differences: dict[str, Estimate] = {}
+    scores: dict[str, Estimate] = {}
+    for contrast in lead.contrasts:
+        scores |= zip((contrast.first, contrast.second), contrast.scores, strict=True)
+        estimate = contrast.difference.estimate
+        if contrast.second == base:
+            differences[contrast.first] = estimate
+        elif contrast.first == base:
+            differences[contrast.second] = _reversed(estimate)
+    ties = {one.name: one.letters for one in lead.ranked}
+    rows = []
+    for side in comparison.sides:
+        memory, run = named[side.letter]
+        difference = differences.get(side.letter)
+        told = _tokens(run, track), ties.get(side.letter, ())
+        rows.append(Row(memory, side.folder, scores[side.letter], difference, *told))
+    return tuple(sorted(rows, key=_ahead, reverse=True))
+
+
+def _ahead(row: Row) -> tuple[float, bool]:
+    # What ties with no memory stands above it.
+    value = 0.0 if row.difference is None else row.difference.value or 0.0
+    return value, row.difference is not None
+
+
+def _reversed(estimate: Estimate) -> Estimate:
+    value, low, high = (
+        None if one is None else -one for one in (estimate.value, estimate.high, estimate.low)
+    )
+    return Estimate(value, low, high, estimate.n, estimate.reason, estimate.method)
+
+
+def _tokens(run: Run, track: str) -> float | None:
+    """Return how many tokens of a history a reader was shown; None where nobody counted them."""
+    counts = []
+    for key, row in run.rows("predictions").items():
+        if key.track == track and row.get("shown"):
+            counts.append(float(row["shown"]["tokens"]))
+    return fmean(counts) if counts else None
+
+
+def print_beside(result: Beside, console: Console) -> None:
+    """Print a table of each track."""
+    parts: list[RenderableType] = []
+    for track in result.tracks:
+        title = f"{track.name}: {track.metric} on {counted(track.shared, 'shared record')}"
+        columns = ("Δ", "95 % interval", "score", "ties", "tokens")
+        table = figures_table(title, "memory", *columns)
+        for row in track.rows:
+            ahead = ("–", "–")
+            if row.difference is not None:
+                ahead = (signed(row.difference.value), interval(row.difference))
+            tokens = "–" if row.tokens is None else f"{row.tokens:,.0f}"
+            cells = (number(row.score.value), " ".join(row.ties), tokens)
+            table.add_row(Text(visible(row.memory)), *ahead, *cells)
+        parts += [table, Text()]
+    explanations = [
+        f"Δ: the paired difference from memory={NOTHING}, by which the rows are sorted.",
+        "ties: rows that share a letter are not significantly different (p ≥ .05, Holm).",
+        "tokens: of history that the reader was shown, on average; –: all of it.",
+    ]
+    print_parts(console, parts, result.notes, explanations)

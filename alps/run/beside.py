@@ -1,0 +1,75 @@
+"""Rows beside a run with a memory: the same reader with nothing, with less, and with everything."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alps.errors import BudgetError, UsageError
+from alps.parsing import parse_settings
+from alps.run.opened import open_run
+from alps.run.start import run
+from alps.settings import MemoryModels, RunSettings
+from alps.systems.memory.placebo import PLACEBO
+from alps.tasks.recall import FULL, ORACLE
+
+FOLDER = "beside"
+_OF_MEMORY = ("memory", "memory_options", "reader", "out", *MemoryModels.model_fields)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The folders of a run and of its rows, and why rows are left out."""
+
+    folders: list[Path]
+    left_out: tuple[str, ...]
+
+
+def run_beside(folder: Path, rows: Sequence[str], given: dict[str, Any]) -> Ran:
+    """Run what a finished run did with other memories; what was run already is not asked again.
+
+    Args:
+        folder: The run.
+        rows: Names as `memory=` takes them.
+        given: Settings of how it is carried out, such as `max_cost`.
+
+    Raises:
+        BudgetError: If the budget stopped a row.
+        AlpsError: If the run is not finished, or a row can't be run.
+    """
+    known = open_run(folder)
+    if not any(task.recall is not None for task in known.tasks.values()):
+        raise UsageError(f"{folder}: no task of it has a history that a memory could choose from")
+    assert known.finished
+    settings = _settings_of(known.manifest.settings)
+    folders, left_out = [folder], []
+    for memory in rows:
+        if memory == known.manifest.settings.get("memory", FULL):
+            continue
+        out = folder / FOLDER / memory.replace(":", "-")
+        row = parse_settings({**settings, **given, "memory": memory, "out": str(out)}, RunSettings)
+        try:
+            done = run(row)
+        except UsageError as error:
+            # The data need not tell where the evidence is, or have a second user.
+            if memory not in (ORACLE, PLACEBO) or not str(error).startswith(f"memory={memory}:"):
+                raise
+            left_out.append(f"Left out, {error}")
+            continue
+        if done.budget_spent:
+            raise BudgetError(
+                f"memory={memory}: stopped by the budget; the same command with a larger one goes "
+                "on"
+            )
+        folders.append(out)
+    return Ran(folders, tuple(left_out))
+
+
+def _settings_of(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run that are not its defaults, and not of its memory."""
+    kept: dict[str, Any] = {}
+    for name, value in settings.items():
+        field = RunSettings.model_fields.get(name)
+        if field is not None and name not in _OF_MEMORY and value != field.default:
+            kept[name] = value
+    return kept

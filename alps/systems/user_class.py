@@ -1,0 +1,90 @@
+"""Classes that the user wrote: imported by name and made once, with what they say of themselves."""
+
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+from alps.errors import UsageError, closest
+from alps.llm.secrets import redact
+from alps.systems.base import described
+from alps.systems.user_code import end_of
+
+
+def instantiate(path: str, key: str, methods: tuple[str, ...]) -> Any:
+    """Import and make `package.module:Class`; the working directory is searched, too.
+
+    Args:
+        path: What names it.
+        key: The setting that does, as messages say it.
+        methods: What it must have.
+
+    Raises:
+        UsageError: If the module, the class or a method is missing, or one of them raises.
+    """
+    module_name, _, class_name = path.partition(":")
+    if not module_name or not class_name:
+        raise UsageError(f"{key}: expected python:package.module:Class")
+    module = _import(module_name, key)
+    made = getattr(module, class_name, None)
+    if not callable(made):
+        classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
+        hint = closest(class_name, classes)
+        raise UsageError(f"{key}: no class '{class_name}' in {module_name}{hint}")
+    instance, error = end_of(made)
+    if error is not None:
+        raise UsageError(f"{key}: {class_name}() raised {described(error)}") from error
+    for method in methods:
+        if not callable(getattr(instance, method, None)):
+            hint = closest(method, [name for name in dir(instance) if not name.startswith("_")])
+            if type(instance).__module__ == "builtins":  # a function that returns a text, say
+                hint = f" (it gives a {type(instance).__name__})"
+            raise UsageError(f"{key}: {class_name} has no method '{method}'{hint}")
+    return instance
+
+
+def _import(name: str, key: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last: a file of the user's must not stand in for a library
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{name}.".startswith(f"{missing}."):
+            raise UsageError(f"{key}: no module '{missing}'") from error
+        raise UsageError(f"{key}: importing {name} raised {described(error)}") from error
+
+
+def declared_settings(instance: Any, key: str) -> dict[str, Any]:
+    """Return the object's `settings` as plain JSON; they are hashed into the manifest.
+
+    Raises:
+        UsageError: If they are none.
+    """
+    declared = getattr(instance, "settings", None) or {}
+    if not isinstance(declared, Mapping):
+        raise UsageError(f"{key}: its settings must be a dict, got {type(declared).__name__}")
+    try:
+        as_json = json.loads(json.dumps(dict(declared), allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"{key}: its settings must be plain JSON ({error})") from error
+    redacted: dict[str, Any] = plain(as_json, redact)
+    return redacted
+
+
+def plain(node: Any, change: Callable[[str], str] = str) -> Any:
+    """Turn models, mappings and sequences, however deep, into what JSON has; `change` its texts."""
+    if isinstance(node, BaseModel):
+        node = node.model_dump()
+    if isinstance(node, Mapping):
+        return {str(name): plain(value, change) for name, value in node.items()}
+    if isinstance(node, (list, tuple)):
+        return [plain(value, change) for value in node]
+    return change(node) if isinstance(node, str) else node

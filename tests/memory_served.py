@@ -1,0 +1,215 @@
+"""One small memory system and the ways in which it is served: a class, a program, a server, tools.
+
+`python -m tests.memory_served WAY …` serves it. Whatever it is sent is written down as it came.
+"""
+
+import json
+import sqlite3
+import sys
+from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock
+
+from alps.systems.memory.protocol import Hit, Said, Session
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS turns (user, session, place, text, at, UNIQUE (user, session, place));
+CREATE TABLE IF NOT EXISTS ingested (user, session, settled);
+"""
+
+
+class Kept:
+    """Turns in SQLite, ranked by the words that they share with a query.
+
+    `ingested` counts how often each session came, and whether it had settled before.
+    """
+
+    persistent = True
+
+    def __init__(self):
+        self.lock = Lock()
+        self.log = None
+
+    def open(self, opening):
+        self.log = opening.options.get("log")
+        self.note("open", **{**asdict(opening), "folder": str(opening.folder)})
+        self.begin(opening.folder)
+
+    def begin(self, folder):
+        self.file = sqlite3.connect(folder / "kept.db", check_same_thread=False)
+        self.file.executescript(TABLES)
+
+    def ingest(self, user, session):
+        self.note("ingest", user=user, session=asdict(session))
+        rows = [(user, session.id, n, said.text, said.at) for n, said in enumerate(session.turns)]
+        with self.lock, self.file:
+            known = "SELECT 1 FROM ingested WHERE user = ? AND session = ? AND settled"
+            if self.file.execute(known, (user, session.id)).fetchone():
+                row = (user, session.id, "again")
+                self.file.execute("INSERT INTO ingested VALUES (?, ?, ?)", row)
+            self.file.execute("INSERT INTO ingested VALUES (?, ?, 0)", (user, session.id))
+            self.file.executemany("INSERT OR IGNORE INTO turns VALUES (?, ?, ?, ?, ?)", rows)
+
+    def settle(self, user, timeout):
+        self.note("settle", user=user, timeout=timeout)
+        with self.lock, self.file:
+            self.file.execute("UPDATE ingested SET settled = 1 WHERE user = ?", (user,))
+        return "ready"
+
+    def search(self, user, query, k, at):
+        self.note("search", user=user, query=query, k=k, at=at)
+        words = set(query.lower().split())
+        asked = "SELECT session, place, text, at FROM turns WHERE user = ?"
+        with self.lock:
+            rows = self.file.execute(asked, (user,)).fetchall()
+        rows.sort(key=lambda row: (-len(words & set(row[2].lower().split())), row[3], row[1]))
+        return [Hit(f"{row[0]}/{row[1]}", row[2], None, row[3], (row[0],)) for row in rows[:k]]
+
+    def reset(self, user):
+        self.note("reset", user=user)
+        with self.lock, self.file:
+            self.file.execute("DELETE FROM turns WHERE user = ?", (user,))
+            self.file.execute("DELETE FROM ingested WHERE user = ?", (user,))
+
+    def note(self, method, **arguments):
+        if self.log is not None:
+            with Path(self.log).open("a") as file:
+                file.write(json.dumps([method, arguments]) + "\n")
+
+
+class Opened:
+    """An opening out of what was sent."""
+
+    def __init__(self, row):
+        self.folder, self.options = Path(row["folder"]), {}
+
+
+def called(kept, method, row):
+    """Call a method with arguments as they are sent by name."""
+    if method == "open":
+        kept.begin(Opened(row).folder)
+        return {"persistent": True}
+    if method == "ingest":
+        session = row["session"]
+        turns = tuple(Said(**turn) for turn in session["turns"])
+        row = {**row, "session": Session(session["id"], session["started_at"], turns)}
+    value = getattr(kept, method)(**row)
+    return [asdict(hit) for hit in value] if method == "search" else value
+
+
+def lines(log):
+    """Yield the lines of stdin as JSON, each written to `log` as it came."""
+    for line in sys.stdin:
+        with Path(log).open("a") as file:
+            file.write(line)
+        yield json.loads(line)
+
+
+def program(log):
+    """Answer lines of JSON."""
+    kept = Kept()
+    for row in lines(log):
+        name, method = row.pop("id"), row.pop("method")
+        print("a line of a library's own, which is no answer")
+        print(json.dumps({"id": name, "result": called(kept, method, row)}), flush=True)
+
+
+def tools(log):
+    """Answer as an MCP server does, without its library."""
+    kept = Kept()
+    for row in lines(log):
+        if "id" not in row:
+            continue
+        result = {}
+        if row["method"] == "initialize":
+            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+            result["serverInfo"] = {"name": "kept", "version": "1"}
+        elif row["method"] == "tools/list":
+            # In two pages, as a server may do it.
+            names = ("open", "ingest") if row["params"] else ("settle", "search", "reset")
+            result = {"tools": [{"name": name} for name in names]}
+            result |= {} if row["params"] else {"nextCursor": "2"}
+        elif row["method"] == "tools/call":
+            value = called(kept, row["params"]["name"], row["params"]["arguments"])
+            result = {"content": [{"type": "text", "text": json.dumps(value)}], "isError": False}
+        print(json.dumps({"jsonrpc": "2.0", "id": row["id"], "result": result}), flush=True)
+
+
+def with_library(log):
+    """Serve the tools with the official library."""
+    from mcp.server import MCPServer
+
+    kept, server = Kept(), MCPServer("kept")
+
+    @server.tool()
+    def open(folder: str, options: dict, llm: str | None, embedder: str | None, seed: int) -> dict:
+        kept.begin(Path(folder))
+        return {"persistent": True}
+
+    @server.tool()
+    def ingest(user: str, session: dict) -> None:
+        called(kept, "ingest", {"user": user, "session": session})
+
+    @server.tool()
+    def search(user: str, query: str, k: int, at: str) -> list[dict]:
+        return called(kept, "search", {"user": user, "query": query, "k": k, "at": at})
+
+    @server.tool()
+    def reset(user: str) -> None:
+        kept.reset(user)
+
+    server.run()
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the system over HTTP, on a free port of loopback."""
+
+    daemon_threads = True
+
+    def __init__(self, folder, log):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.kept, self.log, self.lock = Kept(), log, Lock()
+        self.kept.begin(folder)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        kept, row = self.server.kept, json.loads(body)
+        with self.server.lock, Path(self.server.log).open("a") as file:
+            file.write(f"{self.path} {json.dumps(dict(self.headers))} {body.decode()}\n")
+        status, answer = 200, {}
+        if self.path == "/add":
+            turns = [Said(m["role"], m["content"], m["timestamp"]) for m in row["messages"]]
+            session = Session(row["session_id"], turns[0].at, tuple(turns))
+            kept.ingest(row["user_id"], session)
+            kept.settle(row["user_id"], 0)
+        elif self.path == "/search":
+            hits = kept.search(row["user_id"], row["query"], row["top_k"], "")
+            names = {"id": "id", "text": "content", "score": "score", "created_at": "created_at"}
+            rows = [asdict(hit) for hit in hits]
+            answer = {"data": [{new: hit[old] for old, new in names.items()} for hit in rows]}
+        elif self.path == "/reset":
+            kept.reset(row["user_id"])
+        else:
+            status = 404
+        text = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *words):
+        """Keep quiet."""
+
+
+if __name__ == "__main__":
+    {"program": program, "tools": tools, "with_library": with_library}[sys.argv[1]](sys.argv[2])

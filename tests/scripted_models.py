@@ -1,0 +1,54 @@
+"""A scripted LLM and embedder for memory systems: what was said is what is extracted."""
+
+import json
+import re
+
+from alps.systems.memory.embedders import hashed
+from tests.loopback import Answer
+
+NEW = re.compile(r"## New Messages\n(.*?)\n\n## Observation Date", re.DOTALL)
+PROMPT_TOKENS, COMPLETION_TOKENS = 1_000, 50
+
+
+class ScriptedModels:
+    """Answers as a server does, and counts the tokens that it tells."""
+
+    def __init__(self, *, facts=None, delay=0.0):
+        self.facts, self.delay = facts or said, delay
+        self.prompt_tokens = self.completion_tokens = self.calls = 0
+
+    def __call__(self, body):
+        self.calls += 1
+        if "input" in body:
+            return self.embedded(body["input"])
+        prompt = body["messages"][-1]["content"]
+        asked_by_mem0 = NEW.search(prompt)
+        facts = self.facts(prompt if asked_by_mem0 is None else asked_by_mem0[1])
+        answer = facts if asked_by_mem0 is None else {"memory": [{"text": one} for one in facts]}
+        text = json.dumps(answer)
+        usage = self.used(PROMPT_TOKENS + len(prompt), COMPLETION_TOKENS + len(text))
+        message = {"role": "assistant", "content": text}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        whole = {"id": "x", "object": "chat.completion", "created": 0, "model": "scripted"}
+        return self.answer({**whole, "choices": [choice], "usage": usage})
+
+    def embedded(self, texts):
+        rows = enumerate(hashed(texts).tolist())
+        data = [{"object": "embedding", "index": n, "embedding": row} for n, row in rows]
+        usage = self.used(sum(map(len, texts)), 0)
+        return self.answer({"object": "list", "model": "scripted", "data": data, "usage": usage})
+
+    def used(self, prompt, completion):
+        self.prompt_tokens += prompt
+        self.completion_tokens += completion
+        total = prompt + completion
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+
+    def answer(self, body):
+        return Answer(body=json.dumps(body), delay=self.delay)
+
+
+def said(messages):
+    """Extract every turn that says more than a word, as it was said."""
+    turns = re.split(r"^(?:user|assistant|system): ", messages, flags=re.MULTILINE)
+    return [turn.strip() for turn in turns if " " in turn.strip()]

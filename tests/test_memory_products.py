@@ -1,0 +1,114 @@
+"""Memory systems that ask models, in whole runs over a scripted server; some of other makers."""
+
+import importlib.util
+import json
+import re
+import sys
+
+import pytest
+
+from alps.errors import UsageError
+from alps.parsing import parse_settings
+from alps.run.start import run
+from alps.settings import RunSettings
+from tests.loopback import Answer, serve
+from tests.scripted_models import ScriptedModels
+
+MODELS = {"memory_llm": "openai/scripted", "memory_embedder": "openai/scripted"}
+needs_mem0 = pytest.mark.skipif(
+    importlib.util.find_spec("mem0") is None,
+    reason="needs the extra: pip install 'alps-eval[mem0]'",
+)
+TRACK = "task4_ability1"
+SYSTEMS = ["llm", pytest.param("mem0", marks=needs_mem0)]
+reached: list[str] = []
+
+
+def hear(event, arguments):
+    if event == "socket.connect" and isinstance(arguments[1], tuple):
+        reached.append(arguments[1][0])
+
+
+@pytest.fixture(scope="module")
+def connections():
+    """The hosts that anything in this process connects to."""
+    sys.addaudithook(hear)
+    return reached
+
+
+def carried_out(out, url, **words):
+    addresses = {f"{key}_api_base": url for key in MODELS}
+    task = {"task": "utilization", "ability": "pa", "limit": 3, "data": "samples"}
+    given = {**task, "model": "rules", "out": str(out), **MODELS, **addresses, **words}
+    return run(parse_settings({key: value for key, value in given.items() if value}, RunSettings))
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_system_is_admitted_and_its_tokens_are_those_of_the_server(
+    system, tmp_path, monkeypatch, connections
+):
+    monkeypatch.setenv("ALPS_CACHE", "off")
+    connections.clear()
+    script = ScriptedModels()
+    with serve(script) as server:
+        done = carried_out(tmp_path, server.url, memory=system)
+    assert len(done.summary.admission) == 24
+    metered = rows(tmp_path / "memory_calls.jsonl")
+    for kind in ("prompt_tokens", "completion_tokens"):
+        used = sum(row[kind] for row in metered if not row["cached"])
+        assert used == getattr(script, kind) == getattr(done.summary.calls, kind) > 0
+    assert {row["phase"] for row in metered} >= {"admission", "ingest", "search"}
+    assert {row["asked"] for row in metered if row["phase"] == "search"} == {"embeddings"}
+    assert set(connections) == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_run_again_asks_nobody_what_was_asked(system, tmp_path, monkeypatch):
+    monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "kept"))
+    script = ScriptedModels()
+    with serve(script) as server:
+        first = carried_out(tmp_path / "first", server.url, memory=system)
+        asked = script.calls
+        again = carried_out(tmp_path / "again", server.url, memory=system)
+    used = [rows(tmp_path / name / "memory_calls.jsonl") for name in ("first", "again")]
+    sums = [
+        sum(row["prompt_tokens"] for row in metered if row["phase"] == "ingest") for metered in used
+    ]
+    assert sums[0] == sums[1] > 0
+    assert all(row["cached"] for row in used[1] if row["phase"] in ("ingest", "search"))
+    assert again.summary.tracks[TRACK].scores == first.summary.tracks[TRACK].scores
+    assert asked < script.calls  # by the admission, whose codes are drawn anew
+
+
+def test_a_run_goes_on_once_its_models_are_heard_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALPS_CACHE", "off")
+    models, working = ScriptedModels(), []
+
+    def script(body):
+        told = body["input"] if "input" in body else body["messages"][-1]["content"]
+        is_admission = re.search(r"the code|plum trees", str(told))
+        heard = working or is_admission or "input" in body
+        return models(body) if heard else Answer(status=500)
+
+    with serve(script) as server:
+        with pytest.raises(UsageError, match=r"not checked after the run: .*was not heard") as told:
+            carried_out(tmp_path, server.url, memory="llm", patience=0.01)
+        assert "the same command goes on from here" in str(told.value)
+        working.append(True)
+        done = carried_out(tmp_path, server.url, memory="llm", patience=0.01)
+    track = done.summary.tracks[TRACK]
+    assert track.failed_predictions == {}
+    assert len(done.summary.admission) == 24
+
+
+def test_models_that_nobody_would_ask_are_refused(tmp_path):
+    for words, told in (
+        ({"memory": "last:3"}, "memory_llm= would change nothing: memory=last:3 is no memory"),
+        ({"memory": "bm25", "memory_llm": None}, "memory_llm_api_base= would change nothing"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            carried_out(tmp_path, "http://127.0.0.1:9/v1", **words)
