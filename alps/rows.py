@@ -288,14 +288,36 @@ class Check(Fields):
         return not self.fault
 
 
+class Used(Fields):
+    """What a memory system used of the models that the run gives it.
+
+    Attributes:
+        requests: How many it sent.
+        cached: How many of those a kept reply answered; their tokens and cost count all the same.
+        prompt_tokens: Of all requests.
+        completion_tokens: Of all answers.
+        cost: US dollars; None where the price of one is not known.
+    """
+
+    requests: int
+    cached: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+
+
 class Phase(Fields):
-    """How long the calls of one phase of a memory system took, in seconds of the clock."""
+    """How long the calls of one phase of a memory system took, in seconds of the clock.
+
+    `used` is None where it asked no model.
+    """
 
     calls: int
     seconds: float
     p50: float
     p95: float
     p99: float
+    used: Used | None = None
 
 
 class Summary(Fields):
@@ -304,6 +326,7 @@ class Summary(Fields):
     Attributes:
         admission: The checks of a memory system, those before the run and those after it.
         phases: How long it took to ingest, settle and search, by the name of the phase.
+        bytes_per_1000_turns: What its folder holds, for each 1,000 turns that it was told.
         judge_fingerprint: Of the judge under all rubrics of the run.
         comparable: Whether the scores may stand beside those of LLM judges.
         served: What answered, by the purpose of the calls, as far as providers told.
@@ -324,6 +347,7 @@ class Summary(Fields):
     calibrated_otherwise: list[str] = []
     admission: list[Check] = []
     phases: dict[str, Phase] = {}
+    bytes_per_1000_turns: float | None = None
 
     @property
     def stopped_by_budget(self) -> bool:

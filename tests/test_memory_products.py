@@ -62,6 +62,14 @@ def test_a_system_is_admitted_and_its_tokens_are_those_of_the_server(
         used = sum(row[kind] for row in metered if not row["cached"])
         assert used == getattr(script, kind) == getattr(done.summary.calls, kind) > 0
     assert {row["phase"] for row in metered} >= {"admission", "ingest", "search"}
+    phases = done.summary.phases
+    for name in ("ingest", "search"):
+        mine = [row for row in metered if row["phase"] == name]
+        assert phases[name].used.requests == len(mine)
+        assert phases[name].used.prompt_tokens == sum(row["prompt_tokens"] for row in mine) > 0
+    assert phases["settle"].used is None
+    on_disk = done.summary.bytes_per_1000_turns
+    assert on_disk is None if system == "llm" else on_disk > 1_000
     assert {row["asked"] for row in metered if row["phase"] == "search"} == {"embeddings"}
     assert set(connections) == {"127.0.0.1"}
 

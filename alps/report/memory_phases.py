@@ -6,7 +6,7 @@ from rich import box
 from rich.table import Table
 
 from alps.report.formatting import counted
-from alps.rows import Summary
+from alps.rows import Summary, Used
 
 
 def phase_tables(summary: Summary) -> Iterator[Table]:
@@ -17,12 +17,22 @@ def phase_tables(summary: Summary) -> Iterator[Table]:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
     )
-    for name in ("", "calls", "p50", "p95", "p99", "in all"):
+    metered = any(phase.used for phase in summary.phases.values())
+    used = ("requests", "tokens", "cost") if metered else ()
+    for name in ("", "calls", "p50", "p95", "p99", "in all", *used):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for name, phase in summary.phases.items():
         each = (f"{seconds:.4f}" for seconds in (phase.p50, phase.p95, phase.p99))
-        table.add_row(name, f"{phase.calls:,}", *each, f"{phase.seconds:.1f}")
+        cells = _used(phase.used) if metered else ()
+        table.add_row(name, f"{phase.calls:,}", *each, f"{phase.seconds:.1f}", *cells)
     yield table
+
+
+def _used(used: Used | None) -> tuple[str, str, str]:
+    if used is None:
+        return "0", "0", "$0"
+    tokens = used.prompt_tokens + used.completion_tokens
+    return f"{used.requests:,}", f"{tokens:,}", "–" if used.cost is None else f"${used.cost:.4f}"
 
 
 def admission_lines(summary: Summary) -> Iterator[str]:
@@ -31,3 +41,6 @@ def admission_lines(summary: Summary) -> Iterator[str]:
         took = sum(check.seconds for check in summary.admission)
         passed = counted(len(summary.admission), "check")
         yield f"Admission of the memory system: {passed} passed in {took:.1f} s."
+    if summary.bytes_per_1000_turns is not None:
+        size = f"{summary.bytes_per_1000_turns:,.0f} bytes for each 1,000 turns"
+        yield f"Its files hold {size} that it was told."

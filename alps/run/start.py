@@ -39,7 +39,7 @@ from alps.run.folder import (
 )
 from alps.run.journal import Journal
 from alps.run.opened import MANIFEST, SUMMARY
-from alps.run.phases import phases_of
+from alps.run.phases import phases_of, stored_by
 from alps.run.progress import progress_line
 from alps.run.services import (
     STRUCTURED,
@@ -242,7 +242,8 @@ def _carry_out(
         if checks:
             summary = summary.model_copy(update={"admission": checks})
         if isinstance(services.memory, Store):
-            summary = summary.model_copy(update={"phases": phases_of(folder)})
+            taken = {"phases": phases_of(folder), "bytes_per_1000_turns": stored_by(folder)}
+            summary = summary.model_copy(update=taken)
         summary = with_corrections(summary, folder, data, chosen)
         write_json(folder / SUMMARY, summary.row())
     tracks = list(summary.tracks.values())

@@ -12,6 +12,10 @@ from alps.rows import Check
 from alps.systems.memory.protocol import Hit
 
 FILE = "memory.jsonl"
+CALLS = "memory_calls.jsonl"
+"""What a system asked of models, a row a request."""
+STORED = "memory"
+"""The folder of a run in which a system may keep files."""
 
 
 class Diary:

@@ -16,10 +16,9 @@ from alps.jsonl import Appender
 from alps.llm.proxy import Behind, Metered, Proxy
 from alps.schema import UNHEARD
 from alps.systems.memory.connection import Answered, Connection, MemoryFailed
+from alps.systems.memory.diary import CALLS
 from alps.systems.memory.protocol import Endpoint
 
-CALLS = "memory_calls.jsonl"
-"""What a system asked of models, a row a request, in the run folder."""
 ADMISSION = "admission"
 
 

@@ -10,7 +10,7 @@ from alps.llm.secrets import redact
 from alps.systems.base import TRACEBACKS
 from alps.systems.memory.boxed import BOXED, is_boxed, open_boxed
 from alps.systems.memory.connection import METHODS, ClassConnection, Connection
-from alps.systems.memory.diary import FILE, Diary
+from alps.systems.memory.diary import FILE, STORED, Diary
 from alps.systems.memory.embedded import KNOWN as EMBEDDED
 from alps.systems.memory.embedded import Memory, open_embedded
 from alps.systems.memory.mcp import McpTools
@@ -90,7 +90,7 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
     if embedded is not None:
         return embedded
     folder = options.folder
-    scratch = Path() if folder is None else folder / "memory"
+    scratch = Path() if folder is None else folder / STORED
     if name == PLACEBO:
         opening = Opening(scratch, None, None, options.seed, options.options)
         return Placebo(samples, opening, k=options.k, max_tokens=options.max_tokens)
