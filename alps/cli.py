@@ -199,7 +199,7 @@ def compare(words: tuple[str, ...]) -> None:
 
 @cli.command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
-@takes("[rows=…] [max_cost=…] [format=json]", "alps.settings:BesideSettings")
+@takes("[rows=…] [max_cost=…] [model=…] [format=json]", "alps.settings:BesideSettings")
 def beside(run_folder: str, settings: tuple[str, ...]) -> None:
     """Run the same reader with no memory, full context, oracle evidence and others; compare.
 
@@ -217,14 +217,15 @@ def beside(run_folder: str, settings: tuple[str, ...]) -> None:
 
     parsed = parse_words(_allow_typed(settings), BesideSettings)
     given = {} if parsed.max_cost is None else {"max_cost": parsed.max_cost}
-    ran = run_beside(find_run(run_folder), parsed.rows.split(","), given)
+    folder, rows = find_run(run_folder), parsed.rows.split(",")
+    ran = run_beside(folder, rows, given, typed={"model": parsed.model})
     _print(compare_memories(ran.folders, ran.left_out), parsed.format, print_beside)
 
 
 @cli.command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @click.argument("record", metavar="[ID]", default="")
-@takes("[format=json]", "alps.settings:DiagnoseSettings")
+@takes("[memory=…] [model=…] [format=json]", "alps.settings:DiagnoseSettings")
 def diagnose(run_folder: str, record: str, settings: tuple[str, ...]) -> None:
     """Find where a memory system lost what each wrong answer of a run needed.
 
@@ -233,6 +234,7 @@ def diagnose(run_folder: str, record: str, settings: tuple[str, ...]) -> None:
 
     \b
       alps diagnose runs/personamem-rules-samples
+      alps diagnose runs/mine memory=python:mine:Store
     """
     from alps.parsing import parse_words
     from alps.report.diagnose import print_diagnosis, print_miss
@@ -243,7 +245,8 @@ def diagnose(run_folder: str, record: str, settings: tuple[str, ...]) -> None:
     if "=" in record:
         record, settings = "", (record, *settings)
     parsed = parse_words(settings, DiagnoseSettings)
-    found = find_losses(find_run(run_folder))
+    typed = {"model": parsed.model, "memory": parsed.memory}
+    found = find_losses(find_run(run_folder), typed=typed)
     if record:
         print_miss(found, record, _console())
     else:

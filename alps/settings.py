@@ -394,9 +394,13 @@ class CompareSettings(FrozenSettings):
     format: Format = Field("table", description="table or json")
 
 
+_TYPED_AGAIN = "that of the run, to be typed where it is code or a server of yours"
+
+
 class BesideSettings(FrozenSettings):
     """What `alps beside` can be told beside the run."""
 
+    model: str | None = Field(None, description=_TYPED_AGAIN)
     rows: str = Field(
         "none,last:10,full,bm25,oracle,placebo", description="memories, as alps run takes them"
     )
@@ -407,6 +411,8 @@ class BesideSettings(FrozenSettings):
 class DiagnoseSettings(FrozenSettings):
     """What `alps diagnose` can be told beside the run."""
 
+    model: str | None = Field(None, description=_TYPED_AGAIN)
+    memory: str | None = Field(None, description=_TYPED_AGAIN)
     format: Format = Field("table", description="table or json")
 
 

@@ -35,7 +35,9 @@ from alps.leaderboard.settings import (
 )
 from alps.settings import (
     AuditSettings,
+    BesideSettings,
     CompareSettings,
+    DiagnoseSettings,
     PersonaSettings,
     PoolSettings,
     RunSettings,
@@ -52,7 +54,7 @@ WITHOUT_COMMANDS = {"architecture.md"}
 RUN = [document for document in DOCUMENTS if document.name not in WITHOUT_COMMANDS]
 SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, PersonaSettings, DrawSettings),
-    *(CalibrateSettings, SensitivitySettings, CompareSettings),
+    *(CalibrateSettings, SensitivitySettings, CompareSettings, BesideSettings, DiagnoseSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
 )
 LEFT_TO_CI = ("make ", "python3 -m venv ")

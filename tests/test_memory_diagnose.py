@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from alps import evaluate
+from alps.errors import UsageError
 from alps.parsing import parse_settings
 from alps.personas.generate import generate
 from alps.report.diagnose import print_diagnosis, print_miss
@@ -18,7 +19,7 @@ from alps.systems.memory import resolve
 from alps.systems.memory.replay import Found, Located, says
 from alps.systems.memory.turns import Turns
 
-PERSONAS, K, BUDGET = 8, 5, 100
+PERSONAS, K, BUDGET = 7, 5, 100
 STAGES_PLANTED = (
     *("not extracted", "lost in update", "not indexed", "ranked too low"),
     *("cut by the budget", "not used by the reader", "gold suspect"),
@@ -161,11 +162,21 @@ def test_a_run_goes_on_as_before_once_it_was_diagnosed(planted, monkeypatch):
     assert (ran / "summary.json").read_bytes() == before
 
 
-def test_a_run_without_a_memory_system_is_not_diagnosed(alps, tmp_path):
-    done = alps("run", "task=personamem", "model=rules", "memory=last:4", "limit=5", "out=run")
-    assert done.returncode == 0, done.stderr
-    done = alps("diagnose", "run")
-    assert (done.returncode, done.stderr) == (2, "alps: run: memory=last:4 is no memory system\n")
+def test_a_run_without_a_memory_system_is_not_diagnosed(tmp_path):
+    words = {"task": "personamem", "model": "rules", "memory": "last:4", "size": "32k", "limit": 2}
+    evaluate(**words, out=str(tmp_path / "run"))
+    with pytest.raises(UsageError, match="memory=last:4 is no memory system"):
+        diagnose(tmp_path / "run")
+
+
+def test_code_that_a_run_names_is_run_only_where_it_is_typed_again(planted, monkeypatch):
+    folder, _ = planted
+    ran = run_of(folder, monkeypatch, Planted(), name="typed", limit=2)
+    with pytest.raises(UsageError, match="type model=… behind the run"):
+        diagnose(ran, typed={"model": None, "memory": None})
+    with pytest.raises(UsageError, match=r"model=rules: .* has model=python:"):
+        diagnose(ran, typed={"model": "rules"})
+    diagnose(ran, typed={"model": f"python:{__name__}:Reader", "memory": None})
 
 
 SAID = Found("told", 1)

@@ -1,6 +1,6 @@
 """Rows beside a run with a memory: the same reader with nothing, with less, and with everything."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 from alps.errors import BudgetError, UsageError
 from alps.parsing import parse_settings
 from alps.run.opened import open_run
+from alps.run.retyped import refuse_untyped
+from alps.run.session import slug
 from alps.run.start import run
 from alps.settings import MemoryModels, RunSettings
 from alps.systems.memory.placebo import PLACEBO
@@ -25,13 +27,20 @@ class Ran:
     left_out: tuple[str, ...]
 
 
-def run_beside(folder: Path, rows: Sequence[str], given: dict[str, Any]) -> Ran:
+def run_beside(
+    folder: Path,
+    rows: Sequence[str],
+    given: dict[str, Any],
+    *,
+    typed: Mapping[str, str | None] | None = None,
+) -> Ran:
     """Run what a finished run did with other memories; what was run already is not asked again.
 
     Args:
         folder: The run.
         rows: Names as `memory=` takes them.
         given: Settings of how it is carried out, such as `max_cost`.
+        typed: What `refuse_untyped` is told; None trusts the run.
 
     Raises:
         BudgetError: If the budget stopped a row.
@@ -40,13 +49,15 @@ def run_beside(folder: Path, rows: Sequence[str], given: dict[str, Any]) -> Ran:
     known = open_run(folder)
     if not any(task.recall is not None for task in known.tasks.values()):
         raise UsageError(f"{folder}: no task of it has a history that a memory could choose from")
+    if typed is not None:
+        refuse_untyped(known, typed)
     assert known.finished
     settings = _settings_of(known.manifest.settings)
     folders, left_out = [folder], []
     for memory in rows:
         if memory == known.manifest.settings.get("memory", FULL):
             continue
-        out = folder / FOLDER / memory.replace(":", "-")
+        out = folder / FOLDER / slug(memory)
         row = parse_settings({**settings, **given, "memory": memory, "out": str(out)}, RunSettings)
         try:
             done = run(row)

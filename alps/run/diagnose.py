@@ -20,6 +20,7 @@ from alps.run.attribution import STAGES, Facts, Stage, held, shares, stage_of
 from alps.run.engine import Result, TrackPlan, Unit, evaluate
 from alps.run.folder import claimed_folder
 from alps.run.opened import Key, Run, open_run
+from alps.run.retyped import refuse_untyped
 from alps.run.services import Services, check_names, closing, open_services
 from alps.run.session import resolve_again
 from alps.run.source import Data
@@ -98,8 +99,12 @@ class Diagnosis:
         return {**row, "stages": stages, "misses": misses}
 
 
-def diagnose(folder: Path) -> Diagnosis:
+def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> Diagnosis:
     """Return where each wrong answer of a finished run lost what it needed.
+
+    Args:
+        folder: The run.
+        typed: What `refuse_untyped` is told; None trusts the run.
 
     Raises:
         UsageError: If the run is not finished, or has no memory system.
@@ -108,6 +113,8 @@ def diagnose(folder: Path) -> Diagnosis:
     run = open_run(folder)
     if not run.finished.tracks:
         raise UsageError(f"{folder}: nothing is scored here")
+    if typed is not None:
+        refuse_untyped(run, typed)
     settings, data = resolve_again(folder, {})
     check_names(settings, data.tasks, generate=True)
     with claimed_folder(folder / FOLDER) as ledger:
