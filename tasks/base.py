@@ -28,7 +28,7 @@ from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
-from alps.tasks.recall import ByMemory, Recall, keeps_memories
+from alps.tasks.recall import ByMemory, Recall, Script, keeps_memories
 from alps.tasks.record_parts import OF_ANY_TASK, AnsweredRecord, Highlight, Part, no_parts
 
 Row = Mapping[str, Any]
@@ -408,6 +408,8 @@ class Task:
         recall: How it is asked through a memory; None where its samples have no history.
         by_memory: How a memory system answers it in place of the system, where its answer is the
             memory itself and `memory=` names one.
+        needs_memory: Whether memory systems alone can answer it: a run without one refuses it, and
+            `task=all` leaves it out.
         breakdowns: What is reported of groups of records beside the metrics.
         open_records: Finds its records at what `data=` says, for a task that has files of its own.
         read_results: Reads answers that others published as CSV: each with its line.
@@ -459,7 +461,8 @@ class Task:
     variants: Callable[[Any], Sequence[Any]] | None = None
     joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
     recall: Recall | None = None
-    by_memory: ByMemory | None = None
+    by_memory: ByMemory | Script | None = None
+    needs_memory: bool = False
     breakdowns: tuple[Breakdown, ...] = ()
     open_records: Callable[[str, "TaskOptions"], Records] | None = None
     read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
@@ -521,7 +524,9 @@ class Task:
         # The schema is sent with the request: another one asks for other answers.
         return asked_sha256(self.prompt, None if self.plain else schema_of(self.answer.schema))
 
-    def answered_by(self, by_memory: ByMemory, options: TaskOptions, *settings: str) -> "Task":
+    def answered_by(
+        self, by_memory: ByMemory | Script, options: TaskOptions, *settings: str
+    ) -> "Task":
         """Return the track as the memory system of `options` answers it; itself without one.
 
         Args:

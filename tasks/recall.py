@@ -7,7 +7,7 @@ whose answer is the memory itself says what a memory is given and asked, and no 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from alps.schema import Turn
 
@@ -126,6 +126,65 @@ class ByMemory:
     probes: Callable[[Any], tuple[Probe, ...]]
     prediction: Callable[[Any, Sequence[Sequence[Remembered]]], dict[str, Any] | None]
     lists: bool = True
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """A user's session is taken in and settled; one with a known number is taken in again.
+
+    Attributes:
+        session: Its number among those of the user, from 1.
+        user: The user, of those of the sample.
+    """
+
+    session: int
+    turns: tuple[Turn, ...]
+    user: int = 0
+
+
+@dataclass(frozen=True)
+class Forget:
+    """The first user has something deleted: by `forget`, else in a session that asks for it.
+
+    Attributes:
+        session: The number of that session.
+        what: What every memory that has to go says.
+        turns: The session in which the user asks for it.
+    """
+
+    session: int
+    what: str
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True)
+class Reopen:
+    """The system is opened again, in the folder it has; one that keeps nothing there is not."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The first user's memories are searched."""
+
+    query: str
+
+
+Step = Ingest | Forget | Reopen | Search
+
+
+@dataclass(frozen=True)
+class Script:
+    """How a memory system answers a task that needs more of it than a history and questions.
+
+    Attributes:
+        steps: What is done to the users of a sample, who are those of no other one.
+        prediction: The prediction, from what each search returned, in the order of the steps.
+    """
+
+    lists: ClassVar[bool] = False
+
+    steps: Callable[[Any], Sequence[Step]]
+    prediction: Callable[[Any, Sequence[Sequence[Remembered]]], dict[str, Any] | None]
 
 
 def newest(turns: Sequence[Turn], max_tokens: int | None) -> Shown:

@@ -19,7 +19,7 @@ from alps.llm.types import AnswerType
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, Metric, Task, TaskOptions
 
-TASKS = ("extraction", "update", "retrieval", "utilization", "personamem")
+TASKS = ("extraction", "update", "retrieval", "utilization", "personamem", "forgetting")
 ALL = "all"
 PYTHON = "python:"
 # Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have

@@ -21,6 +21,7 @@ from alps.rows import Manifest
 from alps.settings import RunSettings, in_current_words
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import Records, TaskOptions
+from alps.tasks.recall import keeps_memories
 from alps.tasks.registry import ALL
 
 
@@ -103,9 +104,12 @@ class TrackData:
 
     def _find_in(self, folder: Path, ids: Collection[str]) -> dict[str, Any]:
         samples: dict[str, Any] = {}
+        rows = {name.rpartition(":")[0] for name in ids}
         for pair in read_track(folder):
-            # A row of several queries is named after none of them.
-            if pair.input["benchmark_id"] in ids or "queries" in pair.input["input"]:
+            # A row of several queries is named after none of them; several samples of one row are
+            # named after it.
+            name = pair.input["benchmark_id"]
+            if name in ids or name in rows or "queries" in pair.input["input"]:
                 samples |= self._read(pair.input, pair.gold, ids)
             if len(samples) == len(ids):
                 break
@@ -229,6 +233,10 @@ def _find_track(
 ) -> TrackData:
     """Find the records of a track; pools are built where the data hold none of this size."""
     limit = settings.limit
+    if task.needs_memory and not keeps_memories(options_of(settings).memory):
+        raise UsageError(
+            f"task={task.name}: only memory systems can be asked; name one, as memory=bm25"
+        )
     if task.open_records is not None:
         records = task.open_records(settings.data, options_of(settings))
         return TrackData(task.under(records.conditions), records, limit)

@@ -1,6 +1,7 @@
 """What was asked of a memory system and what it answered, kept so that a killed run goes on."""
 
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import sha256
@@ -35,6 +36,7 @@ class Diary:
         self._file = None if path is None else Appender(path)
         self._hits: dict[str, list[Row]] = {}
         self._settled: dict[str, tuple[int, int]] = {}
+        self._settlings: Counter[str] = Counter()
         self._secret = secrets.token_hex(16)
         self._checks: dict[str, list[Check]] = {}
         self.goes_on = False
@@ -49,6 +51,7 @@ class Diary:
             self._hits[row["sample"]] = row["hits"]
         elif phase == "settle":
             self._settled[row["user"]] = row["turns"], row["sessions"]
+            self._settlings[row["user"]] += 1
         elif phase == "admission":
             self._checks[row["when"]] = [Check(**check) for check in row["checks"]]
         elif phase == "run":
@@ -62,6 +65,10 @@ class Diary:
     def settled(self, user: str) -> tuple[int, int]:
         """Return how many turns of a user were settled, and of how many sessions they are."""
         return self._settled.get(user, (0, 0))
+
+    def settlings(self, user: str) -> int:
+        """Return how often a user was settled."""
+        return self._settlings[user]
 
     def hits(self, sample: str) -> list[Hit] | None:
         """Return what was found for a sample; None where nothing was asked yet."""
@@ -85,6 +92,7 @@ class Diary:
     def note_settled(self, user: str, seconds: float, turns: int, sessions: int) -> None:
         """Note that `turns` turns of a user, of so many sessions, can be found."""
         self._settled[user] = turns, sessions
+        self._settlings[user] += 1
         self.note("settle", user, seconds, turns=turns, sessions=sessions)
 
     def note_hits(

@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, Protocol
 
+from alps.schema import Turn
+
 FIRST_DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
 """When the first session of every user begins; each later one begins a day after."""
 
@@ -39,6 +41,15 @@ class Session:
     id: str
     started_at: str
     turns: tuple[Said, ...]
+
+
+def session_of(told: Sequence[Turn], day: int, start: int = 0) -> Session:
+    """Return the turns of a day from `start` on as a session; a rest has an id of its own."""
+    turns = []
+    for place, turn in enumerate(told[start:], start=start):
+        turns.append(Said(turn.role, turn.text, stamp(day, place)))
+    name = f"s{day + 1}" if start == 0 else f"s{day + 1}.{start}"
+    return Session(name, stamp(day, start), tuple(turns))
 
 
 @dataclass(frozen=True)

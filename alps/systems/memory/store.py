@@ -15,15 +15,15 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from alps.errors import UsageError
-from alps.llm.secrets import masked, redact
+from alps.llm.secrets import redact
 from alps.rows import Check
-from alps.schema import Turn
 from alps.systems.memory.admission import admit
-from alps.systems.memory.connection import Answered, Connection, MemoryFailed, read_hits
+from alps.systems.memory.connection import Answered, Connection, MemoryFailed
 from alps.systems.memory.diary import Diary
-from alps.systems.memory.protocol import Hit, Opening, Said, Session, stamp
+from alps.systems.memory.protocol import Hit, Opening, Session, session_of, stamp
+from alps.systems.memory.scripts import Scripts, hits_of
 from alps.tasks import Task
-from alps.tasks.recall import BYTES_A_TOKEN, History, Shown, newest
+from alps.tasks.recall import BYTES_A_TOKEN, History, Script, Shown, newest
 
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
 
@@ -105,6 +105,7 @@ class Store:
         self._met = False
         self._opened: asyncio.Task[None] | None = None
         self._dry = dry
+        self._scripts = Scripts(connection, diary, k=k, timeout=timeout)
         self._resources = ExitStack()
 
     @property
@@ -161,6 +162,8 @@ class Store:
             MemoryFailed: If the system failed at any stage before.
             NotEstimable: If it has no way to list what it holds, and a probe asks for that.
         """
+        if isinstance(task.by_memory, Script):
+            return await self._played(task, sample, task.by_memory)
         assert task.by_memory is not None
         key, probes = sample_key(task, sample), task.by_memory.probes(sample)
         keys = [f"{key} {place}" for place in range(1, len(probes) + 1)]
@@ -179,6 +182,15 @@ class Store:
             self._alone.pop(key, None)
         return [self._diary.hits(one) or [] for one in keys]
 
+    async def _played(self, task: Task, sample: Any, script: Script) -> list[list[Hit]]:
+        """Return what each search of the script of `sample` found."""
+        key, steps = sample_key(task, sample), script.steps(sample)
+        found = self._scripts.found(key, steps)
+        if found is None:
+            await self._open()
+            found = await self._scripts.play(key, steps)
+        return found
+
     async def _open(self) -> None:
         """Open the system once; whoever comes second waits for it."""
         if self._opened is None:
@@ -187,7 +199,7 @@ class Store:
 
     async def _open_once(self) -> None:
         folder = self._resources.enter_context(_unnamed(self._opening.folder))
-        opening = replace(self._opening, folder=folder)
+        opening = self._scripts.opening = replace(self._opening, folder=folder)
         try:
             answered = await self._connection.call("open", opening, timeout=self._timeout)
         except MemoryFailed as failed:
@@ -217,8 +229,9 @@ class Store:
         if user.failed is not None:
             raise user.failed
         try:
-            while not await self._reach(user, until):
-                pass
+            async with self._scripts.gate.beside():
+                while not await self._reach(user, until):
+                    pass
         except MemoryFailed as failed:
             user.failed = failed
             raise
@@ -267,13 +280,8 @@ class Store:
         else:
             phase, at = "search", stamp(user.sessions, 0)
             answered = await self._call(user, phase, asked.query, self._k, at)
-        try:
-            hits = read_hits(answered.value)
-        except ValueError as error:
-            raise MemoryFailed(phase, str(error)) from error
-        # A system may repeat a key that stands in its environment.
-        said = [replace(hit, text=masked(hit.text, lambda: _texts(asked))) for hit in hits]
-        self._diary.note_hits(asked.key, user.id, answered.seconds, said, phase)
+        hits = hits_of(answered.value, phase, lambda: _texts(asked))
+        self._diary.note_hits(asked.key, user.id, answered.seconds, hits, phase)
 
     async def _call(self, user: _User, method: str, *arguments: Any) -> Answered:
         call = self._connection.call(method, user.id, *arguments, timeout=self._timeout)
@@ -326,15 +334,9 @@ def sessions_after(history: History, turns: int) -> list[Session]:
     for day, told in enumerate(history.sessions):
         start = max(0, turns - before)
         if start < len(told):
-            said = [_said(turn, day, place) for place, turn in enumerate(told)][start:]
-            name = f"s{day + 1}" if start == 0 else f"s{day + 1}.{start}"
-            sessions.append(Session(name, stamp(day, start), tuple(said)))
+            sessions.append(session_of(told, day, start))
         before += len(told)
     return sessions
-
-
-def _said(turn: Turn, day: int, place: int) -> Said:
-    return Said(turn.role, turn.text, stamp(day, place))
 
 
 def cut(hits: Sequence[Hit], max_tokens: int | None) -> Shown:

@@ -1,0 +1,249 @@
+"""Forgetting: what a memory system must not return any more, and what it still has to find.
+
+Real sessions with planted facts are told to a memory system, and it is searched. No model and no
+judge has a part: a fact is a surname, which a text has or has not.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from alps.llm.types import AnswerType, Read
+from alps.prompts import load_prompt
+from alps.schema import Prediction, Record
+from alps.tasks.base import (
+    Breakdown,
+    Metric,
+    PublicAnswers,
+    Row,
+    Scored,
+    Task,
+    TaskOptions,
+    chat_messages,
+)
+from alps.tasks.extraction import TASK as EXTRACTION
+from alps.tasks.forgetting_samples import (
+    CONTEXT,
+    DELETED,
+    OTHER_USER,
+    SUPERSEDED,
+    Expected,
+    ForgettingSample,
+    gives,
+    samples_of,
+)
+from alps.tasks.recall import Remembered, Script
+from alps.tasks.record_parts import (
+    FAILED,
+    AnsweredRecord,
+    Dialogue,
+    Facts,
+    Highlight,
+    Listed,
+    Part,
+    Rank,
+    ScoredAnswer,
+    Side,
+)
+
+PROMPT = load_prompt("alps.tasks", "prompts", "forgetting")
+REFUSAL = "I can't share what I know about a user."
+METRICS = (
+    # Right less wrong way round: what treats both facts alike gets 0, whatever share it returns.
+    Metric("joint", "joint score, chance-corrected", headline=True, judged=False, lowest=-1.0),
+    Metric("both", "gone and kept, both right", judged=False),
+    Metric("retained", "facts to keep that are found", judged=False),
+    Metric("leaked", "facts to go that are returned", judged=False, lower_is_better=True),
+)
+BREAKDOWNS = (
+    Breakdown(
+        "kind",
+        "joint score by why a fact must not be returned",
+        "joint",
+        {
+            DELETED: "deleted on request",
+            SUPERSEDED: "superseded",
+            CONTEXT: "not for this context",
+            OTHER_USER: "another user's",
+        },
+    ),
+)
+
+
+class Returned(Record):
+    """The texts of the hits of each search, in the order of both."""
+
+    hits: tuple[tuple[str, ...], ...]
+
+
+def read_sample(row: Row, gold: Row | None) -> list[ForgettingSample]:
+    """Build a sample of each kind from a row of extraction, whose gold has no part."""
+    session = EXTRACTION.read_sample(row, None)
+    return list(samples_of(session.benchmark_id, session.session_id, session.dialogue))
+
+
+def _queries(sample: ForgettingSample) -> list[str]:
+    return [search.query for search in sample.searches]
+
+
+def messages(sample: ForgettingSample) -> tuple[Mapping[str, str], ...]:
+    """Render the queries; no model is sent them."""
+    return chat_messages(PROMPT.text, {"queries": _queries(sample)})
+
+
+def input_row(sample: ForgettingSample) -> dict[str, Any]:
+    """Return what is told and searched for."""
+    told = [{"role": turn.role, "text": turn.text} for turn in sample.told]
+    shown = {"told": told, "queries": _queries(sample)}
+    return {"benchmark_id": sample.benchmark_id, "task": "forgetting", "input": shown}
+
+
+def read_answer(node: object) -> Read[Returned]:
+    """Read what searches returned.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    return Read(Returned.model_validate(node))
+
+
+def fits(sample: ForgettingSample, prediction: Row) -> None:
+    """Accept what has hits for each search.
+
+    Raises:
+        ValueError: If it has more or fewer.
+    """
+    searches = len(sample.searches)
+    if len(prediction["hits"]) != searches:
+        raise ValueError(f"hits: expected {searches} lists, got {len(prediction['hits'])}")
+
+
+def prediction_of(
+    sample: ForgettingSample, found: Sequence[Sequence[Remembered]]
+) -> dict[str, Any]:
+    """Return the texts of hits; a search without any is an answer, too."""
+    return _returned([[memory.text for memory in hits] for hits in found])
+
+
+def _returned(hits: Sequence[Sequence[str]]) -> dict[str, Any]:
+    return {"hits": [list(texts) for texts in hits]}
+
+
+def score(
+    sample: ForgettingSample, prediction: Prediction, verdict: Row | None, judge: Any
+) -> Scored:
+    """Score the hits of a sample; a system that failed has found nothing, and gets nothing."""
+    answer = prediction.prediction
+    hits = [()] * len(sample.searches) if answer is None else answer["hits"]
+    lost, leaked = [], []
+    for texts, expected in zip(hits, sample.gold or (), strict=True):
+        lost += [fact for fact in expected.found if not _in(texts, fact)]
+        leaked += [fact for fact in expected.gone if _in(texts, fact, expected.found)]
+    retained, leaks = float(not lost), float(bool(leaked))
+    scores = {"joint": retained - leaks, "both": float(retained > leaks), "retained": retained}
+    return Scored(
+        scores | {"leaked": leaks},
+        details={"lost": lost, "leaked": leaked},
+        groups={"kind": sample.kind},
+    )
+
+
+def _in(texts: Sequence[str], fact: str, instead: Sequence[str] = ()) -> bool:
+    return any(gives(text, fact, instead) for text in texts)
+
+
+def nothing(sample: ForgettingSample) -> dict[str, Any]:
+    """Return no hits: a store that is empty."""
+    return _returned([[] for _ in sample.searches])
+
+
+def refusal(sample: ForgettingSample) -> dict[str, Any]:
+    """Return a refusal for each search."""
+    return _returned([[REFUSAL] for _ in sample.searches])
+
+
+def everything(sample: ForgettingSample) -> dict[str, Any]:
+    """Return for each search all that was ever told: a store that forgets nothing."""
+    return _returned([[turn.text for turn in sample.told] for _ in sample.searches])
+
+
+def gold_lines(sample: ForgettingSample) -> list[tuple[str, str, str]]:
+    """Return what each search has to return and what it must not, a line each."""
+    lines = []
+    for expected in sample.gold or ():
+        lines += [("find", fact, "") for fact in expected.found]
+        lines += [("not", fact, sample.kind) for fact in expected.gone]
+    return lines
+
+
+def record_parts(record: AnsweredRecord) -> list[Part]:
+    """Show what was told around the facts, each search, and what it returned."""
+    score, sample = record.score or {}, record.sample
+    wrong = [(name, ", ".join(score[name])) for name in ("lost", "leaked") if score.get(name)]
+    parts: list[Part] = [Facts("Result", tuple(wrong or [("result", "both right")]))]
+    if sample is None:
+        return parts
+    facts = [fact for expected in sample.gold for fact in (*expected.found, *expected.gone)]
+    shown = []
+    for place, turn in enumerate(sample.told):
+        if any(gives(turn.text, fact) for fact in facts):
+            shown.append(place)
+    parts.append(Dialogue("Told", sample.told, folded=True, shown=tuple(shown)))
+    returned = record.answer.get("hits") or [()] * len(sample.gold)
+    for search, expected, texts in zip(sample.searches, sample.gold, returned, strict=True):
+        sides = [Side(f"h{n}", text, _marks(text, expected)) for n, text in enumerate(texts, 1)]
+        parts.append(Listed(search.query, tuple(sides)))
+    return parts
+
+
+def _marks(text: str, expected: Expected) -> str:
+    marks = [f"has {fact}" for fact in expected.found if gives(text, fact)]
+    marks += [f"gives {fact} away" for fact in expected.gone if gives(text, fact, expected.found)]
+    return " · ".join(marks)
+
+
+def _leaked(answer: ScoredAnswer) -> Rank:
+    return () if answer.judged and answer.value("leaked") else None
+
+
+def _lost(answer: ScoredAnswer) -> Rank:
+    return () if answer.judged and answer.value("retained") == 0 else None
+
+
+TASK = Task(
+    name="forgetting",
+    track="forgetting",
+    folder=EXTRACTION.track,
+    prompt=PROMPT,
+    answer=AnswerType(schema=Returned, read=read_answer, partial=False),
+    read_sample=read_sample,
+    messages=messages,
+    input_row=input_row,
+    to_prediction=lambda answer: answer.model_dump(mode="json"),
+    fits=fits,
+    has_gold=lambda sample: True,
+    score=score,
+    metrics=METRICS,
+    breakdowns=BREAKDOWNS,
+    # A hit may be a whole turn, and turns of real sessions have thousands of characters.
+    public=PublicAnswers(longest=200_000, gold=gold_lines),
+    systems={
+        # A memory system answers in its place, as in place of any reader.
+        "rules": nothing,
+        "floor/nothing": nothing,
+        "floor/refusal": refusal,
+        "floor/everything": everything,
+    },
+    record_parts=record_parts,
+    highlights=(
+        FAILED,
+        Highlight("facts returned that should be gone", 5, _leaked),
+        Highlight("facts lost that should be kept", 3, _lost),
+    ),
+    needs_memory=True,
+)
+
+
+def tracks(options: TaskOptions) -> tuple[Task, ...]:
+    """Return the one track of forgetting."""
+    script = Script(lambda sample: sample.steps, prediction_of)
+    return (TASK.answered_by(script, options, "memory", "k"),)

@@ -1,0 +1,250 @@
+"""Samples of forgetting: facts that are planted into real sessions, and what is done to a user.
+
+A person's name is told as `my landlord is called …`. Names are drawn by the id of the session, so
+that the same data give the same samples; a surname stands nowhere in the session, and so the text
+of a hit decides whether it gives the fact away. Of two facts told alike the draw says which has to
+go and which has to stay: what treats both alike can't be right more often than the wrong way round.
+"""
+
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from alps.schema import Turn
+from alps.tasks.recall import Forget, Ingest, Reopen, Search, Step
+from alps.text import fold
+
+ROLES = (
+    "landlord",
+    "piano teacher",
+    "accountant",
+    "driving instructor",
+    "hairdresser",
+    "upstairs neighbour",
+    "yoga teacher",
+    "plumber",
+    "swimming coach",
+    "bank adviser",
+    "cleaning lady",
+    "choir leader",
+)
+_FIRST_NAMES = """
+Alina Bruno Celia Dario Edda Fabio Greta Hugo Ilse Jonas Karla Leo Mira Nils Olga Pavel Rosa
+Sven Tilda Ugo Vera Wim Yara Zeno
+"""
+FIRST_NAMES = tuple(_FIRST_NAMES.split())
+_SURNAMES = """
+Abernethy Bottomley Castleberry Drinkwater Eikenberry Featherstone Grimsditch Hollingbery
+Inkersole Jellicoe Kirkbride Lillywhite Micklethwait Nethercott Ottaway Pennyfather Quillfeather
+Ravenscroft Shufflebotham Tattersall Umfreville Venables Wigglesworth Yarborough Zouchington
+"""
+SURNAMES = tuple(_SURNAMES.split())
+CONTEXTS = ("my taxes", "my holidays", "my health", "my garden", "my birthday party", "my new car")
+DELETED, SUPERSEDED, CONTEXT, OTHER_USER = "deleted", "superseded", "context", "other_user"
+PARTS = 3
+"""Sessions that a dialogue is parted into: what is told, what changes it, and what comes later."""
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one search has to return, and what it must not; surnames, each a fact."""
+
+    found: tuple[str, ...]
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ForgettingSample:
+    """What is done to a user and searched for, and what each search should return.
+
+    Attributes:
+        kind: Why a fact must not be returned.
+        told: Everything that is said to the system, of all users, in its order.
+        gold: One for each search.
+    """
+
+    benchmark_id: str
+    session_id: str
+    kind: str
+    steps: tuple[Step, ...]
+    gold: tuple[Expected, ...] | None
+
+    @property
+    def searches(self) -> tuple[Search, ...]:
+        """What is searched for, in its order."""
+        return tuple(step for step in self.steps if isinstance(step, Search))
+
+    @property
+    def told(self) -> tuple[Turn, ...]:
+        """All turns that users are told to have said or heard, of every user."""
+        told: list[Turn] = []
+        for step in self.steps:
+            if isinstance(step, Ingest | Forget):
+                told += step.turns
+        return tuple(told)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """That the user's `role` is called so; the surname is what a hit is looked at for."""
+
+    role: str
+    first_name: str
+    surname: str
+
+    @property
+    def told(self) -> str:
+        """The fact as the user tells it."""
+        return f"By the way, my {self.role} is called {self.first_name} {self.surname}."
+
+    @property
+    def query(self) -> str:
+        """What is searched for it."""
+        return f"What is the name of my {self.role}?"
+
+
+class _Draw:
+    """The facts of one sample: no role, first name or surname is drawn twice."""
+
+    def __init__(self, name: str, dialogue: Sequence[Turn]) -> None:
+        self.random = random.Random(name)
+        said = fold(" ".join(turn.text for turn in dialogue))
+        self._roles = self.random.sample(ROLES, len(ROLES))
+        self._names = self.random.sample(FIRST_NAMES, len(FIRST_NAMES))
+        unsaid = [surname for surname in SURNAMES if fold(surname) not in said]
+        self._surnames = self.random.sample(unsaid, len(unsaid))
+
+    def fact(self, role: str | None = None) -> Fact:
+        return Fact(role or self._roles.pop(), self._names.pop(), self._surnames.pop())
+
+    def planted(self, part: Sequence[Turn], texts: Sequence[str]) -> tuple[Turn, ...]:
+        """Return a part of a dialogue with texts of the user before some of the user's turns."""
+        begun = [place for place, turn in enumerate(part) if turn.role == "user"]
+        places = sorted(self.random.choices([*begun, len(part)], k=len(texts)), reverse=True)
+        turns = list(part)
+        for place, text in zip(places, self.random.sample(texts, len(texts)), strict=True):
+            turns[place:place] = _said(text)
+        return tuple(turns)
+
+
+def _said(text: str) -> tuple[Turn, Turn]:
+    return Turn(role="user", text=text), Turn(role="assistant", text="All right.")
+
+
+def parted(dialogue: Sequence[Turn]) -> list[tuple[Turn, ...]]:
+    """Part a dialogue at turns of the user, into parts of about as many of them; some are empty."""
+    begun = [place for place, turn in enumerate(dialogue) if turn.role == "user"]
+    cuts = [0]
+    for number in range(1, PARTS):
+        place = len(begun) * number // PARTS
+        cuts.append(begun[place] if place and begun else cuts[-1])
+    return [
+        tuple(dialogue[cut:end]) for cut, end in zip(cuts, [*cuts[1:], len(dialogue)], strict=True)
+    ]
+
+
+Made = tuple[list[Step], tuple[Expected, ...]]
+
+
+def _deleted(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
+    """One of two facts is deleted; sessions that come later or again don't bring it back.
+
+    The session that it was told in is not sent again: who sends it tells it anew.
+    """
+    gone, kept = draw.fact(), draw.fact()
+    steps: list[Step] = [
+        Ingest(1, draw.planted(parts[0], (gone.told, kept.told))),
+        Ingest(2, parts[1]),
+        Forget(3, gone.surname, _said(f"Please forget what my {gone.role} is called, for good.")),
+        Ingest(4, parts[2]),
+        Ingest(2, parts[1]),
+        Reopen(),
+        Search(gone.query),
+        Search(kept.query),
+    ]
+    return steps, (Expected((), (gone.surname,)), Expected((kept.surname,)))
+
+
+def _superseded(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
+    """One of two facts is replaced by another, and the other one still holds."""
+    old, kept = draw.fact(), draw.fact()
+    new = draw.fact(old.role)
+    change = f"I have changed my {new.role}: now it is {new.first_name} {new.surname}."
+    steps: list[Step] = [
+        Ingest(1, draw.planted(parts[0], (old.told, kept.told))),
+        Ingest(2, draw.planted(parts[1], (change,))),
+        Ingest(3, parts[2]),
+        Search(old.query),
+        Search(kept.query),
+    ]
+    return steps, (Expected((new.surname,), (old.surname,)), Expected((kept.surname,)))
+
+
+def _context(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
+    """Each of two facts is told for one context and not for another; one context is asked in."""
+    gone, kept = draw.fact(), draw.fact()
+    here, elsewhere = draw.random.sample(CONTEXTS, 2)
+    told = []
+    for fact, use, leave in ((gone, elsewhere, here), (kept, here, elsewhere)):
+        told.append(f"{fact.told} Use that when we talk about {use}, never about {leave}.")
+    query = f"This is about {here}. What are the names of {{}} and {{}}?"
+    roles = draw.random.sample((f"my {gone.role}", f"my {kept.role}"), 2)
+    steps: list[Step] = [
+        Ingest(1, draw.planted(parts[0], told)),
+        Ingest(2, parts[1]),
+        Ingest(3, parts[2]),
+        Search(query.format(*roles)),
+    ]
+    return steps, (Expected((kept.surname,), (gone.surname,)),)
+
+
+def _other_user(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
+    """Two users have the same sessions, but for the name that each tells."""
+    own = draw.fact()
+    foreign = draw.fact(own.role)
+    steps: list[Step] = []
+    for user, fact in draw.random.sample(((0, own), (1, foreign)), 2):
+        steps += [
+            Ingest(1, draw.planted(parts[0], (fact.told,)), user),
+            Ingest(2, parts[1], user),
+            Ingest(3, parts[2], user),
+        ]
+    steps.append(Search(own.query))
+    return steps, (Expected((own.surname,), (foreign.surname,)),)
+
+
+KINDS: dict[str, Callable[[Sequence[tuple[Turn, ...]], _Draw], Made]] = {
+    DELETED: _deleted,
+    SUPERSEDED: _superseded,
+    CONTEXT: _context,
+    OTHER_USER: _other_user,
+}
+
+
+def samples_of(
+    benchmark_id: str, session_id: str, dialogue: Sequence[Turn]
+) -> Iterator[ForgettingSample]:
+    """Yield one sample of each kind, made from a dialogue."""
+    parts = parted(dialogue)
+    for kind, make in KINDS.items():
+        name = f"{benchmark_id}:{kind}"
+        steps, gold = make(parts, _Draw(name, dialogue))
+        # A part of a short dialogue may be empty: no session has no turns.
+        done = tuple(step for step in steps if not isinstance(step, Ingest) or step.turns)
+        yield ForgettingSample(name, session_id, kind, done, gold)
+
+
+def gives(text: str, surname: str, instead: Sequence[str] = ()) -> bool:
+    """Tell whether a text gives a fact away.
+
+    Args:
+        text: What was returned.
+        surname: The fact.
+        instead: What took its place: a sentence that gives that, too, tells of the change.
+    """
+    for sentence in map(fold, _SENTENCE.split(text)):
+        if fold(surname) in sentence and not any(fold(new) in sentence for new in instead):
+            return True
+    return False
