@@ -540,7 +540,8 @@ class Task:
         for name, value in memory_conditions(options).items():
             if name in settings:
                 chosen[name] = value
-        asked = replace(self, by_memory=by_memory, options=(*self.options, *settings))
+        taken = tuple(dict.fromkeys((*self.options, *settings)))
+        asked = replace(self, by_memory=by_memory, options=taken)
         return asked.under(chosen)
 
     def answer_to(self, sample: Any) -> AnswerType[Any] | None:

@@ -239,6 +239,7 @@ TASK = Task(
         Highlight("facts returned that should be gone", 5, _leaked),
         Highlight("facts lost that should be kept", 3, _lost),
     ),
+    options=("memory",),
     needs_memory=True,
 )
 

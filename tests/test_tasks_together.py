@@ -13,7 +13,7 @@ from tests.loopback import Answer, serve
 from tests.tracks import alps_here, felt, llm, met, payload_of
 
 V1 = ("scoring=authors-v1",)
-LEFT_OUT = ("task3_d100", *(f"task4_ability{n}" for n in range(1, 6)), "personamem")
+LEFT_OUT = ("task3_d100", *(f"task4_ability{n}" for n in range(1, 6)), "personamem", "forgetting")
 
 
 @pytest.fixture(scope="module")
