@@ -34,6 +34,8 @@ from alps.tasks.forgetting_samples import (
 from alps.tasks.recall import Remembered, Script
 from alps.tasks.record_parts import (
     FAILED,
+    JUDGEMENT_FAILED,
+    REPAIRED,
     AnsweredRecord,
     Dialogue,
     Facts,
@@ -236,8 +238,10 @@ TASK = Task(
     record_parts=record_parts,
     highlights=(
         FAILED,
-        Highlight("facts returned that should be gone", 5, _leaked),
-        Highlight("facts lost that should be kept", 3, _lost),
+        JUDGEMENT_FAILED,
+        REPAIRED,
+        Highlight("facts returned that should be gone", 6, _leaked),
+        Highlight("facts lost that should be kept", 4, _lost),
     ),
     options=("memory",),
     needs_memory=True,

@@ -15,7 +15,7 @@ from alps.leaderboard.ranking import SIGNIFICANCE, Board
 from alps.leaderboard.site_data import Published, System
 from alps.report.formatting import MEANINGS
 from alps.report.html import page_environment
-from alps.tasks import TASKS, Task, all_tracks
+from alps.tasks import TASKS, Task, all_tracks, load_task
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 
@@ -44,6 +44,11 @@ class Content:
             for row in (*board.standings, *board.floor_systems):
                 boards.setdefault(row.system.slug, []).append(board)
         return boards
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """The names of the tasks that have pages: those of memory systems once one is ranked."""
+        return [name for name in TASKS if self.tracks_of(name) or not load_task(name).needs_memory]
 
     def tracks_of(self, task: str) -> list[Task]:
         """Return the tracks of a task that have boards."""
@@ -173,7 +178,7 @@ def page_of(task: Task) -> str:
 
 def records_folder(task: Task) -> str:
     """Return the folder of the records of a track: pools of every size share one."""
-    return task.place.partition("/")[0]
+    return task.track if task.pool_size is None else task.place.partition("/")[0]
 
 
 class Renderer:
@@ -192,7 +197,7 @@ class Renderer:
             seconds=seconds,
             pair=pair,
             page_of=page_of,
-            task_names=list(TASKS),
+            task_names=content.tasks,
             KINDS=KINDS,
             MEANINGS=MEANINGS,
             level=f"{100 * (1 - SIGNIFICANCE):.0f} %",

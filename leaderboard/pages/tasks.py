@@ -35,7 +35,7 @@ from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
 from alps.report.charts import COLOURS, Line, Point, plane, recall_curve
 from alps.rows import Figure
-from alps.tasks import TASKS, Task, all_tracks
+from alps.tasks import Task, all_tracks
 
 # How many systems the first page shows of a board, how many matrices that of updates, and how many
 # rows a panel of utilization.
@@ -53,7 +53,7 @@ def write_overview(renderer: Renderer) -> None:
     """Write the first page: the leading board of every track; no average over tasks."""
     content = renderer.content
     tabs = []
-    for name in TASKS:
+    for name in content.tasks:
         tracks = []
         for task in content.tracks_of(name):
             boards = content.by_track[task.track]
@@ -74,7 +74,7 @@ def write_overview(renderer: Renderer) -> None:
 def write_tasks(renderer: Renderer) -> None:
     """Write a page of every task; one that has several tracks gets a page of each, too."""
     content = renderer.content
-    for name in TASKS:
+    for name in content.tasks:
         tracks = content.tracks_of(name)
         every = [task for task in all_tracks().values() if task.name == name]
         # Of all its tracks, with boards or without: links to its page must lead somewhere.
