@@ -216,8 +216,8 @@ class RunSettings(JudgeSettings, MemoryModels):
     """Everything `alps run` can be told."""
 
     task: str = Field(
-        description="extraction, update, retrieval, utilization, personamem, several with commas, "
-        "or all"
+        description="extraction, update, retrieval, utilization, personamem, forgetting, several "
+        "with commas, or all"
     )
     model: str = Field(
         description="a litellm model, rules, bm25, tfidf, minilm, floor/…, oracle, "
