@@ -147,8 +147,8 @@ class BringsBack(Deletes):
         self.facts.update(self.file)
 
 
-def asked(system, track, path, limit=None):
-    """Return the score of each sample, asked all at once, by the system behind the suite."""
+def asked(system, track, path, limit=None, seconds=None):
+    """Return the score of each sample, asked all at once; it is killed after so many seconds."""
     opening = Opening(path / "memory", None, None, 0, {})
     diary = Diary(path / "memory.jsonl")
     samples = list(track.samples())[:limit]
@@ -162,7 +162,8 @@ def asked(system, track, path, limit=None):
 
     async def all_of_them():
         try:
-            return await asyncio.gather(*(direct.answer(track.task, one) for one in samples))
+            answers = asyncio.gather(*(direct.answer(track.task, one) for one in samples))
+            return await asyncio.wait_for(answers, seconds)
         finally:
             await memory.aclose()
 
@@ -274,17 +275,17 @@ def test_a_system_is_opened_again_while_nobody_else_is_told(track, tmp_path):
     assert mean(asked(Watches(), track, tmp_path)) == 1
 
 
-class Dies(Deletes):
-    """Is gone after so many calls."""
+class Hangs(Deletes):
+    """Does not come back from the call after so many."""
 
     def __init__(self, calls):
         super().__init__()
         self.left = calls
 
-    def settle(self, user, timeout):
+    async def settle(self, user, timeout):
         self.left -= 1
         if self.left < 0:
-            raise KeyboardInterrupt
+            await asyncio.Event().wait()
         return "ready"
 
 
@@ -293,11 +294,11 @@ def test_a_killed_run_goes_on_and_ingests_no_settled_session_twice(track, tmp_pa
     (tmp_path / "whole").mkdir()
     expected = asked(whole, track, tmp_path / "whole", limit=4)
     for calls in (1, 3, 6, 9):
-        system = Dies(calls)
+        system = Hangs(calls)
         place = tmp_path / str(calls)
         place.mkdir()
-        with pytest.raises(KeyboardInterrupt):
-            asked(system, track, place, limit=4)
+        with pytest.raises(TimeoutError):
+            asked(system, track, place, limit=4, seconds=0.5)
         system.left = 1000
         assert asked(system, track, place, limit=4) == expected
         done = Counter(call[:1] + call[2:] for call in system.calls if call[0] != "open")
