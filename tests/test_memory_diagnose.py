@@ -1,5 +1,6 @@
 """Where a wrong answer of a run with a memory system was lost: planted faults, and what is said."""
 
+import asyncio
 import json
 from collections import Counter
 
@@ -7,12 +8,15 @@ import pytest
 
 from alps import evaluate
 from alps.errors import UsageError
+from alps.judges.lexical import LexicalJudge
+from alps.judges.matching import Judgement, Pair
 from alps.parsing import parse_settings
 from alps.personas.generate import generate
 from alps.report.diagnose import print_diagnosis, print_miss
 from alps.report.terminal import as_html
 from alps.run.attribution import STAGES, Facts, shares, stage_of
 from alps.run.diagnose import diagnose
+from alps.run.meaning import ByMeaning
 from alps.run.source import open_data
 from alps.settings import PersonaSettings, RunSettings
 from alps.systems.memory import resolve
@@ -226,3 +230,30 @@ def test_the_shares_of_all_stages_sum_to_one_and_have_intervals():
 )
 def test_a_memory_says_what_was_told_whole_or_in_fewer_words(memory, said):
     assert says(memory, "I moved to Lisbon with my two sons.") is said
+
+
+class Judges(LexicalJudge):
+    """Relates what speaks of sons to what speaks of children, as an LLM would."""
+
+    comparable = True
+
+    async def answer(self, question, *, about):
+        related = ["sons" in item.value for item in question.predicted]
+        relation = "bundle" if "children" in question.gold[0].value else "related"
+        pairs = [Pair(0, place, relation, "") for place, yes in enumerate(related) if yes]
+        return Judgement("ok", tuple(pairs))
+
+
+@pytest.mark.parametrize(
+    ("judge", "needed", "place"),
+    [
+        (Judges(), "My children live with me", 2),
+        (Judges(), "My parents live with me", None),
+        (LexicalJudge(), "My children live with me", None),
+        (LexicalJudge(), "He likes tulips", 3),
+    ],
+)
+def test_a_judge_that_is_an_llm_is_asked_where_words_do_not_tell(judge, needed, place):
+    memories = ["He moved to Lisbon", "Two sons share his flat", "He likes tulips and roses"]
+    found = asyncio.run(ByMeaning(judge).find(memories, (needed,)))
+    assert (None if found is None else found.place) == place

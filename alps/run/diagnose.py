@@ -19,6 +19,7 @@ from alps.run.asked import as_asked
 from alps.run.attribution import STAGES, Facts, Stage, held, shares, stage_of
 from alps.run.engine import Result, TrackPlan, Unit, evaluate
 from alps.run.folder import claimed_folder
+from alps.run.meaning import ByMeaning
 from alps.run.opened import Key, Run, open_run
 from alps.run.retyped import refuse_untyped
 from alps.run.services import Services, check_names, closing, open_services
@@ -284,7 +285,8 @@ def _wanted(desk: _Desk, one: _Missed, life: Life) -> Wanted:
 
 
 async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> None:
-    replay = Replay(memory, k=desk.settings.k, timeout=desk.settings.timeout)
+    finder = ByMeaning(desk.services.judge)
+    replay = Replay(memory, finder, k=desk.settings.k, timeout=desk.settings.timeout)
     await replay.open(desk.run.folder / FOLDER / "memory")
     gate = asyncio.Semaphore(_USERS_AT_ONCE)
 
@@ -305,8 +307,10 @@ async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> 
 def _found(desk: _Desk, one: _Missed) -> tuple[Found | None, Found | None]:
     """Return what of the memories shown says what is needed, and what of all hits."""
     hits = desk.hits.get(one.sample_key, [])[: desk.settings.k]
-    shown = cut(hits, desk.settings.max_context_tokens).memories
-    return find(shown, one.needed), find([hit.text for hit in hits], one.needed)
+    located = desk.located.get(one.sample_key)
+    hit = find([hit.text for hit in hits], one.needed) if located is None else located.hit
+    shown = len(cut(hits, desk.settings.max_context_tokens).memories)
+    return (hit if hit is not None and hit.place <= shown else None), hit
 
 
 def _held(desk: _Desk, one: _Missed) -> Found | None:

@@ -7,7 +7,7 @@ same ends. So nothing that is looked for here can be known to the system that wa
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from alps.similarity import features
 from alps.systems.memory.connection import MemoryFailed, read_hits
@@ -42,6 +42,7 @@ class Located:
 
     Attributes:
         listed: How many memories it lists when the sample is asked; None where it lists none.
+        hit: Among the hits of the run.
         was: Among those that it listed where it was settled first once that was told.
         kept: Among those that it lists when the sample is asked.
         ranked: Among the hits for the query, up to `DEEPER` times k.
@@ -50,6 +51,7 @@ class Located:
     """
 
     listed: int | None = None
+    hit: Found | None = None
     was: Found | None = None
     kept: Found | None = None
     ranked: Found | None = None
@@ -108,11 +110,15 @@ def says(text: str, needed: str) -> bool:
     """Tell whether a memory says what was told: the whole of it, or a statement drawn from it."""
     if is_verbatim(text, (needed,)):
         return True
-    return _share(features(text).content, features(needed).content) >= COVERED
+    return closeness(text, needed) >= COVERED
+
+
+def closeness(text: str, needed: str) -> float:
+    """Return the share of the lighter text's content that the other has, too."""
+    return _share(features(text).content, features(needed).content)
 
 
 def _share(memory: Mapping[str, float], told: Mapping[str, float]) -> float:
-    """Return the share of the lighter text's content that the other has, too."""
     least = min(sum(memory.values()), sum(told.values()))
     if least < _FEWEST:
         return 0.0
@@ -120,12 +126,20 @@ def _share(memory: Mapping[str, float], told: Mapping[str, float]) -> float:
     return shared / least
 
 
+class Finder(Protocol):
+    """Finds a memory that says what is needed."""
+
+    async def find(self, texts: Sequence[str], needed: Sequence[str]) -> Found | None:
+        """Return the first of `texts` that says it."""
+        ...
+
+
 class Replay:
     """Takes a memory system through lives, and looks in it for what is wanted."""
 
-    def __init__(self, store: Store, *, k: int, timeout: float) -> None:
+    def __init__(self, store: Store, finder: Finder, *, k: int, timeout: float) -> None:
         self._connection, self._opening = store.behind
-        self._k, self._timeout = k, timeout
+        self._find, self._k, self._timeout = finder.find, k, timeout
         self._ids = Diary(None)
 
     async def open(self, folder: Path) -> None:
@@ -174,21 +188,22 @@ class Replay:
         listed = await self._memories(user) if told else None
         kept: dict[str, Found] = {}
         for one in told if listed is not None else ():
-            if found := find(listed or (), one.needed):
+            if found := await self._find(listed or (), one.needed):
                 kept[one.key] = found
         return kept
 
     async def _locate(self, user: str, one: Wanted, at: str, listed: list[str] | None) -> Located:
-        kept = None if listed is None else find(listed, one.needed)
+        kept = None if listed is None else await self._find(listed, one.needed)
         hits = await self._search(user, one.query, at)
         own = one.needed[0] if kept is None else kept.text
         indexed = await self._search(user, own, at)
         first = [hit.text for hit in one.hits]
         return Located(
             listed=None if listed is None else len(listed),
+            hit=await self._find(first, one.needed),
             kept=kept,
-            ranked=find(hits, one.needed),
-            indexed=find(indexed, one.needed),
+            ranked=await self._find(hits, one.needed),
+            indexed=await self._find(indexed, one.needed),
             same=hits[: len(first)] == first,
         )
 
