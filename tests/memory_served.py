@@ -1,6 +1,6 @@
 """One small memory system and the ways in which it is served: a class, a program, a server, tools.
 
-`python -m tests.memory_served WAY …` serves it. Whatever it is sent is written down as it came.
+`python memory_served.py WAY LOG` serves it. Whatever it is sent is written to the log as it came.
 """
 
 import json
@@ -64,7 +64,10 @@ class Kept:
         with self.lock:
             rows = self.file.execute(asked, (user,)).fetchall()
         rows.sort(key=lambda row: (-len(words & set(row[2].lower().split())), row[3], row[1]))
-        return [Hit(f"{row[0]}/{row[1]}", row[2], None, row[3], (row[0],)) for row in rows[:k]]
+        return [Hit(f"{row[0]}/{row[1]}", row[2], None, row[3]) for row in rows[:k]]
+
+    def memories(self, user):
+        return self.search(user, "", 10_000, "")
 
     def reset(self, user):
         self.note("reset", user=user)
@@ -89,13 +92,13 @@ def called(kept, method, row):
     """Call a method with arguments as they are sent by name."""
     if method == "open":
         kept.begin(Opened(row).folder)
-        return {"persistent": True}
+        return {"persistent": True, "can": ["memories"]}
     if method == "ingest":
         session = row["session"]
         turns = tuple(Said(**turn) for turn in session["turns"])
         row = {**row, "session": Session(session["id"], session["started_at"], turns)}
     value = getattr(kept, method)(**row)
-    return [asdict(hit) for hit in value] if method == "search" else value
+    return [asdict(hit) for hit in value] if method in ("search", "memories") else value
 
 
 def lines(log):
@@ -127,7 +130,8 @@ def tools(log):
             result["serverInfo"] = {"name": "kept", "version": "1"}
         elif row["method"] == "tools/list":
             # In two pages, as a server may do it.
-            names = ("open", "ingest") if row["params"] else ("settle", "search", "reset")
+            first, second = ("open", "ingest", "memories"), ("settle", "search", "reset")
+            names = second if row["params"] else first
             result = {"tools": [{"name": name} for name in names]}
             result |= {} if row["params"] else {"nextCursor": "2"}
         elif row["method"] == "tools/call":
@@ -154,6 +158,10 @@ def with_library(log):
     @server.tool()
     def search(user: str, query: str, k: int, at: str) -> list[dict]:
         return called(kept, "search", {"user": user, "query": query, "k": k, "at": at})
+
+    @server.tool()
+    def memories(user: str) -> list[dict]:
+        return called(kept, "memories", {"user": user})
 
     @server.tool()
     def reset(user: str) -> None:
@@ -193,10 +201,9 @@ class _Handler(BaseHTTPRequestHandler):
             kept.ingest(row["user_id"], session)
             kept.settle(row["user_id"], 0)
         elif self.path == "/search":
-            hits = kept.search(row["user_id"], row["query"], row["top_k"], "")
-            names = {"id": "id", "text": "content", "score": "score", "created_at": "created_at"}
-            rows = [asdict(hit) for hit in hits]
-            answer = {"data": [{new: hit[old] for old, new in names.items()} for hit in rows]}
+            answer = _data(kept.search(row["user_id"], row["query"], row["top_k"], ""))
+        elif self.path == "/memories":
+            answer = _data(kept.memories(row["user_id"]))
         elif self.path == "/reset":
             kept.reset(row["user_id"])
         else:
@@ -209,6 +216,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *words):
         """Keep quiet."""
+
+
+def _data(hits):
+    rows = [{"id": hit.id, "content": hit.text, "created_at": hit.created_at} for hit in hits]
+    return {"data": rows}
 
 
 if __name__ == "__main__":
