@@ -173,6 +173,13 @@ def test_a_run_without_a_memory_system_is_not_diagnosed(tmp_path):
         diagnose(tmp_path / "run")
 
 
+def test_a_run_without_a_scored_answer_is_not_diagnosed(tmp_path):
+    words = {"task": "utilization", "model": "rules", "memory": "bm25", "ability": "pa"}
+    evaluate(**words, out=str(tmp_path / "run"))
+    with pytest.raises(UsageError, match="no answer that a memory has a part in is scored"):
+        diagnose(tmp_path / "run")
+
+
 def test_code_that_a_run_names_is_run_only_where_it_is_typed_again(planted, monkeypatch):
     folder, _ = planted
     ran = run_of(folder, monkeypatch, Planted(), name="typed", limit=2)

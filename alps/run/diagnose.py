@@ -205,6 +205,9 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
         if not isinstance(memory, Store):
             name = desk.settings.memory
             raise UsageError(f"{desk.run.folder}: memory={name} is no memory system")
+        answers = sum(1 for _ in _scored(desk))
+        if not answers:
+            raise UsageError(f"{desk.run.folder}: no answer that a memory has a part in is scored")
         missed = list(_missed(desk))
         lives = _lives(desk, [one for one in missed if one.needed and not one.failed])
         if lives:
@@ -216,7 +219,6 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
         query = one.task.recall.place(one.sample).query if one.task.recall else ""
         user = str(one.sample.session_id)
         done.append(Miss(one.key, user, query, one.needed, facts, stage_of(facts)))
-    answers = sum(1 for _ in _scored(desk))
     return Diagnosis(desk.run.folder, memory.name, answers, tuple(done))
 
 
