@@ -201,13 +201,12 @@ class MemoryModels(BaseModel):
     """The models that a memory system is given."""
 
     memory_llm: str | None = Field(
-        None, description="a litellm model: whom a memory system may ask (utilization, personamem)"
+        None, description="a litellm model: whom a memory system may ask"
     )
     memory_llm_api_base: Address = Field(None, description="endpoint of memory_llm")
     memory_embedder: str | None = Field(
         None,
-        description="hash, minilm or a litellm model: what embeds for a memory system "
-        "(utilization, personamem)",
+        description="hash, minilm or a litellm model: what embeds for a memory system",
     )
     memory_embedder_api_base: Address = Field(None, description="endpoint of memory_embedder")
 
@@ -374,7 +373,7 @@ class FrozenSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class DoctorSettings(FrozenSettings):
+class DoctorSettings(FrozenSettings, MemoryModels):
     """What `alps doctor` can be told."""
 
     memory: str | None = Field(None, description="a memory system, as alps run takes it")

@@ -13,8 +13,8 @@ PROMPT_TOKENS, COMPLETION_TOKENS = 1_000, 50
 class ScriptedModels:
     """Answers as a server does, and counts the tokens that it tells."""
 
-    def __init__(self, *, facts=None, delay=0.0):
-        self.facts, self.delay = facts or said, delay
+    def __init__(self, *, delays=None):
+        self.delays = delays or {}
         self.prompt_tokens = self.completion_tokens = self.calls = 0
 
     def __call__(self, body):
@@ -23,20 +23,21 @@ class ScriptedModels:
             return self.embedded(body["input"])
         prompt = body["messages"][-1]["content"]
         asked_by_mem0 = NEW.search(prompt)
-        facts = self.facts(prompt if asked_by_mem0 is None else asked_by_mem0[1])
+        facts = said(prompt if asked_by_mem0 is None else asked_by_mem0[1])
         answer = facts if asked_by_mem0 is None else {"memory": [{"text": one} for one in facts]}
         text = json.dumps(answer)
         usage = self.used(PROMPT_TOKENS + len(prompt), COMPLETION_TOKENS + len(text))
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         whole = {"id": "x", "object": "chat.completion", "created": 0, "model": "scripted"}
-        return self.answer({**whole, "choices": [choice], "usage": usage})
+        return self.answer({**whole, "choices": [choice], "usage": usage}, "chat")
 
     def embedded(self, texts):
         rows = enumerate(hashed(texts).tolist())
         data = [{"object": "embedding", "index": n, "embedding": row} for n, row in rows]
         usage = self.used(sum(map(len, texts)), 0)
-        return self.answer({"object": "list", "model": "scripted", "data": data, "usage": usage})
+        whole = {"object": "list", "model": "scripted", "data": data, "usage": usage}
+        return self.answer(whole, "embeddings")
 
     def used(self, prompt, completion):
         self.prompt_tokens += prompt
@@ -44,8 +45,8 @@ class ScriptedModels:
         total = prompt + completion
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
 
-    def answer(self, body):
-        return Answer(body=json.dumps(body), delay=self.delay)
+    def answer(self, body, kind):
+        return Answer(body=json.dumps(body), delay=self.delays.get(kind, 0.0))
 
 
 def said(messages):

@@ -120,3 +120,14 @@ def test_models_that_nobody_would_ask_are_refused(tmp_path):
     ):
         with pytest.raises(UsageError, match=told):
             carried_out(tmp_path, "http://127.0.0.1:9/v1", **words)
+
+
+def test_the_doctor_gives_a_system_its_models(alps):
+    with serve(ScriptedModels()) as server:
+        models = ("memory_llm=openai/scripted", f"memory_llm_api_base={server.url}")
+        done = alps("doctor", "memory=llm", *models, "memory_embedder=hash")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "12 checks passed: admitted." in done.stdout
+    done = alps("doctor", "memory=llm")
+    assert done.returncode == 1
+    assert "it needs an LLM and an" in done.stdout

@@ -17,7 +17,7 @@ def examine_memory(settings: DoctorSettings, console: Console) -> int:
         UsageError: If nothing is called so, or it is no memory system.
     """
     name = str(settings.memory)
-    checks = checks_of(name, settings.timeout)
+    checks = checks_of(settings)
     failed = sum(not check.passed for check in checks)
     console.print(_table(name, checks))
     passed = f"{counted(len(checks) - failed, 'check')} passed"

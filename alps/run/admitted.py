@@ -1,18 +1,25 @@
 """Admission of a run's memory system: a run of one that fails a check has no scores."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
+from alps.llm.ledger import Ledger
 from alps.rows import Check
-from alps.run.services import Services
+from alps.run.memory_models import asked_models, check_memory_models, memory_models
+from alps.run.services import Asked, Services, check_models, close_clients
+from alps.settings import DoctorSettings
 from alps.systems.memory.connection import MemoryFailed
 from alps.systems.memory.resolve import MemoryOptions, open_memory
 from alps.systems.memory.store import Store
 from alps.tasks import Task
+
+if TYPE_CHECKING:
+    from alps.llm import Client
 
 
 async def admitted(services: Services, when: Literal["before", "after"]) -> list[Check]:
@@ -62,26 +69,45 @@ def check_estimable(services: Services, tasks: Sequence[Task]) -> None:
         )
 
 
-def checks_of(name: str, timeout: float) -> list[Check]:
-    """Check the memory system called `name` by itself.
-
-    Args:
-        name: What `memory=` says.
-        timeout: Seconds that one call may take.
+def checks_of(settings: DoctorSettings) -> list[Check]:
+    """Check the memory system that `memory=` names by itself, with the models that it is given.
 
     Raises:
-        UsageError: If nothing is called so, or it is no memory system.
+        AlpsError: If nothing is called so, it is no memory system, or a model can't be asked.
     """
-    with TemporaryDirectory() as folder:
-        options = MemoryOptions(k=5, timeout=timeout, folder=Path(folder))
+    name = str(settings.memory)
+    check_memory_models(settings, name)
+    models = asked_models(settings)
+    check_models(Asked(key, model, api_base, {}, None) for key, model, api_base in models)
+    with TemporaryDirectory() as folder, closing(Ledger(Path(folder) / "calls.jsonl")) as ledger:
+        clients: list[Client] = []
+
+        def client(api_base: str | None, model: str) -> "Client":
+            from alps.llm import Client
+
+            asking = Client(concurrency=None, ledger=ledger, cache=None, timeout=settings.timeout)
+            clients.append(asking)
+            return asking
+
+        given = memory_models(settings, client)
+        options = MemoryOptions(
+            k=5,
+            timeout=settings.timeout,
+            folder=Path(folder),
+            llm=given.llm,
+            embedder=given.embedder,
+        )
         memory = open_memory(name, options, lambda: ())
         if not isinstance(memory, Store):
             raise UsageError(f"memory={name}: no memory system, so there is nothing to check")
-        return run_loop(_checked(memory))
+        return run_loop(_checked(memory, clients))
 
 
-async def _checked(memory: Store) -> list[Check]:
+async def _checked(memory: Store, clients: "Sequence[Client]") -> list[Check]:
     try:
         return await memory.admit("before")
+    except MemoryFailed as failed:
+        raise UsageError(f"memory={memory.name}: {failed}") from failed
     finally:
         await memory.aclose()
+        await close_clients(clients)

@@ -81,6 +81,12 @@ def _innermost(system: Any) -> Any:
     return system
 
 
+async def close_clients(clients: Iterable["Client"]) -> None:
+    """Give up what clients ask, and close their connections."""
+    await _give_up(clients)
+    await _close_connections()
+
+
 async def _give_up(clients: Iterable["Client"]) -> None:
     for client in clients:
         await client.aclose()
