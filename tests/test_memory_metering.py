@@ -83,6 +83,7 @@ def test_a_chat_comes_back_as_the_server_said_it_and_is_counted(tmp_path):
     assert server.requests[0]["model"] == "m"
     assert server.requests[0]["temperature"] == 0.1
     assert [(one.prompt_tokens, one.completion_tokens) for one in metered] == [(11, 5)]
+    assert 0 < metered[0].seconds < 60
     assert (totals.prompt_tokens, totals.completion_tokens) == (11, 5)
     row = json.loads((tmp_path / "calls.jsonl").read_text())
     assert (row["purpose"], row["about"]) == ("memory", "ingest")

@@ -11,6 +11,7 @@ import base64
 import json
 import secrets
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -60,6 +61,7 @@ class Metered:
         cost: US dollars, as if none were kept; None where the price is not known.
         cached: Whether a kept reply answered.
         outcome: `ok`, or why there was no answer.
+        seconds: Of the clock, waits and retries among them.
     """
 
     asked: Passed
@@ -69,6 +71,7 @@ class Metered:
     cost: float | None = None
     cached: bool = False
     outcome: Outcome = "ok"
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -161,8 +164,10 @@ class Proxy:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
         if not all(isinstance(text, str) for text in texts):
             return _refused(400, "input: expected texts")
+        started = time.perf_counter()
         vectors = (await asyncio.to_thread(embed, texts)).tolist()
-        self._note(Metered("embeddings", behind.model, cost=0.0))
+        seconds = round(time.perf_counter() - started, 6)
+        self._note(Metered("embeddings", behind.model, cost=0.0, seconds=seconds))
         usage = {"prompt_tokens": 0, "total_tokens": 0}
         answer = {"object": "list", "model": behind.model, "usage": usage, "data": _rows(vectors)}
         return web.json_response(_encoded(answer, body))
@@ -180,20 +185,23 @@ class Proxy:
             passed=kind,
         )
         assert behind.client is not None
+        started = time.perf_counter()
         try:
             completion = await behind.client.complete(request)
         except AlpsError as error:  # no later request can go through: whoever runs this ends it
             self.fatal = error
             return _refused(424, str(error))
-        cached = completion.cached
+        cached, seconds = completion.cached, round(time.perf_counter() - started, 6)
         if completion.raw is None:
             outcome = completion.outcome
-            self._note(Metered(kind, behind.model, cached=cached, outcome=outcome))
+            unheard = Metered(kind, behind.model, cached=cached, outcome=outcome, seconds=seconds)
+            self._note(unheard)
             return _refused(_STATUS.get(outcome, 400), completion.error or outcome)
         answer = json.loads(completion.raw)
         used = answer["used"]
         prompt, told = used["prompt_tokens"] or 0, used["completion_tokens"] or 0
-        self._note(Metered(kind, behind.model, prompt, told, used["cost"], cached))
+        metered = Metered(kind, behind.model, prompt, told, used["cost"], cached, seconds=seconds)
+        self._note(metered)
         return web.json_response(_encoded(answer["body"], body))
 
 
