@@ -235,7 +235,7 @@ class RunSettings(JudgeSettings, MemoryModels):
     memory: str = Field(
         "full",
         description="what of a history is shown: full, none, last:N, bm25, tfidf, minilm, oracle, "
-        "python:MODULE:CLASS, program:CMD, http://… or mcp:CMD (utilization, personamem)",
+        "python:MODULE:CLASS, program:CMD, http://… or mcp:CMD",
     )
     memory_options: MemoryExtra = Field(
         None, description="memory.NAME=VALUE: what a memory system is opened with"
@@ -248,9 +248,7 @@ class RunSettings(JudgeSettings, MemoryModels):
         ge=100,
         description="tokens of history at most: the oldest turns go (utilization, personamem)",
     )
-    k: int = Field(
-        5, ge=1, le=1_000, description="how many turns a memory finds (utilization, personamem)"
-    )
+    k: int = Field(5, ge=1, le=1_000, description="how many turns or memories a memory finds")
     size: Literal["32k", "128k", "1M"] | None = Field(
         None, description="32k, 128k or 1M: which histories (personamem)"
     )

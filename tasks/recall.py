@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 from alps.schema import Turn
 
 BYTES_A_TOKEN = 4
-FULL, NOTHING, LAST, ORACLE = "full", "none", "last:", "oracle"
+FULL, NOTHING, LAST, ORACLE, PLACEBO = "full", "none", "last:", "oracle", "placebo"
 
 
 def keeps_memories(memory: str) -> bool:
     """Tell whether `memory=` names a system, and no choice among the turns of a history."""
-    return memory not in (FULL, NOTHING, ORACLE) and not memory.startswith(LAST)
+    return memory not in (FULL, NOTHING, ORACLE, PLACEBO) and not memory.startswith(LAST)
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def test_rules_behind_a_memory_extract_what_they_extract_alone(tmp_path):
     assert value(stored, "task3_d100", "recall_at_1") > 0.15
 
 
-@pytest.mark.parametrize("memory", ["none", "last:3", "oracle"])
+@pytest.mark.parametrize("memory", ["none", "last:3", "oracle", "placebo"])
 def test_a_choice_among_turns_is_no_memory_that_could_be_asked(tmp_path, memory):
     with pytest.raises(UsageError, match="only utilization uses it"):
         carried_out(tmp_path, task="extraction", memory=memory)

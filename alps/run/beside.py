@@ -12,8 +12,7 @@ from alps.run.retyped import refuse_untyped
 from alps.run.session import slug
 from alps.run.start import run
 from alps.settings import MemoryModels, RunSettings
-from alps.systems.memory.placebo import PLACEBO
-from alps.tasks.recall import FULL, ORACLE
+from alps.tasks.recall import FULL, ORACLE, PLACEBO
 
 FOLDER = "beside"
 _OF_MEMORY = ("memory", "memory_options", "reader", "out", *MemoryModels.model_fields)

@@ -8,9 +8,8 @@ from alps.systems.memory.protocol import Hit, Opening
 from alps.systems.memory.store import cut, sessions_after
 from alps.systems.memory.turns import Turns
 from alps.tasks import Task
-from alps.tasks.recall import History, Shown
+from alps.tasks.recall import PLACEBO, History, Shown
 
-PLACEBO = "placebo"
 _RETRIEVER = "bm25"
 
 

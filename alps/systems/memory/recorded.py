@@ -56,7 +56,7 @@ class Recorded:
             return list(whole_turns(session))
         texts = self._texts[key]
         if texts is None:
-            raise ValueError("the model's recorded output can't be read")
+            raise ValueError("the model gave nothing that can be read")
         return [Said("user", text, session.started_at) for text in texts]
 
 

@@ -14,12 +14,13 @@ from alps.systems.memory.diary import FILE, STORED, Diary
 from alps.systems.memory.embedded import KNOWN as EMBEDDED
 from alps.systems.memory.embedded import Memory, open_embedded
 from alps.systems.memory.mcp import McpTools
-from alps.systems.memory.placebo import PLACEBO, Placebo
+from alps.systems.memory.placebo import Placebo
 from alps.systems.memory.program import JsonLines
 from alps.systems.memory.protocol import Opening
 from alps.systems.memory.spoken import SpokenConnection
 from alps.systems.memory.store import Samples, Store
 from alps.systems.user_class import declared_settings, instantiate
+from alps.tasks.recall import PLACEBO
 
 if TYPE_CHECKING:
     from alps.llm.proxy import Behind
