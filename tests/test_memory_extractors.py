@@ -155,9 +155,15 @@ def endpoints(tmp_path):
         yield server, Opening(tmp_path, endpoint, endpoint, 0, {})
 
 
-def test_an_llm_extracts_and_embeddings_find(endpoints):
-    server, opening = endpoints
+@pytest.fixture
+def system():
     system = LlmMemory()
+    yield system
+    system.close()
+
+
+def test_an_llm_extracts_and_embeddings_find(system, endpoints):
+    server, opening = endpoints
     system.open(opening)
     notes = [*DIALOGUE, {"role": "user", "text": "My dog is called Rex."}]
     system.ingest("u1", session(notes))
@@ -169,17 +175,16 @@ def test_an_llm_extracts_and_embeddings_find(endpoints):
     assert system.search("u2", "What is my dog called?", 1, "") == []
 
 
-def test_the_llm_memory_is_admitted(endpoints, tmp_path):
+def test_the_llm_memory_is_admitted(system, endpoints, tmp_path):
     _, opening = endpoints
     scratch = tmp_path / "scratch"
-    checking = admit(ClassConnection(LlmMemory()), opening, scratch=scratch, timeout=10)
+    checking = admit(ClassConnection(system), opening, scratch=scratch, timeout=10)
     assert [check.fault for check in asyncio.run(checking) if not check.passed] == []
 
 
-def test_a_reply_without_a_list_is_a_failure(tmp_path):
+def test_a_reply_without_a_list_is_a_failure(system, tmp_path):
     with serve(lambda body: Answer("I can't help with that.")) as server:
         endpoint = Endpoint(server.url, "key", "scripted")
-        system = LlmMemory()
         system.open(Opening(tmp_path, endpoint, endpoint, 0, {}))
         with pytest.raises(ValueError, match="the LLM gave no list: \"I can't"):
             system.ingest("u1", session(DIALOGUE))
