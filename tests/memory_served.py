@@ -29,14 +29,19 @@ class Kept:
 
     def __init__(self):
         self.lock = Lock()
-        self.log = None
+        self.log = self.file = None
 
     def open(self, opening):
         self.log = opening.options.get("log")
         self.note("open", **{**asdict(opening), "folder": str(opening.folder)})
         self.begin(opening.folder)
 
+    def close(self):
+        if self.file is not None:
+            self.file.close()
+
     def begin(self, folder):
+        self.close()
         self.file = sqlite3.connect(folder / "kept.db", check_same_thread=False)
         self.file.executescript(TABLES)
 
@@ -179,6 +184,10 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.kept, self.log, self.lock = Kept(), log, Lock()
         self.kept.begin(folder)
+
+    def server_close(self):
+        super().server_close()
+        self.kept.close()
 
     @property
     def url(self):

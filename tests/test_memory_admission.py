@@ -214,7 +214,12 @@ class OnDisk(Turns):
         super().__init__("bm25")
         self._database = None
 
+    def close(self):
+        if self._database is not None:
+            self._database.close()
+
     def open(self, opening):
+        self.close()
         self._database = sqlite3.connect(opening.folder / "turns.db", check_same_thread=False)
         columns = "user, session, role, text, at"
         self._database.execute(f"create table if not exists turns ({columns})")
@@ -245,11 +250,16 @@ CORRECT = [Sound, lambda: Sound("tfidf"), Asynchronous, Slow, Rows, Facts, Users
 
 
 def checked(system, path, timeout):
-    opening = Opening(path, None, None, 0, {})
-    checks = asyncio.run(
-        admit(ClassConnection(system), opening, scratch=path / "scratch", timeout=timeout)
-    )
-    return {check.name: check.fault for check in checks}
+    return {check.name: check.fault for check in asyncio.run(_admitted(system, path, timeout))}
+
+
+async def _admitted(system, path, timeout):
+    connection = ClassConnection(system)
+    try:
+        opening = Opening(path, None, None, 0, {})
+        return await admit(connection, opening, scratch=path / "scratch", timeout=timeout)
+    finally:
+        await connection.aclose()
 
 
 @pytest.mark.parametrize(("system", "cause"), BROKEN)

@@ -6,7 +6,7 @@ import json
 import shutil
 import sqlite3
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -113,7 +113,7 @@ def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, way):
 
 def kept_by(way, folder):
     place = folder if way == "server" else folder / "out" / "memory"
-    return sqlite3.connect(place / "kept.db")
+    return closing(sqlite3.connect(place / "kept.db"))
 
 
 @pytest.mark.parametrize("way", WAYS)
