@@ -1,0 +1,1 @@
+"""The subcommands of `alps`, by kind; `alps.cli` lists them."""

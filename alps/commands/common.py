@@ -1,0 +1,70 @@
+"""Parts that commands share: how one is declared, and how results and errors are shown."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from alps.completion import Explained, ExplainedGroup
+from alps.errors import BudgetError, TooManyFailuresError
+
+
+def command() -> Callable[[Callable[..., Any]], Explained]:
+    """Declare a command whose help lists its settings."""
+    return click.command(cls=Explained)
+
+
+def group() -> Callable[[Callable[..., Any]], ExplainedGroup]:
+    """Declare a group of such commands."""
+    return click.group(cls=ExplainedGroup)
+
+
+def allow_typed(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Let the tasks of `task=python:MODULE` among `words` be imported; return the other words."""
+    from alps.tasks.registry import PYTHON, allow_modules
+
+    # Not what a manifest names: to look at a stranger's run must not run the stranger's code.
+    own = [word for word in words if word.startswith(f"task={PYTHON}")]
+    for word in own:
+        allow_modules(word.partition("=")[2])
+    return tuple(word for word in words if word not in own)
+
+
+def typed_settings(settings: Any) -> dict[str, Any]:
+    """Return the settings that were typed; all others are those of the run."""
+    return {name: getattr(settings, name) for name in sorted(settings.model_fields_set)}
+
+
+def console() -> Any:
+    """Return the terminal, as wide as it is."""
+    from alps.report.terminal import terminal
+
+    return terminal()
+
+
+def print_as(result: Any, form: str, print_table: Callable[[Any, Any], None]) -> None:
+    """Print a result as a table, or as JSON."""
+    if form == "json":
+        import json
+
+        click.echo(json.dumps(result.as_json(), ensure_ascii=False, indent=2))
+    else:
+        print_table(result, console())
+
+
+def stop_at_budget(done: Any) -> None:
+    """Raise where the budget ended the work."""
+    # Shown first, as what was judged before is worth seeing.
+    if done.budget_spent:
+        raise BudgetError("stopped by the budget; the same command with a larger one goes on")
+
+
+def show_finished(finished: Any) -> None:
+    """Show the tables of a run; raise what ended it early."""
+    from alps.report.tables import show_run
+
+    metrics = {task.track: task.metrics for task in finished.tasks}
+    show_run(finished.summary, metrics, folder=str(finished.folder))
+    stop_at_budget(finished)
+    if finished.complaint is not None:
+        raise TooManyFailuresError(finished.complaint)

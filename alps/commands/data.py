@@ -1,0 +1,85 @@
+"""Commands on data sets: `data audit`, `data pools`, `data personas`."""
+
+import sys
+
+import click
+
+from alps.commands.common import group, print_as
+from alps.completion import takes
+
+
+@group()
+def data() -> None:
+    """Look into a data set, or build one."""
+
+
+@data.command("audit")
+@takes("data=… [split=…] [format=json]", "alps.settings:AuditSettings")
+def data_audit(settings: tuple[str, ...]) -> None:
+    """Find leaks, duplicates and broken rows without a model.
+
+    Exit 1 when something serious is found.
+
+    \b
+      alps data audit data=samples
+      alps data audit data=FOLDER split=dev format=json
+    """
+    from alps.parsing import parse_words
+    from alps.report.audit import print_audit
+    from alps.settings import AuditSettings
+    from alps.tasks.registry import audit_data
+
+    parsed = parse_words(settings, AuditSettings)
+    report = audit_data(parsed.data, parsed.split)
+    print_as(report, parsed.format, print_audit)
+    sys.exit(1 if report.serious else 0)
+
+
+@data.command("pools")
+@takes("out=DIR [data=…] [distractors=…] [seed=…]", "alps.settings:PoolSettings")
+def data_pools(settings: tuple[str, ...]) -> None:
+    """Write the retrieval pools of a data set in the release layout.
+
+    The same seed gives the same bytes.
+
+    \b
+      alps data pools data=samples distractors=300 out=pools
+    """
+    from alps.data.pools import write_pools
+    from alps.parsing import parse_words
+    from alps.settings import PoolSettings
+
+    parsed = parse_words(settings, PoolSettings)
+    sizes = None if parsed.distractors == "all" else (int(parsed.distractors),)
+    for written in write_pools(
+        parsed.data, parsed.split, out=parsed.out, sizes=sizes, seed=parsed.seed
+    ):
+        click.echo(written)
+
+
+@data.command("personas")
+@takes(
+    "out=DIR [n=…] [size=…] [language=…] [seed=…] [model=…] [filter=…]",
+    "alps.settings:PersonaSettings",
+)
+def data_personas(settings: tuple[str, ...]) -> None:
+    """Write invented users and questions about them in PersonaMem's files.
+
+    The same seed gives the same bytes. A model may write the texts, and a filter may drop what a
+    model answers without the history; what is killed goes on when it is given again.
+
+    \b
+      alps data personas out=personas n=30 size=32k
+      alps data personas out=personas n=30 model=openai/gpt-4.1 filter=openai/gpt-4.1-mini
+    """
+    from alps.parsing import parse_words
+    from alps.personas.generate import generate
+    from alps.settings import PersonaSettings
+
+    parsed = parse_words(settings, PersonaSettings)
+    done = generate(parsed)
+    click.echo(f"{done.questions:,} questions about {done.personas:,} personas: {parsed.out}")
+    if parsed.filter is not None:
+        click.echo(f"{done.dropped:,} questions dropped: {parsed.filter} answers them blind")
+    for reason in done.left_out:
+        click.echo(f"left out: {reason}", err=True)

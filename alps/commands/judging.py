@@ -1,0 +1,116 @@
+"""Commands about judges and the people who label: `labels`, `calibrate`, `sensitivity`."""
+
+import sys
+
+import click
+
+from alps.commands.common import (
+    allow_typed,
+    command,
+    console,
+    group,
+    print_as,
+    stop_at_budget,
+    typed_settings,
+)
+from alps.completion import takes, words_of
+
+
+@group()
+def labels() -> None:
+    """Prepare label folders, which judges are calibrated on."""
+
+
+@labels.command("draw")
+@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
+@takes("out=DIR [n=…] [seed=…]", "alps.calibration.settings:DrawSettings")
+def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
+    """Draw answers of a run at random for people to label.
+
+    What its judge was asked, without what it said.
+
+    \b
+      alps labels draw runs/utilization-rules-samples n=100 out=labels
+    """
+    from pathlib import Path
+
+    from alps.calibration.sample import draw_labels
+    from alps.calibration.settings import DrawSettings
+    from alps.parsing import parse_words
+    from alps.run.opened import find_run
+
+    parsed = parse_words(allow_typed(settings), DrawSettings)
+    drawn = draw_labels(find_run(run_folder), n=parsed.n, out=Path(parsed.out), seed=parsed.seed)
+    for rubric, counts in drawn.rubrics.items():
+        how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
+        click.echo(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
+    click.echo(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
+
+
+@command()
+@takes(
+    "judge=… labels=DIR [out=DIR] [verdicts=FILE]", "alps.calibration.settings:CalibrateSettings"
+)
+def calibrate(settings: tuple[str, ...]) -> None:
+    """Hold a judge against people's labels, rubric by rubric.
+
+    The judge is asked about the labelled items, unless its verdicts are recorded. `labels=stress`
+    are items of our own whose answers are known.
+
+    \b
+      alps calibrate judge=lexical labels=stress
+      alps calibrate judge=openai/gpt-4.1 labels=DIR
+      alps calibrate judge=gpt-4 labels=DIR verdicts=FILE out=calibrated
+    """
+    from alps.calibration.calibrate import calibrate_judge
+    from alps.calibration.page import write_calibration_page
+    from alps.calibration.settings import CalibrateSettings
+    from alps.calibration.table import print_account, print_calibration
+    from alps.parsing import parse_words
+
+    parsed = parse_words(settings, CalibrateSettings)
+    done = calibrate_judge(parsed)
+    screen = console()
+    print_calibration(done.reports, judge=done.judge, console=screen)
+    print_account(done, screen)
+    if done.folder is not None:
+        page = write_calibration_page(done.row, done.folder / "calibration.html")
+        click.echo(f"wrote {done.folder / 'calibration.json'}")
+        click.echo(f"wrote {page}")
+    stop_at_budget(done)
+    if done.too_many_unheard:
+        sys.exit(1)
+
+
+@command()
+@takes(
+    "RUN… judge=… prompts=DIR [out=DIR] [format=json]",
+    "alps.settings:SensitivitySettings",
+    runs=True,
+)
+def sensitivity(words: tuple[str, ...]) -> None:
+    """Judge the same predictions under several wordings of a judge's rubrics.
+
+    The result shows how far the scores move.
+
+    DIR holds a folder a wording, with a file RUBRIC.md for each rubric that it says in other words;
+    our own wording always stands among them.
+
+    \b
+      alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
+    """
+    from alps.parsing import parse_words, part_words
+    from alps.report.sensitivity import find_sensitivity, print_sensitivity
+    from alps.run.opened import find_run
+    from alps.run.sensitivity import judge_reworded, plan_wordings
+    from alps.settings import SensitivitySettings
+
+    runs, settings = part_words(allow_typed(words))
+    parsed = parse_words(settings, SensitivitySettings)
+    plan = plan_wordings([find_run(word) for word in runs], parsed)
+    click.echo(plan.announcement, err=True)
+    done = judge_reworded(plan, typed_settings(parsed))
+    print_as(find_sensitivity(done), parsed.format, print_sensitivity)
+    stop_at_budget(done)
+    if done.too_many_unscored:
+        sys.exit(1)

@@ -1,0 +1,115 @@
+"""Commands that run a system, or judge again what it said: `run`, `score`, `beside`, `diagnose`."""
+
+import click
+
+from alps.commands.common import (
+    allow_typed,
+    command,
+    console,
+    print_as,
+    show_finished,
+    typed_settings,
+)
+from alps.completion import takes, words_of
+
+
+@command()
+@takes("KEY=VALUE…", "alps.settings:RunSettings")
+def run(settings: tuple[str, ...]) -> None:
+    """Run a system on a task, judge it, and show its scores.
+
+    The same command again resumes a run that was interrupted.
+
+    \b
+      alps run task=extraction model=rules data=samples
+      alps run task=extraction model=openai/gpt-4.1-mini judge=openai/gpt-4.1
+      alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
+    """
+    from alps.parsing import parse_words
+    from alps.run.start import dry_run
+    from alps.run.start import run as carry_out
+    from alps.settings import RunSettings
+
+    parsed = parse_words(settings, RunSettings)
+    if parsed.dry_run:
+        from alps.report.tables import show_estimate
+
+        show_estimate(
+            dry_run(parsed), max_cost=parsed.max_cost, max_total_tokens=parsed.max_total_tokens
+        )
+    else:
+        show_finished(carry_out(parsed))
+
+
+@command()
+@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
+@takes("judge=…", "alps.settings:JudgeSettings")
+def score(run_folder: str, settings: tuple[str, ...]) -> None:
+    """Judge the finished predictions of a run again, with another judge.
+
+    \b
+      alps score runs/extraction-rules-samples judge=openai/gpt-4.1
+    """
+    from alps.parsing import parse_words
+    from alps.run.opened import find_run
+    from alps.run.start import score_again
+    from alps.settings import JudgeSettings
+
+    parsed = parse_words(allow_typed(settings), JudgeSettings)
+    show_finished(score_again(find_run(run_folder), typed_settings(parsed)))
+
+
+@command()
+@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
+@takes("[rows=…] [max_cost=…] [model=…] [format=json]", "alps.settings:BesideSettings")
+def beside(run_folder: str, settings: tuple[str, ...]) -> None:
+    """Run the same reader with no memory, full context, oracle evidence and others; compare.
+
+    Rows are sorted by the paired difference from no memory. What was run before is not asked again.
+
+    \b
+      alps beside runs/personamem-rules-samples
+    """
+    from alps.parsing import parse_words
+    from alps.report.beside import beside as compare_memories
+    from alps.report.beside import print_beside
+    from alps.run.beside import run_beside
+    from alps.run.opened import find_run
+    from alps.settings import BesideSettings
+
+    parsed = parse_words(allow_typed(settings), BesideSettings)
+    given = {} if parsed.max_cost is None else {"max_cost": parsed.max_cost}
+    folder, rows = find_run(run_folder), parsed.rows.split(",")
+    ran = run_beside(folder, rows, given, typed={"model": parsed.model})
+    print_as(compare_memories(ran.folders, ran.left_out), parsed.format, print_beside)
+
+
+@command()
+@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
+@click.argument("record", metavar="[ID]", default="")
+@takes("[memory=…] [model=…] [format=json]", "alps.settings:DiagnoseSettings")
+def diagnose(run_folder: str, record: str, settings: tuple[str, ...]) -> None:
+    """Find where a memory system lost what each wrong answer of a run needed.
+
+    The system is fed again, and the reader is asked again with the evidence alone. With ID, all
+    that is known of one wrong answer.
+
+    \b
+      alps diagnose runs/personamem-rules-samples
+      alps diagnose runs/mine memory=python:mine:Store
+    """
+    from alps.parsing import parse_words
+    from alps.report.diagnose import print_diagnosis, print_miss
+    from alps.run.diagnose import diagnose as find_losses
+    from alps.run.opened import find_run
+    from alps.settings import DiagnoseSettings
+
+    if "=" in record:
+        record, settings = "", (record, *settings)
+    parsed = parse_words(settings, DiagnoseSettings)
+    typed = {"model": parsed.model, "memory": parsed.memory}
+    found = find_losses(find_run(run_folder), typed=typed)
+    if record:
+        print_miss(found, record, console())
+    else:
+        print_as(found, parsed.format, print_diagnosis)
