@@ -47,7 +47,7 @@ def completion(shell: str) -> None:
 
 
 for _command in (
-    *(running.run, running.score, running.beside, running.diagnose),
+    *(running.run, running.merge, running.score, running.beside, running.diagnose),
     *(looking.ls, looking.show, looking.report, looking.compare),
     data.data,
     *(judging.labels, judging.calibrate, judging.sensitivity),

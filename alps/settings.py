@@ -1,5 +1,6 @@
 """Everything that the commands can be told, as typed settings."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -56,6 +57,18 @@ def _word(value: object) -> object:
 def _seconds(value: object) -> object:
     """Read `30min` as 1800."""
     return seconds_of(value) if isinstance(value, str) else value
+
+
+def shard_of(text: str) -> tuple[int, int]:
+    """Read `3/8`, the third of eight shards.
+
+    Raises:
+        ValueError: If it is no such fraction.
+    """
+    match = re.fullmatch(r"([1-9]\d{0,4})/([1-9]\d{0,4})", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise ValueError("expected NUMBER/COUNT, as 3/8")
+    return int(match[1]), int(match[2])
 
 
 def _at_home(path: str) -> str:
@@ -225,6 +238,9 @@ class RunSettings(JudgeSettings, MemoryModels):
     data: str = Field("samples", description=_DATA)
     split: str | None = Field(None, description=_SPLIT)
     limit: int | None = Field(None, ge=1, description="only the first so many records")
+    shard: str | None = Field(
+        None, description="3/8: only the third of eight parts of the sessions, for alps merge"
+    )
     distractors: Distractors = Field(
         "100", description="100, 300, 500, 700, 1000 or all (retrieval)"
     )
@@ -316,6 +332,13 @@ class RunSettings(JudgeSettings, MemoryModels):
     def _each_once(cls, task: str) -> str:
         return ",".join(dict.fromkeys(task.split(",")))
 
+    @field_validator("shard")
+    @classmethod
+    def _of_a_whole(cls, shard: str | None) -> str | None:
+        if shard is not None:
+            shard_of(shard)
+        return shard
+
     @field_validator("env")
     @classmethod
     def _names_alone(cls, env: str | None) -> str | None:
@@ -336,7 +359,7 @@ class RunSettings(JudgeSettings, MemoryModels):
         since = (
             *("env", "request", "judge_request", "structured", "judge_structured"),
             *("size", "memory", "max_context_tokens", "k", "persona", "answer", "orders", "parser"),
-            *("memory_options", "reader"),
+            *("memory_options", "reader", "shard"),
             *MemoryModels.model_fields,
         )
         fields = type(self).model_fields

@@ -324,6 +324,8 @@ def _finished(folder: Path) -> Run:
         fault = "not finished; the same alps run again finishes it"
     elif settings.get("limit") is not None:
         fault = f"limit={settings['limit']}: only a part of the split; run it without limit="
+    elif settings.get("shard") is not None:
+        fault = f"shard={settings['shard']}: only a part of the split; alps merge makes the whole"
     # By rubrics in other words a judge is another one, with a board of its own.
     elif "wording" in run.manifest.judge:
         fault = "judged by rubrics in other words; submit the run with our own"

@@ -1,4 +1,4 @@
-"""Commands that run a system, or judge again what it said: `run`, `score`, `beside`, `diagnose`."""
+"""Commands that run a system or go on from a run: `run`, `merge`, `score`, `beside`, `diagnose`."""
 
 import click
 
@@ -39,6 +39,25 @@ def run(settings: tuple[str, ...]) -> None:
         )
     else:
         show_finished(carry_out(parsed))
+
+
+@command()
+@takes("OUT SHARD…", runs=True)
+def merge(words: tuple[str, ...]) -> None:
+    """Merge finished shards of a run into the folder of the whole run; nothing is asked.
+
+    \b
+      alps run task=extraction model=rules shard=1/2 out=first
+      alps run task=extraction model=rules shard=2/2 out=second
+      alps merge whole first second
+    """
+    from pathlib import Path
+
+    from alps.run.merge import merge as merge_shards
+    from alps.run.opened import find_run
+
+    out, *shards = allow_typed(words)
+    show_finished(merge_shards(Path(out).expanduser(), [find_run(shard) for shard in shards]))
 
 
 @command()

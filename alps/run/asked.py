@@ -48,7 +48,8 @@ def _memory(settings: RunSettings, data: Data, given: Given, folder: Path | None
     def samples() -> Iterator[tuple[Task, Any]]:
         for track in data.tracks:
             for sample in track.samples():
-                yield track.task, sample
+                if data.sessions is None or sample.session_id in data.sessions:
+                    yield track.task, sample
 
     options = memory_options(settings, folder)
     options = replace(options, llm=given.llm, embedder=given.embedder)

@@ -35,6 +35,7 @@ class TrackPlan:
         floor_systems: The floors, scored in passing where their judge costs nothing.
         floor_sample: The positions of the records that they are scored on where it does.
         n: How many samples there are; 0 where nobody has counted them.
+        sessions: Those that are answered; None for all.
     """
 
     task: Task
@@ -43,6 +44,7 @@ class TrackPlan:
     floor_systems: Mapping[str, Embedded]
     floor_sample: frozenset[int] = frozenset()
     n: int = 0
+    sessions: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,9 @@ def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
     """
     for _, group in groupby(tracks, key=lambda track: track.task.name):
         for track, place, sample in _mixed(list(group)):
+            # Left out here and not in the stream: places and draws are those of all the data.
+            if track.sessions is not None and sample.session_id not in track.sessions:
+                continue
             for repeat in range(len(track.systems)):
                 yield Unit(track, place, sample, repeat)
 

@@ -93,10 +93,17 @@ def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
         return False
     # Versions of libraries may differ: a run that took days is not lost to an update of one.
     there = manifest_row(folder)
-    for name in _COMPARED:
-        if difference := _difference(there.get(name), _as_json(manifest.get(name)), name):
-            raise RunFolderError(f"{folder} holds another run: {difference}; choose another out=")
+    if difference := difference_between(there, _as_json(manifest)):
+        raise RunFolderError(f"{folder} holds another run: {difference}; choose another out=")
     return True
+
+
+def difference_between(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Say where two manifests are not of one run, or nothing; versions of libraries may differ."""
+    for name in _COMPARED:
+        if difference := _difference(there.get(name), here.get(name), name):
+            return difference
+    return ""
 
 
 def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:

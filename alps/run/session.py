@@ -29,7 +29,7 @@ from alps.run.fitting import check_recorded, check_shown
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.services import check_names, close_cache, open_judge, say_once
 from alps.run.source import Data, open_data, options_of, refuse_changed
-from alps.settings import AskSettings, RunSettings
+from alps.settings import AskSettings, RunSettings, shard_of
 from alps.systems import PROGRAM, is_local
 from alps.systems.memory.resolve import SPOKEN
 from alps.tasks import Task, load_task, load_tracks
@@ -81,7 +81,7 @@ def resolve(settings: RunSettings, *, dry: bool = False) -> Session:
     # An unknown task is named before its options.
     settings = pin_data(settings, folder, load_tracks(settings.task, options_of(settings)))
     _refuse_of_another_task(settings)
-    data = replace(open_data(settings), asked=asked)
+    data = _in_shard(settings, replace(open_data(settings), asked=asked))
     check_recorded(settings, data)
     check_shown(settings, data)
     if not dry:
@@ -119,7 +119,11 @@ def resolve_again(
     check_names(settings, data.tasks, generate=False, keys=not dry)
     if not dry:
         check_calibration(settings, data)
-    return settings, data
+    return settings, _in_shard(settings, data)
+
+
+def _in_shard(settings: RunSettings, data: Data) -> Data:
+    return data if settings.shard is None else data.shard(*shard_of(settings.shard))
 
 
 def _implied(name: str, value: object) -> bool:

@@ -129,13 +129,16 @@ class TrackData:
 class Data:
     """Everything that a run is about, checked from the first record to the last.
 
-    `asked` is what `data=` said before a branch of the hub became the commit it was at; None where
-    nobody asked.
+    Attributes:
+        asked: What `data=` said before a branch of the hub became the commit it was at; None where
+            nobody asked.
+        sessions: Those that this run is of; None for all.
     """
 
     tracks: tuple[TrackData, ...]
     description: dict[str, Any]
     asked: str | None = None
+    sessions: frozenset[str] | None = None
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -152,8 +155,28 @@ class Data:
 
     @property
     def n(self) -> int:
-        """How many records there are."""
+        """How many records there are, in all sessions."""
         return sum(track.n for track in self.tracks)
+
+    def shard(self, number: int, count: int) -> "Data":
+        """Return one of `count` parts, so that each session is in one of them alone.
+
+        Sessions and not records: intervals are between sessions, and a memory system is told the
+        history of a session once. They are dealt in the order of their hashes, so that no part gets
+        the long ones of a sorted file.
+
+        Raises:
+            UsageError: If there are fewer sessions than parts.
+        """
+        names: set[str] = set()
+        for track in self.tracks:
+            names.update(sample.session_id for sample in track.samples())
+        if len(names) < count:
+            raise UsageError(
+                f"shard={number}/{count}: the data have {len(names)} sessions; take fewer shards"
+            )
+        dealt = sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())
+        return replace(self, sessions=frozenset(dealt[number - 1 :: count]))
 
 
 def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:

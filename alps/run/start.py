@@ -56,7 +56,7 @@ from alps.schema import FAILURES
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.systems.base import STDERR, TRACEBACKS
-from alps.systems.memory.store import Store
+from alps.systems.memory.diary import FILE as STORE
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, recorded
 
@@ -102,7 +102,7 @@ def run(settings: RunSettings) -> Finished:
         AlpsError: If the settings, the data or the folder can't be used.
     """
     session = resolve(settings)
-    return _carry_out(session, predictions=None, told=_repeating(session.folder))
+    return _carry_out(session, predictions=None, told=repeating(session.folder))
 
 
 def score_again(
@@ -130,9 +130,23 @@ def score_again(
         raise UsageError(f"out={folder}: a new judge needs a folder of its own")
     told = [f"The predictions are those of {source}; alps score judged them, under this judge."]
     other = ["Its rubrics were worded otherwise, by alps sensitivity, which no setting here says."]
-    told += other if wording is not None else _repeating(folder)
+    told += other if wording is not None else repeating(folder)
     session = Session(settings, data, folder)
     return _carry_out(session, predictions=predictions, wording=wording, told=told)
+
+
+def finish(session: Session, manifest: Mapping[str, Any], told: Sequence[str]) -> Finished:
+    """Score what the journals of a run folder hold, and write its summary; no system is asked.
+
+    Args:
+        session: The settings, the data and the folder.
+        manifest: What stands in the folder.
+        told: Lines above the settings that repeat the run.
+
+    Raises:
+        AlpsError: If the judge can't be opened.
+    """
+    return _carry_out(session, predictions=None, told=told, manifest=manifest)
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
@@ -203,7 +217,7 @@ def _given(settings: RunSettings) -> list[str]:
     return [name for name in RunSettings.model_fields if name in settings.model_fields_set]
 
 
-def _repeating(folder: Path) -> list[str]:
+def repeating(folder: Path) -> list[str]:
     """Say how the settings of a run repeat it."""
     return [
         f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; words come before "
@@ -219,29 +233,37 @@ def _carry_out(
     predictions: _Predictions | None,
     wording: Mapping[str, Prompt] | None = None,
     told: Sequence[str],
+    manifest: Mapping[str, Any] | None = None,
 ) -> Finished:
     """Claim the folder, run what is left, and summarise.
 
-    With `predictions`, those of that run are judged.
+    With `predictions`, those of that run are judged; with a `manifest`, what the folder holds.
 
     `told` stands above the settings that repeat the run.
     """
     settings, data, folder = session.settings, session.data, session.folder
     refuse_other_files(folder, predictions=None if predictions is None else predictions.sha256)
     with claimed_folder(folder) as ledger:
-        if predictions is None:
+        if predictions is None and manifest is None:
             services = open_services(settings, data.tasks, ledger, folder, id_key=data.id_key)
             services = as_asked(settings, data, services, folder)
         else:
             services = _judging_services(settings, data.tasks, ledger, folder, wording=wording)
         running = _run(
-            settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told
+            settings,
+            data,
+            folder,
+            services=services,
+            ledger=ledger,
+            judged=predictions,
+            told=told,
+            manifest=manifest,
         )
         plan, outcomes, chosen, checks = run_loop(running)
         summary = _summary(settings, data, plan, outcomes, ledger.totals)
         if checks:
             summary = summary.model_copy(update={"admission": checks})
-        if isinstance(services.memory, Store):
+        if (folder / STORE).exists():
             taken = {"phases": phases_of(folder), "bytes_per_1000_turns": stored_by(folder)}
             summary = summary.model_copy(update=taken)
         summary = with_corrections(summary, folder, data, chosen)
@@ -332,6 +354,24 @@ def _not_heard(track: TrackSummary) -> int:
     return sum(lost) + sum(track.failed_judgements.values())
 
 
+def _manifest(
+    settings: RunSettings, data: Data, services: Services, judged: _Predictions | None
+) -> dict[str, Any]:
+    fingerprint = services.judge.fingerprint_for(_rubrics(data.tasks))
+    manifest = build_manifest(
+        settings=settings.experiment(),
+        system=_described(services),
+        data=data.description,
+        prompts=prompt_hashes(settings, data.tasks),
+        judge={"id": fingerprint_id(fingerprint), **fingerprint},
+        predictions=None if judged is None else judged.sha256,
+        structured=structured_modes(settings, data.tasks, services.ladder),
+    )
+    if data.asked not in (None, settings.data):
+        manifest[DATA_ASKED] = data.asked
+    return manifest
+
+
 async def _run(
     settings: RunSettings,
     data: Data,
@@ -341,23 +381,14 @@ async def _run(
     ledger: Ledger,
     judged: _Predictions | None,
     told: Sequence[str],
+    manifest: Mapping[str, Any] | None,
 ) -> tuple[Plan, dict[str, Outcome], Chosen, list[Check]]:
     judge = services.judge
     async with closing(services):
         endpoint = settings.judge_api_base
         chosen = choose(settings.calibration, judge, data, today=date.today(), api_base=endpoint)
-        fingerprint = judge.fingerprint_for(_rubrics(data.tasks))
-        manifest = build_manifest(
-            settings=settings.experiment(),
-            system=_described(services),
-            data=data.description,
-            prompts=prompt_hashes(settings, data.tasks),
-            judge={"id": fingerprint_id(fingerprint), **fingerprint},
-            predictions=None if judged is None else judged.sha256,
-            structured=structured_modes(settings, data.tasks, services.ladder),
-        )
-        if data.asked not in (None, settings.data):
-            manifest[DATA_ASKED] = data.asked
+        if manifest is None:
+            manifest = _manifest(settings, data, services, judged)
         _claim(folder, manifest, judged)
         resume_modes(settings, folder, services.ladder)
         write_config(
@@ -399,6 +430,7 @@ def _track_plans(
             floor_systems(track.task, folder),
             floor_sample=_floor_sample(settings, track),
             n=track.n,
+            sessions=data.sessions,
         )
         for track, systems in zip(data.tracks, services.systems, strict=True)
     )
