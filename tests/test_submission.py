@@ -181,10 +181,9 @@ def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path) -> None:
         pack([run], WHO, out=tmp_path / SLUG)
 
 
-def test_a_part_of_a_split_is_refused(shelf: Shelf, tmp_path: Path) -> None:
-    run = make_run(
-        tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}", "limit=3"
-    )
+@pytest.mark.parametrize("part", ["limit=3", "shard=1/2"])
+def test_a_part_of_a_split_is_refused(part: str, shelf: Shelf, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}", part)
     with pytest.raises(UsageError, match="only a part of the split"):
         pack([run], WHO, out=tmp_path / SLUG)
 
