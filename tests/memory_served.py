@@ -1,6 +1,7 @@
 """One small memory system and the ways in which it is served: a class, a program, a server, tools.
 
 `python memory_served.py WAY LOG` serves it. Whatever it is sent is written to the log as it came.
+Nothing of alps is imported: a program is started often, and has to start fast.
 """
 
 import json
@@ -10,19 +11,18 @@ from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
-
-from alps.systems.memory.protocol import Hit, Said, Session
+from types import SimpleNamespace
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS turns (user, session, place, text, at, UNIQUE (user, session, place));
-CREATE TABLE IF NOT EXISTS ingested (user, session, settled);
+CREATE TABLE IF NOT EXISTS told (user, session);
 """
 
 
 class Kept:
     """Turns in SQLite, ranked by the words that they share with a query.
 
-    `ingested` counts how often each session came, and whether it had settled before.
+    `told` has a row for each session that ever came, in the order in which they came.
     """
 
     persistent = True
@@ -46,20 +46,15 @@ class Kept:
         self.file.executescript(TABLES)
 
     def ingest(self, user, session):
-        self.note("ingest", user=user, session=asdict(session))
+        if self.log is not None:
+            self.note("ingest", user=user, session=asdict(session))
         rows = [(user, session.id, n, said.text, said.at) for n, said in enumerate(session.turns)]
         with self.lock, self.file:
-            known = "SELECT 1 FROM ingested WHERE user = ? AND session = ? AND settled"
-            if self.file.execute(known, (user, session.id)).fetchone():
-                row = (user, session.id, "again")
-                self.file.execute("INSERT INTO ingested VALUES (?, ?, ?)", row)
-            self.file.execute("INSERT INTO ingested VALUES (?, ?, 0)", (user, session.id))
+            self.file.execute("INSERT INTO told VALUES (?, ?)", (user, session.id))
             self.file.executemany("INSERT OR IGNORE INTO turns VALUES (?, ?, ?, ?, ?)", rows)
 
     def settle(self, user, timeout):
         self.note("settle", user=user, timeout=timeout)
-        with self.lock, self.file:
-            self.file.execute("UPDATE ingested SET settled = 1 WHERE user = ?", (user,))
         return "ready"
 
     def search(self, user, query, k, at):
@@ -69,7 +64,10 @@ class Kept:
         with self.lock:
             rows = self.file.execute(asked, (user,)).fetchall()
         rows.sort(key=lambda row: (-len(words & set(row[2].lower().split())), row[3], row[1]))
-        return [Hit(f"{row[0]}/{row[1]}", row[2], None, row[3]) for row in rows[:k]]
+        found = []
+        for session, place, text, when in rows[:k]:
+            found.append({"id": f"{session}/{place}", "text": text, "created_at": when})
+        return found
 
     def memories(self, user):
         return self.search(user, "", 10_000, "")
@@ -78,7 +76,6 @@ class Kept:
         self.note("reset", user=user)
         with self.lock, self.file:
             self.file.execute("DELETE FROM turns WHERE user = ?", (user,))
-            self.file.execute("DELETE FROM ingested WHERE user = ?", (user,))
 
     def note(self, method, **arguments):
         if self.log is not None:
@@ -86,24 +83,25 @@ class Kept:
                 file.write(json.dumps([method, arguments]) + "\n")
 
 
-class Opened:
-    """An opening out of what was sent."""
-
-    def __init__(self, row):
-        self.folder, self.options = Path(row["folder"]), {}
+def session_of(name, turns):
+    """Return a session of turns as they are sent, each with `text` or `content`."""
+    said = []
+    for turn in turns:
+        text, at = turn.get("text", turn.get("content")), turn.get("at", turn.get("timestamp"))
+        said.append(SimpleNamespace(role=turn["role"], text=text, at=at))
+    return SimpleNamespace(id=name, turns=said)
 
 
 def called(kept, method, row):
     """Call a method with arguments as they are sent by name."""
     if method == "open":
-        kept.begin(Opened(row).folder)
+        kept.begin(Path(row["folder"]))
         return {"persistent": True, "can": ["memories"]}
     if method == "ingest":
         session = row["session"]
-        turns = tuple(Said(**turn) for turn in session["turns"])
-        row = {**row, "session": Session(session["id"], session["started_at"], turns)}
-    value = getattr(kept, method)(**row)
-    return [asdict(hit) for hit in value] if method in ("search", "memories") else value
+        kept.ingest(row["user"], session_of(session["id"], session["turns"]))
+        return None
+    return getattr(kept, method)(**row)
 
 
 def lines(log):
@@ -185,6 +183,9 @@ class Server(ThreadingHTTPServer):
         self.kept, self.log, self.lock = Kept(), log, Lock()
         self.kept.begin(folder)
 
+    def handle_error(self, request, client_address):
+        """Keep quiet: whoever asked was killed, or hears 'no answer'."""
+
     def server_close(self):
         super().server_close()
         self.kept.close()
@@ -205,9 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
             file.write(f"{self.path} {json.dumps(dict(self.headers))} {body.decode()}\n")
         status, answer = 200, {}
         if self.path == "/add":
-            turns = [Said(m["role"], m["content"], m["timestamp"]) for m in row["messages"]]
-            session = Session(row["session_id"], turns[0].at, tuple(turns))
-            kept.ingest(row["user_id"], session)
+            kept.ingest(row["user_id"], session_of(row["session_id"], row["messages"]))
             kept.settle(row["user_id"], 0)
         elif self.path == "/search":
             answer = _data(kept.search(row["user_id"], row["query"], row["top_k"], ""))
@@ -228,8 +227,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _data(hits):
-    rows = [{"id": hit.id, "content": hit.text, "created_at": hit.created_at} for hit in hits]
-    return {"data": rows}
+    named = {"text": "content"}
+    return {"data": [{named.get(key, key): hit[key] for key in hit} for hit in hits]}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import asyncio
 import importlib.util
 import json
-import shutil
 import sqlite3
 import sys
 from contextlib import closing, contextmanager
@@ -17,20 +16,26 @@ from alps.errors import UsageError
 from alps.parsing import parse_words
 from alps.run.services import memory_options
 from alps.run.source import open_data
+from alps.run.start import run as carry_out
+from alps.schema import Turn
 from alps.settings import RunSettings
-from alps.systems.memory.connection import MemoryFailed
+from alps.systems.memory.connection import ClassConnection, MemoryFailed, read_hits
+from alps.systems.memory.mcp import McpTools
 from alps.systems.memory.program import JsonLines
-from alps.systems.memory.protocol import Opening, Said, Session
+from alps.systems.memory.protocol import Opening, session_of
 from alps.systems.memory.resolve import check_memory
 from alps.systems.memory.spoken import SpokenConnection
 from tests import memory_served
-from tests.endtoend import finish, run, start, wait_until
+from tests.conftest import ROOT
+from tests.endtoend import complete_rows, finish, rows, run, start, wait_until
+from tests.memory_data import write_data
+from tests.memory_served import Kept
 
 WAYS = ["class", "program", "server", "tools"]
-SERVED = "served.py"
-WORDS = ("run", "task=all", "model=rules", "limit=4", "size=32k", "baseline_records=0", "out=out")
+TASKS = ["extraction", "update", "retrieval", "utilization", "personamem", "forgetting"]
+WORDS = ("task=all", "model=rules", "size=32k", "baseline_records=0")
 LIBRARY = importlib.util.find_spec("mcp")
-KILLED = ("personamem", "task3")
+KILLED = ("personamem", "task3", "forgetting")
 """Tracks of the runs that are killed."""
 SAME = ("predictions.jsonl", "scores.jsonl")
 
@@ -38,10 +43,9 @@ SAME = ("predictions.jsonl", "scores.jsonl")
 @contextmanager
 def served(way, folder):
     """Yield the words that name the system, served in a way; its log is `log` in the folder."""
-    shutil.copyfile(memory_served.__file__, folder / SERVED)
     log = folder / "log"
     if way == "class":
-        yield ("memory=python:served:Kept", f"memory.log={log}")
+        yield ("memory=python:tests.memory_served:Kept", f"memory.log={log}")
     elif way == "server":
         server = memory_served.Server(folder, log)
         thread = Thread(target=server.serve_forever, daemon=True)
@@ -54,20 +58,30 @@ def served(way, folder):
             thread.join()
     else:
         prefix = "program" if way == "program" else "mcp"
-        yield (f"memory={prefix}:{sys.executable} {SERVED} {way} {log}",)
+        yield (f"memory={prefix}:{sys.executable} {memory_served.__file__} {way} {log}",)
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory):
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return f"data={folder}"
+
+
+def carried_out(folder, *words):
+    return carry_out(parse_words([*words, f"out={folder / 'out'}"], RunSettings))
+
+
+@pytest.fixture(scope="module")
+def ran(data, tmp_path_factory):
     """Run once over each transport; return the folders."""
     folders = {}
     for way in WAYS:
         folder = folders[way] = tmp_path_factory.mktemp(way)
         with served(way, folder) as named:
-            finished = run(folder, *WORDS, *named)
-        assert "Admission of the memory system: 24 checks passed" in finished.stdout, (
-            finished.stdout + finished.stderr
-        )
+            done = carried_out(folder, *WORDS, data, *named)
+        assert [check.fault for check in done.summary.admission] == [""] * 24
+        assert list(dict.fromkeys(task.name for task in done.tasks)) == TASKS
     return folders
 
 
@@ -92,9 +106,9 @@ def secrets_of(sample):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, way):
+def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, data, way):
     sent = (ran[way] / "log").read_text()
-    settings = parse_words(["task=all", "model=rules", "limit=4", "size=32k"], RunSettings)
+    settings = parse_words([*WORDS, data], RunSettings)
     seen, tracks = set(), open_data(settings).tracks
     # The bank of retrieval, which is ingested, holds gold of other tasks.
     banks = [getattr(sample, "candidates", ()) for track in tracks for sample in track.samples()]
@@ -111,48 +125,97 @@ def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, way):
         assert word not in sent.replace(str(ran[way]), "").lower(), word
 
 
-def kept_by(way, folder):
+def told_since(way, folder, number):
+    """Return the number of the last session that the system was told, and those after `number`."""
     place = folder if way == "server" else folder / "out" / "memory"
-    return closing(sqlite3.connect(place / "kept.db"))
+    with closing(sqlite3.connect(place / "kept.db")) as file:
+        asked = "SELECT rowid, user, session FROM told WHERE rowid > ? ORDER BY rowid"
+        told = file.execute(asked, (number,)).fetchall()
+    return max([number, *(row[0] for row in told)]), {row[1:] for row in told}
+
+
+def settled_in(diary):
+    """Return the sessions, with their users, that a diary says were settled."""
+    told, settled = {}, set()
+    for row in diary:
+        if row["phase"] == "ingest":
+            told.setdefault(row["user"], []).append((row["user"], row["session"]))
+        elif row["phase"] == "settle":
+            settled.update(told.pop(row["user"], ()))
+    return settled
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_killed_again_and_again_ends_the_same_and_tells_nothing_settled_twice(
-    ran, tmp_path, way
+    ran, data, tmp_path, way
 ):
-    draw, words = Random(way), [word.replace("=all", "=personamem,retrieval") for word in WORDS]
-    diary = tmp_path / "out" / "memory.jsonl"
+    draw = Random(way)
+    out = f"out={tmp_path / 'out'}"
+    words = ("run", "task=personamem,retrieval,forgetting", *WORDS[1:], data, out)
+    diary, kills = tmp_path / "out" / "memory.jsonl", []
     with served(way, tmp_path) as named:
         for _ in range(2):
-            before = len(diary.read_bytes().splitlines()) if diary.exists() else 0
-            process = start(tmp_path, *words, *named)
-            enough = before + draw.randrange(2, 12)
+            enough = len(complete(diary)) + draw.randrange(3, 20)
+            process = start(ROOT, *words, *named)
             wait_until(
                 lambda process=process, enough=enough: (
-                    process.poll() is not None
-                    or (diary.exists() and len(diary.read_bytes().splitlines()) >= enough)
+                    process.poll() is not None or len(complete(diary)) >= enough
                 )
             )
             process.kill()
             process.communicate()
-        finish(start(tmp_path, *words, *named))
+            last = kills[-1][0] if kills else 0
+            kills.append((told_since(way, tmp_path, last)[0], settled_in(complete(diary))))
+        finish(start(ROOT, *words, *named))
     for name in SAME:
         calm = (ran[way] / "out" / name).read_text().splitlines()
         both = [row for row in calm if json.loads(row)["track"].startswith(KILLED)]
         assert sorted((tmp_path / "out" / name).read_text().splitlines()) == sorted(both)
-    with kept_by(way, tmp_path) as file:
-        told = "SELECT count(*) FROM ingested WHERE settled = ?"
-        assert file.execute(told, ("again",)).fetchone() == (0,)
-        assert file.execute(told, (1,)).fetchone() > (0,)
+    # The task of forgetting itself tells a session again.
+    scripts = {row["user"] for row in rows(diary) if row.get("sample", "").startswith("forgetting")}
+    for number, settled in kills:
+        again = settled & told_since(way, tmp_path, number)[1]
+        assert {user for user, _ in again} <= scripts
+    assert {user for user, _ in kills[-1][1]} - scripts
+
+
+def complete(path):
+    return complete_rows(path) if path.exists() else []
+
+
+CALLS = (
+    ("ingest", "u1", session_of([Turn(role="user", text=text) for text in ("Oh", "Uh")], 0)),
+    ("settle", "u1", 5.0),
+    ("search", "u1", "Uh", 1, "now"),
+    ("search", "u1", "Uh", 9, "now"),
+    ("search", "u2", "Uh", 9, "now"),
+    ("memories", "u1"),
+    ("reset", "u1"),
+    ("search", "u1", "Uh", 9, "now"),
+)
+
+
+async def answers(connection, folder):
+    """Return what a system answers to each call, hits as they are read."""
+    folder.mkdir()
+    given = []
+    try:
+        await connection.call("open", Opening(folder, None, None, 0, {}), timeout=60)
+        for method, *arguments in CALLS:
+            value = (await connection.call(method, *arguments, timeout=60)).value
+            given.append(read_hits(value) if method in ("search", "memories") else value)
+        return given, connection.persistent
+    finally:
+        await connection.aclose()
 
 
 @pytest.mark.skipif(LIBRARY is None, reason="the official library of MCP is not installed")
-def test_a_server_of_the_official_library_is_understood(ran, tmp_path):
-    with served("with_library", tmp_path) as named:
-        run(tmp_path, *WORDS, *named)
-    for name in SAME:
-        ours, theirs = (folder / "out" / name for folder in (tmp_path, ran["class"]))
-        assert ours.read_bytes() == theirs.read_bytes()
+def test_a_server_of_the_official_library_answers_as_the_class_does(tmp_path):
+    command = f"{sys.executable} {memory_served.__file__} with_library {tmp_path / 'log'}"
+    served = SpokenConnection(command, McpTools(), key="memory", env=(), folder=tmp_path)
+    theirs = asyncio.run(answers(served, tmp_path / "theirs"))
+    assert theirs == asyncio.run(answers(ClassConnection(Kept()), tmp_path / "ours"))
+    assert [len(hits) for hits in theirs[0][2:6]] == [1, 2, 0, 2]
 
 
 HANGS = """
@@ -167,7 +230,6 @@ for line in sys.stdin:
     answer = {"error": "no index"} if row.get("query") == "fail" else {"result": None}
     print(json.dumps({"id": row["id"], **answer}), flush=True)
 """
-SESSION = Session("s1", "2026-01-05", (Said("user", "Hello", "2026-01-05"),))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +252,7 @@ def test_a_call_that_fails_names_its_stage_and_the_next_one_is_answered(
             await connection.call("open", Opening(tmp_path, None, None, 0, {}), timeout=60)
             with pytest.raises(MemoryFailed) as caught:
                 await connection.call("search", "u1", query, 5, "now", timeout=3)
-            await connection.call("ingest", "u2", SESSION, timeout=60)
+            await connection.call(*CALLS[0], timeout=60)
             return str(caught.value), connection.begun
         finally:
             await connection.aclose()
