@@ -4,6 +4,7 @@ A finished run finds its records again here, and whoever asks for them learns wh
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -133,12 +134,14 @@ class Data:
         asked: What `data=` said before a branch of the hub became the commit it was at; None where
             nobody asked.
         sessions: Those that this run is of; None for all.
+        part: How many records they have.
     """
 
     tracks: tuple[TrackData, ...]
     description: dict[str, Any]
     asked: str | None = None
     sessions: frozenset[str] | None = None
+    part: int = 0
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -155,8 +158,8 @@ class Data:
 
     @property
     def n(self) -> int:
-        """How many records there are, in all sessions."""
-        return sum(track.n for track in self.tracks)
+        """How many records the run is of."""
+        return sum(track.n for track in self.tracks) if self.sessions is None else self.part
 
     def shard(self, number: int, count: int) -> "Data":
         """Return one of `count` parts, so that each session is in one of them alone.
@@ -168,15 +171,16 @@ class Data:
         Raises:
             UsageError: If there are fewer sessions than parts.
         """
-        names: set[str] = set()
+        records: Counter[str] = Counter()
         for track in self.tracks:
-            names.update(sample.session_id for sample in track.samples())
-        if len(names) < count:
+            records.update(sample.session_id for sample in track.samples())
+        if len(records) < count:
             raise UsageError(
-                f"shard={number}/{count}: the data have {len(names)} sessions; take fewer shards"
+                f"shard={number}/{count}: the data have {len(records)} sessions; take fewer shards"
             )
-        dealt = sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())
-        return replace(self, sessions=frozenset(dealt[number - 1 :: count]))
+        dealt = sorted(records, key=lambda name: hashlib.sha256(name.encode()).digest())
+        own = dealt[number - 1 :: count]
+        return replace(self, sessions=frozenset(own), part=sum(records[name] for name in own))
 
 
 def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
