@@ -30,6 +30,7 @@ _CONDITIONS = {
     "prompt": "prompt {}",
     "scoring": "{}",
     "repeats": "{} repeats",
+    "shard": "shard {}",
 }
 _MAKE_ONE = "alps run task=extraction model=rules data=samples"
 _AGES = ((60, 1, ""), (3_600, 60, "min"), (86_400, 3_600, "h"), (14 * 86_400, 86_400, "d"))
@@ -182,7 +183,8 @@ def _cells(run: Run) -> tuple[Text, ...]:
     if run.summary is None:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
         # Of a run that goes on nothing is summed up yet, and its journal is still growing.
-        progress = Text(f"  {done:,} of {run.total:,} scored")
+        whole = "" if run.manifest.settings.get("shard") else f" of {run.total:,}"
+        progress = Text(f"  {done:,}{whole} scored")
         return progress, Text(""), Text("unfinished", style="yellow"), Text("–")
     tracks = run.summary.tracks
     if len(tracks) == 1:
