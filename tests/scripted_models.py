@@ -7,6 +7,8 @@ from alps.systems.memory.embedders import hashed
 from tests.loopback import Answer
 
 NEW = re.compile(r"## New Messages\n(.*?)\n\n## Observation Date", re.DOTALL)
+SESSION = re.compile(r"<session_([0-9a-f-]{36})>\n(.*)\n</session_\1>", re.DOTALL)
+"""What Mem0 and LangMem put around the turns that they ask about."""
 PROMPT_TOKENS, COMPLETION_TOKENS = 1_000, 50
 
 
@@ -22,12 +24,8 @@ class ScriptedModels:
         if "input" in body:
             return self.embedded(body["input"])
         prompt = body["messages"][-1]["content"]
-        asked_by_mem0 = NEW.search(prompt)
-        facts = said(prompt if asked_by_mem0 is None else asked_by_mem0[1])
-        answer = facts if asked_by_mem0 is None else {"memory": [{"text": one} for one in facts]}
-        text = json.dumps(answer)
+        text, message = answered(prompt, has_tools="tools" in body)
         usage = self.used(PROMPT_TOKENS + len(prompt), COMPLETION_TOKENS + len(text))
-        message = {"role": "assistant", "content": text}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         whole = {"id": "x", "object": "chat.completion", "created": 0, "model": "scripted"}
         return self.answer({**whole, "choices": [choice], "usage": usage}, "chat")
@@ -49,7 +47,27 @@ class ScriptedModels:
         return Answer(body=json.dumps(body), delay=self.delays.get(kind, 0.0))
 
 
+def answered(prompt, *, has_tools):
+    """Return what is extracted as JSON, and the message that says it in the form asked for."""
+    if has_tools:
+        turns = re.split(r"^=+ \w+ Message =+$", SESSION.search(prompt)[2], flags=re.MULTILINE)
+        calls = [json.dumps({"content": one}) for one in worth_keeping(turns)]
+        functions = [{"name": "Memory", "arguments": call} for call in calls]
+        calls = [{"type": "function", "function": one} for one in functions]
+        calls = [{"id": f"call_{n}", **call} for n, call in enumerate(calls)]
+        return json.dumps(calls), {"role": "assistant", "content": None, "tool_calls": calls}
+    asked_by_mem0 = NEW.search(prompt)
+    facts = said(prompt if asked_by_mem0 is None else asked_by_mem0[1])
+    answer = facts if asked_by_mem0 is None else {"memory": [{"text": one} for one in facts]}
+    text = json.dumps(answer)
+    return text, {"role": "assistant", "content": text}
+
+
 def said(messages):
     """Extract every turn that says more than a word, as it was said."""
     turns = re.split(r"^(?:user|assistant|system): ", messages, flags=re.MULTILINE)
+    return worth_keeping(turns)
+
+
+def worth_keeping(turns):
     return [turn.strip() for turn in turns if " " in turn.strip()]

@@ -11,7 +11,7 @@ from alps.systems.memory.turns import Turns
 
 RECORDED = "recorded:"
 RULES, LLM = "rules", "llm"
-PRODUCTS: Mapping[str, str] = {"mem0": "mem0:Mem0"}
+PRODUCTS: Mapping[str, str] = {"mem0": "mem0:Mem0", "langmem": "langmem:LangMem"}
 """Memory systems that others make, each behind an extra of its name, by module and class."""
 BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", LLM, *PRODUCTS)
 """Their names, as lists show them."""

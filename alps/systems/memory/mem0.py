@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from alps.errors import UsageError
+from alps.systems.memory.endpoints import both, openai_client
 from alps.systems.memory.protocol import Endpoint, Hit, Opening, Session, Settled
 
 PACKAGE = "mem0ai"
@@ -42,20 +43,19 @@ class Mem0:
 
     def open(self, opening: Opening) -> None:
         """Open the store in the folder; what it held before is there again."""
-        if opening.llm is None or opening.embedder is None:
-            raise ValueError("give memory_llm= and memory_embedder=")
+        llm, embedder = both(opening)
         # Both are read while it is imported: without them it reports to its makers, and writes
         # into the home folder.
         os.environ["MEM0_TELEMETRY"] = "False"
         os.environ["MEM0_DIR"] = str(opening.folder)
         self.close()
-        embedder = _client(opening.embedder)
-        made = embedder.embeddings.create(model=opening.embedder.model, input=["size"])
+        client = openai_client(embedder)
+        made = client.embeddings.create(model=embedder.model, input=["size"])
         size = len(made.data[0].embedding)
         stored = {"path": str(opening.folder / "qdrant"), "on_disk": True}
         config = {
-            "llm": {"provider": "openai", "config": _told(opening.llm)},
-            "embedder": {"provider": "openai", "config": _told(opening.embedder)},
+            "llm": {"provider": "openai", "config": _told(llm)},
+            "embedder": {"provider": "openai", "config": _told(embedder)},
             "vector_store": {
                 "provider": "qdrant",
                 "config": {**stored, "embedding_model_dims": size},
@@ -64,8 +64,8 @@ class Mem0:
         }
         self._memory = import_module("mem0").Memory.from_config(config)
         # Variables of the environment would send its own clients elsewhere.
-        self._memory.llm.client = _client(opening.llm)
-        self._memory.embedding_model.client = embedder
+        self._memory.llm.client = openai_client(llm)
+        self._memory.embedding_model.client = client
 
     def ingest(self, user: str, session: Session) -> None:
         """Have Mem0 extract what it keeps of a session."""
@@ -108,17 +108,6 @@ def _told(endpoint: Endpoint) -> dict[str, Any]:
         "api_key": endpoint.api_key,
         "openai_base_url": endpoint.api_base,
     }
-
-
-def _client(endpoint: Endpoint) -> Any:
-    openai = import_module("openai")
-    # What fails here was tried again by the suite; and no proxy of the environment is in between.
-    return openai.OpenAI(
-        base_url=endpoint.api_base,
-        api_key=endpoint.api_key,
-        max_retries=0,
-        http_client=openai.DefaultHttpxClient(trust_env=False),
-    )
 
 
 def _hit(row: Mapping[str, Any]) -> Hit:
