@@ -145,6 +145,38 @@ def bounded_interval(moments: Moments, lowest: float, highest: float) -> tuple[A
     return lowest + span * low, lowest + span * high
 
 
+def interval_by_variance(
+    value: float,
+    variance: float,
+    bounds: tuple[float, float],
+    *,
+    clusters: int,
+    records: int,
+) -> tuple[float, float]:
+    """Return the bounds of an estimate of a mean of bounded values whose variance is known.
+
+    As `bounded_interval`, at the number of independent trials that would vary as much; the
+    correlation within clusters is in the variance, and nothing is assumed of it.
+
+    Args:
+        value: Strictly between the bounds.
+        variance: Of the estimate between clusters, > 0.
+        bounds: The least and the most that a value can be.
+        clusters: At least two.
+        records: How many values were seen: one of the greatest possible variance is counted more.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    lowest, span = bounds[0], bounds[1] - bounds[0]
+    position, own = (value - lowest) / span, variance / span**2
+    greatest = position * (1 - position)
+    seen = (own * records + UNSEEN * greatest / records) / (records + UNSEEN)
+    wide, z = stdtrit(clusters - 1, (1 + LEVEL) / 2), float(ndtri((1 + LEVEL) / 2))
+    trials = np.array(greatest / seen * (z / float(wide)) ** 2)
+    low, high = _agresti_coull(np.array(position), trials, z)
+    return lowest + span * float(low), lowest + span * float(high)
+
+
 def student_interval(moments: Moments) -> tuple[float, float] | None:
     """Return Student's interval of unbounded values between clusters; None where all agree."""
     from scipy.special import stdtrit

@@ -12,17 +12,17 @@ bounds are None, never NaN.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import ceil, sqrt
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums
-from alps.stats.bounded import LEVEL
+from alps.stats.bounded import LEVEL, interval_by_variance
 from alps.stats.intervals import Confusion, Z, clustered_variance, wilson
 
 Method = Literal["rogan_gladen", "ppi"]
-Interval = Literal["score", "normal"]
+Interval = Literal["score", "normal", "bounded"]
 # Youden's index up to which a judge nearly guesses, and no correction is made.
 YOUDEN = 0.1
 
@@ -47,7 +47,8 @@ class Correction:
 
     `weight` is the lambda of `ppi`: how much the judge's verdicts count. `youden` is sensitivity +
     specificity - 1 of `rogan_gladen`: how much better than chance the judge is. `design_effect` is
-    by how much clusters widen the variance; 1 where items stand alone.
+    by how much clusters widen the variance; 1 where items stand alone. `error` is the standard
+    error of `ppi`.
     """
 
     method: Method
@@ -61,6 +62,7 @@ class Correction:
     design_effect: float = 1.0
     reason: str | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
+    error: float | None = None
 
     @property
     def status(self) -> Literal["corrected", "not_correctable"]:
@@ -265,6 +267,8 @@ def ppi(
     `interval="normal"` is the published one. `"score"`, for labels of 0 and 1 only, is Wilson's at
     the number of labels that the estimate is worth; it covers better for rates near 0 or 1 and
     small samples, and falls back to the normal one where the estimate is not between 0 and 1.
+    `"bounded"` is the same for any values within `bounds`, such as F1 of records: the interval of
+    `bounded_interval` at that number of labels.
 
     Source: Angelopoulos, Duchi and Zrnic, «PPI++», arXiv:2311.01453.
 
@@ -285,7 +289,7 @@ def ppi(
     _check(people, judge, others, clusters, interval)
     # Clusters of the same name are the same: users whose answers are labelled have others, too.
     n, groups = len(people), None if clusters is None else [*clusters[0], *clusters[1]]
-    raw = _raw(np.concatenate([judge, others]), groups, interval)
+    raw = _raw(np.concatenate([judge, others]), groups, interval, bounds)
     units = n if clusters is None else len(set(clusters[0]))
     if units < 2:
         unit = "item" if clusters is None else "cluster"
@@ -303,9 +307,42 @@ def ppi(
     influence = np.concatenate(parts)
     alone = _squares(influence, None)
     together = _squares(influence, groups)
-    low, high = _ppi_bounds(value, together, units, groups is not None, interval)
+    clustered = groups is not None
+    low, high = _ppi_bounds(
+        value, together, units, clustered=clustered, interval=interval, bounds=bounds, records=n
+    )
     effect = together / alone if alone else 1.0
-    return Correction("ppi", raw, value, low, high, n, best, None, effect, bounds=bounds)
+    error = sqrt(together * (units / (units - 1) if clustered else 1.0))
+    return Correction("ppi", raw, value, low, high, n, best, None, effect, None, bounds, error)
+
+
+def labels_for(
+    half: float, people: Floats, judge: Floats, others: Floats, error: float
+) -> int | None:
+    """Return how many labels in all would give `ppi` an interval of ± `half`.
+
+    With n labels among N items that the judge scored, the best weight leaves a variance of
+    s² ((1 - r²) / n + r² / N), r being the correlation of judge and people; clusters widen it as
+    they do that of the labels at hand. None where labels on all N items would not be enough.
+
+    Source: Angelopoulos, Duchi and Zrnic, arXiv:2311.01453, eq. 5 at its optimum.
+
+    Args:
+        half: Of the interval that is wanted, > 0.
+        people: Labels; shape (labelled,).
+        judge: The judge's verdicts on the same items.
+        others: Its verdicts on the other items.
+        error: The standard error that the labels at hand give, as `Correction.error` has it.
+    """
+    n, everyone = len(people), len(people) + len(others)
+    varied = people.std() > 0 and judge.std() > 0
+    shared = float(np.corrcoef(people, judge)[0, 1]) ** 2 if varied else 0.0
+    now = (1 - shared) / n + shared / everyone
+    wanted = now * (half / (Z * error)) ** 2 if error > 0 else now
+    left = wanted - shared / everyone
+    if left <= (1 - shared) / everyone:
+        return None
+    return max(n, ceil((1 - shared) / left))
 
 
 def _squares(influence: Floats, groups: Sequence[Hashable] | None) -> float:
@@ -313,7 +350,12 @@ def _squares(influence: Floats, groups: Sequence[Hashable] | None) -> float:
     return float(np.square(sums).sum())
 
 
-def _raw(verdicts: Floats, groups: Sequence[Hashable] | None, interval: Interval) -> Estimate:
+def _raw(
+    verdicts: Floats,
+    groups: Sequence[Hashable] | None,
+    interval: Interval,
+    bounds: tuple[float, float],
+) -> Estimate:
     """Estimate the judge's own mean, with the kind of interval that the corrected one has."""
     if not len(verdicts):
         return Estimate(None, None, None, 0)
@@ -321,7 +363,15 @@ def _raw(verdicts: Floats, groups: Sequence[Hashable] | None, interval: Interval
     if units < 2:
         return Estimate(mean, None, None, len(verdicts))
     variance = _squares((verdicts - mean) / len(verdicts), groups)
-    low, high = _ppi_bounds(mean, variance, units, groups is not None, interval)
+    low, high = _ppi_bounds(
+        mean,
+        variance,
+        units,
+        clustered=groups is not None,
+        interval=interval,
+        bounds=bounds,
+        records=len(verdicts),
+    )
     return Estimate(mean, low, high, len(verdicts))
 
 
@@ -335,7 +385,14 @@ def _best_weight(people: Floats, judge: Floats, others: Floats) -> float:
 
 
 def _ppi_bounds(
-    value: float, variance: float, units: int, clustered: bool, interval: Interval
+    value: float,
+    variance: float,
+    units: int,
+    *,
+    clustered: bool,
+    interval: Interval,
+    bounds: tuple[float, float],
+    records: int,
 ) -> tuple[float, float]:
     z = Z
     if not clustered and interval == "normal":
@@ -344,6 +401,8 @@ def _ppi_bounds(
 
     variance *= units / (units - 1)
     wide = float(t.ppf((1 + LEVEL) / 2, units - 1))
+    if interval == "bounded" and bounds[0] < value < bounds[1] and variance > 0:
+        return interval_by_variance(value, variance, bounds, clusters=units, records=records)
     if interval == "score" and (0 < value < 1 or (variance == 0 and value in (0, 1))):
         # Labels that all agree have no variance to be seen: they are then worth their number.
         worth = value * (1 - value) / variance * (z / wide) ** 2 if variance > 0 else float(units)
