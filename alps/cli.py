@@ -6,7 +6,7 @@ from typing import NoReturn
 import click
 
 from alps import __version__
-from alps.commands import boards, data, judging, looking, machine, running
+from alps.commands import annotating, boards, data, judging, looking, machine, running
 from alps.completion import COMPLETE_VAR, SHELLS, ExplainedGroup, script
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
 
@@ -50,7 +50,7 @@ for _command in (
     *(running.run, running.merge, running.score, running.beside, running.diagnose),
     *(looking.ls, looking.show, looking.report, looking.compare),
     data.data,
-    *(judging.labels, judging.calibrate, judging.sensitivity),
+    *(judging.labels, annotating.annotate, judging.calibrate, judging.sensitivity),
     *(boards.submit, boards.verify, boards.rescore, boards.leaderboard),
     machine.doctor,
 ):

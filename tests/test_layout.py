@@ -56,6 +56,7 @@ SEEN = {
         "run",
     }
     | {"report"},
+    "annotate": WORDS | {"stats", "data", "judges", "settings", "run", "report", "calibration"},
     "leaderboard": WORDS
     | {
         "event_loop",

@@ -179,7 +179,7 @@ def read_labels(folder: Path) -> LabelSet:
         raise UsageError(
             f"labels={folder}: no label folder ({ITEMS}, {LABELS} and {SCALE} are missing)"
         )
-    scales, positive = _read_scales(folder / SCALE)
+    scales, positive = read_scales(folder / SCALE)
     items = _read_items(folder / ITEMS, scales)
     labels = _read_labels(folder / LABELS, items, scales)
     names = dict.fromkeys(chain.from_iterable(labels.values()))
@@ -261,7 +261,7 @@ def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
     return dict(means)
 
 
-def _read_scales(path: Path) -> tuple[dict[str, Scale], dict[str, frozenset[Value]]]:
+def read_scales(path: Path) -> tuple[dict[str, Scale], dict[str, frozenset[Value]]]:
     """Return the scales, and the values that count as accepted where any are declared."""
     row = read_object(path)
     if not row.values:

@@ -140,7 +140,7 @@ def _population(asked: Sequence[Asked]) -> int:
     return sum(one.size for one in asked)
 
 
-def _rank(seed: int, *words: str) -> str:
+def rank(seed: int, *words: str) -> str:
     """Return a place in a random order, which depends on nothing but the seed and the words."""
     # Not of a generator: a further answer then leaves the order of all others as it is.
     return hashlib.sha256(json.dumps([seed, *words]).encode()).hexdigest()
@@ -148,7 +148,7 @@ def _rank(seed: int, *words: str) -> str:
 
 def _ratings(asked: Sequence[Asked], n: int, seed: int) -> list[_Chosen]:
     """Draw `n` questions to rate an answer at random."""
-    ranked = sorted(asked, key=lambda one: _rank(seed, one.rubric, one.name))
+    ranked = sorted(asked, key=lambda one: rank(seed, one.rubric, one.name))
     return [(one, _rating_items(one)) for one in ranked[:n]]
 
 
@@ -171,11 +171,11 @@ def _pairs(asked: Sequence[Asked], related: _Related, n: int, seed: int) -> list
         likeness = similarity_matrix(values, [item.value for item in predicted])
         about = (one.track, one.about.benchmark_id, one.about.repeat)
         for (row, g), (column, p) in product(enumerate(gold), enumerate(predicted)):
-            rank = _rank(seed, MATCHING, one.name, g.id, p.id)
+            place = rank(seed, MATCHING, one.name, g.id, p.id)
             if (*about, g.id, p.id) in related:
-                named.append((0.0, rank, one, g, p))
+                named.append((0.0, place, one, g, p))
             else:
-                others.append((-likeness[row][column], rank, one, g, p))
+                others.append((-likeness[row][column], place, one, g, p))
     # Half of each: of pairs drawn at random nearly all are unrelated.
     similar = sorted(others, key=lambda pair: pair[:2])[: n - min(len(named), (n + 1) // 2)]
     drawn = sorted(named, key=lambda pair: pair[:2])[: n - len(similar)]
@@ -204,7 +204,7 @@ def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: i
         sample |= dict.fromkeys(draw.rubrics, _sample_row(draw))
         scales |= dict.fromkeys(draw.rubrics, _scale(draw.rubric))
     # Items of one answer stay together: who rates three dimensions reads its dialogue once.
-    groups.sort(key=lambda items: _rank(seed, "order", items[0]["item_id"]))
+    groups.sort(key=lambda items: rank(seed, "order", items[0]["item_id"]))
     items = [{**item, "system": system} for item in chain.from_iterable(groups)]
     # Written before the folder is made, so that a draw that fails leaves none behind.
     text = _readme(draws, scales, example=items[0], folder=out)

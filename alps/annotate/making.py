@@ -1,0 +1,182 @@
+"""Folders to annotate, made from a run or from data.
+
+Answers to rate and memories to relate are drawn as `alps labels draw` draws them; what the run's
+judge said of them is put aside, to be shown after a label is given.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from pathlib import Path
+
+from alps.annotate.items import PLAN, SHOWN, Plan, open_work, write_plan
+from alps.annotate.memories import Memories, memories_of
+from alps.annotate.settings import JOBS, Job, Settings
+from alps.calibration.labels import ITEMS
+from alps.calibration.sample import draw_labels
+from alps.errors import UsageError
+from alps.jsonl import Row, dump, scan
+from alps.judges.matching import UNRELATED, MatchQuestion
+from alps.judges.rubric import MATCHING
+from alps.run.folder import write_whole
+from alps.run.judge_questions import Asked, asked_in
+from alps.run.opened import Key, find_run, open_run, read_rows
+from alps.run.source import open_again
+
+_DRAFT = "draft"
+
+
+def make_work(folder: Path, plan: Plan, *, n: int, split: str | None = None) -> None:
+    """Make the folder of `plan`, with `n` items of each rubric, or memories, at most.
+
+    Raises:
+        UsageError: If the folder holds something else, or the source has nothing for the job.
+        AlpsError: If the source can't be read.
+    """
+    if (folder / PLAN).exists():
+        raise UsageError(f"{folder}: is made already; leave job= and from= out to go on with it")
+    _MAKERS[plan.job](folder, plan, n, split)
+    write_plan(folder, plan)
+
+
+def _drawn(folder: Path, plan: Plan, n: int, split: str | None) -> None:
+    if split is not None:
+        raise UsageError(f"split={split}: a run has its own; leave it out")
+    run = find_run(plan.source)
+    draw_labels(run, n=n, out=folder, seed=plan.seed)
+    rubrics = _keep_job(folder, plan.job)
+    if not rubrics:
+        other = "rate" if plan.job == "match" else "match"
+        raise UsageError(f"{run}: its judge is asked no such thing; try job={other}")
+    verdicts = _verdicts(run)
+    shown = []
+    for item_id in rubrics:
+        if item_id in verdicts:
+            shown.append({"item_id": item_id, **verdicts[item_id]})
+    write_whole(folder / SHOWN, b"".join(map(dump, shown)))
+
+
+def _keep_job(folder: Path, job: Job) -> list[str]:
+    """Leave the items of the other job out of a label folder; return the ids of what is left."""
+    kept = []
+    for _, _, row in scan(folder / ITEMS):
+        if row is not None and (row["rubric"] == MATCHING) == (job == "match"):
+            kept.append(row)
+    write_whole(folder / ITEMS, b"".join(map(dump, kept)))
+    return [row["item_id"] for row in kept]
+
+
+def _verdicts(run: Path) -> dict[str, Row]:
+    """Return what the run's judge said, by item: `{"by", "answer"}`."""
+    opened = open_run(run)
+    _, data = open_again(run, opened.manifest)
+    rows = read_rows(run / "verdicts.jsonl")
+    judge = str((opened.summary_row or {}).get("judge"))
+    verdicts = {}
+    for asked in asked_in(run, data):
+        about = asked.about
+        row = rows.get(Key(asked.track, about.benchmark_id, about.repeat))
+        if row is None or row.get("outcome") != "ok":
+            continue
+        for item_id, label in _labels(asked, row):
+            verdicts[item_id] = {"by": judge, "answer": {"label": label}}
+    return verdicts
+
+
+def _labels(asked: Asked, row: Row) -> Iterator[tuple[str, object]]:
+    """Yield what a judge said of the items of a question."""
+    if isinstance(asked.question, MatchQuestion):
+        pairs = row.get("pairs") or ()
+        said = {(pair["gold"], pair["predicted"]): pair["relation"] for pair in pairs}
+        for gold, predicted in product(asked.question.gold, asked.question.predicted):
+            label = said.get((gold.id, predicted.id), UNRELATED)
+            yield f"{asked.name}/{gold.id}-{predicted.id}", label
+        return
+    marks = row.get("marks") or {}
+    for name, mark in asked.by.labels.items():
+        if mark in marks:
+            yield f"{asked.name}{asked.by.part(name)}", marks[mark]
+
+
+def _of_memories(folder: Path, plan: Plan, n: int, split: str | None) -> None:
+    sessions = memories_of(plan.source, split, n=n, seed=plan.seed)
+    rows: list[Row] = []
+    shown: list[Row] = []
+    for session in sessions:
+        for row, draft in _rows_of(session, plan.job):
+            rows.append(row)
+            if draft is not None:
+                shown.append({"item_id": row["item_id"], "by": _DRAFT, "answer": draft})
+    if not rows:
+        raise UsageError(f"from={plan.source}: holds no memories; name data with gold, or a run")
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder}: is not empty; name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / ITEMS, b"".join(map(dump, rows)))
+    write_whole(folder / SHOWN, b"".join(map(dump, shown)))
+
+
+def _rows_of(session: Memories, job: Job) -> Iterator[tuple[Row, Row | None]]:
+    """Yield the items of a session, and what is shown after each is labelled."""
+    about = {"system": session.system, "cluster": session.session_id, "language": None}
+    for memory in session.items:
+        payload = {"memory": {"value": memory["value"]}, "dialogue": session.dialogue}
+        name = f"{session.name}/{memory['memory_id']}"
+        row = {"item_id": name, "rubric": job, **about, "payload": payload}
+        yield row, (session.draft_of(memory) if job == "gold" else None)
+    if job == "gold":
+        values = [memory["value"] for memory in session.items]
+        payload = {"memories": values, "dialogue": session.dialogue}
+        name = f"{session.name}/+"
+        yield {"item_id": name, "rubric": "missing", **about, "payload": payload}, None
+
+
+_MAKERS: Mapping[Job, Callable[[Path, Plan, int, str | None], None]] = {
+    "rate": _drawn,
+    "match": _drawn,
+    "gold": _of_memories,
+    "queries": _of_memories,
+}
+
+
+def begin(folder: Path, settings: Settings) -> None:
+    """Make the folder that settings ask for, or check that they go with the one that is there.
+
+    Raises:
+        UsageError: If there is none and no job, or the folder is for something else.
+        AlpsError: If the source can't be read.
+    """
+    if not (folder / PLAN).is_file():
+        if settings.job is None or settings.source is None:
+            known = ", ".join(JOBS)
+            raise UsageError(
+                f"{folder}: nothing to annotate there; make it with job= ({known}) and from="
+            )
+        make_work(
+            folder,
+            _plan(settings, settings.source, settings.job),
+            n=settings.n,
+            split=settings.split,
+        )
+        return
+    plan = open_work(folder).plan
+    if settings.job not in (None, plan.job) or settings.source not in (None, plan.source):
+        raise UsageError(f"{folder}: is for job={plan.job} from={plan.source}; name another folder")
+
+
+def _plan(settings: Settings, source: str, job: Job) -> Plan:
+    people = tuple(name.strip() for name in (settings.people or "").split(",") if name.strip())
+    if people and len(set(people)) < max(settings.annotators, len(people)):
+        raise UsageError(
+            f"people={settings.people}: name {settings.annotators} or more different people"
+        )
+    if job == "queries" and settings.target is not None:
+        raise UsageError(f"target={settings.target:g}: queries are for no figure; leave it out")
+    return Plan(
+        job=job,
+        source=source,
+        seed=settings.seed,
+        annotators=settings.annotators,
+        people=people,
+        blind=settings.blind,
+        target=settings.target,
+    )

@@ -1,0 +1,179 @@
+"""A person's way through the items: what comes next, and what becomes of what they say."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from alps.annotate.assignment import order_for
+from alps.annotate.differences import Difference, differing
+from alps.annotate.items import Answer, Item, Work, open_work
+from alps.annotate.journal import Journal, Said, Stage, before_shown, by_item, people_in
+from alps.annotate.questions import ADD, Form, form_of, read_answer
+from alps.calibration.labels import SCALE, read_scales
+from alps.errors import UsageError
+from alps.stats.agreement import Scale
+
+
+@dataclass(frozen=True)
+class Step:
+    """One showing of an item.
+
+    Attributes:
+        place: Its place in this person's order, from 1.
+        rows: How many labels of it were on disk when it was shown: a label that comes twice, after
+            a reply that was lost, is written once.
+        said: The label that the form starts with.
+        shown: What the judge or the draft says, where it may be seen.
+        others: The labels to be decided between, without names.
+    """
+
+    item: Item
+    form: Form
+    stage: Stage
+    place: int
+    rows: int
+    said: Answer | None = None
+    shown: Answer | None = None
+    others: tuple[Answer, ...] = ()
+
+
+class Seat:
+    """One person at a folder, who labels, or decides what others labelled differently.
+
+    Raises:
+        UsageError: If the person is not among those who label, or labels already.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        person: str,
+        *,
+        adjudicate: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.work: Work = open_work(folder)
+        self.person, self.adjudicate, self._clock = person, adjudicate, clock
+        self.scales = _scales(folder)
+        plan = self.work.plan
+        if plan.people and person not in plan.people and not adjudicate:
+            raise UsageError(f"as={person}: not among those who label ({', '.join(plan.people)})")
+        if adjudicate and person in people_in(folder) and by_item(people_in(folder)[person]):
+            raise UsageError(f"as={person}: has labelled here; adjudicate as somebody else")
+        self._journal = Journal(folder, person)
+        self._since: tuple[str, float] = ("", 0.0)
+        self._adjudicated = {one.item_id for one in self._journal.said if adjudicate}
+        self._own = {name: [*said] for name, said in by_item(self._journal.said).items()}
+        self.order: Sequence[Item] = () if adjudicate else order_for(self.work, person)
+        if adjudicate:
+            self.refresh()
+
+    @property
+    def folder(self) -> Path:
+        """Where the items and the journals are."""
+        return self.work.folder
+
+    def refresh(self) -> None:
+        """Look again at what others labelled differently."""
+        self.order = [self.work.items[one.item_id] for one in self._differing()]
+
+    def _differing(self) -> list[Difference]:
+        return differing(self.work, people_in(self.folder))
+
+    @property
+    def done(self) -> int:
+        """How many items are finished."""
+        return sum(self._is_done(item) for item in self.order)
+
+    def _is_done(self, item: Item) -> bool:
+        if self.adjudicate:
+            return item.item_id in self._adjudicated
+        said = self._own.get(item.item_id, ())
+        if not said or said[-1].answer.get("verdict") == ADD:
+            return False
+        return not self._hides(item) or any(one.shown for one in said)
+
+    def _hides(self, item: Item) -> bool:
+        return self.work.plan.blind and item.shown is not None
+
+    def next(self) -> Step | None:
+        """Return the first item that is not finished, None where all are."""
+        for place, item in enumerate(self.order, start=1):
+            if not self._is_done(item):
+                return self._step(item, place)
+        return None
+
+    def at(self, place: int) -> Step | None:
+        """Return the item at a place, finished or not; None where there is no such place."""
+        if not 1 <= place <= len(self.order):
+            return None
+        return self._step(self.order[place - 1], place)
+
+    def _step(self, item: Item, place: int) -> Step:
+        if self._since[0] != item.item_id:
+            self._since = (item.item_id, self._clock())
+        form = form_of(item, self.scales)
+        if self.adjudicate:
+            others = {one.item_id: one.answers for one in self._differing()}
+            rows = int(item.item_id in self._adjudicated)
+            return Step(item, form, "adjudicated", place, rows, others=others.get(item.item_id, ()))
+        said = self._own.get(item.item_id, [])
+        seen = item.shown if said or not self.work.plan.blind else None
+        if not said or said[-1].answer.get("verdict") == ADD:
+            return Step(item, form, "first", place, len(said), shown=seen)
+        return Step(item, form, "revised", place, len(said), said[-1].answer, seen)
+
+    def say(self, item_id: str, rows: int, given: Mapping[str, str]) -> Step | None:
+        """Put a label on disk, and return what comes next.
+
+        A label of an item that has more labels by now than `rows` was written already.
+
+        Raises:
+            UsageError: If the label does not fit the item; one sentence.
+            OSError: If it can't be written.
+        """
+        places = {item.item_id: place for place, item in enumerate(self.order, start=1)}
+        if item_id not in places:
+            raise UsageError("This item is not yours to label")
+        step = self._step(self.work.items[item_id], places[item_id])
+        if step.rows != rows:
+            return self.next()
+        answer = dict(read_answer(step.item, step.form, given))
+        started = self._since[1]
+        seconds = round(self._clock() - started, 1)
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        said = Said(
+            item_id=item_id,
+            stage=step.stage,
+            answer=answer,
+            shown=step.shown is not None,
+            seconds=seconds,
+            at=at,
+        )
+        self._journal.append(said)
+        self._since = ("", 0.0)
+        if self.adjudicate:
+            self._adjudicated.add(item_id)
+        else:
+            self._own.setdefault(item_id, []).append(said)
+        return self.next()
+
+    def close(self) -> None:
+        """Let the person sit down elsewhere."""
+        self._journal.close()
+
+
+def _scales(folder: Path) -> Mapping[str, Scale]:
+    path = folder / SCALE
+    return read_scales(path)[0] if path.is_file() else {}
+
+
+def first_labels(said: Sequence[Said]) -> dict[str, Answer]:
+    """Return by item what one person said before anything was shown."""
+    labels: dict[str, Answer] = {}
+    for item_id, of_item in by_item(said).items():
+        if (one := before_shown(of_item)) is not None:
+            labels[item_id] = one.answer
+    return labels

@@ -1,0 +1,68 @@
+"""Commands where people label: `annotate` and `annotate export`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from alps.completion import ExplainedGroup, takes, words_of
+
+
+class _Annotate(ExplainedGroup):
+    """A group whose first word may be a folder: that is served."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; any other word is the folder to be served."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = ["serve", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Annotate, subcommand_metavar="FOLDER [SETTINGS]...")
+def annotate() -> None:
+    """Label in a page on this machine: rate, relate, verify gold, write queries.
+
+    \b
+      alps annotate work job=rate from=runs/utilization-rules-samples as=anna
+      alps annotate work as=ben                       goes on in the same folder
+      alps annotate export work out=labels            then: alps calibrate labels=labels
+    """
+
+
+@annotate.command("serve")
+@click.argument("folder", shell_complete=words_of(folders=True))
+@takes("[job=… from=RUN|DATA] [as=NAME]", "alps.annotate.settings:AnnotateSettings")
+def annotate_serve(folder: str, settings: tuple[str, ...]) -> None:
+    """Make a folder, or go on with it, and serve its page until Ctrl-C.
+
+    \b
+      alps annotate work job=match from=runs/extraction-rules-samples as=anna target=.05
+    """
+    from alps.annotate.settings import AnnotateSettings
+    from alps.parsing import parse_words
+
+    parsed: Any = parse_words(settings, AnnotateSettings)
+    _serve(Path(folder).expanduser(), parsed)
+
+
+def _serve(folder: Path, parsed: Any) -> None:
+    from alps.annotate.making import begin
+    from alps.annotate.seat import Seat
+    from alps.annotate.server import HOST, listen, server_of
+
+    bound = listen(parsed.port)
+    try:
+        begin(folder, parsed)
+        seat = Seat(folder, parsed.person, adjudicate=parsed.adjudicate)
+    except BaseException:
+        bound.close()
+        raise
+    try:
+        server = server_of(seat)
+        click.echo(f"{folder}: {seat.done:,} of {len(seat.order):,} items finished")
+        click.echo(f"http://{HOST}:{bound.getsockname()[1]}/ (Ctrl-C ends it)")
+        server.run(sockets=[bound])
+    finally:
+        seat.close()

@@ -1,0 +1,70 @@
+"""Folders to annotate: a run with a judge that rates, one that relates, and pages that are open."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from alps.annotate.making import begin
+from alps.annotate.seat import Seat
+from alps.annotate.server import HOST, listen, server_of
+from alps.annotate.settings import AnnotateSettings
+from alps.parsing import parse_settings
+from tests.loopback import Answer, serve
+from tests.tracks import alps_here, between, felt, met, payload_of
+
+NEEDED = "starlette and uvicorn are not installed: pip install 'alps-eval[annotate]'"
+
+
+def rated_run(folder: Path, *, limit: int = 4) -> Path:
+    """Carry out a run of utilization whose judge says yes and no in turns."""
+    verdicts = iter(range(10_000))
+
+    def judge(body: dict) -> Answer:
+        turn = next(verdicts)
+        if payload_of(body)["rubric"] == "ei":
+            return felt(*(1 + (turn + n) % 5 for n in range(3)))
+        return met("met" if turn % 2 else "not_met")
+
+    with pytest.MonkeyPatch.context() as patch, serve(between(lambda _: Answer("x"), judge)) as llm:
+        patch.setenv("OPENAI_API_KEY", "none")
+        patch.setenv("ALPS_CACHE", "off")
+        words = ("task=utilization", "model=rules", "data=samples", f"limit={limit}")
+        judged = ("judge=openai/scripted-judge", f"judge_api_base={llm.url}", "baseline_records=0")
+        done = alps_here("run", *words, *judged, f"out={folder}", "concurrency=1")
+    assert done.code == 0, done.err
+    return folder
+
+
+def related_run(folder: Path, *, limit: int = 6) -> Path:
+    """Carry out a run of extraction, related by the embedded judge."""
+    words = ("task=extraction", "model=rules", "data=samples", f"limit={limit}")
+    done = alps_here("run", *words, f"out={folder}")
+    assert done.code == 0, done.err
+    return folder
+
+
+@contextmanager
+def opened(folder: Path, person: str = "anna", **settings: bool) -> Iterator[str]:
+    """Serve the page of a person in this process, and give its address."""
+    bound = listen(0)
+    seat = Seat(folder, person, **settings)
+    server = server_of(seat)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    try:
+        yield f"http://{HOST}:{bound.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        bound.close()
+        seat.close()
+
+
+def made(folder: Path, job: str, source: str, **settings: object) -> Path:
+    """Make a folder to annotate."""
+    given = {"job": job, "from": source, **settings}
+    begin(folder, parse_settings(given, AnnotateSettings))
+    return folder

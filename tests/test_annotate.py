@@ -1,0 +1,197 @@
+"""Labelling without a browser: what a form becomes on disk, what is hidden until then, and who is
+refused.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from alps.annotate.journal import people_in, read_journal
+from alps.annotate.seat import Seat
+from alps.annotate.server import application
+from alps.errors import UsageError
+from tests.annotate_work import NEEDED, made, rated_run, related_run
+from tests.pages import Page
+from tests.tracks import alps_here
+
+testclient = pytest.importorskip("starlette.testclient", reason=NEEDED)
+ORIGIN = "http://127.0.0.1:8000"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return {"rate": rated_run(folder / "rated"), "match": related_run(folder / "related")}
+
+
+@pytest.fixture(scope="module")
+def works(runs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("works")
+    return {job: made(folder / job, job, str(run), n=4) for job, run in runs.items()}
+
+
+@pytest.fixture
+def work(works, tmp_path):
+    """A folder of answers to rate that nobody has labelled."""
+    return Path(shutil.copytree(works["rate"], tmp_path / "work"))
+
+
+class Desk:
+    """A person's page without a browser."""
+
+    def __init__(self, folder: Path, person: str = "anna", **settings: bool) -> None:
+        self.seat = Seat(folder, person, **settings)
+        self.client = testclient.TestClient(application(self.seat), base_url=ORIGIN)
+        self.headers = {"origin": ORIGIN, "x-requested-with": "fetch"}
+        self.text = self.client.get("/").text
+
+    def __enter__(self) -> "Desk":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self.seat.close()
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """The hidden fields of the form that is shown."""
+        fields = Page(self.text).all("input")
+        return {f["name"]: f["value"] for f in fields if f.get("type") == "hidden"}
+
+    def say(self, **given: str) -> str:
+        """Send the form that is shown, filled in."""
+        reply = self.client.post("/label", data={**self.hidden, **given}, headers=self.headers)
+        self.text = reply.text
+        return self.text
+
+
+def lines(folder, person="anna"):
+    return [*read_journal(folder / f"journal-{person}.jsonl")]
+
+
+def test_the_judge_is_hidden_until_a_label_is_on_disk_and_both_labels_are_kept(work):
+    with Desk(work) as desk:
+        assert "The judge" not in desk.text
+        first = desk.hidden["item"]
+        desk.say(label="1")
+        assert [one.answer for one in lines(work)] == [{"label": 1}]
+        assert "The judge (openai/scripted-judge) says" in " ".join(Page(desk.text).text.split())
+        assert desk.hidden["item"] == first
+        desk.say(label="0")
+        kept = [(one.item_id, one.stage, one.answer["label"], one.shown) for one in lines(work)]
+        assert kept == [(first, "first", 1, False), (first, "revised", 0, True)]
+        assert desk.hidden["item"] != first
+
+
+def test_a_label_that_is_sent_twice_is_written_once(work):
+    with Desk(work) as desk:
+        once = desk.hidden
+        desk.say(label="1")
+        again = desk.client.post("/label", data={**once, "label": "0"}, headers=desk.headers)
+        assert again.status_code == 200
+        assert len(lines(work)) == 1
+
+
+def test_whoever_comes_back_goes_on_where_they_were(work):
+    with Desk(work) as desk:
+        desk.say(label="1")
+        waiting = desk.hidden
+    with Desk(work) as desk:
+        assert desk.hidden == waiting
+        assert "1" in [i["value"] for i in Page(desk.text).all("input") if "checked" in i]
+
+
+def test_a_torn_line_of_a_killed_page_is_labelled_again(work):
+    with Desk(work) as desk:
+        desk.say(label="1")
+    path = work / "journal-anna.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"item_id":"to')
+    with Desk(work) as desk:
+        assert len(lines(work)) == 1
+        desk.say(label="1")
+        assert len(lines(work)) == 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({}, 403, id="no origin"),
+        pytest.param({"origin": "http://evil.example"}, 403, id="another page"),
+        pytest.param({"origin": "null"}, 403, id="a page without an address"),
+        pytest.param({"origin": "http://127.0.0.1:9999"}, 403, id="another port"),
+        pytest.param({"origin": ORIGIN, "sec-fetch-site": "cross-site"}, 403, id="cross-site"),
+        pytest.param({"origin": "http://evil.example", "host": "evil.example"}, 400, id="rebound"),
+    ],
+)
+def test_what_another_page_sends_is_refused_and_nothing_is_written(work, headers, status):
+    with Desk(work) as desk:
+        reply = desk.client.post("/label", data={**desk.hidden, "label": "1"}, headers=headers)
+        assert reply.status_code == status
+        assert lines(work) == []
+
+
+def test_the_page_may_load_nothing_but_itself(work):
+    with Desk(work) as desk:
+        policy = desk.client.get("/").headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        page = Page(desk.text)
+        linked = [e.get("src") or e.get("href") for e in (*page.all("script"), *page.all("link"))]
+        assert linked == ["/assets/annotate.js", "data:,", "/assets/annotate.css"]
+        for name in (linked[0], linked[2]):
+            assert desk.client.get(name).status_code == 200
+        assert desk.client.get("/assets/..%2fseat.py").status_code == 404
+
+
+def test_hostile_texts_are_text(works, tmp_path):
+    folder = Path(shutil.copytree(works["rate"], tmp_path / "work"))
+    rows = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["payload"]["response"] = "<script>alert(1)</script>"
+    (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with Desk(folder) as desk:
+        assert "<script>alert" not in desk.text
+        assert "<script>alert(1)</script>" in Page(desk.text).text
+
+
+def test_two_people_label_in_one_folder_and_one_person_has_one_page(work):
+    with Desk(work) as anna, Desk(work, "ben") as ben:
+        anna.say(label="1")
+        ben.say(label="0")
+        with pytest.raises(UsageError, match="as=anna: a page is open for them already"):
+            Seat(work, "anna")
+    assert {name: len(said) for name, said in people_in(work).items()} == {"anna": 1, "ben": 1}
+
+
+def test_relations_are_labelled_by_their_keys(works, tmp_path):
+    folder = Path(shutil.copytree(works["match"], tmp_path / "work"))
+    with Desk(folder) as desk:
+        radios = [i for i in Page(desk.text).all("input") if i.get("type") == "radio"]
+        assert [(i["value"], i["data-code"]) for i in radios][:2] == [
+            ("same", "1"),
+            ("narrower", "2"),
+        ]
+        desk.say(label="related")
+        assert lines(folder)[0].answer == {"label": "related"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("nowhere",), "nothing to annotate there; make it with job= (rate, match, gold, queries)"),
+        (("w", "job=rate", "from=samples"), "no such run folder"),
+        (("w", "job=gold", "from=nowhere"), "nowhere"),
+        (("w", "job=wash"), "job=wash"),
+        (("w", "as=a/b"), "a name has letters"),
+        (("w", "job=queries", "from=samples", "target=.05"), "queries are for no figure"),
+        (("w", "job=gold", "from=samples", "people=anna"), "name 2 or more different people"),
+    ],
+)
+def test_what_cannot_be_annotated_is_told_in_one_line(tmp_path, monkeypatch, words, told):
+    monkeypatch.chdir(tmp_path)
+    done = alps_here("annotate", *words)
+    assert done.code == 2
+    assert told in done.err
+    assert len(done.err.splitlines()) == 1
