@@ -173,6 +173,38 @@ class Pools(Fields):
     generated: float = 0.0
 
 
+class CurvePoint(Fields):
+    """What a run found on a track at one size of the context; n = scored + unscored.
+
+    Attributes:
+        max_context_tokens: The most tokens of a history that a reader was shown.
+        score: The headline.
+        tokens: How many it was shown on average.
+        errors: The first error of each kind of failure.
+    """
+
+    max_context_tokens: int
+    score: Interval
+    tokens: float | None = None
+    n: int
+    failed_predictions: dict[str, int] = {}
+    failed_judgements: dict[str, int] = {}
+    errors: dict[str, str] = {}
+
+
+class Curve(Fields):
+    """A score at several sizes of the context, the smallest first.
+
+    Attributes:
+        metric: The name of the headline.
+        area: The area under it over log2 of the size, from 0 at the smallest to 1 at the largest.
+    """
+
+    metric: str
+    points: list[CurvePoint]
+    area: Interval
+
+
 class TrackSummary(Fields):
     """What a run found on one track; n = scored + unscored.
 
@@ -187,6 +219,7 @@ class TrackSummary(Fields):
         errors: The first error of each kind of failure.
         floors: Trivial baselines.
         breakdowns: Figures by groups of records, for a task that has any.
+        curve: The headline at several sizes of the context; None where there is one.
         distinct: How many different questions were scored, where a task counts duplicates.
         pools: How the pools were built, where the data has none of this size.
         shown_by: What shows a task of the user's own without its code.
@@ -226,6 +259,7 @@ class TrackSummary(Fields):
     shown_by: Any = None
     distinct: int | None = None
     breakdowns: dict[str, BreakdownRow] = {}
+    curve: Curve | None = None
 
     def row(self) -> Json:
         """Return the row; all conditions stand behind the task."""
@@ -353,8 +387,11 @@ class Summary(Fields):
     def stopped_by_budget(self) -> bool:
         """Whether some records were not asked, or not judged, as the budget was spent."""
         for track in self.tracks.values():
-            if "budget" in track.failed_predictions or "budget" in track.failed_judgements:
-                return True
+            less = [] if track.curve is None else track.curve.points
+            parts: list[TrackSummary | CurvePoint] = [track, *less]
+            for part in parts:
+                if "budget" in part.failed_predictions or "budget" in part.failed_judgements:
+                    return True
         return False
 
     def row(self) -> Json:

@@ -1,7 +1,7 @@
 """Everything that the commands can be told, as typed settings."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -33,6 +33,7 @@ _ONCE: dict[str, dict[str, Any]] = {
     "prompt": {"window": None},
 }
 _MEMORY = "memory:"
+_LEAST_CONTEXT = 100
 # Keys of how a run is carried out, not of what it measures: a resumed run may change them.
 _OPERATIONAL = """
 out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config calibration
@@ -52,6 +53,26 @@ def _share(value: object) -> object:
 def _word(value: object) -> object:
     """Read the number of a config file as the word of the command line."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _context_sizes(value: object) -> object:
+    """Read `256,1k,4k` as (256, 1024, 4096), and `1k` as 1024; a k is 1,024 tokens."""
+    if isinstance(value, str):
+        value = [_thousands(part) for part in value.split(",")]
+    if not isinstance(value, list | tuple):
+        return value
+    if not all(isinstance(size, int) and size >= _LEAST_CONTEXT for size in value):
+        example = "such as 4000, or 256,1k,4k,16k"
+        raise ValueError(f"numbers of tokens from {_LEAST_CONTEXT} on, {example}")
+    sizes = tuple(sorted(set(value)))
+    return sizes if len(sizes) > 1 else sizes[0]
+
+
+def _thousands(text: str) -> object:
+    number, size = text.strip().casefold(), 1
+    if number.endswith("k"):
+        number, size = number[:-1], 1_024
+    return int(number) * size if number.isdecimal() else text
 
 
 def _seconds(value: object) -> object:
@@ -104,6 +125,10 @@ HomePath = Annotated[str, AfterValidator(_at_home)]
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
 Orders = Annotated[
     Literal[1, 4, 24], BeforeValidator(lambda n: int(n) if n in ("1", "4", "24") else n)
+]
+ContextSizes = Annotated[
+    Annotated[int, Field(ge=_LEAST_CONTEXT)] | tuple[int, ...] | None,
+    BeforeValidator(_context_sizes),
 ]
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 Temperature = Annotated[float, Field(ge=0)]
@@ -259,10 +284,10 @@ class RunSettings(JudgeSettings, MemoryModels):
     reader: str | None = Field(
         None, description="who answers behind model=memory:NAME: what model= takes [rules]"
     )
-    max_context_tokens: int | None = Field(
+    max_context_tokens: ContextSizes = Field(
         None,
-        ge=100,
-        description="tokens of history at most: the oldest turns go (utilization, personamem)",
+        description="tokens of history at most: the oldest turns go; several with commas, as "
+        "256,1k,4k, for a curve (utilization, personamem)",
     )
     k: int = Field(5, ge=1, le=1_000, description="how many turns or memories a memory finds")
     size: Literal["32k", "128k", "1M"] | None = Field(
@@ -345,6 +370,17 @@ class RunSettings(JudgeSettings, MemoryModels):
         return None if env is None else ",".join(names_in(env))
 
     @property
+    def most_context(self) -> int | None:
+        """The most tokens of a history that are shown; None for any number."""
+        return largest_context(self.max_context_tokens)
+
+    @property
+    def less_contexts(self) -> tuple[int, ...]:
+        """The sizes that the run is asked at beside the largest, the larger first."""
+        sizes = self.max_context_tokens
+        return sizes[-2::-1] if isinstance(sizes, tuple) else ()
+
+    @property
     def passed(self) -> tuple[str, ...]:
         """The names of the variables that a program is given beside those that it needs."""
         return () if self.env is None else names_in(self.env)
@@ -372,6 +408,16 @@ class RunSettings(JudgeSettings, MemoryModels):
         if "memory" in kept:
             kept["memory"] = redact(self.memory)
         return {**kept, "model": redact(self.model)}
+
+
+def largest_context(sizes: int | Sequence[int] | None) -> int | None:
+    """Return the largest size of `max_context_tokens=`, which the scores of a run are of."""
+    return max(sizes) if isinstance(sizes, list | tuple) else sizes  # type: ignore[return-value]
+
+
+def as_typed(value: object) -> str:
+    """Return a setting as it is typed: several sizes with commas."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def in_current_words(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def asked(system, track, path, limit=None, seconds=None):
         return ((track.task, sample) for sample in samples)
 
     connection = ClassConnection(system)
-    memory = Store("own", connection, opening, diary, planned, k=5, max_tokens=None, timeout=10.0)
+    memory = Store("own", connection, opening, diary, planned, k=5, timeout=10.0)
     direct = Direct(resolve_system("rules", track.task), memory)
 
     async def all_of_them():

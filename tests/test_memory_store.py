@@ -55,16 +55,16 @@ def store(system, tracks, path, **options):
             for sample in track.samples():
                 yield track.task, sample
 
-    fixed = {"k": 5, "max_tokens": None, "timeout": 10.0} | options
+    fixed = {"k": 5, "timeout": 10.0} | options
     diary = Diary(path / "memory.jsonl")
     return Store("watched", ClassConnection(system), opening, diary, samples, **fixed)
 
 
-def recalled(memory, tracks, limit=None):
+def recalled(memory, tracks, limit=None, **shown):
     async def all_of():
         asked = [(track.task, sample) for track in tracks for sample in track.samples()]
         try:
-            return await asyncio.gather(*(memory.recall(*pair) for pair in asked[:limit]))
+            return await asyncio.gather(*(memory.recall(*pair, **shown) for pair in asked[:limit]))
         finally:
             await memory.aclose()
 
@@ -141,7 +141,7 @@ def test_abilities_about_one_dialogue_share_one_user(tmp_path):
 
 
 def test_the_budget_is_the_suites_own(personas, tmp_path):
-    shown = recalled(store(Watched(), personas, tmp_path, max_tokens=100), personas)
+    shown = recalled(store(Watched(), personas, tmp_path), personas, max_tokens=100)
     assert all(one.tokens <= 100 or len(one.memories) == 1 for one in shown)
     assert any(one.left_out for one in shown)
 

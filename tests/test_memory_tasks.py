@@ -180,7 +180,7 @@ def store_of(system, folder, task, **words):
 
     opening = Opening(folder / "memory", None, None, 0, {})
     diary, connection = Diary(folder / "memory.jsonl"), ClassConnection(system)
-    options = {"k": 5, "max_tokens": None, "timeout": 10.0}
+    options = {"k": 5, "timeout": 10.0}
     return Store("own", connection, opening, diary, samples, **options), list(samples())
 
 

@@ -12,7 +12,8 @@ from rich.text import Text
 from alps.errors import UsageError
 from alps.report.compare import Comparison, MetricComparison, compare_runs
 from alps.report.formatting import counted, interval, number, signed, visible
-from alps.report.tables import figures_table, print_parts
+from alps.report.tables import print_parts
+from alps.report.terminal import figures_table
 from alps.run.opened import Run, open_run
 from alps.stats.bootstrap import Estimate
 from alps.tasks.recall import FULL, NOTHING

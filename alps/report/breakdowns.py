@@ -11,8 +11,8 @@ from rich.text import Text
 from alps.report import charts
 from alps.report.bins import Bin, curve_of_bins
 from alps.report.formatting import counted, interval, number, visible
-from alps.report.tables import NARROW, figures_table, show_run
-from alps.report.terminal import terminal
+from alps.report.tables import NARROW, show_run
+from alps.report.terminal import figures_table, terminal
 from alps.rows import BreakdownRow, GroupRow, Interval
 from alps.run.opened import open_run
 

@@ -28,8 +28,8 @@ from alps.report.shared_records import (
     sessions_of,
     told_tracks,
 )
-from alps.report.tables import figures_table, print_parts, run_legend
-from alps.report.terminal import as_html
+from alps.report.tables import print_parts, run_legend
+from alps.report.terminal import as_html, figures_table
 from alps.run.opened import Run
 from alps.stats.bootstrap import RESAMPLED, Estimate
 from alps.stats.paired import (

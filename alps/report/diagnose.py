@@ -8,7 +8,8 @@ from rich.text import Text
 from alps.errors import UsageError
 from alps.report.formatting import counted, interval, number, visible
 from alps.report.show import pick
-from alps.report.tables import close_table, figures_table, print_parts
+from alps.report.tables import print_parts
+from alps.report.terminal import close_table, figures_table
 from alps.run.attribution import STAGES, Facts, Stage
 from alps.run.diagnose import Diagnosis, Miss
 from alps.systems.memory.replay import DEEPER, Found

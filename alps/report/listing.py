@@ -13,7 +13,7 @@ from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.report.formatting import interval, number, visible
 from alps.rows import Calls, Summary
 from alps.run.opened import MANIFEST, Calibration, Run, open_run
-from alps.settings import RunSettings, in_current_words
+from alps.settings import RunSettings, as_typed, in_current_words
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 _NAMED_AT_MOST = 10
@@ -150,7 +150,7 @@ def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
     for name, wording in _CONDITIONS.items():
         value = current.get(name)
         if value is not None and value != RunSettings.model_fields[name].default:
-            yield wording.format(value)
+            yield wording.format(as_typed(value))
 
 
 def _ending(text: Text, end: Text) -> Table:

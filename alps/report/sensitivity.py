@@ -26,8 +26,8 @@ from alps.report.shared_records import (
     record_values,
     sessions_of,
 )
-from alps.report.tables import figures_table, print_parts, run_legend
-from alps.report.terminal import WIDTH
+from alps.report.tables import print_parts, run_legend
+from alps.report.terminal import WIDTH, figures_table
 from alps.rows import Calls
 from alps.run.opened import Run, open_run
 from alps.run.sensitivity import OURS, Reworded, Wording

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from alps.judges.lexical import AGREEMENT
 from alps.report.charts import GOLD_ACTIONS, PREDICTED_ACTIONS
+from alps.report.curves import curve_tables
 from alps.report.formatting import (
     counted,
     interval,
@@ -79,6 +80,7 @@ def show_run(
     parts: list[RenderableType] = []
     for name, track in summary.tracks.items():
         parts.append(_scores(summary, name, track, metrics[name]))
+        parts += curve_tables(track, metrics[name])
         parts += corrected_part(track, metrics[name])
         if any(count.startswith("cell_") for count in track.counts):
             parts.append(_actions(track))
@@ -159,22 +161,6 @@ def _kept(stage: Stage) -> str:
 
 def _dollars(cost: float | None) -> str:
     return "–" if cost is None else f"${cost:.4f}"
-
-
-def close_table(title: str) -> Table:
-    """Return a table without columns, with cells so close that many fit."""
-    shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
-    width = min(WIDTH, len(title))
-    return Table(title=Text(title, style="bold"), title_justify="left", min_width=width, **shape)
-
-
-def figures_table(title: str, first: str, *columns: str) -> Table:
-    """Return a close table: names in the first column, whole figures at the right of the others."""
-    table = close_table(visible(title))
-    table.add_column(first)
-    for name in columns:
-        table.add_column(Text(name), justify="right", no_wrap=True)
-    return table
 
 
 def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:

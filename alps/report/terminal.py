@@ -1,12 +1,17 @@
-"""Terminal output: at most 80 columns, no blanks at the ends of lines that are piped."""
+"""Terminal output and tables: 80 columns at most, no blanks at the ends of piped lines."""
 
 import html
 import io
 import sys
 from collections.abc import Callable
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
+from rich import box
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from alps.report.formatting import visible
 
 WIDTH, LEAST = 80, 20
 """The widest that a table is printed, and the narrowest: below 20 columns there is none left for
@@ -50,3 +55,19 @@ class _Trimmed:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
+
+
+def close_table(title: str) -> Table:
+    """Return a table without columns, with cells so close that many fit."""
+    shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    width = min(WIDTH, len(title))
+    return Table(title=Text(title, style="bold"), title_justify="left", min_width=width, **shape)
+
+
+def figures_table(title: str, first: str, *columns: str) -> Table:
+    """Return a close table: names in the first column, whole figures at the right of the others."""
+    table = close_table(visible(title))
+    table.add_column(first)
+    for name in columns:
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    return table

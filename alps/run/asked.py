@@ -33,7 +33,8 @@ def as_asked(
     asked = []
     for track, systems in zip(data.tracks, services.systems, strict=True):
         task = track.task
-        asked.append(tuple(_before(system, task, memory) for system in systems))
+        most = settings.most_context
+        asked.append(tuple(_before(system, task, memory, most) for system in systems))
     return replace(services, systems=tuple(asked), memory=memory)
 
 
@@ -56,6 +57,6 @@ def _memory(settings: RunSettings, data: Data, given: Given, folder: Path | None
     return open_memory(settings.memory, options, samples)
 
 
-def _before(system: System, task: Task, memory: Memory | None) -> System:
+def _before(system: System, task: Task, memory: Memory | None, most: int | None) -> System:
     system = in_variants(system, task)
-    return system if memory is None else through(memory, system, task)
+    return system if memory is None else through(memory, system, task, most)

@@ -83,14 +83,15 @@ class Journals:
 class Outcome:
     """What came out of a track: the boards, and what was met on the way; filled while it runs.
 
-    `errors` has the first error of each kind, by the order of the data, and where in that order it
-    stands.
+    `shown` has how many tokens of a history a memory showed for each answer. `errors` has the first
+    error of each kind, by the order of the data, and where in that order it stands.
     """
 
     board: Board
     floors: Mapping[str, Board]
     repaired: int = 0
     truncated: int = 0
+    shown: "array[int]" = field(default_factory=lambda: array("L"))
     notes: Counter[str] = field(default_factory=Counter)
     errors: dict[str, tuple[int, str]] = field(default_factory=dict)
 
@@ -108,6 +109,8 @@ class Outcome:
         self.repaired += prediction.repaired
         self.truncated += prediction.truncated
         self.notes.update(prediction.notes)
+        if prediction.shown is not None:
+            self.shown.append(prediction.shown.tokens)
         self.remember_error(prediction.outcome, prediction.error, unit.place)
         if score.stage == "judge":
             if verdict is not None:

@@ -311,7 +311,7 @@ def _found(desk: _Desk, one: _Missed) -> tuple[Found | None, Found | None]:
     hits = desk.hits.get(one.sample_key, [])[: desk.settings.k]
     located = desk.located.get(one.sample_key)
     hit = find([hit.text for hit in hits], one.needed) if located is None else located.hit
-    shown = len(cut(hits, desk.settings.max_context_tokens).memories)
+    shown = len(cut(hits, desk.settings.most_context).memories)
     return (hit if hit is not None and hit.place <= shown else None), hit
 
 
@@ -372,7 +372,7 @@ class _Fixed:
     name: str = "fixed"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
         return self.shown
 
 

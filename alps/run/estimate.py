@@ -64,27 +64,32 @@ class Stage:
         )
 
 
+@dataclass(frozen=True)
+class Round:
+    """Tracks that a run asks at one size of the context, and what it holds of them already."""
+
+    tracks: Sequence[TrackPlan]
+    predictions: Journal | None
+    verdicts: Journal | None
+
+
 async def estimate(
-    tracks: Sequence[TrackPlan],
-    services: Services,
-    *,
-    options: JudgingOptions,
-    predictions: Journal | None,
-    verdicts: Journal | None,
+    rounds: Sequence[Round], services: Services, *, options: JudgingOptions
 ) -> list[Stage]:
-    """Count the calls that a run still has to make.
+    """Count the calls that a run still has to make; of identical ones the first alone.
 
     Those not finished in its folder, and not in the reply cache.
 
     A prediction that does not exist yet is taken to need one call of the judge; it needs none if it
     is empty or says everything in the words of the gold, and more if it is very long.
     """
-    generate = Stage("generate", tracks[0].systems[0].name)
+    generate = Stage("generate", rounds[0].tracks[0].systems[0].name)
     judge = Stage("judge", services.judge.name)
     baselines = Stage("baselines", services.judge.name)
     seen: set[str] = set()
-    for unit in units(tracks):
-        task = unit.track.task
+    asked_for = ((one, unit) for one in rounds for unit in units(one.tracks))
+    for one, unit in asked_for:
+        task, predictions, verdicts = unit.track.task, one.predictions, one.verdicts
         for asked in await _baseline_requests(unit, services):
             baselines = _with_new(baselines, asked, seen, services)
         heard = heard_prediction(predictions, unit) if predictions is not None else None

@@ -8,6 +8,7 @@ from typing import Any
 
 from alps.errors import RunFolderError, UsageError
 from alps.parsing import parse_settings
+from alps.run.contexts import folder_of
 from alps.run.folder import difference_between, write_json
 from alps.run.opened import MANIFEST, SUMMARY, Run, manifest_row, open_run
 from alps.run.session import Session
@@ -61,9 +62,10 @@ def merge(out: Path, folders: Sequence[Path]) -> Finished:
     # What was killed while it merged left this folder and no other.
     place = out.with_name(f"{out.name}.merging")
     shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    for name in JOURNALS:
-        _write_together(place / name, [shard.folder / name for shard in shards])
+    for inside in (Path(), *(folder_of(Path(), size) for size in settings.less_contexts)):
+        (place / inside).mkdir(parents=True, exist_ok=True)
+        for name in JOURNALS:
+            _write_together(place / inside / name, [one.folder / inside / name for one in shards])
     manifest = shards[0].whole()
     write_json(place / MANIFEST, manifest)
     finished = finish(Session(_whole(settings, out), data, place), manifest, repeating(out))

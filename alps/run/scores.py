@@ -5,6 +5,7 @@ from array import array
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from alps.stats.bootstrap import (
     mean_of_ratios,
     resampled_statistic,
 )
+from alps.stats.curves import area_under
 from alps.tasks import Metric, Scored
 
 Integers = NDArray[np.int64]
@@ -170,6 +172,22 @@ class Board:
             bounds=_bounds_of(metric),
             resampled=metric.resampled,
         )
+
+    def area(self, others: Sequence["Board"], sizes: Sequence[int], metric: Metric) -> Estimate:
+        """Estimate the area under the curve of a mean metric, over the records of all boards.
+
+        Args:
+            others: What followed at larger sizes.
+            sizes: Of this board and of the others.
+            metric: What the curve is of; what is no mean has no area.
+        """
+        if metric.of_sums or metric.numerator is not None:
+            return Estimate(None, None, None, self.scored, "only a mean over records has an area")
+        places, _, clusters = self._by_place(metric.name)
+        rows = [board._by_place(metric.name)[:2] for board in (self, *others)]
+        shared = reduce(np.intersect1d, [at for at, _ in rows])
+        columns = [values[np.isin(at, shared)] for at, values in rows]
+        return area_under(np.stack(columns, axis=1), sizes, clusters[np.isin(places, shared)])
 
     def by_repeat(self, metric: Metric) -> list[float | None]:
         """Return the mean of a metric in each repeat, in the order of the repeats.

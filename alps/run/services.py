@@ -237,7 +237,6 @@ def memory_options(settings: RunSettings, folder: Path | None) -> MemoryOptions:
     """Return what the memory of a run is opened with; `folder` is that of the run."""
     return MemoryOptions(
         k=settings.k,
-        max_tokens=settings.max_context_tokens,
         timeout=settings.timeout,
         seed=settings.seed,
         folder=folder,

@@ -29,9 +29,10 @@ from alps.run.fitting import check_recorded, check_shown
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.services import check_names, close_cache, open_judge, say_once
 from alps.run.source import Data, open_data, options_of, refuse_changed
-from alps.settings import AskSettings, RunSettings, shard_of
+from alps.settings import AskSettings, RunSettings, as_typed, shard_of
 from alps.systems import PROGRAM, is_local
 from alps.systems.memory.resolve import SPOKEN
+from alps.systems.resolve import RECORDED
 from alps.tasks import Task, load_task, load_tracks
 from alps.tasks.base import DEFAULTS
 from alps.tasks.registry import ALL, PYTHON, TASKS, allow_modules
@@ -145,6 +146,11 @@ def refuse_without_effect(settings: AskSettings) -> None:
         if settings.answer == "logprob":
             why = "answer=logprob asks for no answer in words"
             _refuse(settings, (*SAMPLING, "structured"), why, instead="leave it out")
+        if settings.less_contexts and settings.model.startswith(RECORDED):
+            sizes = as_typed(settings.max_context_tokens)
+            raise UsageError(
+                f"max_context_tokens={sizes}: recorded answers were given at one size; name that"
+            )
         programs = settings.model.startswith(PROGRAM), settings.memory.startswith(SPOKEN)
         if settings.env is not None and not any(programs):
             raise UsageError(
@@ -185,7 +191,8 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
             value = getattr(settings, key)
             if key not in taken and value != RunSettings.model_fields[key].default:
                 raise UsageError(
-                    f"{key}={value}: only {task} uses it; leave it out, or add {task} to task="
+                    f"{key}={as_typed(value)}: only {task} uses it; leave it out, or add {task} to "
+                    "task="
                 )
 
 

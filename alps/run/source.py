@@ -19,7 +19,7 @@ from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row, dump
 from alps.parsing import parse_settings
 from alps.rows import Manifest
-from alps.settings import RunSettings, in_current_words
+from alps.settings import RunSettings, in_current_words, largest_context
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import Records, TaskOptions
 from alps.tasks.recall import keeps_memories
@@ -190,6 +190,7 @@ def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
     """
     values = in_current_words(settings) if isinstance(settings, Mapping) else vars(settings)
     chosen = {field.name: values.get(field.name) for field in fields(TaskOptions)}
+    chosen["max_context_tokens"] = largest_context(chosen["max_context_tokens"])
     return TaskOptions(**{name: value for name, value in chosen.items() if value is not None})
 
 

@@ -4,6 +4,8 @@ import hashlib
 import random
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from contextlib import closing as closed_after
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -18,13 +20,23 @@ from alps.judges.rubric import Rubric
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
-from alps.rows import Check, Pools, Summary, TrackSummary
+from alps.rows import Check, CurvePoint, Pools, Summary, TrackSummary
 from alps.run.admitted import admitted, check_estimable
 from alps.run.asked import as_asked
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
+from alps.run.contexts import (
+    PREDICTIONS,
+    AtSizes,
+    folder_of,
+    has_sizes,
+    points_below,
+    run_sizes,
+    shown_less,
+    with_curves,
+)
 from alps.run.correction import Chosen, choose, with_corrections
 from alps.run.engine import TrackPlan
-from alps.run.estimate import Stage, estimate
+from alps.run.estimate import Round, Stage, estimate
 from alps.run.folder import (
     CONFIG,
     add_learned,
@@ -60,7 +72,7 @@ from alps.systems.memory.diary import FILE as STORE
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, recorded
 
-PREDICTIONS, VERDICTS = "predictions.jsonl", "verdicts.jsonl"
+VERDICTS = "verdicts.jsonl"
 
 
 @dataclass(frozen=True)
@@ -84,13 +96,17 @@ class Finished:
 
 @dataclass(frozen=True)
 class _Predictions:
-    """Predictions of a finished run that are judged again."""
+    """Predictions of a finished run that are judged again; `less` are those at smaller sizes."""
 
     lines: bytes
     sha256: str
+    less: Mapping[int, bytes]
 
     def place(self, folder: Path) -> None:
-        """Write them into `folder` in one atomic step."""
+        """Write them into `folder`, each file in one atomic step."""
+        for size, lines in self.less.items():
+            folder_of(folder, size).mkdir(parents=True, exist_ok=True)
+            write_whole(folder_of(folder, size) / PREDICTIONS, lines)
         # Part of them without a manifest would be taken for somebody's file.
         write_whole(folder / PREDICTIONS, self.lines)
 
@@ -122,7 +138,7 @@ def score_again(
     """
     source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
     settings, data = resolve_again(source, judging, baselines=wording is None)
-    predictions = _predictions_of(source)
+    predictions = _predictions_of(source, settings.less_contexts)
     digested = digest({**settings.experiment(), "predictions": predictions.sha256})
     beside = source.with_name(f"{source.name}--{slug(settings.judge)}-{digested}")
     folder = Path(settings.out) if settings.out else beside
@@ -158,8 +174,7 @@ def dry_run(settings: RunSettings) -> list[Stage]:
         AlpsError: If the settings or the data can't be used.
     """
     session = resolve(settings, dry=True)
-    journals = session.folder / PREDICTIONS, session.folder / VERDICTS
-    return _estimated(session.settings, session.data, *journals, generate=True)
+    return _estimated(session.settings, session.data, session.folder, session.folder)
 
 
 def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
@@ -171,45 +186,46 @@ def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
     settings, data = resolve_again(source, judging, dry=True)
-    verdicts = Path(settings.out or source) / VERDICTS
-    return _estimated(settings, data, source / PREDICTIONS, verdicts, generate=False)
+    judged = Path(settings.out or source)
+    return _estimated(settings, data, source, judged, generate=False)
 
 
 def _estimated(
-    settings: RunSettings, data: Data, predicted: Path, judged: Path, *, generate: bool
+    settings: RunSettings, data: Data, answered: Path, judged: Path, *, generate: bool = True
 ) -> list[Stage]:
-    """Count what is left to ask where these predictions and verdicts are there already."""
-    with TemporaryDirectory() as scratch:
-        predictions, verdicts = (_copied(path, Path(scratch)) for path in (predicted, judged))
-        ledger = Ledger(Path(scratch) / "calls.jsonl")
+    """Count what is left to ask, where these folders hold predictions and verdicts already."""
+    with TemporaryDirectory() as scratch, ExitStack() as opened:
+        ledger = opened.enter_context(closed_after(Ledger(Path(scratch) / "calls.jsonl")))
         if generate:
             services = open_services(settings, data.tasks, ledger, None)
             services = as_asked(settings, data, services, None)
         else:
             services = _judging_services(settings, data.tasks, ledger, None, wording=None)
+        opened.callback(lambda: run_loop(services.aclose()))
+        plans = _track_plans(settings, data, services)
+        rounds = [Round(plans, *_held(answered, judged, Path(scratch) / "run", opened))]
+        for size in settings.less_contexts:
+            inside = folder_of(answered, size), folder_of(judged, size)
+            held = _held(*inside, Path(scratch) / str(size), opened)
+            if generate or held[0] is not None:
+                rounds.append(Round(shown_less(plans, size), *held))
         options = JudgingOptions(extras=settings.extras == "judge")
-        try:
-            plans = _track_plans(settings, data, services)
-            stages = run_loop(
-                estimate(
-                    plans, services, options=options, predictions=predictions, verdicts=verdicts
-                )
-            )
-        finally:
-            run_loop(services.aclose())
-            ledger.close()
-            for journal in (predictions, verdicts):
-                if journal is not None:
-                    journal.close()
-    return stages
+        return run_loop(estimate(rounds, services, options=options))
 
 
-def _copied(path: Path, scratch: Path) -> Journal | None:
-    """Open a copy of a journal.
+def _held(
+    answered: Path, judged: Path, scratch: Path, opened: ExitStack
+) -> tuple[Journal | None, Journal | None]:
+    """Open copies of the predictions and the verdicts that are there, until the end of `opened`.
 
     Opening mends a torn line, which in a run that goes on is one being written.
     """
-    return Journal(Path(shutil.copy(path, scratch))) if path.exists() else None
+    scratch.mkdir()
+    journals: list[Journal | None] = []
+    for path in (answered / PREDICTIONS, judged / VERDICTS):
+        copy = Journal(Path(shutil.copy(path, scratch))) if path.exists() else None
+        journals.append(None if copy is None else opened.enter_context(closed_after(copy)))
+    return journals[0], journals[1]
 
 
 def _given(settings: RunSettings) -> list[str]:
@@ -259,8 +275,9 @@ def _carry_out(
             told=told,
             manifest=manifest,
         )
-        plan, outcomes, chosen, checks = run_loop(running)
+        plan, outcomes, less, chosen, checks = run_loop(running)
         summary = _summary(settings, data, plan, outcomes, ledger.totals)
+        summary = with_curves(summary, plan, (settings.most_context, outcomes), less)
         if checks:
             summary = summary.model_copy(update={"admission": checks})
         if (folder / STORE).exists():
@@ -268,7 +285,7 @@ def _carry_out(
             summary = summary.model_copy(update=taken)
         summary = with_corrections(summary, folder, data, chosen)
         write_json(folder / SUMMARY, summary.row())
-    tracks = list(summary.tracks.values())
+    tracks: list[TrackSummary | CurvePoint] = [*summary.tracks.values(), *points_below(summary)]
     # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
     unscored, n = sum(map(_not_heard, tracks)), sum(track.n for track in tracks)
     return Finished(
@@ -324,7 +341,9 @@ def _summary(
     )
 
 
-def _complaint(tracks: Sequence[TrackSummary], most: float, folder: Path) -> str | None:
+def _complaint(
+    tracks: Sequence[TrackSummary | CurvePoint], most: float, folder: Path
+) -> str | None:
     """Say that more than the share `most` of the records failed or is unscored.
 
     The first error stands there whole.
@@ -348,7 +367,7 @@ def _complaint(tracks: Sequence[TrackSummary], most: float, folder: Path) -> str
     return f"{account}{''.join(errors[:1])}{more}"
 
 
-def _not_heard(track: TrackSummary) -> int:
+def _not_heard(track: TrackSummary | CurvePoint) -> int:
     """Return how many records of a track are unscored because a system or a judge was not heard."""
     lost = [count for kind, count in track.failed_predictions.items() if kind not in FAILURES]
     return sum(lost) + sum(track.failed_judgements.values())
@@ -382,8 +401,9 @@ async def _run(
     judged: _Predictions | None,
     told: Sequence[str],
     manifest: Mapping[str, Any] | None,
-) -> tuple[Plan, dict[str, Outcome], Chosen, list[Check]]:
+) -> tuple[Plan, dict[str, Outcome], AtSizes, Chosen, list[Check]]:
     judge = services.judge
+    sizes = settings.less_contexts if judged is None else tuple(judged.less)
     async with closing(services):
         endpoint = settings.judge_api_base
         chosen = choose(settings.calibration, judge, data, today=date.today(), api_base=endpoint)
@@ -405,18 +425,23 @@ async def _run(
             workers=settings.workers,
         )
         try:
-            total = data.n * settings.repeats
+            total = settings.repeats * (data.n + len(sizes) * sum(map(_n_sized, data.tracks)))
             title = f"{settings.task} {services.systems[0][0].name}"
             checks = await admitted(services, "before")
             check_estimable(services, data.tasks)
             with progress_line(title, total, ledger.totals) as progress:
                 outcomes = await run_tracks(plan, progress=progress)
+                less = await run_sizes(plan, sizes, folder, progress=progress)
             checks += await admitted(services, "after")
         finally:
             journals.close()
             modes = structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
-    return plan, outcomes, chosen, checks
+    return plan, outcomes, less, chosen, checks
+
+
+def _n_sized(track: TrackData) -> int:
+    return track.n if has_sizes(track.task) else 0
 
 
 def _track_plans(
@@ -463,12 +488,16 @@ def _claim(folder: Path, manifest: Mapping[str, Any], judged: _Predictions | Non
         judged.place(folder)
 
 
-def _predictions_of(source: Path) -> _Predictions:
+def _predictions_of(source: Path, sizes: Sequence[int]) -> _Predictions:
     path = source / PREDICTIONS
     if not path.is_file():
         raise UsageError(f"{source}: no {PREDICTIONS} to judge")
-    lines = path.read_bytes()
-    return _Predictions(lines, hashlib.sha256(lines).hexdigest())
+    lines, less = path.read_bytes(), {}
+    for size in sizes:
+        # What was submitted has none but the largest size.
+        if (at_size := folder_of(source, size) / PREDICTIONS).is_file():
+            less[size] = at_size.read_bytes()
+    return _Predictions(lines, hashlib.sha256(lines).hexdigest(), less)
 
 
 def _judging_services(

@@ -208,15 +208,14 @@ def _behind_memory(system: System, gold: GoldTrack) -> System:
     name = str(asked.get("memory", FULL))
     if not is_ours(name):
         raise UsageError(f"memory={shown(name, 40)}: not ours, and never run here")
-    options = MemoryOptions(
-        k=int(asked.get("k", DEFAULTS.k)), max_tokens=asked.get("max_context_tokens")
-    )
+    options = MemoryOptions(k=int(asked.get("k", DEFAULTS.k)))
 
     def samples() -> Iterator[tuple[Task, Any]]:
         for sample in gold.samples.values():
             yield task, sample
 
-    return through(open_memory(name, options, samples), system, task)
+    most = asked.get("max_context_tokens")
+    return through(open_memory(name, options, samples), system, task, most)
 
 
 def _differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:

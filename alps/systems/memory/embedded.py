@@ -25,22 +25,24 @@ class Memory(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]: ...  # noqa: D102
 
-    async def recall(self, task: Task, sample: Any) -> Shown:
-        """Return what a reader is shown of the history of `sample`."""
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+        """Return what a reader is shown of the history of `sample`.
+
+        `max_tokens` is the most of it, at 4 bytes each; None for any number.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Whole:
-    """The whole history, or the latest turns of it that fit into a budget of tokens."""
+    """The whole history, or the latest turns of it that fit."""
 
-    max_tokens: int | None
     name: str = FULL
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
         """Return all turns that fit."""
-        return newest(_recall(task).history(sample).turns, self.max_tokens)
+        return newest(_recall(task).history(sample).turns, max_tokens)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Nothing:
     name: str = NOTHING
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
         """Return nothing, and read no history."""
         return Shown()
 
@@ -61,24 +63,22 @@ class LastTurns:
 
     name: str
     count: int
-    max_tokens: int | None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
         """Return the last turns that fit."""
         turns = [turn for turn in _recall(task).history(sample).turns if turn.role != "system"]
-        return newest(turns[-self.count :], self.max_tokens)
+        return newest(turns[-self.count :], max_tokens)
 
 
 @dataclass(frozen=True)
 class Oracle:
     """The evidence that the data name: what a perfect memory would return."""
 
-    max_tokens: int | None
     name: str = ORACLE
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
         """Return the evidence.
 
         Raises:
@@ -88,9 +88,9 @@ class Oracle:
         if evidence is None:
             name = sample.benchmark_id
             raise UsageError(f"memory=oracle: the data don't tell where the evidence of {name} is")
-        if self.max_tokens is None:
+        if max_tokens is None:
             return evidence
-        return replace(newest(evidence.turns, self.max_tokens), memories=evidence.memories)
+        return replace(newest(evidence.turns, max_tokens), memories=evidence.memories)
 
 
 def _recall(task: Task) -> Recall:
@@ -98,20 +98,15 @@ def _recall(task: Task) -> Recall:
     return task.recall
 
 
-def open_embedded(name: str, max_tokens: int | None) -> Memory | None:
-    """Return what chooses from a history by itself; None where `name` is a system of its own.
-
-    Args:
-        name: What `memory=` says.
-        max_tokens: The most tokens that a reader is shown, at 4 bytes each; None for any number.
-    """
+def open_embedded(name: str) -> Memory | None:
+    """Return what chooses from a history by itself; None where `name` is a system of its own."""
     if name == FULL:
-        return Whole(max_tokens)
+        return Whole()
     if name == NOTHING:
         return Nothing()
     if name == ORACLE:
-        return Oracle(max_tokens)
+        return Oracle()
     count = name.removeprefix(LAST)
     if count != name and count.isdecimal() and int(count) > 0:
-        return LastTurns(name, int(count), max_tokens)
+        return LastTurns(name, int(count))
     return None

@@ -27,15 +27,14 @@ class Placebo:
         opening: Opening,
         *,
         k: int,
-        max_tokens: int | None,
     ) -> None:
-        self._samples, self._k, self._max_tokens = samples, k, max_tokens
+        self._samples, self._k = samples, k
         self._turns = Turns(_RETRIEVER)
         self._turns.open(opening)
         self.settings: Mapping[str, Any] = {**self._turns.settings, "name": PLACEBO, "k": k}
         self._others: dict[str, str] | None = None
 
-    async def recall(self, task: Task, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
         """Return what another user said.
 
         Raises:
@@ -48,7 +47,7 @@ class Placebo:
         hits: list[Hit] = list(
             self._turns.search(self._others[str(sample.session_id)], place.query, self._k, "")
         )
-        return cut(hits, self._max_tokens)
+        return cut(hits, max_tokens)
 
     def _read(self) -> dict[str, str]:
         """Keep what each user said; return for each user another one."""

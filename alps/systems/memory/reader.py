@@ -14,23 +14,33 @@ from alps.tasks import Task
 
 
 class Reader:
-    """Asks `system` about samples whose history was replaced by what `memory` chose of it."""
+    """Asks `system` about samples whose history was replaced by what `memory` chose of it.
 
-    def __init__(self, system: System, memory: Memory) -> None:
-        self.system, self.memory = system, memory
+    Args:
+        system: Who answers.
+        memory: Who chooses.
+        max_tokens: The most tokens that are shown of it; None for any number.
+    """
+
+    def __init__(self, system: System, memory: Memory, max_tokens: int | None = None) -> None:
+        self.system, self.memory, self._max_tokens = system, memory, max_tokens
         self.name = system.name
         self.settings: Mapping[str, Any] = {**system.settings, "memory": dict(memory.settings)}
 
     def on(self, client: Completes) -> "Reader | None":
         """Return the same reader, whose requests go to `client`; see `on_client`."""
         moved = on_client(self.system, client)
-        return None if moved is None else Reader(moved, self.memory)
+        return None if moved is None else Reader(moved, self.memory, self._max_tokens)
+
+    def at(self, max_tokens: int) -> "Reader":
+        """Return the same reader, shown another number of tokens."""
+        return Reader(self.system, self.memory, max_tokens)
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Ask the memory, then the system."""
         assert task.recall is not None
         try:
-            shown = await self.memory.recall(task, sample)
+            shown = await self.memory.recall(task, sample, self._max_tokens)
         except MemoryFailed as failed:
             row = {"benchmark_id": sample.benchmark_id, "track": task.track}
             return Prediction(**row, outcome=failed.outcome, error=str(failed))
@@ -45,7 +55,7 @@ class Reader:
         return prediction.model_copy(update={"shown": noted})
 
 
-def through(memory: Memory, system: System, task: Task) -> System:
+def through(memory: Memory, system: System, task: Task, max_tokens: int | None = None) -> System:
     """Return `system` as a run with `memory` asks it.
 
     A memory system answers by itself where the answer is the memory; a task without histories is
@@ -53,4 +63,4 @@ def through(memory: Memory, system: System, task: Task) -> System:
     """
     if task.by_memory is not None and isinstance(memory, Store):
         return Direct(system, memory)
-    return system if task.recall is None else Reader(system, memory)
+    return system if task.recall is None else Reader(system, memory, max_tokens)

@@ -37,7 +37,6 @@ class MemoryOptions:
 
     Attributes:
         k: How many hits it is asked for.
-        max_tokens: The most tokens that a reader is shown; None for any number.
         timeout: Seconds that one call may take.
         seed: Of every random draw.
         folder: The run folder; None where nothing is kept, as in a dry run.
@@ -48,7 +47,6 @@ class MemoryOptions:
     """
 
     k: int
-    max_tokens: int | None = None
     timeout: float = 120.0
     seed: int = 0
     folder: Path | None = None
@@ -61,7 +59,7 @@ class MemoryOptions:
 def is_ours(name: str) -> bool:
     """Tell whether `name` is a memory of the package that reads no file and runs no program."""
     boxed = is_boxed(name) and ":" not in name
-    return boxed or name == PLACEBO or open_embedded(name, None) is not None
+    return boxed or name == PLACEBO or open_embedded(name) is not None
 
 
 def check_memory(name: str, options: MemoryOptions) -> None:
@@ -72,7 +70,7 @@ def check_memory(name: str, options: MemoryOptions) -> None:
     Raises:
         UsageError: If there is none by that name, or it can't be used.
     """
-    if name != PLACEBO and open_embedded(name, None) is None:
+    if name != PLACEBO and open_embedded(name) is None:
         _connect(name, options)
     elif options.options:
         option = next(iter(options.options))
@@ -87,14 +85,14 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
     Raises:
         UsageError: If there is none by that name, or it can't be used.
     """
-    embedded = open_embedded(name, options.max_tokens)
+    embedded = open_embedded(name)
     if embedded is not None:
         return embedded
     folder = options.folder
     scratch = Path() if folder is None else folder / STORED
     if name == PLACEBO:
         opening = Opening(scratch, None, None, options.seed, options.options)
-        return Placebo(samples, opening, k=options.k, max_tokens=options.max_tokens)
+        return Placebo(samples, opening, k=options.k)
     connection, checked = _connect(name, options), None
     llm, embedder = None, None
     if folder is not None and (options.llm is not None or options.embedder is not None):
@@ -112,7 +110,6 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
         Diary(None if folder is None else folder / FILE),
         samples,
         k=options.k,
-        max_tokens=options.max_tokens,
         timeout=options.timeout,
         dry=folder is None and not is_boxed(name),
         checked=checked,

@@ -85,7 +85,6 @@ class Store:
         samples: Samples,
         *,
         k: int,
-        max_tokens: int | None,
         timeout: float,
         dry: bool = False,
         checked: Connection | None = None,
@@ -99,7 +98,7 @@ class Store:
         }
         self._connection, self._opening, self._diary = connection, opening, diary
         self._checked = checked or connection
-        self._samples, self._k, self._max_tokens, self._timeout = samples, k, max_tokens, timeout
+        self._samples, self._k, self._timeout = samples, k, timeout
         self._users: dict[str, _User] | None = None
         self._alone: dict[str, _User] = {}
         self._met = False
@@ -113,15 +112,15 @@ class Store:
         """The system, and what it is opened with."""
         return self._connection, self._opening
 
-    async def recall(self, task: Task, sample: Any) -> Shown:
-        """Return the hits for `sample` that fit into the budget.
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+        """Return the hits for `sample` that fit; those that it found before are cut anew.
 
         Raises:
             MemoryFailed: If the system failed at any stage before.
         """
         assert task.recall is not None
         if self._dry:
-            return newest(task.recall.history(sample).turns, self._max_tokens)
+            return newest(task.recall.history(sample).turns, max_tokens)
         key = sample_key(task, sample)
         hits = self._diary.hits(key)
         if hits is None:
@@ -132,7 +131,7 @@ class Store:
                 await self._advance(user, place.turns)
             hits = self._diary.hits(key)
             assert hits is not None
-        return cut(hits[: self._k], self._max_tokens)
+        return cut(hits[: self._k], max_tokens)
 
     @property
     def cannot_list(self) -> bool:

@@ -1,0 +1,80 @@
+"""Areas under curves, and the points of a plane that no other point beats."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from alps.stats.bootstrap import (
+    Clusters,
+    Estimate,
+    Floats,
+    cluster_index,
+    ratio,
+    resampled_statistic,
+)
+
+
+def area_weights(sizes: Sequence[float]) -> Floats:
+    """Return what each point counts in the area under a curve over log2 of its size.
+
+    The area is that of trapezoids, and the axis runs from 0 at the smallest size to 1 at the
+    largest: a curve that is level at .6 has an area of .6. The weights sum to 1.
+
+    Args:
+        sizes: At least two, above 0 and rising; shape (points,).
+    """
+    places = np.log2(np.asarray(sizes, dtype=np.float64))
+    widths = np.diff(places) / (places[-1] - places[0])
+    weights = np.zeros(len(places))
+    weights[:-1] += widths / 2
+    weights[1:] += widths / 2
+    return weights
+
+
+def area_under(values: Floats, sizes: Sequence[float], clusters: Clusters) -> Estimate:
+    """Estimate the area under the curve of mean values; see `area_weights`.
+
+    The interval comes from resampled clusters, and a cluster is drawn with its values at all sizes.
+
+    Args:
+        values: Shape (records, sizes).
+        sizes: Shape (sizes,).
+        clusters: Shape (records,).
+    """
+    areas = values @ area_weights(sizes) if len(values) else np.zeros(0)
+    features = np.stack([areas, np.ones(len(areas))], axis=1)
+    names = cluster_index(clusters).tolist()
+    return resampled_statistic(features, names, lambda sums: ratio(sums[..., 0], sums[..., 1]))
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A point of a plane: the lower its cost and the higher its score, the better."""
+
+    cost: float
+    score: float
+
+
+def front_of(spots: Sequence[Spot]) -> tuple[int, ...]:
+    """Return the places of the points that no other one beats, the cheapest first (Pareto).
+
+    A point is beaten by one that costs no more and scores no less, and is better in one of the two.
+    """
+    order = sorted(range(len(spots)), key=lambda place: (spots[place].cost, -spots[place].score))
+    front: list[int] = []
+    best, cost = -math.inf, -math.inf
+    for place in order:
+        spot = spots[place]
+        # Equal points are both on the front: neither beats the other.
+        if spot.score > best or (spot.score == best and spot.cost == cost):
+            front.append(place)
+            best, cost = spot.score, spot.cost
+    return tuple(front)
+
+
+def rival_of(place: int, spots: Sequence[Spot], front: Sequence[int]) -> int:
+    """Return the place of the best point of the front that costs no more than that at `place`."""
+    reached = [one for one in front if spots[one].cost <= spots[place].cost]
+    return max(reached, key=lambda one: spots[one].score)

@@ -1,0 +1,183 @@
+"""Runs at several sizes of the context: a curve, its area, its files, kills, and judging again."""
+
+import json
+import os
+import shutil
+from math import log2
+
+import numpy as np
+import pytest
+
+from alps import evaluate
+from alps.errors import UsageError
+from alps.parsing import parse_settings
+from alps.run.contexts import folder_of
+from alps.run.start import dry_run, score_again
+from alps.settings import RunSettings
+from alps.stats.curves import area_under, area_weights
+from tests.endtoend import JOURNALS, finish, start, wait_until
+from tests.loopback import Answer, serve
+
+SIZES = (256, 1024, 4096)
+WORDS = {
+    "task": "personamem",
+    "model": "rules",
+    "memory": "bm25",
+    "size": "32k",
+    "k": 50,
+    "limit": 40,
+}
+
+
+def run(out, **words):
+    return evaluate(**{**WORDS, "max_context_tokens": "256,1k,4k", "out": str(out), **words})
+
+
+def curve_in(folder, track="personamem"):
+    return json.loads((folder / "summary.json").read_text())["tracks"][track]["curve"]
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sizes") / "run"
+    run(folder)
+    return folder
+
+
+def test_each_point_is_the_run_at_that_size_alone(ran, tmp_path):
+    points = curve_in(ran)["points"]
+    assert [point["max_context_tokens"] for point in points] == list(SIZES)
+    for point, inside in (points[0], folder_of(ran, 256)), (points[2], ran):
+        size = point["max_context_tokens"]
+        alone = run(tmp_path / str(size), max_context_tokens=size).folder
+        track = json.loads((alone / "summary.json").read_text())["tracks"]["personamem"]
+        assert "curve" not in track
+        assert point["score"] == track["scores"]["accuracy"]
+        for name in JOURNALS:
+            assert (inside / name).read_bytes() == (alone / name).read_bytes()
+    shown = [point["tokens"] for point in points]
+    assert shown == sorted(shown)
+    assert shown[0] <= 256 * 1.5
+
+
+def test_the_history_is_told_and_searched_once_for_all_sizes(ran):
+    phases = [row["phase"] for row in rows(ran / "memory.jsonl")]
+    assert phases.count("search") == 40
+    assert not list(ran.glob("contexts/*/memory.jsonl"))
+
+
+def test_the_area_is_that_of_trapezoids_over_log2_of_the_size(ran):
+    curve = curve_in(ran)
+    small, middle, large = (point["score"]["value"] for point in curve["points"])
+    width = log2(4096) - log2(256)
+    by_hand = (small + middle) / 2 * (log2(1024) - log2(256)) / width
+    by_hand += (middle + large) / 2 * (log2(4096) - log2(1024)) / width
+    assert curve["area"]["value"] == pytest.approx(by_hand)
+    assert area_weights([100, 200, 800]).tolist() == pytest.approx([1 / 6, 1 / 2, 1 / 3])
+
+
+def test_the_interval_of_an_area_takes_a_record_with_its_values_at_all_sizes():
+    rises = np.array([[0.0, 0.5, 1.0]] * 6 + [[1.0, 0.5, 0.0]] * 6)
+    sessions = list(range(12))
+    # Each record has an area of a half: drawn apart by size, they would spread.
+    area = area_under(rises, [100, 200, 400], sessions)
+    assert (area.value, area.low) == (0.5, None)
+    assert area.reason.startswith("all sessions agree")
+    area = area_under(np.repeat([[0.0], [1.0]], 6, axis=0) * np.ones(3), [100, 200, 800], sessions)
+    assert area.value == 0.5
+    assert 0.0 <= area.low < 0.3 < 0.7 < area.high <= 1.0
+
+
+def test_a_killed_run_goes_on_and_ends_the_same(ran, tmp_path):
+    words = [f"{name}={value}" for name, value in WORDS.items()]
+    words += ["max_context_tokens=256,1k,4k", "out=out"]
+    half_way = folder_of(tmp_path / "out", 1024) / "scores.jsonl"
+    cache = {"ALPS_CACHE": os.environ["ALPS_CACHE"]}
+    process = start(tmp_path, "run", *words, **cache)
+    wait_until(
+        lambda: (
+            process.poll() is not None
+            or (half_way.exists() and len(half_way.read_bytes().splitlines()) > 5)
+        )
+    )
+    process.kill()
+    process.communicate()
+    diary = (tmp_path / "out" / "memory.jsonl").read_bytes()
+    assert not (tmp_path / "out" / "summary.json").exists()
+    assert (
+        finish(start(tmp_path, "run", *words, ALPS_CACHE=os.environ["ALPS_CACHE"])).returncode == 0
+    )
+    for path in [*ran.glob("*.jsonl"), *ran.glob("contexts/*/*.jsonl")]:
+        if path.name in JOURNALS:
+            assert (tmp_path / "out" / path.relative_to(ran)).read_bytes() == path.read_bytes()
+    assert curve_in(tmp_path / "out") == curve_in(ran)
+    grown = (tmp_path / "out" / "memory.jsonl").read_bytes()
+    assert b'"search"' not in grown.removeprefix(diary)
+
+
+def test_judging_again_judges_every_size(ran, tmp_path):
+    source = shutil.copytree(ran, tmp_path / "source")
+    again = score_again(source, {"judge": "lexical", "out": str(tmp_path / "again")})
+    assert curve_in(again.folder) == curve_in(ran)
+
+
+def test_equal_contexts_are_asked_of_a_model_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with serve(lambda body: Answer('{"choice": "a"}')) as server:
+        words = {"model": "openai/reader", "api_base": server.url, "limit": 10, "k": 1}
+        sizes = {"max_context_tokens": "100,100k,200k"}
+        (stage, *_) = dry_run(parse_settings({**WORDS, **words, **sizes}, RunSettings))
+        run(tmp_path / "run", **words, **sizes)
+        # One hit is always shown, whatever its length: all three sizes show the same.
+        assert len(server.requests) == stage.calls == 10
+    first, *others = curve_in(tmp_path / "run")["points"]
+    assert all(one["score"] == first["score"] for one in others)
+
+
+def test_answers_that_were_not_heard_at_a_smaller_size_fail_the_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+    def answer(body):
+        few = len(json.dumps(body)) < 20_000
+        return Answer(status=400, error="no") if few else Answer('{"choice": "a"}')
+
+    with serve(answer) as server:
+        words = {"model": "openai/reader", "api_base": server.url, "limit": 5, "memory": "full"}
+        with pytest.warns(UserWarning, match="unscored"):
+            run(tmp_path / "run", **words, max_context_tokens="100,20k")
+    small, large = curve_in(tmp_path / "run")["points"]
+    assert small["failed_predictions"] == {"transport": 5}
+    assert large["failed_predictions"] == {}
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("4000", 4000),
+        (4000, 4000),
+        ("4k", 4096),
+        ("16k, 256,1K", (256, 1024, 16_384)),
+        ([256, 1024], (256, 1024)),
+        ("1k,1024", 1024),
+    ],
+)
+def test_sizes_are_read_in_their_order_each_once(typed, read):
+    words = {"task": "personamem", "model": "rules", "max_context_tokens": typed}
+    assert parse_settings(words, RunSettings).max_context_tokens == read
+
+
+@pytest.mark.parametrize("typed", ["99", "256,50", "1m", "256,,1k", "k"])
+def test_what_is_no_size_is_refused(typed):
+    words = {"task": "personamem", "model": "rules", "max_context_tokens": typed}
+    with pytest.raises(UsageError, match="max_context_tokens"):
+        parse_settings(words, RunSettings)
+
+
+def test_recorded_answers_are_of_one_size(ran):
+    words = {"model": f"predictions:{ran}", "memory": "full"}
+    with pytest.raises(UsageError, match="recorded answers were given at one size"):
+        run(ran.parent / "recorded", **words)
