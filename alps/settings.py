@@ -235,6 +235,19 @@ class SensitivitySettings(AskSettings):
     format: Format = Field("table", description="table or json")
 
 
+def _names_alone(env: str | None) -> str | None:
+    return None if env is None else ",".join(names_in(env))
+
+
+EnvNames = Annotated[str | None, AfterValidator(_names_alone)]
+"""Variables that a program gets beside those that it needs: names with commas, and no values."""
+
+
+def passed(env: str | None) -> tuple[str, ...]:
+    """Return the names of the variables that a program is given beside those that it needs."""
+    return () if env is None else names_in(env)
+
+
 class MemoryModels(BaseModel):
     """The models that a memory system is given."""
 
@@ -307,7 +320,7 @@ class RunSettings(JudgeSettings, MemoryModels):
     parser: Literal["alps", "authors", "authors-older"] = Field(
         "alps", description="authors or authors-older: ask and read as published (personamem)"
     )
-    env: str | None = Field(
+    env: EnvNames = Field(
         None, description="NAME,NAME: variables that a program gets, too (program:CMD)"
     )
     repeats: int = Field(1, ge=1, le=100, description="ask the system so often")
@@ -364,11 +377,6 @@ class RunSettings(JudgeSettings, MemoryModels):
             shard_of(shard)
         return shard
 
-    @field_validator("env")
-    @classmethod
-    def _names_alone(cls, env: str | None) -> str | None:
-        return None if env is None else ",".join(names_in(env))
-
     @property
     def most_context(self) -> int | None:
         """The most tokens of a history that are shown; None for any number."""
@@ -383,7 +391,7 @@ class RunSettings(JudgeSettings, MemoryModels):
     @property
     def passed(self) -> tuple[str, ...]:
         """The names of the variables that a program is given beside those that it needs."""
-        return () if self.env is None else names_in(self.env)
+        return passed(self.env)
 
     def sampling(self) -> dict[str, Any]:
         """Return the sampling settings of the model that were given."""
@@ -440,10 +448,17 @@ class FrozenSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _as_of(settings: type[BaseModel], key: str) -> Any:
+    """Return a key as other settings have it: its default, its limits and its description."""
+    return settings.model_fields[key]
+
+
 class DoctorSettings(FrozenSettings, MemoryModels):
     """What `alps doctor` can be told."""
 
     memory: str | None = Field(None, description="a memory system, as alps run takes it")
+    memory_options: MemoryExtra = _as_of(RunSettings, "memory_options")
+    env: EnvNames = _as_of(RunSettings, "env")
     timeout: float = Field(120.0, gt=0, description="seconds for one call of it")
 
 
@@ -501,11 +516,6 @@ class PoolSettings(DataSettings):
     out: HomePath = Field(description="the folder to write")
     distractors: Distractors = Field("all", description="100, 300, 500, 700, 1000 or all")
     seed: int = Field(0, ge=0, description="of the drawing")
-
-
-def _as_of(settings: type[BaseModel], key: str) -> Any:
-    """Return a key as other settings have it: its default, its limits and its description."""
-    return settings.model_fields[key]
 
 
 class PersonaSettings(FrozenSettings):

@@ -14,11 +14,12 @@ import pytest
 
 from alps.errors import UsageError
 from alps.parsing import parse_words
+from alps.run.admitted import checks_of
 from alps.run.services import memory_options
 from alps.run.source import open_data
 from alps.run.start import run as carry_out
 from alps.schema import Turn
-from alps.settings import RunSettings
+from alps.settings import DoctorSettings, RunSettings
 from alps.systems.memory.connection import ClassConnection, MemoryFailed, read_hits
 from alps.systems.memory.mcp import McpTools
 from alps.systems.memory.program import JsonLines
@@ -216,6 +217,37 @@ def test_a_server_of_the_official_library_answers_as_the_class_does(tmp_path):
     theirs = asyncio.run(answers(served, tmp_path / "theirs"))
     assert theirs == asyncio.run(answers(ClassConnection(Kept()), tmp_path / "ours"))
     assert [len(hits) for hits in theirs[0][2:6]] == [1, 2, 0, 2]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_doctor_checks_the_system_that_a_run_would_use(tmp_path, way):
+    with served(way, tmp_path) as named:
+        checks = checks_of(parse_words(named, DoctorSettings))
+    assert [check.fault for check in checks] == [""] * 12
+    assert (tmp_path / "log").exists()  # the class learns of it by an option
+
+
+NEEDS = """
+import json, os, sys
+if "WANTED" not in os.environ:
+    sys.exit("WANTED is not set")
+for line in sys.stdin:
+    row = json.loads(line)
+    result = {"open": None, "settle": "ready"}.get(row["method"], [])
+    print(json.dumps({"id": row["id"], "result": result}), flush=True)
+"""
+
+
+def test_the_doctor_passes_what_env_names(tmp_path, monkeypatch):
+    (tmp_path / "needs.py").write_text(NEEDS)
+    monkeypatch.setenv("WANTED", "yes")
+    named = [f"memory=program:{sys.executable} -S {tmp_path / 'needs.py'}", "timeout=30"]
+    (without,) = checks_of(parse_words(named, DoctorSettings))
+    assert without.fault == "memory, open: the program ended (exit code 1): WANTED is not set"
+    opened = checks_of(parse_words([*named, "env=WANTED"], DoctorSettings))
+    assert "what a user said is not found" in [check.fault for check in opened]
+    with pytest.raises(UsageError, match="env=WANTED would change nothing: only program:CMD"):
+        checks_of(parse_words(["memory=bm25", "env=WANTED"], DoctorSettings))
 
 
 HANGS = """

@@ -12,9 +12,9 @@ from alps.llm.ledger import Ledger
 from alps.rows import Check
 from alps.run.memory_models import asked_models, check_memory_models, memory_models
 from alps.run.services import Asked, Services, check_models, close_clients
-from alps.settings import DoctorSettings
+from alps.settings import DoctorSettings, passed
 from alps.systems.memory.connection import MemoryFailed
-from alps.systems.memory.resolve import MemoryOptions, open_memory
+from alps.systems.memory.resolve import SPOKEN, MemoryOptions, open_memory
 from alps.systems.memory.store import Store
 from alps.tasks import Task
 
@@ -76,6 +76,9 @@ def checks_of(settings: DoctorSettings) -> list[Check]:
         AlpsError: If nothing is called so, it is no memory system, or a model can't be asked.
     """
     name = str(settings.memory)
+    if settings.env is not None and not name.startswith(SPOKEN):
+        why = "only program:CMD and mcp:CMD use it; leave it out"
+        raise UsageError(f"env={settings.env} would change nothing: {why}")
     check_memory_models(settings, name)
     models = asked_models(settings)
     check_models(Asked(key, model, api_base, {}, None) for key, model, api_base in models)
@@ -94,6 +97,8 @@ def checks_of(settings: DoctorSettings) -> list[Check]:
             k=5,
             timeout=settings.timeout,
             folder=Path(folder),
+            options=settings.memory_options or {},
+            env=passed(settings.env),
             llm=given.llm,
             embedder=given.embedder,
         )
