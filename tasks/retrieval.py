@@ -301,7 +301,7 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
     # A ranking of one is the choice again.
     first = []
     for name in ranking[:_FIRST_OF_RANKING] if len(ranking) > 1 else ():
-        first.append(Side(name, values.get(name), "the gold" if name == gold else ""))
+        first.append(_side(name, values, "the gold" if name == gold else ""))
     return [
         Passage("Query", getattr(record.sample, "query", "")),
         Listed("Gold and choice", sides),
@@ -318,8 +318,15 @@ def _gold_and_choice(
     sides = [Side(gold, values.get(gold), "the gold")] if gold else []
     if chosen:
         right = ": the right one" if chosen == gold else ": not the gold"
-        sides.append(Side(chosen, values.get(chosen), f"chosen{right if gold else ''}"))
+        sides.append(_side(chosen, values, f"chosen{right if gold else ''}"))
     return tuple(sides)
+
+
+def _side(name: str, values: Mapping[str, str], detail: str = "") -> Side:
+    """Show a candidate, or a place of a memory's ranking at which none was found."""
+    if not is_no_candidate(name):
+        return Side(name, values.get(name), detail)
+    return Side("–", "no candidate, or one that a higher hit is", detail)
 
 
 def _known_values(record: AnsweredRecord) -> dict[str, str]:

@@ -27,6 +27,7 @@ from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
 from alps.tasks.by_memory import changes, places_of, ranking_of
 from alps.tasks.recall import Remembered
+from alps.tasks.record_parts import AnsweredRecord
 
 
 def carried_out(out, **words):
@@ -136,6 +137,21 @@ def test_a_hit_that_is_no_candidate_keeps_its_rank():
     pool = {"c1": "Likes tea", "c2": "Has a dog"}
     found = held("Something else", "Has a dog", "Has a dog", "Likes tea")
     assert ranking_of(found, pool, 5) == ["-1", "c2", "-3", "c1", "-5"]
+
+
+def test_a_place_without_a_candidate_is_shown_in_words():
+    task = load_task("retrieval", TaskOptions(memory="bm25"))
+    pool = [{"id": "c1", "value": "Likes tea"}, {"id": "c2", "value": "Has a dog"}]
+    row = {"benchmark_id": "x", "session_id": "x", "query": "?", "candidates": pool, "gold": "c1"}
+    sample = RetrievalSample.model_validate(row)
+    answer = task.by_memory.prediction(sample, [held("Something else", "Has a dog")])
+    record = AnsweredRecord(sample, {"prediction": answer}, None, None)
+    parts = {part.title: part for part in task.record_parts(record)}
+    shown = [(side.id, side.value, side.detail) for side in parts["Gold and choice"].sides]
+    no_candidate = "no candidate, or one that a higher hit is"
+    assert shown[1:] == [("–", no_candidate, "chosen: not the gold")]
+    ranked = parts["The first 5 of the ranking"].sides
+    assert [side.id for side in ranked] == ["–", "c2", "–", "–", "–"]
 
 
 def test_the_summary_and_the_table_have_the_times_of_each_phase(bm25, capsys):
