@@ -50,7 +50,8 @@ for _command in (
     *(running.run, running.merge, running.score, running.beside, running.diagnose),
     *(looking.ls, looking.show, looking.report, looking.compare),
     data.data,
-    *(judging.labels, annotating.annotate, judging.calibrate, judging.sensitivity),
+    *(judging.labels, annotating.annotate, judging.agreement),
+    *(judging.calibrate, judging.sensitivity),
     *(boards.submit, boards.verify, boards.rescore, boards.leaderboard),
     machine.doctor,
 ):

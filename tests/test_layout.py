@@ -57,8 +57,22 @@ SEEN = {
     }
     | {"report"},
     "annotate": WORDS | {"stats", "data", "judges", "settings", "run", "report", "calibration"},
+    "agreement": WORDS
+    | {
+        "event_loop",
+        "llm",
+        "stats",
+        "data",
+        "judges",
+        "settings",
+        "parsing",
+        "run",
+        "report",
+        "calibration",
+    },
     "leaderboard": WORDS
     | {
+        "agreement",
         "event_loop",
         "llm",
         "stats",

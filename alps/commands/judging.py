@@ -1,4 +1,7 @@
-"""Commands about judges and the people who label: `labels`, `calibrate`, `sensitivity`."""
+"""Commands about judges and the people who label.
+
+`labels`, `agreement`, `calibrate`, `sensitivity`.
+"""
 
 import sys
 
@@ -45,6 +48,39 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
         how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
         click.echo(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
     click.echo(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
+
+
+@command()
+@takes(
+    "LABELS… [rule=…] [draft=…] [out=FILE] [format=json]",
+    "alps.agreement.settings:AgreementSettings",
+    folders=True,
+)
+def agreement(words: tuple[str, ...]) -> None:
+    """Measure how far people agree with each other, beside the draft that they started from.
+
+    LABELS is a folder with the annotations of two people in the release layout, their two files,
+    or a label folder.
+
+    \b
+      alps agreement annotations
+      alps agreement annotations rule=lexical out=agreement.json
+      alps agreement labels
+    """
+    from alps.agreement.measure import measure
+    from alps.agreement.settings import AgreementSettings
+    from alps.agreement.table import print_agreement
+    from alps.parsing import parse_words, part_words
+
+    folders, settings = part_words(words)
+    parsed = parse_words(settings, AgreementSettings)
+    measured = measure(folders, parsed)
+    print_as(measured, parsed.format, print_agreement)
+    if parsed.out is not None:
+        click.echo(f"wrote {parsed.out}", err=True)
+    stop_at_budget(measured)
+    if measured.too_many_unjudged:
+        sys.exit(1)
 
 
 @command()

@@ -184,7 +184,7 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[st
 
 
 @asynccontextmanager
-async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asyncio.Task[None]]]:
+async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
     """Run workers as tasks.
 
     When one fails, or the run is interrupted, end the others before going on.

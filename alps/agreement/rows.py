@@ -1,0 +1,102 @@
+"""Rows of an agreement file: what `out=` of `alps agreement` writes and boards read."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from alps.stats.bootstrap import Estimate
+
+AGREED = {"memories": "set_f1", "memory": "same_memory", "queries": "query_f1"}
+"""What says how far two people agree on items of a kind."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class FigureRow(_Part):
+    """A figure with its 95 % interval; `n` counts what `unit` names."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int = Field(ge=0)
+    unit: str
+    reason: str | None = None
+    method: str | None = None
+
+    @classmethod
+    def of(cls, estimate: Estimate, unit: str) -> "FigureRow":
+        """Return the row of an estimate over so many of `unit`."""
+        return cls(**vars(estimate), unit=unit)
+
+
+class Counts(_Part):
+    """On how many sessions two people left items, how many each, and how many pairs match."""
+
+    sessions: int
+    items: tuple[int, int]
+    pairs: int
+
+
+class DraftRow(_Part):
+    """What two people share with the draft that both started from.
+
+    Attributes:
+        verbatim: The share of each person's items that are the draft's, word for word.
+        without: The agreement on all other items, by its name.
+    """
+
+    verbatim: tuple[FigureRow, FigureRow]
+    without: dict[str, FigureRow]
+
+
+class PartRow(_Part):
+    """What two people agree on in one part of a session.
+
+    Attributes:
+        title: What it is called.
+        counts: Items by their kind.
+        figures: Figures by name.
+        drafts: By kind, where a draft is known.
+    """
+
+    title: str
+    counts: dict[str, Counts] = Field(default_factory=dict)
+    figures: dict[str, FigureRow] = Field(default_factory=dict)
+    drafts: dict[str, DraftRow] = Field(default_factory=dict)
+
+
+class GoldAgreement(_Part):
+    """How far two people agree on gold.
+
+    Attributes:
+        annotators: What the two are called.
+        rule: The matching rule of memories: its name, and all that its matches depend on.
+        matching: The rule in words.
+        sessions: How many both annotated.
+        alone: How many only one of them did; these are in no figure.
+        draft: What the draft is called; None where none is known.
+        unjudged: Lists that the rule said nothing of, by what kept it; they are in no figure.
+    """
+
+    format: Literal[1] = 1
+    kind: Literal["gold"] = "gold"
+    annotators: tuple[str, str]
+    rule: dict[str, Any]
+    matching: str
+    sessions: int
+    alone: int
+    draft: str | None
+    unjudged: dict[str, int] = Field(default_factory=dict)
+    parts: dict[str, PartRow]
+
+    @property
+    def matched(self) -> int:
+        """How many times two lists were matched."""
+        counts = [count.sessions for part in self.parts.values() for count in part.counts.values()]
+        return sum(counts)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the rows as they are written."""
+        return self.model_dump(mode="json")

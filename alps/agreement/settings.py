@@ -1,0 +1,21 @@
+"""Settings of `alps agreement`."""
+
+from pydantic import Field
+
+from alps.settings import AskSettings, Format, HomePath
+
+
+class AgreementSettings(AskSettings):
+    """What `alps agreement` can be told beside the labels."""
+
+    rule: str = Field(
+        "publishers", description="publishers, lexical, or a litellm model: what matches memories"
+    )
+    draft: HomePath | None = Field(
+        None,
+        description="what both people started from: a release, or a file as theirs; off: none [the "
+        "release beside them]",
+    )
+    judge: str = Field("", description="taken from rule=")
+    out: HomePath | None = Field(None, description="the file that is written")
+    format: Format = Field("table", description="table or json")

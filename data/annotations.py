@@ -1,0 +1,273 @@
+"""Annotations of two people in the release layout, and the draft that both started from.
+
+A file has a session a line, as one person left it: its `session_id`, and by part what the person
+holds to be right.
+
+- `task1` and `task2`: `memories`, the lists of extraction and of update.
+- `task3`: the `memory` that a query needs, and the `query`.
+- `task4`: a `memory`, and the `queries` about it: `queryText`, and what the person says of each.
+
+A memory has a `value`, and where known `type`, `label`, `time_scope` and `confidence`. A part may
+be missing or null; other fields are left alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from alps.data.release import GOLD, Row, Split, open_split, read_rows, read_track
+from alps.errors import DataError, UsageError, shown
+from alps.schema import Memory, read_gold
+
+TITLES = {
+    "task1": "Extraction: the memories of a dialogue",
+    "task2": "Update: the memories after a second dialogue",
+    "task3": "Retrieval: a query, and the memory that it needs",
+    "task4": "Utilization: queries about a memory",
+}
+"""The parts of a session, in their order, as people read them."""
+SAID = {
+    "ability": "ability",
+    "overallVerdict": "verdict",
+    "testsTargetAbility": "tests the ability",
+    "memoryDependency": "memory dependency",
+    "abilityPurity": "ability purity",
+}
+"""What a person says of a query, by its field."""
+_FOLDER, _FILES, _RELEASE = "annotations", "annotator_*.jsonl", "benchmark_data"
+
+
+def _no_empty_text(value: object) -> object:
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("must not be empty")
+    return value
+
+
+def _empty_as_none(value: object) -> object:
+    return None if value == "" else value
+
+
+Text = Annotated[str, BeforeValidator(_no_empty_text)]
+Confidence = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_empty_as_none)]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+class AnnotatedMemory(_Row):
+    """A memory as a person left it; type, label and time scope are of any vocabulary."""
+
+    value: Text
+    type: str | None = None
+    label: str | None = None
+    label_suggestion: str | None = None
+    time_scope: str | None = None
+    confidence: Confidence = None
+    evidence: Any = None
+    evidence_text: Any = None
+
+    def as_memory(self) -> Memory:
+        """Return the memory as judges are shown it."""
+        return read_gold([self.model_dump(exclude={"confidence"})])[0]
+
+
+class AnnotatedQuery(_Row):
+    """A query as a person left it, and what the person says of it."""
+
+    queryText: Text
+    ability: str | None = None
+    overallVerdict: str | None = None
+    testsTargetAbility: str | None = None
+    memoryDependency: str | None = None
+    abilityPurity: str | None = None
+
+
+class _Memories(_Row):
+    memories: tuple[AnnotatedMemory, ...]
+
+
+class _Choice(_Row):
+    memory: AnnotatedMemory | None = None
+    query: Text | None = None
+
+
+class _Queries(_Row):
+    memory: AnnotatedMemory | None = None
+    queries: tuple[AnnotatedQuery, ...] = ()
+
+
+class _SessionRow(_Row):
+    session_id: Text
+    task1: _Memories | None = None
+    task2: _Memories | None = None
+    task3: _Choice | None = None
+    task4: _Queries | None = None
+
+
+@dataclass(frozen=True)
+class AnnotatedSession:
+    """What one person, or a draft, says of a session; by part, and only where it says anything.
+
+    Attributes:
+        memories: Lists of memories.
+        chosen: The one memory that queries are about.
+        queries: Those queries.
+    """
+
+    memories: dict[str, tuple[AnnotatedMemory, ...]] = field(default_factory=dict)
+    chosen: dict[str, AnnotatedMemory] = field(default_factory=dict)
+    queries: dict[str, tuple[AnnotatedQuery, ...]] = field(default_factory=dict)
+
+
+Sessions = Mapping[str, AnnotatedSession]
+"""Sessions by their ids."""
+
+
+class TwoPeople(NamedTuple):
+    """The annotations of two people, and what both are called."""
+
+    names: tuple[str, str]
+    sessions: tuple[Sessions, Sessions]
+    folder: Path
+
+
+def annotation_files(paths: list[Path]) -> list[Path]:
+    """Return the two files that folders and files name; none where they hold no annotations.
+
+    Raises:
+        UsageError: If there are more or fewer than two, or one is not there.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inner = path / _FOLDER
+            files += sorted((inner if inner.is_dir() else path).glob(_FILES))
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise UsageError(f"{path}: no such file or folder")
+    if not files and all(path.is_dir() for path in paths):
+        return []
+    if len(files) != 2:
+        names = ", ".join(path.name for path in files)
+        raise UsageError(f"agreement is that of two annotators; name two files (found: {names})")
+    return files
+
+
+def read_two(paths: list[Path]) -> TwoPeople:
+    """Read the annotations of two people.
+
+    Raises:
+        DataError: If a row can't be read; names the file, the line and the field.
+    """
+    first, second = paths
+    names = (first.stem, second.stem)
+    if first.stem == second.stem:
+        names = (str(first), str(second))
+    return TwoPeople(names, (read_annotations(first), read_annotations(second)), first.parent)
+
+
+def read_annotations(path: Path) -> dict[str, AnnotatedSession]:
+    """Read the annotations of one person.
+
+    Raises:
+        DataError: If the file is empty, a row can't be read, or a session stands twice; names the
+            file, the line and the field.
+    """
+    sessions: dict[str, AnnotatedSession] = {}
+    for line, row in read_rows(path):
+        try:
+            read = _SessionRow.model_validate(row)
+        except ValidationError as error:
+            raise _error(error, path, line) from error
+        if read.session_id in sessions:
+            twice = f"{shown(read.session_id)} stands twice: keep one of them"
+            raise DataError(twice, path=path, line=line, field="session_id")
+        sessions[read.session_id] = _session(read)
+    if not sessions:
+        raise DataError("is empty: expected a session a line", path=path)
+    return sessions
+
+
+def _error(error: ValidationError, path: Path, line: int) -> DataError:
+    first = error.errors()[0]
+    message = first["msg"].removeprefix("Value error, ")
+    given = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
+    field = ".".join(map(str, first["loc"]))
+    return DataError(
+        f"{message[:1].lower()}{message[1:]}{given}", path=path, line=line, field=field
+    )
+
+
+def _session(row: _SessionRow) -> AnnotatedSession:
+    session = AnnotatedSession()
+    for part in TITLES:
+        said = getattr(row, part)
+        if isinstance(said, _Memories):
+            session.memories[part] = said.memories
+        elif isinstance(said, _Choice | _Queries):
+            if said.memory is not None:
+                session.chosen[part] = said.memory
+            session.queries[part] = _queries(said)
+    return session
+
+
+def _queries(said: _Choice | _Queries) -> tuple[AnnotatedQuery, ...]:
+    if isinstance(said, _Queries):
+        return said.queries
+    return () if said.query is None else (AnnotatedQuery(queryText=said.query),)
+
+
+def release_beside(folder: Path) -> Path | None:
+    """Return the release that lies beside a folder of annotations, which both people edited."""
+    release = folder.resolve().parent / _RELEASE
+    return release if release.is_dir() else None
+
+
+def read_draft(path: Path) -> Sessions:
+    """Read the draft: a folder in the release layout, or a file of annotations.
+
+    Raises:
+        UsageError: If there is no such file or folder.
+        DataError: If a row can't be read; names the file and the line.
+    """
+    if path.is_file():
+        return read_annotations(path)
+    if not path.is_dir():
+        raise UsageError(f"draft={path}: no such file or folder")
+    split = open_split(str(path), None)
+    if not isinstance(split, Split):
+        raise UsageError(f"draft={path}: name a folder on this machine")
+    sessions: dict[str, AnnotatedSession] = {}
+    for track in sorted({file.parent for file in split.folder.rglob(GOLD)}):
+        part = track.relative_to(split.folder).parts[0].partition("_")[0]
+        if part in TITLES:
+            _add_track(sessions, track, part)
+    return sessions
+
+
+def _add_track(sessions: dict[str, AnnotatedSession], track: Path, part: str) -> None:
+    for pair in read_track(track):
+        name = pair.input.get("session_id")
+        if pair.gold is None or not isinstance(name, str):
+            continue
+        session = sessions.setdefault(name, AnnotatedSession())
+        try:
+            _add_gold(session, part, pair.input, pair.gold["gold"])
+        except (ValueError, KeyError, TypeError) as error:
+            fault = f"can't be read as a draft ({error})"
+            raise DataError(fault, path=track / GOLD, line=pair.gold_line, field="gold") from error
+
+
+def _add_gold(session: AnnotatedSession, part: str, given: Row, gold: Row) -> None:
+    if "selected_memory" not in gold:
+        values = [AnnotatedMemory(value=memory.value) for memory in read_gold(gold, "gold")]
+        session.memories[part] = (*session.memories.get(part, ()), *values)
+        return
+    session.chosen[part] = AnnotatedMemory(value=gold["selected_memory"]["value"])
+    query = AnnotatedQuery(queryText=given["input"]["query"])
+    session.queries[part] = (*session.queries.get(part, ()), query)
