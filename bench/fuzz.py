@@ -61,8 +61,9 @@ from alps.judges.rubric import (
     rating_answer,
     support_answer,
 )
+from alps.leaderboard.cards import Details
 from alps.leaderboard.checks.files import file_card
-from alps.leaderboard.packing import Details, pack
+from alps.leaderboard.packing import pack
 from alps.leaderboard.submission import CARD, STAGES, checksum_of
 from alps.leaderboard.verify import Options, verify
 from alps.llm import prices

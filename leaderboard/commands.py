@@ -16,9 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import BudgetError, UsageError
+from alps.leaderboard.cards import Details
 from alps.leaderboard.checks.files import SUBMISSIONS
 from alps.leaderboard.findings import SEVERITIES, Finding, Verification
-from alps.leaderboard.packing import Details, Packed, pack, today
+from alps.leaderboard.packing import Packed, pack, today
 from alps.leaderboard.settings import (
     RescoreSettings,
     ServeSettings,

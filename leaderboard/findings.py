@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 Severity = Literal["serious", "warning", "note"]
@@ -65,6 +65,12 @@ class Findings:
         self.unchecked += others.unchecked
         for kind, count in others._counts.items():
             self._counts[kind] += max(0, count - MOST_OF_A_KIND)
+
+    def take_serious(self, others: "Findings", where: str) -> None:
+        """Add what others found serious, at a place of its own."""
+        for finding in others.kept:
+            if finding.severity == "serious":
+                self._add(replace(finding, where=f"{where}: {finding.where}"))
 
     @property
     def refused(self) -> bool:

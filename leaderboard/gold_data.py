@@ -115,6 +115,11 @@ def task_under(name: str, conditions: Mapping[str, Any]) -> Task:
         return all_tracks()[name]
 
 
+def needs_reader(task: Task) -> bool:
+    """Tell whether what a memory finds is read by a reader, and is not itself the answer."""
+    return task.recall is not None and task.by_memory is None
+
+
 def open_gold(name: str, track: Track, run: RunCard, *, data: str, split: str | None) -> GoldTrack:
     """Read the records of a track, under its conditions and with the pools of its run.
 

@@ -8,7 +8,7 @@ addresses of hosts, which it would flag.
 import re
 import shutil
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -17,35 +17,25 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from alps import rows
-from alps.data.hub import HIDDEN_SPLIT, HUB, is_hub
-from alps.data.hub import public_name as public_data
+from alps.data.hub import is_hub
 from alps.errors import DataError, RunFolderError, UsageError
-from alps.jsonl import dump, scan
-from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.cards import Details, run_card, system_card, track_card, write_track
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
-from alps.leaderboard.checks.files import SUBMISSIONS, check_folder, file_card
-from alps.leaderboard.checks.rows import CallRow, ScoreRow
+from alps.leaderboard.checks.files import SUBMISSIONS, check_folder
 from alps.leaderboard.findings import Findings, Verification
+from alps.leaderboard.memory_packing import memory_card, stopped_by, without_scores
 from alps.leaderboard.submission import (
     CARD,
     REVIEW,
     SAMPLES,
-    STAGES,
-    Calls,
     Submission,
     checksum_of,
     kinds_of,
-    only,
-    public_name,
-    without,
+    memory_of_run,
     write_card,
 )
 from alps.leaderboard.untrusted import (
-    all_text,
     faults_of,
-    leak_in,
-    leak_in_answer,
     read_model,
     shown,
 )
@@ -55,32 +45,9 @@ from alps.run.opened import Run, open_run
 from alps.systems.resolve import RECORDED
 from alps.tasks.registry import TASKS
 
-# What a card calls the split of data that have none, as a task's files of its own.
-WHOLE = "whole"
-# Settings that name a host and not what was measured.
-LEFT_OUT = ("api_base", "judge_api_base")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 # Findings that say that a journal has changed since the summary.
 _STALE = ("score", "row_score", "missing_ids", "extra_ids", "duplicate_ids", "row", "verdict")
-
-
-@dataclass(frozen=True)
-class Details:
-    """What only the submitter can say.
-
-    `kind`, `snapshot` and `open_weights` are about the system; `public` says whether everybody can
-    see the gold of the data, where that can't be known from their name.
-    """
-
-    name: str
-    submitted: str
-    org: str | None = None
-    url: str | None = None
-    notes: str | None = None
-    kind: str | None = None
-    snapshot: str | None = None
-    open_weights: bool | None = None
-    public: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +98,10 @@ def pack(
         RunFolderError: If the files of a run can't be read, or have changed since its summary.
     """
     opened = list(map(_finished, runs))
+    faults = list(map(stopped_by, opened))
+    for index, fault in enumerate(faults):
+        if fault is not None:
+            opened[index] = without_scores(opened[index], fault)
     _check_together(opened)
     slug = out.name if out is not None else slug_of(details.name, details.submitted)
     if not _SLUG.match(slug):
@@ -141,11 +112,16 @@ def pack(
     _check_target(target, slug)
     with TemporaryDirectory(prefix="alps-submit-") as scratch:
         folder = Path(scratch) / slug
-        files = {}
-        for run in opened:
+        files, memory = {}, []
+        for index, (run, fault) in enumerate(zip(opened, faults, strict=True)):
+            withheld = fault is not None
             for name in run.tracks:
-                files[name] = _write_track(folder / name, run, name, calls, verdicts)
-        card = make_card(slug, opened, details, files)
+                place = folder / name
+                files[name] = write_track(place, run, name, calls, verdicts, withheld=withheld)
+            if memory_of_run(run.manifest.settings) is not None:
+                of_run = memory_card(folder, run, index, details, calls=calls, verdicts=verdicts)
+                memory.append(of_run)
+        card = make_card(slug, opened, details, files, memory)
         write_card(folder / CARD, card)
         _check_leaks(card)
         # Nothing is written before all of it has been checked as a maintainer will.
@@ -181,9 +157,20 @@ def today() -> str:
 
 
 def make_card(
-    slug: str, runs: Sequence[Run], details: Details, files: Mapping[str, Mapping[str, Any]]
+    slug: str,
+    runs: Sequence[Run],
+    details: Details,
+    files: Mapping[str, Mapping[str, Any]],
+    memory: Sequence[Mapping[str, Any]] = (),
 ) -> Submission:
-    """Make the card of finished runs; `files` are the cards of each track's files by their stage.
+    """Make the card of finished runs.
+
+    Args:
+        slug: The name of its folder.
+        runs: The runs.
+        details: What the submitter says.
+        files: The cards of each track's files by their stage.
+        memory: The cards of the runs' memory systems.
 
     Raises:
         UsageError: If something in it can't be published as it is; names the field.
@@ -192,7 +179,7 @@ def make_card(
     tracks: dict[str, Any] = {}
     try:
         for index, run in enumerate(runs):
-            tracks |= {name: _track(run, index, name, files[name]) for name in run.tracks}
+            tracks |= {name: track_card(run, index, name, files[name]) for name in run.tracks}
         row = {
             "format": 1,
             "slug": slug,
@@ -202,9 +189,10 @@ def make_card(
             "submitted": details.submitted,
             "alps": runs[0].manifest.alps,
             "notes": details.notes,
-            "system": _system(runs[0], details),
-            "runs": [_run(run, details) for run in runs],
+            "system": system_card(runs[0], details),
+            "runs": [run_card(run, details) for run in runs],
             "tracks": tracks,
+            **({"memory": list(memory)} if memory else {}),
         }
         Submission.model_validate(row)
         return Submission.model_validate({**row, "checksum": checksum_of(row)})
@@ -213,114 +201,11 @@ def make_card(
         raise UsageError(f"{field}: {fault}; it can't be published so") from error
 
 
-def _system(run: Run, details: Details) -> dict[str, Any]:
-    kinds = kinds_of(run.model)
-    if details.kind is not None and details.kind not in kinds:
-        known = " or ".join(kinds)
-        raise UsageError(f"kind={details.kind}: {run.model} can be submitted as {known}")
-    own = run.manifest.system
-    settings = without(own, "name", *LEFT_OUT)
-    # The folder that a program lies in is nobody's business.
-    if isinstance(settings.get("command"), str):
-        settings["command"] = public_name(f"program:{settings['command']}").removeprefix("program:")
-    return {
-        "kind": details.kind or kinds[0],
-        "model": public_name(run.model),
-        "snapshot": details.snapshot,
-        "open_weights": details.open_weights,
-        "settings": settings,
-    }
-
-
-def _run(run: Run, details: Details) -> dict[str, Any]:
-    asked, data = run.manifest.settings, _data(run, details)
-    settings = without(asked, *LEFT_OUT)
-    settings["data"] = data["name"]
-    settings |= {"model": public_name(run.model), "judge": public_name(run.judge)}
-    card = {
-        "settings": settings,
-        "prompts": run.manifest.prompts,
-        "data": data,
-        "judge": run.manifest.judge,
-        "calls": only(run.finished.calls.row(), Calls.model_fields),
-        "seconds": _seconds(run),
-    }
-    served: dict[str, list[dict[str, str | None]]] = {}
-    for purpose, answered in run.finished.served.items():
-        for row in answered:
-            names = {part: _served_name(value) for part, value in row}
-            served.setdefault(purpose, []).append(names)
-    return {**card, "served": served} if served else card
-
-
-def _data(run: Run, details: Details) -> dict[str, Any]:
-    about = run.manifest.data
-    name = public_data(str(run.manifest.settings.get("data", SAMPLES)))
-    split = about.split or WHOLE
-    public = name == SAMPLES or (name == HUB and split != HIDDEN_SPLIT)
-    if details.public is not None and name != SAMPLES:
-        public = details.public
-    return {"name": name, "split": split, "commit": about.commit, "public": public}
-
-
-def _calls(run: Run) -> Iterator[dict[str, Any]]:
-    for _, _, row in scan(run.folder / "calls.jsonl"):
-        # A torn line is one call that a crash cut off, and nothing to refuse a run for.
-        if row is not None:
-            yield row
-
-
-def _seconds(run: Run) -> float | None:
-    seconds = [float(call.get("seconds") or 0) for call in _calls(run)]
-    return round(sum(seconds), 3) if seconds else None
-
-
-def _served_name(name: str | None) -> str | None:
-    # Servers of one's own name a model by its folder, which is nobody's business.
-    bare = (name or "").rstrip("/").rpartition("/")[2] if (name or "").startswith("/") else name
-    return bare if bare and leak_in(bare) is None else None
-
-
-def _track(run: Run, index: int, name: str, files: Mapping[str, Any]) -> dict[str, Any]:
-    summary, track = run.finished, run.summary_of(name)
-    floors = {}
-    for floor, row in track.floors.items():
-        # What another judge said of them nobody can recompute.
-        if row.judge == LexicalJudge.name:
-            scores = _scores(row.scores)
-            floors[floor] = {"lead": row.lead, "judge": row.judge, "scores": scores}
-    card: dict[str, Any] = {
-        "run": index,
-        "task": track.task,
-        "conditions": dict(run.tasks[name].conditions),
-        "n": track.n,
-        "scored": track.scored,
-        "unscored": track.unscored,
-        "failed_predictions": track.failed_predictions,
-        "failed_judgements": track.failed_judgements,
-        "counts": track.counts,
-        "judge_fingerprint": run.judge_fingerprint(name),
-        "data_sha256": run.tracks[name].sha256,
-        "judge": summary.judge,
-        "comparable": summary.comparable,
-        "scores": _scores(track.scores),
-        "floors": floors,
-        "files": dict(files),
-    }
-    if track.seconds_per_query is not None:
-        card["seconds_per_query"] = track.seconds_per_query
-    return card
-
-
-def _scores(scores: Mapping[str, rows.Score]) -> dict[str, Any]:
-    return {metric: score.row() for metric, score in scores.items()}
-
-
 def _finished(folder: Path) -> Run:
     run = open_run(folder)
     settings = run.manifest.settings
     fault = ""
-    if run.summary is None:
+    if run.summary is None and stopped_by(run) is None:
         fault = "not finished; the same alps run again finishes it"
     elif settings.get("limit") is not None:
         fault = f"limit={settings['limit']}: only a part of the split; run it without limit="
@@ -331,7 +216,7 @@ def _finished(folder: Path) -> Run:
         fault = "judged by rubrics in other words; submit the run with our own"
     elif unknown := set(str(settings.get("task")).split(",")) - {*TASKS, "all"}:
         fault = f"task={min(unknown)} has no board; submit runs of {', '.join(TASKS)}"
-    elif lost := [name for name in run.tracks if name not in run.summary.tracks]:
+    elif lost := [name for name in run.tracks if run.summary and name not in run.summary.tracks]:
         fault = f"its summary lacks {lost[0]}; the same alps run again finishes it"
     if fault:
         raise UsageError(f"{folder}: {fault}")
@@ -361,71 +246,12 @@ def system_of(run: Run) -> dict[str, Any]:
     # task: there the name says enough.
     model = RECORDED if kind == "recorded" else run.model
     shared: dict[str, Any] = {"model": model, "alps": run.manifest.alps}
+    if (memory := memory_of_run(settings)) is not None:
+        shared["memory"] = memory
     if kind in ("llm", "program", "python"):
         sampling = {name: settings.get(name) for name in SAMPLING}
         shared |= {"settings": run.manifest.system, "sampling": sampling}
     return shared
-
-
-def _write_track(folder: Path, run: Run, name: str, calls: bool, verdicts: bool) -> dict[str, Any]:
-    """Write the files of one track; return their cards by their stage."""
-    folder.mkdir(parents=True)
-    cards: dict[str, Any] = {}
-    ids = set()
-    for stage in STAGES[:3]:
-        published = []
-        for key, row in run.rows(stage).items():
-            if key.track == name:
-                ids.add(key.id)
-                published.append(_published(stage, row, calls))
-        if stage != "verdicts" or (verdicts and published):
-            _check_rows(published, f"{run.folder / stage}.jsonl", run)
-            cards[stage] = _write(folder / f"{stage}.jsonl", published)
-    # What a call was keyed by is a hash of everything that was asked: it stays here.
-    made = [call for call in _calls(run) if calls and call.get("about") in ids]
-    if made:
-        published = [{part: call.get(part) for part in CallRow.model_fields} for call in made]
-        cards["calls"] = _write(folder / "calls.jsonl", published)
-    return cards
-
-
-def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    # JSON has no NaN: what can't be written can't be published.
-    try:
-        path.write_bytes(b"".join(dump(dict(row)) for row in rows))
-        return file_card(path).model_dump()
-    except ValueError as error:
-        where = f"{path.parent.name}/{path.name}"
-        raise RunFolderError(f"{where}: {error}; such a number can't be published") from error
-
-
-def _published(stage: str, row: Mapping[str, Any], calls: bool) -> dict[str, Any]:
-    """Return what of a row is published; raw texts, thoughts and errors only where calls are."""
-    if stage == "scores":
-        return only(row, ScoreRow.model_fields)
-    kept = dict(row)
-    if calls:
-        return kept
-    for part in (kept, kept.get("support"), kept.get("used")):
-        if isinstance(part, dict):
-            part.update({"error": None} if "error" in part else {})
-            if "raw" in part:
-                part["raw"] = [] if isinstance(part["raw"], list) else None
-    kept.pop("thought", None)
-    return kept
-
-
-def _check_rows(rows: Sequence[Mapping[str, Any]], where: str, run: Run) -> None:
-    passed = str(run.manifest.settings.get("env") or "").split(",")
-    for row in rows:
-        # Our own code writes these; all other fields of a prediction are the system's words.
-        ours = all_text([row.get("notes"), row.get("error")])
-        leak = leak_in_answer(all_text(row), secret=passed) or (leak_in(ours) if ours else None)
-        if leak:
-            record = shown(str(row.get("benchmark_id")), 40)
-            other = ", or unset the variable if it is no key" if ": the value of" in leak else ""
-            mend = f"take it out before it is published{other}"
-            raise UsageError(f"{where}, {record}: holds {leak}; {mend}")
 
 
 def _check_leaks(card: Submission) -> None:

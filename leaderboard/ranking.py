@@ -22,9 +22,8 @@ from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks.copies import Answers, answers_of, originals
 from alps.leaderboard.gold_data import task_under
 from alps.leaderboard.provenance import Place
+from alps.leaderboard.record_scores import record_scores
 from alps.leaderboard.site_data import Published, Reported, System
-from alps.run.engine import NO_GOLD
-from alps.schema import UNHEARD
 from alps.stats.bootstrap import Floats, cluster_index
 from alps.stats.paired import holm_all, t_tests
 from alps.tasks import Metric, Task, all_tracks
@@ -325,41 +324,9 @@ def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:
 
 
 def _scores_of(system: System, task: Task) -> Scores:
-    """Read what a system scored on each record of a track; of several answers to it, their mean.
-
-    A failed answer, or one without a verdict, has the worst score: whoever calls wrong answers lost
-    gains nothing.
-    """
+    """Read what a system scored on each record of a track, by metric."""
     leading = [metric for metric in task.metrics if _leads_a_board(metric)]
-    values_of: dict[str, dict[str, list[float]]] = {}
-    lost: list[str] = []
-    for row in system.rows(task.track, "scores"):
-        if _is_unscored(row):
-            lost.append(row["benchmark_id"])
-        for metric in leading:
-            if (value := _number(row.get("scores"), metric.name)) is not None:
-                records = values_of.setdefault(metric.name, {})
-                records.setdefault(row["benchmark_id"], []).append(value)
-    means: Scores = {}
-    for metric in leading:
-        if records := values_of.get(metric.name, {}):
-            worst = metric.highest if metric.lower_is_better else metric.lowest
-            for name in lost:
-                records.setdefault(name, []).append(worst)
-            means[metric.name] = {name: sum(own) / len(own) for name, own in records.items()}
-    return means
-
-
-def _number(scores: object, name: str) -> float | None:
-    # Of a submission that nobody verified anything may stand there.
-    value = scores.get(name) if isinstance(scores, dict) else None
-    return value if type(value) in (int, float) else None
-
-
-def _is_unscored(row: Mapping[str, Any]) -> bool:
-    """Tell whether an answer has no score though its gold is here."""
-    outcome, stage = row.get("outcome"), row.get("stage")
-    return (stage == "generate" and outcome in UNHEARD) or (stage == "judge" and outcome != NO_GOLD)
+    return record_scores(system.rows(task.track, "scores"), leading)
 
 
 def _ranks(

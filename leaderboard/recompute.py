@@ -105,14 +105,16 @@ class ReplayedJudge(EmbeddedJudge):
 
 def judge_of(track: Track, run: RunCard) -> Judge:
     """Return the judge to score a track with: the lexical one if it is named, else a replay."""
+    names = (run.judge.get("judge"), run.settings.get("judge"))
+    return judge_named(track.judge, run.fingerprint, *names)
+
+
+def judge_named(name: str, parts: Mapping[str, Any], *others: object) -> Judge:
+    """Return the judge of a name and a fingerprint; `others` are what else it is called."""
     # The name alone decides. A fingerprint that adds or changes a part is another one than its own,
     # and `check_identity` refuses it; its verdicts were once believed for an extra `rubrics: {}`.
-    names = (track.judge, run.judge.get("judge"), run.settings.get("judge"))
-    return (
-        LexicalJudge()
-        if any(map(is_lexical, names))
-        else ReplayedJudge(track.judge, run.fingerprint)
-    )
+    lexical = any(map(is_lexical, (name, *others)))
+    return LexicalJudge() if lexical else ReplayedJudge(name, parts)
 
 
 def is_lexical(name: object) -> bool:
@@ -136,10 +138,12 @@ def recompute(
     verdicts: Rows | None,
     *,
     seconds: float = LONGEST_SECONDS,
+    floors: bool = True,
 ) -> Recomputed:
     """Score the predictions of a track again, from rows that were checked.
 
-    Only the lexical judge can do without verdicts. What is left after `seconds` is not scored.
+    Only the lexical judge can do without verdicts. What is left after `seconds` is not scored;
+    trivial baselines are made where `floors` asks for them.
     """
     judge = judge_of(track, run)
     broken: list[tuple[str, str]] = []
@@ -148,8 +152,8 @@ def recompute(
     repeats = run.settings.get("repeats") or 1
     systems = tuple(_Recorded(predictions, repeat) for repeat in range(repeats))
     # No floors under an LLM: its verdicts on them are not in a submission.
-    floors = {} if judge.comparable else floor_systems(gold.task)
-    plan_of = TrackPlan(task, gold.samples.values, systems, floors)
+    baselines = floor_systems(gold.task) if floors and not judge.comparable else {}
+    plan_of = TrackPlan(task, gold.samples.values, systems, baselines)
     verdicts_made, scores = _JournalInMemory(), _JournalInMemory()
     # Nothing waits for a network here, so that one worker is as fast as many.
     plan = Plan(

@@ -4,7 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alps.leaderboard.submission import Day, Kind, Slug
+from alps.leaderboard.fields import Day, Slug
+from alps.leaderboard.submission import Kind
 from alps.settings import HomePath, JudgeSettings
 
 

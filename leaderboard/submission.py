@@ -9,109 +9,52 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
-from itertools import repeat
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import from_json
 
 from alps import rows
 from alps.errors import DataError
-from alps.leaderboard.untrusted import LARGEST_FILE, fault_of, open_plain, read_model
-from alps.tasks import TASKS, Metric, all_tracks
+from alps.leaderboard.fields import (
+    Commit,
+    Count,
+    Day,
+    FingerprintId,
+    Line,
+    Long,
+    Name,
+    Notes,
+    Seconds,
+    Settings,
+    Sha256,
+    Slug,
+    TaskName,
+    TrackName,
+    Url,
+)
+from alps.leaderboard.untrusted import LARGEST_FILE, open_plain, read_model
+from alps.tasks import Metric, all_tracks
+from alps.tasks.recall import FULL, keeps_memories
 
 CARD, REVIEW = "submission.json", "review.json"
 SAMPLES = "samples"
+MEMORY, MEMORY_FOLDER = "memory:", "memory-"
 # The files that a track may have: STAGE.jsonl each.
 STAGES = ("predictions", "verdicts", "scores", "calls")
 REFUTED = "refuted"
 # From what the submitter says to what a maintainer reproduced; the last is what was not.
 FORMAT_CHECKED = "format-checked"
 STATUSES = ("self-reported", FORMAT_CHECKED, "re-scored", "reproduced", REFUTED)
-_PRIVATE = (".local", ".internal", ".lan", ".localhost")
-_MOST_NODES, _DEEPEST, _LONGEST_SETTING = 500, 6, 500
 # The share of a scale up to which two judgements of the same answers may differ, as judges do from
 # day to day; and where no interval says how far the records let the score vary.
 APART, WITHOUT_INTERVAL = 0.02, 0.05
 
+# Rows beside a run, which `alps beside` makes up to seven of.
+MOST_BESIDE = 12
+When = Literal["before", "after"]
 Kind = Literal["llm", "memory", "retriever", "rules", "floor", "program", "python", "recorded"]
-
-
-def _displayable(text: str) -> str:
-    if fault := fault_of(text):
-        raise ValueError(fault)
-    return text
-
-
-def _displayable_lines(text: str) -> str:
-    if fault := fault_of(text, lines=True):
-        raise ValueError(fault)
-    return text
-
-
-def _address(url: str) -> str:
-    parts = urlsplit(_displayable(url))
-    name = parts.hostname or ""
-    # It is shown as a link: it must lead nobody into a network of their own, nor look like another
-    # address, as one with somebody's name before an @ does.
-    if parts.scheme != "https" or parts.username is not None or parts.password is not None:
-        raise ValueError("must begin with https:// and hold neither user nor password")
-    if "." not in name or not name.replace(".", "").replace("-", "").isalnum() or not url.isascii():
-        raise ValueError("must name a public host in ASCII")
-    if name.replace(".", "").isdigit() or name.endswith(_PRIVATE):
-        raise ValueError("must name a public host")
-    if set(url) & set("\"'`\\^|[]() "):
-        raise ValueError("holds a character that an address does not need")
-    return url
-
-
-def _day(text: str) -> str:
-    # `fromisoformat` takes other forms, too, as 20260131 from Python 3.11 on.
-    if date.fromisoformat(text).isoformat() != text:
-        raise ValueError("must be a day, as 2026-01-31")
-    return text
-
-
-def _track_name(name: str) -> str:
-    if name not in all_tracks():
-        raise ValueError("is no track of this version")
-    return name
-
-
-def _task_name(name: str) -> str:
-    if name not in TASKS:
-        raise ValueError(f"must be one of {', '.join(TASKS)}")
-    return name
-
-
-def _plain(value: Any) -> Any:
-    """Accept short plain JSON: what the settings of a system or a judge may hold."""
-    waiting, nodes = [(value, 1)], 0
-    while waiting:
-        node, level = waiting.pop()
-        nodes += 1
-        if nodes > _MOST_NODES or level > _DEEPEST:
-            raise ValueError(f"too much: at most {_MOST_NODES} values, {_DEEPEST} deep")
-        if isinstance(node, dict):
-            waiting += zip(node, repeat(level))
-            node = [*node.values()]
-        if isinstance(node, list):
-            waiting += zip(node, repeat(level + 1))
-        elif isinstance(node, str) and node:
-            if len(node) > _LONGEST_SETTING:
-                raise ValueError(f"a text in it is longer than {_LONGEST_SETTING} characters")
-            _displayable_lines(node)
-    return value
 
 
 def _run_settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -124,26 +67,6 @@ def _run_settings(settings: dict[str, Any]) -> dict[str, Any]:
     if settings.get("extras", "none") not in ("none", "judge"):
         raise ValueError("extras must be none or judge")
     return settings
-
-
-Line = Annotated[str, StringConstraints(min_length=1, max_length=120), AfterValidator(_displayable)]
-Long = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(_displayable)]
-Notes = Annotated[
-    str, StringConstraints(min_length=1, max_length=2_000), AfterValidator(_displayable_lines)
-]
-Url = Annotated[str, StringConstraints(max_length=300), AfterValidator(_address)]
-Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$"), AfterValidator(_day)]
-Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$", max_length=80)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./:@+-]{0,79}$")]
-TrackName = Annotated[str, AfterValidator(_track_name)]
-TaskName = Annotated[str, AfterValidator(_task_name)]
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-FingerprintId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
-Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}(?:, [0-9a-f]{40}){0,9}$")]
-Count = Annotated[int, Field(ge=0, le=10**12)]
-Seconds = Annotated[float, Field(ge=0, le=1e9)]
-Plain = Annotated[Any, AfterValidator(_plain)]
-Settings = Annotated[dict[Name, Plain], Field(max_length=100), AfterValidator(_plain)]
 
 
 class Part(BaseModel):
@@ -294,6 +217,77 @@ class Track(Part):
     files: Files
 
 
+class Check(rows.Check, Part):
+    """A check of admission: why it failed, which is empty where it passed."""
+
+    name: Line
+    fault: Annotated[str, Field(max_length=2_000)] = ""
+    seconds: Seconds = 0.0
+
+
+class Used(rows.Used, Part):
+    """What a phase used of models."""
+
+    requests: Count
+    cached: Count
+    prompt_tokens: Count
+    completion_tokens: Count
+    cost: Seconds | None
+
+
+class Phase(rows.Phase, Part):
+    """How long the calls of a phase took."""
+
+    calls: Count
+    seconds: Seconds
+    p50: Seconds
+    p95: Seconds
+    p99: Seconds
+    used: Used | None = None
+
+
+class Beside(Part):
+    """The same run with another memory: nothing, all, the evidence, another user's memories.
+
+    `ahead` is how far it is ahead of the run without memory, by track.
+    """
+
+    run: RunCard
+    tracks: Annotated[dict[TrackName, Track], Field(min_length=1, max_length=20)]
+    ahead: Annotated[dict[TrackName, Interval], Field(max_length=20)] = {}
+
+
+class MemoryCard(Part):
+    """A memory system in a run: what it was, its admission, what its phases took.
+
+    Attributes:
+        run: The index of the run among `Submission.runs`.
+        settings: What it says of itself.
+        versions: Of Python, libraries and the adapter.
+        admission: The checks before the run and after it, by when they were made.
+        withheld: The first check that failed; there are no scores then.
+        used_otherwise: What was asked of models outside these phases, as by admission.
+        bytes_per_1000_turns: What its folder held.
+        diary: The file of its calls and hits.
+        calls: The file of what it asked of models.
+        ahead: How far the run is ahead of the one without memory, by track.
+        beside: The runs with other memories, by their names.
+    """
+
+    run: Annotated[int, Field(ge=0, lt=100)]
+    settings: Settings
+    versions: Annotated[dict[Name, Line], Field(max_length=50)]
+    admission: dict[When, Annotated[list[Check], Field(max_length=50)]]
+    withheld: Long | None = None
+    phases: Annotated[dict[Name, Phase], Field(max_length=20)]
+    used_otherwise: Used | None = None
+    bytes_per_1000_turns: Seconds | None = None
+    diary: File
+    calls: File | None = None
+    ahead: Annotated[dict[TrackName, Interval], Field(max_length=20)] = {}
+    beside: Annotated[dict[Slug, Beside], Field(max_length=MOST_BESIDE)] = {}
+
+
 class Submission(Part):
     """The card of a submission.
 
@@ -312,7 +306,18 @@ class Submission(Part):
     system: System
     runs: Annotated[list[RunCard], Field(min_length=1, max_length=100)]
     tracks: Annotated[dict[TrackName, Track], Field(min_length=1, max_length=20)]
+    memory: Annotated[list[MemoryCard], Field(min_length=1, max_length=100)] | None = None
     checksum: Sha256 | None = None
+
+    def memory_of(self, run: int) -> MemoryCard | None:
+        """Return the memory system of a run; None where it had none."""
+        return next((card for card in self.memory or () if card.run == run), None)
+
+    def beside(self, memory: MemoryCard, row: str) -> "Submission":
+        """Return the same card with the run and the tracks of a row beside a run alone."""
+        other = memory.beside[row]
+        update = {"runs": [other.run], "tracks": other.tracks, "memory": None}
+        return self.model_copy(update=update)
 
 
 def _current_status(status: object) -> object:
@@ -510,8 +515,8 @@ def kinds_of(model: str) -> tuple[str, ...]:
     from alps.systems.resolve import PROGRAM, PYTHON, RECORDED, is_embedded
 
     # The oracle reads the gold: like what deserves nothing, it is never ranked.
-    if model.startswith("floor/") or model == "oracle":
-        return ("floor",)
+    if model.startswith((MEMORY, "floor/")) or model == "oracle":
+        return ("memory" if model.startswith(MEMORY) else "floor",)
     if model in RETRIEVERS:
         return ("retriever",)
     if is_embedded(model):
@@ -524,12 +529,26 @@ def kinds_of(model: str) -> tuple[str, ...]:
     return ("llm", "memory")
 
 
+def memory_folder(card: MemoryCard) -> str:
+    """Return the folder of a submission in which the files of a memory system lie."""
+    return f"{MEMORY_FOLDER}{card.run}"
+
+
+def memory_of_run(settings: Mapping[str, Any]) -> str | None:
+    """Return the memory system of a run by its settings; None where it has none."""
+    name = str(settings.get("memory", FULL))
+    return name if keeps_memories(name) else None
+
+
 def public_name(name: str) -> str:
-    """Return a `model=` or `judge=` as it is published: without the folders files lie in."""
+    """Return what names a system or a judge as it is published: without folders and hosts."""
+    from alps.systems.memory.resolve import HTTP, MCP
     from alps.systems.resolve import PROGRAM, RECORDED
 
+    if name.startswith(HTTP):
+        return name.partition(":")[0]
     head, separator, rest = name.partition(":")
-    if f"{head}:" not in (RECORDED, "recorded:", PROGRAM) or not separator:
+    if f"{head}:" not in (RECORDED, "recorded:", PROGRAM, MCP) or not separator:
         return name
     words = []
     for word in rest.split():

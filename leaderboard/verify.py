@@ -1,7 +1,7 @@
 """Verification of a submission without trusting it: no network, none of its code or paths."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
 from alps.leaderboard.checks.copies import check_copies
 from alps.leaderboard.checks.files import check_changes, check_files, check_folder
+from alps.leaderboard.checks.memory import check_ahead, check_hits, check_memory, check_stray_hits
+from alps.leaderboard.checks.memory_rows import PackedDiary
 from alps.leaderboard.checks.rows import (
     TrackRows,
     check_answers,
@@ -35,12 +37,15 @@ from alps.leaderboard.submission import (
     FORMAT_CHECKED,
     SAMPLES,
     STATUSES,
+    MemoryCard,
     Review,
     RunCard,
     Submission,
     Track,
+    memory_folder,
 )
 from alps.leaderboard.untrusted import shown
+from alps.run.beside import FOLDER as BESIDE
 from alps.tasks import Task, all_tracks
 
 SELF_REPORTED = STATUSES[0]
@@ -137,11 +142,31 @@ def _check_tracks(
     folder: Path, card: Submission, options: Options, findings: Findings
 ) -> tuple[str, ...]:
     """Check the tracks of a card; return those whose every score was recomputed."""
-    recomputed = []
+    diaries, recomputed = check_memory(folder, card, findings), []
     for name in card.tracks:
-        if _TrackCheck(folder, card, name, options, findings).check():
+        track = _TrackCheck(folder, card, name, options, findings, diaries)
+        checked = track.check()
+        if checked.recomputed:
             recomputed.append(name)
+        if track.memory is not None and checked.gold is not None:
+            scores = {"": checked.scores, **_scores_beside(track, track.memory)}
+            check_ahead(card, checked.gold, scores, findings)
     return tuple(recomputed)
+
+
+def _scores_beside(check: "_TrackCheck", memory: MemoryCard) -> dict[str, Rows]:
+    """Check the rows beside a run on a track as if each were submitted; return their scores."""
+    options, scores = check.options, {}
+    if isinstance(options.data, tuple):
+        options = replace(options, data=(options.data[memory.run],))
+    for row, other in memory.beside.items():
+        if check.name in other.tracks:
+            own, inside = Findings(), f"{memory_folder(memory)}/{BESIDE}/{row}"
+            card, folder = check.card.beside(memory, row), check.folder / inside
+            of_row = _TrackCheck(folder, card, check.name, options, own, floors=False)
+            scores[row] = of_row.check().scores
+            check.findings.take_serious(own, inside)
+    return scores
 
 
 def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
@@ -156,14 +181,35 @@ def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
 
 
 @dataclass(frozen=True)
+class _Checked:
+    """A track that was checked.
+
+    Attributes:
+        recomputed: Whether every score was recomputed.
+        gold: Its records; None where they are not here, or its rows are not in order.
+        scores: The rows of its scores.
+    """
+
+    recomputed: bool = False
+    gold: GoldTrack | None = None
+    scores: Rows = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class _TrackCheck:
-    """One track of a submission while it is checked."""
+    """One track of a submission while it is checked.
+
+    `diaries` are those of the memory systems, by run; `floors` says whether its card has the
+    trivial baselines.
+    """
 
     folder: Path
     card: Submission
     name: str
     options: Options
     findings: Findings
+    diaries: Mapping[int, PackedDiary] = field(default_factory=dict)
+    floors: bool = True
 
     @property
     def track(self) -> Track:
@@ -174,27 +220,37 @@ class _TrackCheck:
         return self.card.runs[self.track.run]
 
     @property
+    def memory(self) -> MemoryCard | None:
+        return self.card.memory_of(self.track.run)
+
+    @property
     def printed(self) -> Mapping[str, Any]:
         """The track as it stands in the card."""
         printed: Mapping[str, Any] = self.track.model_dump(exclude_unset=True)
         return printed
 
-    def check(self) -> bool:
-        """Check the track; return whether every score of it was recomputed."""
+    def check(self) -> _Checked:
+        """Check the track, and recompute what can be."""
         where, expected = f"tracks.{self.name}", all_tracks()[self.name].name
         if self.track.task != expected:
             what = f"{self.track.task}, but the track is of {expected}"
             self.findings.serious("identity", f"{where}.task", what, "pack the runs again")
-            return False
+            return _Checked()
         try:
             task = task_of(self.name, self.track)
         except AlpsError as error:
             what = shown(str(error), 160)
             self.findings.serious("identity", f"{where}.conditions", what, "pack the runs again")
-            return False
+            return _Checked()
         cards.check_identity(self.name, self.track, self.run, task, self.findings)
         cards.check_prompt(self.name, self.run, task, self.findings)
         compare.check_silence(self.name, self.track, self.findings)
+        if self.memory is not None and self.memory.withheld is not None:
+            # There is nothing to recompute, and what is said of it was compared.
+            return _Checked(recomputed=True)
+        return self._check_scores(task)
+
+    def _check_scores(self, task: Task) -> _Checked:
         # Apart from the others: on these alone it hangs whether the rows can be scored at all.
         of_rows = Findings()
         rows = read_track(self.folder, task, self.track, of_rows)
@@ -204,7 +260,7 @@ class _TrackCheck:
         self.findings.take(of_rows)
         if of_rows.refused:
             self.findings.unchecked.append(f"{self.name}: the scores, before its rows are in order")
-            return False
+            return _Checked()
         lexical = isinstance(judge_of(self.track, self.run), LexicalJudge)
         unjudged = rows.verdicts is None and not lexical
         # Means follow from the scores of single answers, whatever else is lacking here.
@@ -212,8 +268,12 @@ class _TrackCheck:
             means = recompute_from_scores(task, rows.scores)
             compare.compare_means(self.name, self.printed, means, self.findings)
         if gold is None:
-            return False
-        return self._recompute_unjudged(gold, rows) if unjudged else self._recompute(gold, rows)
+            return _Checked()
+        if (diary := self.diaries.get(self.track.run)) is not None:
+            check_hits(self.card, gold, rows, diary, self.findings)
+            check_stray_hits(self.name, gold, diary, self.findings)
+        again = self._recompute_unjudged(gold, rows) if unjudged else self._recompute(gold, rows)
+        return _Checked(again, gold, rows.scores)
 
     def _check_rows(
         self, task: Task, gold: GoldTrack | None, rows: TrackRows, findings: Findings
@@ -263,8 +323,8 @@ class _TrackCheck:
         return True
 
     def _again(self, gold: GoldTrack, predictions: Rows, verdicts: Rows | None) -> Recomputed:
-        seconds = self.options.seconds
-        return recompute(gold, self.track, self.run, predictions, verdicts, seconds=seconds)
+        limits: dict[str, Any] = {"seconds": self.options.seconds, "floors": self.floors}
+        return recompute(gold, self.track, self.run, predictions, verdicts, **limits)
 
     def _is_overdue(self, again: Recomputed) -> bool:
         # A row of a mebibyte could ask for hours, and who verifies many must not wait for them.

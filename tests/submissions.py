@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from alps.data.release import write_track
+from alps.leaderboard.cards import Details
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.findings import Finding, Verification
-from alps.leaderboard.packing import Details, pack
+from alps.leaderboard.packing import pack
 from alps.leaderboard.submission import CARD, STAGES, checksum_of
 from alps.leaderboard.verify import Options, verify
 from alps.parsing import parse_words
@@ -127,15 +128,25 @@ def sign(folder: Path) -> None:
     """Make the hashes of all files, and the checksum, fit what lies there."""
 
     def hashes(card: dict[str, Any]) -> None:
-        for name, track in card["tracks"].items():
-            there = {stage: folder / name / f"{stage}.jsonl" for stage in STAGES}
-            track["files"] = {
-                stage: file_card(path).model_dump()
-                for stage, path in there.items()
-                if path.exists()
-            }
+        sign_tracks(folder, card["tracks"])
+        for memory in card.get("memory", ()):
+            inside = folder / f"memory-{memory['run']}"
+            memory["diary"] = file_card(inside / "memory.jsonl").model_dump()
+            if "calls" in memory:
+                memory["calls"] = file_card(inside / "memory_calls.jsonl").model_dump()
+            for row, other in memory.get("beside", {}).items():
+                sign_tracks(inside / "beside" / row, other["tracks"])
 
     forge(folder, hashes)
+
+
+def sign_tracks(folder: Path, tracks: dict[str, Any]) -> None:
+    """Make the hashes of the files of tracks fit what lies there."""
+    for name, track in tracks.items():
+        there = {stage: folder / name / f"{stage}.jsonl" for stage in STAGES}
+        track["files"] = {
+            stage: file_card(path).model_dump() for stage, path in there.items() if path.exists()
+        }
 
 
 def said(found: Verification, code: str) -> Finding:

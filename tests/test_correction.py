@@ -8,7 +8,8 @@ import pytest
 
 from alps.judges.calibration_file import Calibration, CalibrationRow, bound, differing_part
 from alps.judges.llm import LlmJudge
-from alps.leaderboard.packing import Details, pack
+from alps.leaderboard.cards import Details
+from alps.leaderboard.packing import pack
 from alps.leaderboard.verify import Options, verify
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, summary

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from alps.data.personas import write_set
+from alps.leaderboard.cards import Details
 from alps.leaderboard.commands import verify_command
-from alps.leaderboard.packing import Details, pack
+from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load, read_published

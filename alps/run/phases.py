@@ -1,7 +1,7 @@
 """Times and costs of a memory system by phase, read from what was noted of its calls."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from alps.jsonl import Row, scan
@@ -19,13 +19,27 @@ def phases_of(folder: Path) -> dict[str, Phase]:
         if row is not None and row.get("phase") in PHASES:
             seconds.setdefault(row["phase"], []).append(row["seconds"])
     phases = {name: _times(seconds[name]) for name in PHASES if name in seconds}
+    for name, requests in _requests(folder).items():
+        if name in phases:
+            phases[name] = phases[name].model_copy(update={"used": _used(requests)})
+    return phases
+
+
+def used_otherwise(folder: Path, phases: Collection[str]) -> Used | None:
+    """Return what was used of models outside `phases`, as by admission; None where nothing was."""
+    others: list[Row] = []
+    for name, requests in _requests(folder).items():
+        others += requests if name not in phases else []
+    return _used(others) if others else None
+
+
+def _requests(folder: Path) -> dict[str, list[Row]]:
+    """Return what was asked of models, by phase."""
     asked: dict[str, list[Row]] = {}
     for _, _, row in scan(folder / CALLS) if (folder / CALLS).exists() else ():
-        if row is not None and row.get("phase") in phases:
-            asked.setdefault(row["phase"], []).append(row)
-    for name, requests in asked.items():
-        phases[name] = phases[name].model_copy(update={"used": _used(requests)})
-    return phases
+        if row is not None:
+            asked.setdefault(str(row.get("phase")), []).append(row)
+    return asked
 
 
 def _used(requests: Sequence[Row]) -> Used:

@@ -69,6 +69,7 @@ from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.systems.memory.diary import FILE as STORE
+from alps.systems.memory.resolve import adapter_versions
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, recorded
 
@@ -386,6 +387,7 @@ def _manifest(
         predictions=None if judged is None else judged.sha256,
         structured=structured_modes(settings, data.tasks, services.ladder),
     )
+    manifest["versions"] |= adapter_versions(settings.memory)
     if data.asked not in (None, settings.data):
         manifest[DATA_ASKED] = data.asked
     return manifest

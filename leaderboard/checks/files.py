@@ -5,20 +5,33 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
-from alps.leaderboard.submission import CARD, REVIEW, STAGES, File, Submission, only
+from alps.leaderboard.submission import (
+    CARD,
+    MEMORY_FOLDER,
+    REVIEW,
+    STAGES,
+    File,
+    Submission,
+    Track,
+    memory_folder,
+    only,
+)
 from alps.leaderboard.untrusted import LARGEST_CARD, LARGEST_FILE, MEBIBYTE, open_plain, shown
+from alps.run.beside import FOLDER as BESIDE
+from alps.systems.memory.diary import CALLS, FILE
 from alps.tasks import all_tracks
 
 # Where submissions lie in the repository.
 SUBMISSIONS = Path("leaderboard") / "submissions"
-# A card, a review, and four files of each of at most 20 tracks are 82.
-MOST_FILES = 100
+# A card, a review, and four files of each of at most 20 tracks are 82; with six rows beside a
+# memory system on all of them, 564.
+MOST_FILES = 600
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}\Z")
 _TRACK_FILES = tuple(f"{stage}.jsonl" for stage in STAGES)
 _KINDS = {
@@ -29,6 +42,8 @@ _KINDS = {
     stat.S_ISBLK: "a device",
     stat.S_ISDIR: "a folder",
 }
+_MEMORY = re.compile(rf"{MEMORY_FOLDER}[0-9]{{1,2}}\Z")
+_ROW = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _ONLY = f"only {CARD} and TRACK/{{{','.join(STAGES)}}}.jsonl belong there: remove it"
 _BAD_NAME = "a name outside A–Z a–z 0–9 . _ -, or one that begins with a dot"
 # Anything that begins with a hyphen would be an option of git.
@@ -62,19 +77,20 @@ def check_folder(folder: Path, findings: Findings) -> None:
 
 
 def _walk(
-    folder: Path, findings: Findings, track: str = ""
+    folder: Path, findings: Findings, inside: tuple[str, ...] = ()
 ) -> Iterator[tuple[os.DirEntry[str], str]]:
     """Yield what may be read; whatever else lies there is a finding, and not looked into."""
-    expected = _TRACK_FILES if track else (CARD, REVIEW)
+    expected = _files_in(inside)
     for entry in _entries(folder):
         # What only looks like an ASCII letter shows as an escape.
-        where = track + shown(entry.name.encode("ascii", "backslashreplace").decode())
+        name = shown(entry.name.encode("ascii", "backslashreplace").decode())
+        where = "/".join((*inside, name))
         if not _NAME.match(entry.name):
             findings.serious("name", where, _BAD_NAME, _ONLY)
-        elif not track and entry.name in all_tracks():
+        elif _is_folder_in(inside, entry.name):
             mode = entry.stat(follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode):
-                yield from _walk(Path(entry.path), findings, f"{entry.name}/")
+                yield from _walk(Path(entry.path), findings, (*inside, entry.name))
             else:
                 what = f"{_kind(mode)} where a folder should be"
                 findings.serious("kind", where, what, "make it a plain folder")
@@ -82,6 +98,26 @@ def _walk(
             yield entry, where
         else:
             findings.serious("stray", where, "does not belong to a submission", _ONLY)
+
+
+def _files_in(inside: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the files that a folder may hold."""
+    if not inside:
+        return CARD, REVIEW
+    if inside[-1] in all_tracks():
+        return _TRACK_FILES
+    return (FILE, CALLS) if len(inside) == 1 else ()
+
+
+def _is_folder_in(inside: tuple[str, ...], name: str) -> bool:
+    """Tell whether a folder may hold one of this name: tracks, memory systems, rows beside them."""
+    if inside and inside[-1] in all_tracks():
+        return False
+    if len(inside) == 1:
+        return name == BESIDE
+    if len(inside) == 2:
+        return _ROW.match(name) is not None
+    return name in all_tracks() or (not inside and _MEMORY.match(name) is not None)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -117,23 +153,50 @@ def _kind(mode: int) -> str:
 
 def check_files(folder: Path, card: Submission, findings: Findings) -> None:
     """Hold the bytes, the rows and the hash of every file against the card."""
-    seen = 0
-    for name, track in card.tracks.items():
-        named = track.files.present()
-        for stage in STAGES:
-            path = folder / name / f"{stage}.jsonl"
-            seen += _check_file(path, named.get(stage), findings)
-    for path in folder.iterdir():
-        if path.name in all_tracks() and path.name not in card.tracks and path.is_dir():
-            what = "the card has no such track"
-            findings.serious("stray", path.name, what, "remove it, or pack again")
-    tracks = len(card.tracks)
+    seen, tracks = _check_tracks(folder, "", card.tracks, findings), len(card.tracks)
+    for memory in card.memory or ():
+        inside = memory_folder(memory)
+        for name, file in ((FILE, memory.diary), (CALLS, memory.calls)):
+            seen += _check_file(folder / inside / name, f"{inside}/{name}", file, findings)
+        for row, other in memory.beside.items():
+            place = f"{inside}/{BESIDE}/{row}"
+            seen += _check_tracks(folder / place, f"{place}/", other.tracks, findings)
+            tracks += len(other.tracks)
+        _check_unnamed(folder / inside / BESIDE, memory.beside, findings)
+    known = {memory_folder(memory) for memory in card.memory or ()}
+    _check_unnamed(folder, known, findings, prefix=MEMORY_FOLDER)
     findings.checked["hashes"] = f"{seen} files of {tracks} tracks: sha256, bytes and rows"
 
 
-def _check_file(path: Path, printed: File | None, findings: Findings) -> bool:
+def _check_tracks(
+    folder: Path, inside: str, tracks: Mapping[str, Track], findings: Findings
+) -> int:
+    """Hold the files of tracks in a folder against their cards; return how many are there."""
+    seen = 0
+    for name, track in tracks.items():
+        named = track.files.present()
+        for stage in STAGES:
+            file = f"{name}/{stage}.jsonl"
+            seen += _check_file(folder / file, f"{inside}{file}", named.get(stage), findings)
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name in all_tracks() and path.name not in tracks and path.is_dir():
+            what = "the card has no such track"
+            findings.serious("stray", f"{inside}{path.name}", what, "remove it, or pack again")
+    return seen
+
+
+def _check_unnamed(
+    folder: Path, named: Collection[str], findings: Findings, *, prefix: str = ""
+) -> None:
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name.startswith(prefix) and path.name not in named:
+            what = "the card does not name it"
+            findings.serious("stray", shown(path.name), what, "remove it, or pack again")
+
+
+def _check_file(path: Path, where: str, printed: File | None, findings: Findings) -> bool:
     """Hold a file against the card; return whether it is there, and the card names it."""
-    where, there = f"{path.parent.name}/{path.name}", os.path.lexists(path)
+    there = os.path.lexists(path)
     if printed is None:
         if there:
             what = "the card does not name it"

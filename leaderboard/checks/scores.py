@@ -110,7 +110,7 @@ def compare_rows(
     # One finding for all: whoever changes a metric changes every row.
     if wrong:
         key, (where, before, now) = min(wrong, key=lambda item: item[0])
-        what = f"{where} printed {_figure(before)}, recomputed {_figure(now)}; {len(wrong):,} "
+        what = f"{where} printed {figure(before)}, recomputed {figure(now)}; {len(wrong):,} "
         what += "rows differ in all"
         findings.serious("row_score", f"{name}/scores.jsonl: {named(key)}", what, _MEND)
 
@@ -145,7 +145,7 @@ def differences(printed: Any, again: Any, where: str = "") -> Iterator[tuple[str
 
 def _report(where: str, printed: Any, again: Any, findings: Findings) -> None:
     for place, before, now in differences(printed, again, where):
-        what = f"printed {_figure(before)}, recomputed {_figure(now)}"
+        what = f"printed {figure(before)}, recomputed {figure(now)}"
         findings.serious("score", place, what, _MEND)
 
 
@@ -183,7 +183,8 @@ def _only(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: row.get(name) for name in names}
 
 
-def _figure(value: Any) -> str:
+def figure(value: Any) -> str:
+    """Return a printed or recomputed value for a message."""
     if value is _ABSENT:
         return "nothing"
     return f"{value:.10g}" if isinstance(value, float) else shown(str(value), 60)

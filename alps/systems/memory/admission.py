@@ -236,6 +236,10 @@ _CHECKS: tuple[tuple[str, Callable[[_Desk], Awaitable[None]]], ...] = (
     ("runs are kept apart", _fresh_folder),
 )
 
+CHECKS = tuple(name for name, _ in _CHECKS)
+DECLARED = " (declared otherwise)"
+OPENS = "opens"
+
 
 async def admit(
     connection: Connection, opening: Opening, *, scratch: Path, timeout: float
@@ -261,12 +265,12 @@ async def admit(
     try:
         await desk.call("open", desk.opening)
     except MemoryFailed as failed:
-        return [Check(name="opens", fault=_fault_of(failed))]
+        return [Check(name=OPENS, fault=_fault_of(failed))]
     declared = connection.settings.get("declares", ())
     checks: list[Check] = []
     for name, check in _CHECKS:
         if name in declared:
-            checks.append(Check(name=f"{name} (declared otherwise)"))
+            checks.append(Check(name=f"{name}{DECLARED}"))
             continue
         started = time.perf_counter()
         try:

@@ -1,20 +1,37 @@
 """A memory system as the system of a task whose answer is the memory itself."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from alps.schema import Prediction
 from alps.systems.base import System
 from alps.systems.memory.connection import MemoryFailed
-from alps.systems.memory.store import NotEstimable, Store
+from alps.systems.memory.protocol import Hit
+from alps.systems.memory.store import NotEstimable
 from alps.tasks import Task
 from alps.tasks.recall import Remembered
+
+
+class Probed(Protocol):
+    """A memory that tells what each probe of a sample found."""
+
+    name: str
+    settings: Mapping[str, Any]
+
+    async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
+        """Return it.
+
+        Raises:
+            MemoryFailed: If the memory failed.
+            NotEstimable: If it can't be asked for that.
+        """
+        ...
 
 
 class Direct:
     """Answers with what a memory holds or finds; `system`, the reader of a run, is not asked."""
 
-    def __init__(self, system: System, memory: Store) -> None:
+    def __init__(self, system: System, memory: Probed) -> None:
         self.system, self.memory = system, memory
         self.name = system.name
         self.settings: Mapping[str, Any] = {**system.settings, "memory": dict(memory.settings)}

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +78,21 @@ def check_memory(name: str, options: MemoryOptions) -> None:
     elif options.options:
         option = next(iter(options.options))
         raise UsageError(f"memory.{option}: memory={name} takes no options")
+
+
+def adapter_versions(name: str) -> dict[str, str]:
+    """Return the hash of the module of a class, and the version of the package that it is in."""
+    if not name.startswith(PYTHON):
+        return {}
+    module = name.removeprefix(PYTHON).partition(":")[0]
+    spec = find_spec(module)
+    versions = {}
+    if spec is not None and spec.origin is not None and Path(spec.origin).is_file():
+        digest = sha256(Path(spec.origin).read_bytes()).hexdigest()
+        versions["adapter"] = f"sha256 {digest}"
+    for package in packages_distributions().get(module.partition(".")[0], ()):
+        versions[package] = version(package)
+    return versions
 
 
 def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:

@@ -1,0 +1,324 @@
+"""Checks of memory systems: admission, phases, and answers that follow from the hits."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from alps.errors import AlpsError
+from alps.event_loop import run_loop
+from alps.leaderboard.checks.memory_rows import PackedDiary, read_diary
+from alps.leaderboard.checks.rows import TrackRows, named
+from alps.leaderboard.checks.scores import differences, figure
+from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
+from alps.leaderboard.gold_data import GoldTrack, needs_reader
+from alps.leaderboard.memory_setup import beside_of
+from alps.leaderboard.recompute import Rows
+from alps.leaderboard.record_scores import ahead_of
+from alps.leaderboard.submission import (
+    MemoryCard,
+    Submission,
+    Track,
+    memory_folder,
+    memory_of_run,
+)
+from alps.leaderboard.untrusted import shown
+from alps.rows import Phase
+from alps.run.phases import phases_of, used_otherwise
+from alps.schema import ShownToReader
+from alps.systems import System, Unheard, is_embedded, resolve_system
+from alps.systems.memory.admission import CHECKS, DECLARED
+from alps.systems.memory.connection import MemoryFailed
+from alps.systems.memory.diary import FILE
+from alps.systems.memory.direct import Direct
+from alps.systems.memory.protocol import Hit
+from alps.systems.memory.reader import Reader
+from alps.systems.memory.store import cut, sample_key
+from alps.systems.variants import in_variants
+from alps.tasks import Task
+from alps.tasks.base import DEFAULTS, OF_MEMORY
+from alps.tasks.recall import NOTHING, Script, Search, Shown
+
+_MEND = "submit it as the run has it"
+Admission = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def check_memory(folder: Path, card: Submission, findings: Findings) -> dict[int, PackedDiary]:
+    """Check what of the memory systems of a card needs no records; return their diaries by run."""
+    runs = [memory.run for memory in card.memory or ()]
+    for n, run in enumerate(card.runs):
+        name = memory_of_run(run.settings)
+        if name is not None and runs.count(n) != 1:
+            what = f"memory={shown(name)} is a memory system, and its hits are not here"
+            findings.serious("memory", f"runs.{n}", what, PACK_AGAIN)
+        elif name is None and n in runs:
+            what = "the run has no memory system"
+            findings.serious("memory", f"memory: run {n}", what, PACK_AGAIN)
+    diaries = {}
+    for n, memory in enumerate(card.memory or ()):
+        diary = read_diary(folder, memory, findings)
+        _check_admission(f"memory.{n}", card, memory, diary, findings)
+        _check_conditions(card, memory, findings)
+        _check_phases(f"memory.{n}", folder / memory_folder(memory), memory, findings)
+        _check_beside(f"memory.{n}", card, memory, findings)
+        diaries[memory.run] = diary
+    if diaries:
+        rows = sum(len(memory.beside) for memory in card.memory or ())
+        what = f"{len(diaries)} admissions, phases and diaries; rows beside them: {rows}"
+        findings.checked["memory"] = what
+    return diaries
+
+
+def first_fault(admission: Admission) -> str | None:
+    """Return the first check of admission that failed, and when; None where all passed."""
+    for when in ("before", "after"):
+        for check in admission.get(when, ()):
+            if check.get("fault"):
+                return f"{check['name']} ({when} the run)"
+    return None
+
+
+def _check_admission(
+    where: str, card: Submission, memory: MemoryCard, diary: PackedDiary, findings: Findings
+) -> None:
+    printed: dict[str, list[Mapping[str, Any]]] = {}
+    for when, checks in memory.admission.items():
+        printed[when] = [check.model_dump() for check in checks]
+    place = f"{where}.admission"
+    for found, before, now in differences(printed, diary.admission, place):
+        what = f"printed {figure(before)}, but {memory_folder(memory)}/{FILE} has {figure(now)}"
+        findings.serious("admission", found, what, _MEND)
+        break
+    fault = first_fault(diary.admission)
+    if fault != memory.withheld:
+        what = f"printed {figure(memory.withheld)}, but by its checks it is {figure(fault)}"
+        findings.serious("admission", f"{where}.withheld", what, _MEND)
+    if fault is None:
+        _check_complete(place, memory, diary.admission, findings)
+        return
+    for name, track in card.tracks.items():
+        if track.run == memory.run:
+            _check_withheld(name, track, fault, findings)
+
+
+def _check_complete(
+    where: str, memory: MemoryCard, admission: Admission, findings: Findings
+) -> None:
+    """Refuse an admission that lacks a check: one that is not there did not pass."""
+    declared = memory.settings.get("declares") or ()
+    for when in ("before", "after"):
+        there = [str(check["name"]) for check in admission.get(when, ())]
+        for name in CHECKS:
+            otherwise = f"{name}{DECLARED}" in there and name in declared
+            if name not in there and not otherwise:
+                what = f"the check «{name}» {when} the run is missing"
+                findings.serious("admission", f"{where}.{when}", what, _MEND)
+                break
+
+
+def _check_withheld(name: str, track: Track, fault: str, findings: Findings) -> None:
+    """Refuse scores of a system that was not admitted."""
+    files = track.files.present().values()
+    scored = [metric for metric, score in track.scores.items() if score.value is not None]
+    if scored or track.scored or track.floors or any(file.rows for file in files):
+        what = f"has scores, but was not admitted: {shown(fault, 120)}"
+        findings.serious("admission", f"tracks.{name}", what, _MEND)
+
+
+def _check_conditions(card: Submission, memory: MemoryCard, findings: Findings) -> None:
+    """Hold what a track says of its memory against the settings of its run."""
+    for name, track in card.tracks.items():
+        settings = card.runs[track.run].settings
+        for key in OF_MEMORY if track.run == memory.run else ():
+            usual = getattr(DEFAULTS, key)
+            # One that means nothing to a task is not among its conditions.
+            if key not in track.conditions and key != "memory":
+                continue
+            printed, asked = track.conditions.get(key, usual), settings.get(key, usual)
+            if printed != asked:
+                what = f"printed {figure(printed)}, but the run was asked for {figure(asked)}"
+                where = f"tracks.{name}.conditions.{key}"
+                findings.serious("memory", where, what, PACK_AGAIN)
+
+
+def _check_phases(where: str, folder: Path, memory: MemoryCard, findings: Findings) -> None:
+    """Compare times and use of models with what the diary and the ledger say."""
+    if not findings.codes.isdisjoint(("row", "file", "missing_file", "size", "kind")):
+        return
+    printed, again = _phases(memory.phases), _phases(phases_of(folder))
+    used, used_again = memory.used_otherwise, used_otherwise(folder, memory.phases)
+    printed["admission"] = None if used is None else used.row()
+    again["admission"] = None if used_again is None else used_again.row()
+    for place, before, now in differences(printed, again, f"{where}.phases"):
+        what = f"printed {figure(before)}, recomputed {figure(now)} from the diary and its ledger"
+        findings.serious("phases", place, what, _MEND)
+
+
+def _phases(phases: Mapping[str, Phase]) -> dict[str, Any]:
+    return {name: phase.row() for name, phase in phases.items()}
+
+
+def _check_beside(where: str, card: Submission, memory: MemoryCard, findings: Findings) -> None:
+    """Hold the rows beside a run to what they share with it."""
+    own = memory_of_run(card.runs[memory.run].settings) if memory.run < len(card.runs) else None
+    for row, other in memory.beside.items():
+        place = f"{where}.beside.{row}"
+        if other.run.settings.get("memory") == own:
+            findings.serious("beside", place, "has the memory of the run itself", PACK_AGAIN)
+        for name, track in other.tracks.items():
+            mine = card.tracks.get(name)
+            if mine is None or mine.run != memory.run or track.run:
+                findings.serious("beside", f"{place}.{name}", "the run has it not", PACK_AGAIN)
+                continue
+            expected = beside_of(card.runs[mine.run], mine)
+            for part, before, now in differences(beside_of(other.run, track), expected):
+                what = f"{figure(before)}, but the run beside it has {figure(now)}"
+                findings.serious("beside", f"{place}.{name}: {part}", what, PACK_AGAIN)
+                break
+
+
+class _FromDiary:
+    """A memory that answers with what a diary says it found."""
+
+    def __init__(self, diary: PackedDiary, track: Track) -> None:
+        self.name = "submitted"
+        self.settings: Mapping[str, Any] = {}
+        self._diary = diary
+        self._k = int(track.conditions.get("k", DEFAULTS.k))
+        self._most = track.conditions.get("max_context_tokens")
+
+    def has(self, task: Task, sample: Any) -> bool:
+        """Tell whether all is there that was found for a sample."""
+        return all(key in self._diary.hits for key in keys_of(task, sample))
+
+    async def recall(self, task: Task, sample: Any) -> Shown:
+        """Return what a reader was shown."""
+        hits = self._diary.hits[sample_key(task, sample)]
+        return cut(hits[: self._k], self._most)
+
+    async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
+        """Return what each probe found."""
+        if not self.has(task, sample):
+            raise MemoryFailed("search", "no hits in the submission")
+        return [self._diary.hits[key] for key in keys_of(task, sample)]
+
+
+def keys_of(task: Task, sample: Any) -> list[str]:
+    """Return the keys of a sample in a diary: one for a reader, one a probe where none reads."""
+    key = sample_key(task, sample)
+    if task.by_memory is None:
+        return [key]
+    if isinstance(task.by_memory, Script):
+        steps = task.by_memory.steps(sample)
+        probes = sum(isinstance(step, Search) for step in steps)
+    else:
+        probes = len(task.by_memory.probes(sample))
+    return [f"{key} {number}" for number in range(1, probes + 1)]
+
+
+def check_hits(
+    card: Submission, gold: GoldTrack, rows: TrackRows, diary: PackedDiary, findings: Findings
+) -> None:
+    """Compare each answer with what follows from the hits; of another's reader, what it was shown.
+
+    An answer of a reader that is a model can't be made again here.
+    """
+    task, track = gold.task, card.tracks[gold.task.track]
+    memory, model = _FromDiary(diary, track), str(card.runs[track.run].settings.get("model"))
+    reads = needs_reader(task)
+    system: System | None = None
+    if not reads:
+        system = Direct(Unheard(model), memory)
+    elif is_embedded(model):
+        system = Reader(in_variants(resolve_system(model, task), task), memory)
+    wrong: list[str] = []
+    try:
+        for key, row in rows.predictions.items():
+            if fault := _fault_of_answer(task, gold.samples[key[0]], memory, system, row):
+                wrong.append(f"{named(key)} ({fault})")
+    except AlpsError as error:
+        what = f"{task.track}: whether answers follow from the hits ({shown(str(error), 160)})"
+        findings.unchecked.append(what)
+    if wrong:
+        what = f"{len(wrong):,} answers do not follow from the hits of the diary: {some_of(wrong)}"
+        findings.serious("hits", f"{task.track}/predictions.jsonl", what, _MEND)
+    if reads and system is None:
+        what = f"{task.track}: what {shown(model, 60)} answered to what it was shown"
+        findings.unchecked.append(what)
+
+
+def _fault_of_answer(
+    task: Task, sample: Any, memory: _FromDiary, system: System | None, row: Mapping[str, Any]
+) -> str:
+    """Say why an answer does not follow from the hits; nothing where it does."""
+    if not memory.has(task, sample):
+        return "no hits" if row["outcome"] == "ok" else ""
+    if needs_reader(task):
+        if row.get("shown") is None:
+            return "what the reader was shown is not noted" if row["outcome"] == "ok" else ""
+        noted = ShownToReader.model_validate(row["shown"])
+        if noted != _noted(run_loop(memory.recall(task, sample))):
+            return "the reader was shown something else"
+    if system is None:
+        return ""
+    own = run_loop(system.answer(task, sample))
+    same = (row["outcome"], row.get("prediction")) == (own.outcome, own.prediction)
+    return "" if same else "another answer"
+
+
+def _noted(part: Shown) -> ShownToReader:
+    return ShownToReader(
+        turns=len(part.turns),
+        memories=len(part.memories),
+        tokens=part.tokens,
+        left_out=part.left_out,
+        positions=part.positions,
+    )
+
+
+def check_stray_hits(track: str, gold: GoldTrack, diary: PackedDiary, findings: Findings) -> None:
+    """Refuse hits for samples that the track has not."""
+    known: set[str] = set()
+    for sample in gold.samples.values():
+        known.update(keys_of(gold.task, sample))
+    there = [key for key in diary.hits if key.partition(" ")[0] == track]
+    if stray := [shown(key, 60) for key in there if key not in known]:
+        what = f"{len(stray):,} samples are not of the split: {some_of(stray)}"
+        findings.serious("extra_ids", f"{track}: {FILE}", what, PACK_AGAIN)
+
+
+def check_ahead(
+    card: Submission, gold: GoldTrack, scores: Mapping[str, Rows], findings: Findings
+) -> None:
+    """Recompute how far the run and its rows are ahead of no memory.
+
+    Args:
+        card: The card.
+        gold: The records of a track of it.
+        scores: The rows of its scores, those of the run under ``, of each row under its name.
+        findings: Where differences go.
+    """
+    name = gold.task.track
+    memory = card.memory_of(card.tracks[name].run)
+    assert memory is not None
+    assert card.memory is not None
+    where = f"memory.{card.memory.index(memory)}"
+    base = without_memory(memory, name)
+    for row, of_row in scores.items():
+        ahead = memory.ahead if not row else memory.beside[row].ahead
+        printed = ahead[name].model_dump(exclude_unset=True) if name in ahead else None
+        again = None
+        if base is not None and row != base and needs_reader(gold.task):
+            of_both = of_row.values(), scores[base].values()
+            again = ahead_of(*of_both, gold.task.headline, gold.sessions)
+        place = f"{where}.beside.{row}.ahead.{name}" if row else f"{where}.ahead.{name}"
+        for part, before, now in differences(printed, again, place):
+            what = f"printed {figure(before)}, recomputed {figure(now)}"
+            findings.serious("score", part, what, _MEND)
+
+
+def without_memory(memory: MemoryCard, track: str) -> str | None:
+    """Return the name of the row without memory on a track; None where there is none."""
+    for row, other in memory.beside.items():
+        if other.run.settings.get("memory") == NOTHING and track in other.tracks:
+            return row
+    return None

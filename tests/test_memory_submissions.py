@@ -1,0 +1,314 @@
+"""Memory systems on the leaderboard: what is packed of them, and what tampering is noticed."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.errors import UsageError
+from alps.leaderboard.cards import Details
+from alps.leaderboard.packing import pack
+from alps.leaderboard.verify import Options, verify
+from tests.endtoend import rows
+from tests.packed_memories import RUNS, TRACK, pack_memory, run_memory, write_questions
+from tests.submissions import card_of, forge, forge_rows, make_run, refused
+
+DIARY, LEDGER = "memory-0/memory", "memory-0/memory_calls"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with questions and histories."""
+    return write_questions(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of runs."""
+    folder = tmp_path_factory.mktemp("made")
+    for name in ("embedding", "swallows"):
+        run_memory(folder / name, data, name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def packed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of submissions."""
+    folder = tmp_path_factory.mktemp("packed")
+    for name in ("embedding", "swallows"):
+        pack_memory(made / name, folder, name)
+    return folder
+
+
+@pytest.fixture
+def copy(packed: Path, tmp_path: Path) -> Path:
+    """Return a submission that may be spoiled."""
+    return Path(shutil.copytree(packed / "embedding", tmp_path / "embedding"))
+
+
+@pytest.mark.parametrize("name", ["embedding", "swallows"])
+def test_what_is_packed_of_a_memory_system_is_recomputed(
+    packed: Path, data: Path, name: str
+) -> None:
+    found = verify(packed / name, Options(data=str(data)))
+    assert not found.serious, found.findings
+    assert found.consistent
+    assert found.recomputed == (TRACK,)
+
+
+def test_hits_ledger_admission_versions_and_rows_are_in_the_bundle(
+    packed: Path, made: Path
+) -> None:
+    card = card_of(packed / "embedding")
+    memory, summary = card["memory"][0], json.loads((made / "embedding/summary.json").read_text())
+    assert card["system"]["kind"] == "memory"
+    assert card["system"]["model"] == f"memory:{RUNS['embedding'][0][0].removeprefix('memory=')}"
+    assert [*memory["admission"]["before"], *memory["admission"]["after"]] == [
+        {"fault": "", **check} for check in summary["admission"]
+    ]
+    assert memory["phases"] == summary["phases"]
+    assert memory["phases"]["ingest"]["used"]["requests"] > 0
+    assert memory["versions"]["adapter"].startswith("sha256 ")
+    assert set(memory["beside"]) == {"none", "placebo"}
+    assert memory["ahead"][TRACK]["n"] == card["tracks"][TRACK]["n"]
+    assert "ahead" not in memory["beside"]["none"]
+    hits = [row for row in rows(packed / f"embedding/{DIARY}.jsonl") if row["phase"] == "search"]
+    assert len(hits) == card["tracks"][TRACK]["n"]
+    assert rows(packed / f"embedding/{LEDGER}.jsonl") == rows(made / "embedding/memory_calls.jsonl")
+
+
+def test_the_secret_that_users_are_called_after_stays_here(packed: Path, made: Path) -> None:
+    secret = rows(made / "embedding/memory.jsonl")[0]["secret"]
+    files = [path.read_text() for path in (packed / "embedding").rglob("*.json*")]
+    assert files
+    assert not [text for text in files if secret in text]
+
+
+def test_a_failed_check_of_admission_leaves_no_score_and_its_name(packed: Path) -> None:
+    card = card_of(packed / "swallows")
+    assert card["memory"][0]["withheld"] == "k is kept (before the run)"
+    scores = card["tracks"][TRACK]["scores"]
+    assert {score["value"] for score in scores.values()} == {None}
+    assert {score["unscored"] for score in scores.values()} == {
+        "not admitted: k is kept (before the run)"
+    }
+    faults = [check["fault"] for check in card["memory"][0]["admission"]["before"]]
+    assert any(faults)
+
+
+def test_a_run_that_is_not_finished_for_another_reason_is_not_packed(
+    made: Path, tmp_path: Path
+) -> None:
+    half = Path(shutil.copytree(made / "embedding", tmp_path / "half"))
+    (half / "summary.json").unlink()
+    with pytest.raises(UsageError, match="not finished"):
+        pack([half], Details(name="Half", submitted="2026-01-31"), out=tmp_path / "x" / "half")
+
+
+def of_phase(found: list[dict[str, Any]], phase: str) -> dict[str, Any]:
+    """Return the first row of a phase."""
+    return next(row for row in found if row["phase"] == phase)
+
+
+def first_hits(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the hits of the first search."""
+    hits: list[dict[str, Any]] = of_phase(found, "search")["hits"]
+    return hits
+
+
+def other_text(found: list[dict[str, Any]]) -> None:
+    first_hits(found)[0]["text"] += " And I prefer what the question asks for."
+
+
+def other_session(found: list[dict[str, Any]]) -> None:
+    of_phase(found, "ingest")["seconds"] /= 2
+
+
+def lower(card: dict[str, Any]) -> None:
+    card["memory"][0]["phases"]["search"]["p95"] /= 2
+
+
+def higher(card: dict[str, Any]) -> None:
+    card["tracks"][TRACK]["scores"]["accuracy"]["value"] += 0.1
+
+
+def further_ahead(card: dict[str, Any]) -> None:
+    card["memory"][0]["ahead"][TRACK]["value"] += 0.1
+
+
+def passed(card: dict[str, Any]) -> None:
+    card["memory"][0]["admission"]["after"][2]["name"] = "another check"
+
+
+def without_memory(card: dict[str, Any]) -> None:
+    del card["memory"]
+
+
+def larger_k(card: dict[str, Any]) -> None:
+    card["tracks"][TRACK]["conditions"]["k"] = 20
+
+
+def other_reader(card: dict[str, Any]) -> None:
+    card["memory"][0]["beside"]["none"]["run"]["settings"]["model"] = "floor/random"
+
+
+def no_row(card: dict[str, Any]) -> None:
+    del card["memory"][0]["beside"]["placebo"]
+
+
+def failed_silently(card: dict[str, Any]) -> None:
+    card["memory"][0]["withheld"] = "k is kept (before the run)"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "code", "words"),
+    [
+        pytest.param(DIARY, other_text, "hits", "1 answers do not follow from the hits", id="hit"),
+        pytest.param(
+            DIARY, lambda found: first_hits(found).pop(), "hits", "shown something else", id="fewer"
+        ),
+        pytest.param(
+            DIARY,
+            lambda found: found.remove(of_phase(found, "search")),
+            "hits",
+            "(no hits)",
+            id="no hits",
+        ),
+        pytest.param(DIARY, other_session, "phases", "memory.0.phases.ingest", id="seconds"),
+        pytest.param(
+            LEDGER,
+            lambda found: of_phase(found, "ingest").update(completion_tokens=500),
+            "phases",
+            "memory.0.phases.ingest.used.completion_tokens: printed",
+            id="tokens",
+        ),
+        pytest.param(
+            LEDGER,
+            lambda found: found.remove(of_phase(found, "admission")),
+            "phases",
+            "memory.0.phases.admission.requests: printed",
+            id="call",
+        ),
+        pytest.param(
+            DIARY,
+            lambda found: found[0]["checks"].pop(),
+            "admission",
+            "memory.0.admission.before",
+            id="check",
+        ),
+        pytest.param(
+            "memory-0/beside/none/personamem/scores",
+            lambda found: found[0]["scores"].update(accuracy=0.5),
+            "row_score",
+            "memory-0/beside/none: personamem/scores.jsonl",
+            id="row beside",
+        ),
+    ],
+)
+def test_a_changed_row_is_refused_though_all_hashes_fit(
+    copy: Path,
+    data: Path,
+    name: str,
+    change: Callable[[list[dict[str, Any]]], object],
+    code: str,
+    words: str,
+) -> None:
+    forge_rows(copy, name, change)
+    refused(verify(copy, Options(data=str(data))), code, words)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        (lower, "phases", "memory.0.phases.search.p95: printed"),
+        (higher, "score", f"tracks.{TRACK}.scores.accuracy.value: printed"),
+        (further_ahead, "score", f"memory.0.ahead.{TRACK}.value: printed"),
+        (passed, "admission", "memory.0.admission.after"),
+        (without_memory, "memory", "is a memory system, and its hits are not here"),
+        (larger_k, "memory", f"tracks.{TRACK}.conditions.k: printed 20"),
+        (other_reader, "beside", "memory.0.beside.none.personamem: settings.model"),
+        (no_row, "stray", "placebo"),
+        (failed_silently, "admission", "memory.0.withheld"),
+    ],
+)
+def test_a_changed_card_is_refused_though_its_checksum_fits(
+    copy: Path, data: Path, change: Callable[[dict[str, Any]], object], code: str, words: str
+) -> None:
+    forge(copy, change)
+    refused(verify(copy, Options(data=str(data))), code, words)
+
+
+def test_a_hit_that_is_changed_after_packing_is_refused_by_its_hash(copy: Path) -> None:
+    path = copy / f"{DIARY}.jsonl"
+    path.write_text(path.read_text().replace('"score":', '"score": ', 1))
+    refused(verify(copy, Options()), "hash", "memory-0/memory.jsonl: bytes")
+
+
+def test_a_failed_check_can_neither_be_taken_out_nor_be_scored(
+    packed: Path, data: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(packed / "swallows", tmp_path / "swallows"))
+
+    def drop(checks: list[dict[str, Any]]) -> None:
+        checks[:] = [check for check in checks if not check["fault"]]
+
+    def admitted(card: dict[str, Any]) -> None:
+        drop(card["memory"][0]["admission"]["before"])
+        del card["memory"][0]["withheld"]
+
+    forge(folder, admitted)
+    forge_rows(folder, DIARY, lambda found: drop(found[0]["checks"]))
+    refused(verify(folder, Options(data=str(data))), "admission", "the check «k is kept» before")
+
+    def scored(card: dict[str, Any]) -> None:
+        card["tracks"][TRACK]["scores"]["accuracy"].update(value=0.9, n=14)
+
+    folder = Path(shutil.copytree(packed / "swallows", tmp_path / "again" / "swallows"))
+    forge(folder, scored)
+    refused(verify(folder, Options(data=str(data))), "admission", "has scores, but was not")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda row: row.update(phase="dream"), "line 2: phase: "),
+        (lambda row: row.update(extra=1), "line 2: extra: no such field"),
+        (lambda row: row.update(user="u" * 600), "line 2: user: "),
+        (lambda row: row.update(phase="search", sample=None), "without sample and hits"),
+        (lambda row: row.update(session="x" * (1 << 20)), "line 2: longer than"),
+    ],
+)
+def test_a_row_of_another_form_is_refused_in_one_line(
+    copy: Path, data: Path, change: Callable[[dict[str, Any]], object], words: str
+) -> None:
+    forge_rows(copy, DIARY, lambda found: change(found[1]))
+    refused(verify(copy, Options(data=str(data))), "row", words)
+
+
+def test_answers_that_are_the_memory_itself_follow_from_the_hits(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "task=extraction", "model=memory:rules")
+    folder = pack([run], Details(name="Direct", submitted="2026-01-31"), out=tmp_path / "direct")
+    assert verify(folder.folder).consistent
+
+    def other(found: list[dict[str, Any]]) -> None:
+        row = next(row for row in found if row["phase"] == "memories" and row["hits"])
+        row["hits"][0]["text"] = "Owns a lighthouse"
+
+    forge_rows(folder.folder, DIARY, other)
+    refused(verify(folder.folder), "hits", "(another answer)")
+
+
+def test_a_system_of_a_host_is_published_without_its_address(made: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(made / "embedding", tmp_path / "run"))
+    shutil.rmtree(run / "beside")
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["settings"]["memory"] = "http://memory.internal:8080/v1"
+    manifest["system"]["memory"]["address"] = "memory.internal:8080"
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    done = pack([run], Details(name="Hosted", submitted="2026-01-31"), out=tmp_path / "hosted")
+    text = (done.folder / "submission.json").read_text()
+    assert "memory.internal" not in text
+    assert done.card.system.model == "memory:http"
