@@ -27,7 +27,7 @@ SHELLS = ("bash", "zsh", "fish")
 # Values of settings that take others, too; those of settings that take no others are read from the
 # settings.
 VALUES: Mapping[str, tuple[str, ...]] = {
-    "judge": ("lexical", "recorded:", "openai/", "anthropic/"),
+    "judge": ("lexical", "minilm", "recorded:", "openai/", "anthropic/"),
     "data": ("samples", "hub"),
     "labels": ("stress",),
     "calibration": ("off",),

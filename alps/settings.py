@@ -142,7 +142,7 @@ class AskSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    judge: str = Field("lexical", description="lexical, a litellm model, or recorded:FILE")
+    judge: str = Field("lexical", description="lexical, minilm, a litellm model, or recorded:FILE")
     judge_api_base: Address = Field(None, description="endpoint of the judge")
     judge_temperature: Annotated[Temperature | Literal["none"] | None, BeforeValidator(_unset)] = (
         Field(None, description="of the judge [0, where the model takes it]; none: not sent")

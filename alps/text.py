@@ -2,6 +2,7 @@
 
 import unicodedata
 from functools import cache, lru_cache
+from hashlib import blake2b
 
 # Accents, Hebrew points and Arabic vowel signs are optional spelling. The combining classes left
 # out (nukta, kana voicing, virama, Thai and Lao vowels) tell words apart.
@@ -145,3 +146,9 @@ def _prototype(character: str) -> str:
     """Return what stands for all that looks like `character`."""
     alike = character if character.isascii() else prototypes().get(character, character)
     return "".join(_ASCII_PROTOTYPES.get(letter, letter) for letter in alike)
+
+
+def digest(text: str) -> int:
+    """Return a 64-bit number that depends on nothing but `text`."""
+    data = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")

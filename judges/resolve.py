@@ -13,6 +13,7 @@ from statistics import median_low
 from typing import Any
 
 from alps.errors import UsageError, closest
+from alps.judges import lexical, minilm
 from alps.judges.base import Judge
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import (
@@ -27,6 +28,7 @@ from alps.judges.matching import (
     SupportJudgement,
     SupportQuestion,
 )
+from alps.judges.minilm import MiniLMJudge
 from alps.judges.options import OptionQuestion, majority
 from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
@@ -166,7 +168,9 @@ def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float
     return sum(agreed) / len(agreed) if agreed else 1.0
 
 
-EMBEDDED_JUDGES = ("lexical",)
+EMBEDDED_JUDGES = ("lexical", "minilm")
+AGREEMENTS: Mapping[str, str] = {"lexical": lexical.AGREEMENT, "minilm": minilm.AGREEMENT}
+"""How far embedded judges can be trusted, as it was measured."""
 RECORDED = "recorded:"
 
 
@@ -179,13 +183,15 @@ def embedded_judge(name: str) -> Judge:
     """Return the embedded judge, or the recorded verdicts, that `name` names.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If there is none, or it needs an extra that is not installed.
         DataError: If the recorded verdicts can't be read.
     """
     if name.startswith(RECORDED):
         return RecordedJudge(Path(name.removeprefix(RECORDED)).expanduser())
     if name == "lexical":
         return LexicalJudge()
+    if name == "minilm":
+        return MiniLMJudge()
     known = ", ".join(EMBEDDED_JUDGES)
     raise UsageError(
         f"judge={name}: unknown judge{closest(name, EMBEDDED_JUDGES)} (embedded: {known})"

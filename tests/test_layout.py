@@ -27,6 +27,7 @@ WORDS = {
     "schema",
     "rejection",
     "similarity",
+    "embeddings",
 }
 SEEN = {
     "llm": WORDS,

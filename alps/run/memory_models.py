@@ -75,6 +75,6 @@ def check_memory_models(settings: MemoryModels, memory: str) -> None:
             why = f"{of}={redact(str(name))}" if name else f"there is no {of}="
             raise UsageError(f"{of}_api_base= would change nothing: {why}; leave it out")
     if settings.memory_embedder == "minilm":
-        from alps.systems.minilm import require
+        from alps.embeddings import require
 
         require()

@@ -21,7 +21,6 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import accumulate, pairwise
 from threading import Lock
 from typing import Any
@@ -29,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.text import fold
+from alps.text import digest, fold
 
 TOKENS_VERSION = 1
 """Raised whenever the same text may give other terms; part of every retriever's settings."""
@@ -114,12 +113,6 @@ def term_of(word: str) -> str:
     if "," in word or "." in word:
         return word.replace(",", "")
     return "" if word in STOP_WORDS else stem(word)
-
-
-def digest(text: str) -> int:
-    """Return a 64-bit number that depends on nothing but `text`."""
-    data = text.encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
 
 
 def best_first(

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 from pydantic_core import from_json
 
-from alps.judges.lexical import AGREEMENT
+from alps.judges.resolve import AGREEMENTS
 from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.pages.board_table import corrected, metric_title
 from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
@@ -222,7 +222,7 @@ def write_judges(renderer: Renderer) -> None:
             judge=judge,
             views=[view(board, root="../", most=0, brief=True) for board in judge.boards],
             figures=FIGURES,
-            agreement=AGREEMENT if judge.name == "lexical" else "",
+            agreement=AGREEMENTS.get(judge.name, ""),
         )
 
 

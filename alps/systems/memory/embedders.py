@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.systems import minilm
+from alps.embeddings import embed
 from alps.systems.retrievers import terms
 
 DIMENSIONS = 512
@@ -27,5 +27,5 @@ def hashed(texts: Sequence[str]) -> NDArray[np.float32]:
 
 EMBEDDERS: Mapping[str, Callable[[Sequence[str]], NDArray[np.float32]]] = {
     "hash": hashed,
-    "minilm": minilm.embed,
+    "minilm": embed,
 }
