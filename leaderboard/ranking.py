@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks.copies import Answers, answers_of, originals
-from alps.leaderboard.gold_data import task_under
+from alps.leaderboard.gold_data import needs_reader, task_under
+from alps.leaderboard.memory_setup import setup_of
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.record_scores import record_scores
 from alps.leaderboard.site_data import Published, Reported, System
+from alps.leaderboard.submission import without
 from alps.stats.bootstrap import Floats, cluster_index
 from alps.stats.paired import holm_all, t_tests
 from alps.tasks import Metric, Task, all_tracks
@@ -49,7 +51,8 @@ class Rank(NamedTuple):
 class Key:
     """What must be the same for systems to stand on one board.
 
-    `judge` is None where no judge has a part in it.
+    `judge` is None where no judge has a part in it. `setup` is how memory systems were run, as
+    JSON; empty on the boards of other systems.
     """
 
     track: str
@@ -58,11 +61,13 @@ class Key:
     conditions: str
     n: int
     judge: str | None
+    setup: str = ""
 
     @property
     def id(self) -> str:
         """A name for pages and files."""
-        rest = json.dumps([self.data, self.conditions, self.n, self.judge])
+        setup = [self.setup] if self.setup else []
+        rest = json.dumps([self.data, self.conditions, self.n, self.judge, *setup])
         digest = hashlib.sha256(rest.encode()).hexdigest()[:8]
         return f"{self.track}-{self.metric}-{digest}".replace("_", "-")
 
@@ -75,6 +80,7 @@ class Standing:
     its submitter's word, stands below the others, and is never ranked. `copy_of` names the
     submission whose answers these are: both are one system to the tests, and have one rank. `again`
     is the place of a maintainer's score under the same judge, which replaces the submitted one.
+    `ahead` is how far a memory system is ahead of no memory, by the metric of the board.
     """
 
     system: System
@@ -83,6 +89,13 @@ class Standing:
     recomputed: bool
     copy_of: str | None = None
     again: Place | None = None
+    ahead: Place | None = None
+
+    @property
+    def withheld(self) -> str:
+        """The check that a memory system was not admitted by; empty where it was."""
+        memory = self.system.memory(self.track)
+        return "" if memory is None else str(memory["withheld"].value or "")
 
     def score(self, metric: str) -> Place:
         """Return the place of one of its scores, as it was submitted."""
@@ -96,6 +109,19 @@ class Standing:
         """Return the figure that a board sorts by: a failed answer counts as the worst."""
         score = self.lead(metric)
         return score["worst_case"] if score["worst_case"] else score["value"]
+
+
+@dataclass(frozen=True)
+class RowBeside:
+    """The reader of a memory system with another memory: never ranked."""
+
+    memory: str
+    track: Place
+    ahead: Place
+
+    def score(self, metric: str) -> Place:
+        """Return the place of one of its scores."""
+        return self.track["scores"][metric]
 
 
 @dataclass(frozen=True)
@@ -119,6 +145,12 @@ class Board:
     floors: tuple[FloorRow, ...]
     reported: tuple[Reported, ...]
     judge_known: bool = True
+    beside: tuple[RowBeside, ...] = ()
+
+    @property
+    def by_difference(self) -> bool:
+        """Whether it sorts by the paired difference from no memory, and not by the score."""
+        return _by_difference(self.key, self.task, self.metric)
 
     @property
     def id(self) -> str:
@@ -154,9 +186,9 @@ def build_boards(systems: Sequence[System], published: Published) -> list[Board]
     groups: dict[Key, list[Standing]] = {}
     for system in systems:
         for track, place in system.tracks.items():
-            for metric in _leads(track, place):
+            for metric in _leads(system, track, place):
                 standing = Standing(system, place, None, system.recomputed(track, metric))
-                groups.setdefault(_key(track, metric, place), []).append(standing)
+                groups.setdefault(_key(system, track, metric, place), []).append(standing)
     order, known = list(all_tracks()), known_judges(systems)
     boards: list[Board] = []
     for track in order:
@@ -182,6 +214,14 @@ class _Files:
             self._scores[system.slug] = _scores_of(system, all_tracks()[self.track])
         return self._scores[system.slug]
 
+    def without_memory(self, system: System) -> Scores:
+        """Return what the reader of a memory system scored on each record without any."""
+        name = f"{system.slug}/"
+        if name not in self._scores:
+            metrics = [metric for metric in all_tracks()[self.track].metrics if metric.headline]
+            self._scores[name] = record_scores(system.rows_without_memory(self.track), metrics)
+        return self._scores[name]
+
     def answers(self, system: System) -> Answers:
         """Return the sketch of what a system answered."""
         if system.slug not in self._answers:
@@ -204,9 +244,12 @@ def known_judges(systems: Sequence[System]) -> frozenset[str]:
     return frozenset(filter(None, known))
 
 
-def _leads(track: str, place: Place) -> Iterator[str]:
+def _leads(system: System, track: str, place: Place) -> Iterator[str]:
     """Yield the metrics that a submission stands on a board for."""
-    metrics = [m for m in all_tracks()[track].metrics if place["scores"][m.name]["value"]]
+    # One that was not admitted stands on the boards that it would have stood on.
+    withheld = system.card.withheld(track)
+    scores = place["scores"]
+    metrics = [m for m in all_tracks()[track].metrics if withheld or scores[m.name]["value"]]
     leading = [metric for metric in metrics if _leads_a_board(metric)]
     for metric in leading or metrics[:1]:
         yield metric.name
@@ -216,45 +259,73 @@ def _leads_a_board(metric: Metric) -> bool:
     return metric.headline or metric.own_board
 
 
-def _key(track: str, metric: str, place: Place) -> Key:
+def _key(system: System, track: str, metric: str, place: Place) -> Key:
     row = place.value
-    conditions = json.dumps(row["conditions"], sort_keys=True, ensure_ascii=False)
+    conditions, setup = row["conditions"], ""
+    asked = setup_of(system.card, track, task_under(track, conditions))
+    if asked is not None:
+        # Which system it is: what is compared on the board.
+        conditions = without(conditions, "memory")
+        setup = json.dumps(asked, sort_keys=True, ensure_ascii=False)
+    words = json.dumps(conditions, sort_keys=True, ensure_ascii=False)
     # What needs no judge is the same under all of them, and stands on one board.
     judge = None if metric in all_tracks()[track].unjudged else row["judge_fingerprint"]
-    return Key(track, metric, row["data_sha256"], conditions, row["n"], judge)
+    return Key(track, metric, row["data_sha256"], words, row["n"], judge, setup)
+
+
+def _by_difference(key: Key, task: Task, metric: Metric) -> bool:
+    return bool(key.setup) and metric.headline and needs_reader(task)
 
 
 def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
     """Return what boards are sorted by: those under an unknown judge are last, however full."""
-    order_of_trust = (not board.judge_known, not board.metric.headline, not board.comparable)
+    trusted = (not board.judge_known, not board.metric.headline, not board.comparable)
+    # Of how a memory system was run there are many ways, and what a track is about is none of them.
+    order_of_trust = (bool(board.key.setup), *trusted)
     return order.index(board.key.track), *order_of_trust, -len(board.standings), board.id
 
 
 def _board(
     key: Key, rows: list[Standing], files: _Files, published: Published, known: frozenset[str]
 ) -> Board:
-    task = task_under(key.track, json.loads(key.conditions))
+    task = task_under(key.track, rows[0].track["conditions"].value)
     metric = next(metric for metric in task.metrics if metric.name == key.metric)
-    rows = [replace(row, again=row.system.again(key.track, key.metric)) for row in rows]
-    rows.sort(key=lambda row: _worth(row, metric))
+    by_difference = _by_difference(key, task, metric)
+    found = []
+    for row in rows:
+        ahead = row.system.ahead(key.track) if by_difference else None
+        again = row.system.again(key.track, key.metric)
+        found.append(replace(row, again=again, ahead=ahead))
+    rows = sorted(found, key=lambda row: _worth(row, metric, by_difference))
     proven: list[Standing] = []
     others: list[Standing] = []
     floors: list[Standing] = []
     for row in rows:
         # Sorted by their worth, those that are not proven are the last.
-        is_proven = row.recomputed and not row.system.refuted
+        is_proven = row.recomputed and not row.system.refuted and not row.withheld
+        is_proven &= row.ahead is not None or not by_difference
         (floors if row.system.is_floor else proven if is_proven else others).append(row)
     beside = {key.metric, *metric.beside}
     return Board(
         key=key,
         task=task,
         metric=metric,
-        standings=(*_with_ranks(proven, key, metric, files), *others),
+        standings=(*_with_ranks(proven, metric, files), *others),
         floor_systems=tuple(floors),
         floors=tuple(_floors(rows, key)),
-        reported=tuple(_reported(key, beside, published)),
+        reported=tuple(_reported(key, beside, published)) if not key.setup else (),
         judge_known=key.judge is None or key.judge in known,
+        beside=_rows_beside(rows, key.track) if by_difference else (),
     )
+
+
+def _rows_beside(rows: Sequence[Standing], track: str) -> tuple[RowBeside, ...]:
+    """Return the rows beside the systems of a board, each memory once, the furthest ahead first."""
+    found: dict[str, RowBeside] = {}
+    for row in sorted((row for row in rows if row.recomputed), key=lambda row: row.system.slug):
+        for memory, place, ahead in row.system.beside(track):
+            found.setdefault(memory, RowBeside(memory, place, ahead))
+    return tuple(sorted(found.values(), key=lambda row: -(row.ahead["value"].value or 0.0)))
 
 
 def _reported(key: Key, metrics: Set[str], published: Published) -> Iterator[Reported]:
@@ -264,15 +335,21 @@ def _reported(key: Key, metrics: Set[str], published: Published) -> Iterator[Rep
             yield row
 
 
-def _worth(row: Standing, metric: Metric) -> tuple[Any, ...]:
+def _worth(row: Standing, metric: Metric, by_difference: bool) -> tuple[Any, ...]:
     """Return what a board is sorted by: recomputed scores, then those of all records, the best."""
+    if row.withheld:
+        return row.system.refuted, True, True, 0.0, row.system.slug
     n, scored = row.score(metric.name)["n"].value, row.track["scored"].value
     partial = n < scored and row.again is None
     worth = -float(row.counted(metric.name).value)
-    return row.system.refuted, not row.recomputed, partial, worth, row.system.slug
+    unproven = not row.recomputed
+    if by_difference:
+        unproven |= row.ahead is None
+        worth = worth if row.ahead is None else -float(row.ahead["value"].value or 0.0)
+    return row.system.refuted, unproven, partial, worth, row.system.slug
 
 
-def _with_ranks(rows: list[Standing], key: Key, metric: Metric, files: _Files) -> list[Standing]:
+def _with_ranks(rows: list[Standing], metric: Metric, files: _Files) -> list[Standing]:
     """Return the standings with their ranks; copies of a submission have its rank."""
     if not rows:
         return []
@@ -282,8 +359,8 @@ def _with_ranks(rows: list[Standing], key: Key, metric: Metric, files: _Files) -
     slugs = [row.system.slug for row in order]
     original = {slug: slugs[first] for slug, first in zip(slugs, firsts, strict=True)}
     distinct = [row for row in rows if original[row.system.slug] == row.system.slug]
-    records = [_records(row, metric, files.scores(row.system)) for row in distinct]
-    ranks = _ranks(records, rows[0].system.sessions(key.track))
+    records = [_records(row, metric, files) for row in distinct]
+    ranks = _ranks(records, rows[0].system.sessions(files.track))
     # Copies of one system, alone on a board, share its one place.
     if len(distinct) == 1 and len(rows) > 1:
         ranks = [Rank(1, 1)]
@@ -302,13 +379,20 @@ def _seniority(row: Standing) -> tuple[Any, ...]:
     return row.again is None, row.system.card.submitted, row.system.slug
 
 
-def _records(row: Standing, metric: Metric, scores: Scores) -> dict[str, float]:
-    """Return the scores by record that are tested, moved to a maintainer's mean if any."""
-    own, submitted = scores.get(metric.name, {}), row.score(metric.name)["value"].value
-    if row.again is None or submitted is None:
+def _records(row: Standing, metric: Metric, files: _Files) -> dict[str, float]:
+    """Return what is tested by record: scores, moved to a maintainer's mean if any.
+
+    On a board that sorts by the difference from no memory it is that difference.
+    """
+    own = files.scores(row.system).get(metric.name, {})
+    submitted = row.score(metric.name)["value"].value
+    if row.again is not None and submitted is not None:
+        moved = float(row.again["value"].value) - float(submitted)
+        own = {name: value + moved for name, value in own.items()}
+    if row.ahead is None:
         return own
-    moved = float(row.again["value"].value) - float(submitted)
-    return {name: value + moved for name, value in own.items()}
+    none = files.without_memory(row.system).get(metric.name, {})
+    return {name: value - none[name] for name, value in own.items() if name in none}
 
 
 def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:

@@ -22,11 +22,15 @@ from alps.leaderboard.submission import (
     Entry,
     Submission,
     contradictions,
+    memory_folder,
     read_entry,
     same_judge,
+    without_memory,
 )
 from alps.leaderboard.untrusted import read_model
+from alps.run.beside import FOLDER as BESIDE
 from alps.tasks import all_tracks
+from alps.tasks.recall import FULL
 
 PUBLISHED = Path(__file__).with_name("published.json")
 
@@ -79,6 +83,35 @@ class System:
     def run(self, track: str) -> Place:
         """Return the place of the run that a track comes from."""
         return self.root["runs"][self.card.tracks[track].run]
+
+    def memory(self, track: Place) -> Place | None:
+        """Return the place of the memory system of a track's run; None where it had none."""
+        for n, memory in enumerate(self.card.memory or ()):
+            if memory.run == track["run"].value:
+                return self.root["memory"][n]
+        return None
+
+    def ahead(self, track: str) -> Place | None:
+        """Return how far a memory system is ahead of no memory; None where that was not run."""
+        memory = self.memory(self.tracks[track])
+        ahead = memory["ahead"][track] if memory is not None else None
+        return ahead if ahead is not None and ahead["value"] else None
+
+    def beside(self, track: str) -> Iterator[tuple[str, Place, Place]]:
+        """Yield the memory of each row beside a run, its track, and how far it is ahead of none."""
+        memory = self.memory(self.tracks[track])
+        for _, row in memory["beside"].items() if memory is not None else ():
+            if row["tracks"][track]:
+                name = str(row["run"]["settings"]["memory"].value or FULL)
+                yield name, row["tracks"][track], row["ahead"][track]
+
+    def rows_without_memory(self, track: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the scores of the run without memory beside that of a track."""
+        memory = self.card.memory_of(self.card.tracks[track].run)
+        row = without_memory(memory, track) if memory is not None else None
+        if memory is not None and row is not None:
+            name = f"{memory_folder(memory)}/{BESIDE}/{row}/{track}/scores.jsonl"
+            yield from self.entry.read(name, "benchmark_id")
 
     def recomputed(self, track: str, metric: str) -> bool:
         """Tell whether a score was recomputed when the submission was verified.

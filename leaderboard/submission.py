@@ -36,7 +36,7 @@ from alps.leaderboard.fields import (
 )
 from alps.leaderboard.untrusted import LARGEST_FILE, open_plain, read_model
 from alps.tasks import Metric, all_tracks
-from alps.tasks.recall import FULL, keeps_memories
+from alps.tasks.recall import FULL, NOTHING, keeps_memories
 
 CARD, REVIEW = "submission.json", "review.json"
 SAMPLES = "samples"
@@ -313,6 +313,11 @@ class Submission(Part):
         """Return the memory system of a run; None where it had none."""
         return next((card for card in self.memory or () if card.run == run), None)
 
+    def withheld(self, track: str) -> str | None:
+        """Return the check of admission that the scores of a track are withheld for."""
+        memory = self.memory_of(self.tracks[track].run)
+        return None if memory is None else memory.withheld
+
     def beside(self, memory: MemoryCard, row: str) -> "Submission":
         """Return the same card with the run and the tracks of a row beside a run alone."""
         other = memory.beside[row]
@@ -377,11 +382,17 @@ class Entry:
         Raises:
             DataError: If the file or a row can't be read; names the line.
         """
-        if stage not in self.card.tracks[track].files.present():
-            return
-        path, key = self.folder / track / f"{stage}.jsonl", "benchmark_id"
-        if stage == "calls":
-            key = "about"
+        if stage in self.card.tracks[track].files.present():
+            key = "about" if stage == "calls" else "benchmark_id"
+            yield from self.read(f"{track}/{stage}.jsonl", key)
+
+    def read(self, name: str, key: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a file, each of which has a `key`.
+
+        Raises:
+            DataError: If the file or a row can't be read; names the line.
+        """
+        path = self.folder / name
         try:
             file = open_plain(path, LARGEST_FILE)
         except ValueError as error:
@@ -532,6 +543,14 @@ def kinds_of(model: str) -> tuple[str, ...]:
 def memory_folder(card: MemoryCard) -> str:
     """Return the folder of a submission in which the files of a memory system lie."""
     return f"{MEMORY_FOLDER}{card.run}"
+
+
+def without_memory(memory: MemoryCard, track: str) -> str | None:
+    """Return the name of the row without memory on a track; None where there is none."""
+    for row, other in memory.beside.items():
+        if other.run.settings.get("memory") == NOTHING and track in other.tracks:
+            return row
+    return None
 
 
 def memory_of_run(settings: Mapping[str, Any]) -> str | None:

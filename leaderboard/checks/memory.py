@@ -20,6 +20,7 @@ from alps.leaderboard.submission import (
     Track,
     memory_folder,
     memory_of_run,
+    without_memory,
 )
 from alps.leaderboard.untrusted import shown
 from alps.rows import Phase
@@ -36,7 +37,7 @@ from alps.systems.memory.store import cut, sample_key
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
-from alps.tasks.recall import NOTHING, Script, Search, Shown
+from alps.tasks.recall import Script, Search, Shown
 
 _MEND = "submit it as the run has it"
 Admission = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -104,7 +105,8 @@ def _check_complete(
     where: str, memory: MemoryCard, admission: Admission, findings: Findings
 ) -> None:
     """Refuse an admission that lacks a check: one that is not there did not pass."""
-    declared = memory.settings.get("declares") or ()
+    declares = memory.settings.get("declares")
+    declared = declares if isinstance(declares, list) else []
     for when in ("before", "after"):
         there = [str(check["name"]) for check in admission.get(when, ())]
         for name in CHECKS:
@@ -134,6 +136,9 @@ def _check_conditions(card: Submission, memory: MemoryCard, findings: Findings) 
             if key not in track.conditions and key != "memory":
                 continue
             printed, asked = track.conditions.get(key, usual), settings.get(key, usual)
+            # Of several sizes of a context the scores are those of the largest.
+            if isinstance(asked, list):
+                asked = max((size for size in asked if type(size) is int), default=usual)
             if printed != asked:
                 what = f"printed {figure(printed)}, but the run was asked for {figure(asked)}"
                 where = f"tracks.{name}.conditions.{key}"
@@ -179,21 +184,21 @@ def _check_beside(where: str, card: Submission, memory: MemoryCard, findings: Fi
 class _FromDiary:
     """A memory that answers with what a diary says it found."""
 
-    def __init__(self, diary: PackedDiary, track: Track) -> None:
+    def __init__(self, diary: PackedDiary, task: Task) -> None:
         self.name = "submitted"
         self.settings: Mapping[str, Any] = {}
         self._diary = diary
-        self._k = int(track.conditions.get("k", DEFAULTS.k))
-        self._most = track.conditions.get("max_context_tokens")
+        self._k = int(task.conditions.get("k", DEFAULTS.k))
+        self.most: int | None = task.conditions.get("max_context_tokens")
 
     def has(self, task: Task, sample: Any) -> bool:
         """Tell whether all is there that was found for a sample."""
         return all(key in self._diary.hits for key in keys_of(task, sample))
 
-    async def recall(self, task: Task, sample: Any) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
         """Return what a reader was shown."""
         hits = self._diary.hits[sample_key(task, sample)]
-        return cut(hits[: self._k], self._most)
+        return cut(hits[: self._k], max_tokens)
 
     async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
         """Return what each probe found."""
@@ -223,13 +228,14 @@ def check_hits(
     An answer of a reader that is a model can't be made again here.
     """
     task, track = gold.task, card.tracks[gold.task.track]
-    memory, model = _FromDiary(diary, track), str(card.runs[track.run].settings.get("model"))
+    memory, model = _FromDiary(diary, task), str(card.runs[track.run].settings.get("model"))
     reads = needs_reader(task)
     system: System | None = None
     if not reads:
         system = Direct(Unheard(model), memory)
     elif is_embedded(model):
-        system = Reader(in_variants(resolve_system(model, task), task), memory)
+        reader = in_variants(resolve_system(model, task), task)
+        system = Reader(reader, memory, memory.most)
     wrong: list[str] = []
     try:
         for key, row in rows.predictions.items():
@@ -256,7 +262,7 @@ def _fault_of_answer(
         if row.get("shown") is None:
             return "what the reader was shown is not noted" if row["outcome"] == "ok" else ""
         noted = ShownToReader.model_validate(row["shown"])
-        if noted != _noted(run_loop(memory.recall(task, sample))):
+        if noted != _noted(run_loop(memory.recall(task, sample, memory.most))):
             return "the reader was shown something else"
     if system is None:
         return ""
@@ -314,11 +320,3 @@ def check_ahead(
         for part, before, now in differences(printed, again, place):
             what = f"printed {figure(before)}, recomputed {figure(now)}"
             findings.serious("score", part, what, _MEND)
-
-
-def without_memory(memory: MemoryCard, track: str) -> str | None:
-    """Return the name of the row without memory on a track; None where there is none."""
-    for row, other in memory.beside.items():
-        if other.run.settings.get("memory") == NOTHING and track in other.tracks:
-            return row
-    return None

@@ -129,6 +129,7 @@ def _fault_of(row: Mapping[str, Any], form: type[BaseModel]) -> str:
 
 _NEEDED = {
     ("admission",): ("when", "checks"),
+    ("open", "ingest", "settle", "search", "memories", "forget"): ("user", "seconds"),
     ("search", "memories"): ("sample", "hits"),
     ("settle",): ("turns", "sessions"),
 }
