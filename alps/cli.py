@@ -6,7 +6,16 @@ from typing import NoReturn
 import click
 
 from alps import __version__
-from alps.commands import annotating, boards, data, judging, looking, machine, running
+from alps.commands import (
+    annotating,
+    boards,
+    data,
+    judging,
+    looking,
+    machine,
+    memory,
+    running,
+)
 from alps.completion import COMPLETE_VAR, SHELLS, ExplainedGroup, script
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
 
@@ -53,6 +62,7 @@ for _command in (
     *(judging.labels, annotating.annotate, judging.agreement),
     *(judging.calibrate, judging.sensitivity),
     *(boards.submit, boards.verify, boards.rescore, boards.leaderboard),
+    memory.memory,
     machine.doctor,
 ):
     cli.add_command(_command)

@@ -6,9 +6,10 @@ import re
 from alps.systems.memory.embedders import hashed
 from tests.loopback import Answer
 
-NEW = re.compile(r"## New Messages\n(.*?)\n\n## Observation Date", re.DOTALL)
-SESSION = re.compile(r"<session_([0-9a-f-]{36})>\n(.*)\n</session_\1>", re.DOTALL)
-"""What Mem0 and LangMem put around the turns that they ask about."""
+MEM0 = re.compile(r"## New Messages\n(.*?)\n\n## Observation Date", re.DOTALL)
+LANGMEM = re.compile(r"<session_([0-9a-f-]{36})>\n(?P<turns>.*)\n</session_\1>", re.DOTALL)
+MEMOS = re.compile(r".*\nConversation:\n(.*)\n\nYour Output:", re.DOTALL)
+"""What products put around the turns that they ask about."""
 PROMPT_TOKENS, COMPLETION_TOKENS = 1_000, 50
 
 
@@ -24,7 +25,7 @@ class ScriptedModels:
         if "input" in body:
             return self.embedded(body["input"])
         prompt = body["messages"][-1]["content"]
-        text, message = answered(prompt, has_tools="tools" in body)
+        text, message = answered(prompt)
         usage = self.used(PROMPT_TOKENS + len(prompt), COMPLETION_TOKENS + len(text))
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         whole = {"id": "x", "object": "chat.completion", "created": 0, "model": "scripted"}
@@ -47,25 +48,29 @@ class ScriptedModels:
         return Answer(body=json.dumps(body), delay=self.delays.get(kind, 0.0))
 
 
-def answered(prompt, *, has_tools):
+def answered(prompt):
     """Return what is extracted as JSON, and the message that says it in the form asked for."""
-    if has_tools:
-        turns = re.split(r"^=+ \w+ Message =+$", SESSION.search(prompt)[2], flags=re.MULTILINE)
+    if asked := LANGMEM.search(prompt):
+        turns = re.split(r"^=+ \w+ Message =+$", asked["turns"], flags=re.MULTILINE)
         calls = [json.dumps({"content": one}) for one in worth_keeping(turns)]
         functions = [{"name": "Memory", "arguments": call} for call in calls]
         calls = [{"type": "function", "function": one} for one in functions]
         calls = [{"id": f"call_{n}", **call} for n, call in enumerate(calls)]
         return json.dumps(calls), {"role": "assistant", "content": None, "tool_calls": calls}
-    asked_by_mem0 = NEW.search(prompt)
-    facts = said(prompt if asked_by_mem0 is None else asked_by_mem0[1])
-    answer = facts if asked_by_mem0 is None else {"memory": [{"text": one} for one in facts]}
+    if asked := MEM0.search(prompt):
+        answer = {"memory": [{"text": one} for one in said(asked[1])]}
+    elif asked := MEMOS.match(prompt):
+        found = [{"key": one[:20], "value": one, "tags": []} for one in said(asked[1])]
+        answer = {"memory list": found, "summary": ""}
+    else:
+        answer = said(prompt)
     text = json.dumps(answer)
     return text, {"role": "assistant", "content": text}
 
 
 def said(messages):
     """Extract every turn that says more than a word, as it was said."""
-    turns = re.split(r"^(?:user|assistant|system): ", messages, flags=re.MULTILINE)
+    turns = re.split(r"^(?:user|assistant|system): ?", messages, flags=re.MULTILINE)
     return worth_keeping(turns)
 
 

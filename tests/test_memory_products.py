@@ -11,6 +11,7 @@ from alps.errors import UsageError
 from alps.parsing import parse_settings
 from alps.run.start import run
 from alps.settings import RunSettings
+from alps.systems.memory.apart import SERVE, installed
 from tests.loopback import Answer, serve
 from tests.scripted_models import ScriptedModels
 
@@ -28,6 +29,16 @@ def product(name, *marks):
 # A package that LangMem uses imports it from where it was before.
 moved = pytest.mark.filterwarnings("ignore:Importing Send from langgraph:DeprecationWarning")
 SYSTEMS = ["llm", product("mem0"), product("langmem", moved)]
+IN_A_FILE = ("mem0", "memos")
+
+
+def apart(name):
+    """A system that is asked where its environment was made."""
+    reason = f"needs an environment: alps memory install {name}"
+    return pytest.param(name, marks=pytest.mark.skipif(not installed(name), reason=reason))
+
+
+APART = [apart("memos")]
 reached: list[str] = []
 
 
@@ -54,7 +65,7 @@ def rows(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", [*SYSTEMS, *APART])
 def test_a_system_is_admitted_and_its_tokens_are_those_of_the_server(
     system, tmp_path, monkeypatch, connections
 ):
@@ -76,7 +87,7 @@ def test_a_system_is_admitted_and_its_tokens_are_those_of_the_server(
         assert phases[name].used.prompt_tokens == sum(row["prompt_tokens"] for row in mine) > 0
     assert phases["settle"].used is None
     on_disk = done.summary.bytes_per_1000_turns
-    assert on_disk > 1_000 if system == "mem0" else on_disk is None
+    assert on_disk > 1_000 if system in IN_A_FILE else on_disk is None
     assert {row["asked"] for row in metered if row["phase"] == "search"} == {"embeddings"}
     assert set(connections) == {"127.0.0.1"}
 
@@ -138,3 +149,52 @@ def test_the_doctor_gives_a_system_its_models(alps):
     done = alps("doctor", "memory=llm")
     assert done.returncode == 1
     assert "it needs an LLM and an" in done.stdout
+
+
+def test_a_product_apart_is_listed_and_run_once_it_is_installed(alps, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    listed = " ".join(alps("memory", "list").stdout.split())
+    assert "memos in an environment of its own: alps memory install memos MemoryOS==" in listed
+    done = alps("run", "task=personamem", "model=rules", "memory=memos")
+    assert done.returncode == 2
+    assert "memory=memos: not installed — alps memory install memos" in done.stderr
+    done = alps("memory", "install", "memo")
+    assert done.returncode == 2
+    assert "memo: unknown — did you mean 'memos'?" in done.stderr
+
+
+ADAPTER = """
+import json
+
+class Kept:
+    persistent = True
+
+    def open(self, opening):
+        print("a library that prints")
+        self.kept = {}
+
+    def ingest(self, user, session):
+        self.kept.setdefault(user, {})[session.id] = [turn.text for turn in session.turns]
+
+    def settle(self, user, timeout):
+        return "ready"
+
+    def search(self, user, query, k, at):
+        asked = set(query.lower().split())
+        hits = self.memories(user)
+        return sorted(hits, key=lambda hit: -len(asked & set(hit["text"].lower().split())))[:k]
+
+    def memories(self, user):
+        texts = [text for turns in self.kept.get(user, {}).values() for text in turns]
+        return [{"id": str(place), "text": text} for place, text in enumerate(texts)]
+
+    def reset(self, user):
+        self.kept.pop(user, None)
+"""
+
+
+def test_an_adapter_is_served_without_the_suite_in_its_environment(alps, monkeypatch, tmp_path):
+    (tmp_path / "kept.py").write_text(ADAPTER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = alps("doctor", f"memory=program:{sys.executable} {SERVE} kept:Kept")
+    assert "12 checks passed: admitted." in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,7 @@
-"""Admission of a memory system, printed by itself: each check, and what is wrong."""
+"""Memory systems shown by themselves: those that there are, and the admission of one."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
 
 from rich.console import Console
 from rich.table import Table
@@ -8,6 +11,8 @@ from alps.report.formatting import counted, visible
 from alps.rows import Check
 from alps.run.admitted import checks_of
 from alps.settings import DoctorSettings
+from alps.systems.memory.apart import APART, environment, installed, packages
+from alps.systems.memory.boxed import BOXED, PRODUCTS
 
 
 def examine_memory(settings: DoctorSettings, console: Console) -> int:
@@ -35,3 +40,27 @@ def _table(name: str, checks: list[Check]) -> Table:
         mark = Text("ok", "green") if check.passed else Text("bad", "bold red")
         table.add_row(mark, check.name, visible(check.fault), f"{check.seconds:.2f}")
     return table
+
+
+def list_memories(console: Console) -> None:
+    """Print the memory systems that `memory=` takes, and what is missing of each."""
+    table = Table(box=None)
+    table.add_column("memory=", no_wrap=True)
+    table.add_column("what it is", overflow="fold")
+    table.add_column("installed", overflow="fold")
+    for row in _known():
+        table.add_row(*row)
+    console.print(table)
+
+
+def _known() -> Iterator[tuple[str, str, str]]:
+    for name in BOXED:
+        if name not in PRODUCTS:
+            yield name, "in the box", "yes"
+    for name in PRODUCTS:
+        # An extra has the name of the module that it installs.
+        missing = f"pip install 'alps-eval\\[{name}]'"
+        yield name, "in the process of the run", "yes" if find_spec(name) else missing
+    for name in APART:
+        there = f"yes: {environment(name)}" if installed(name) else f"alps memory install {name}"
+        yield name, f"in an environment of its own: {' '.join(packages(name))}", there

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from alps.errors import UsageError, closest
 from alps.llm.secrets import redact
 from alps.systems.base import TRACEBACKS
+from alps.systems.memory.apart import APART, command, packages
 from alps.systems.memory.boxed import BOXED, is_boxed, open_boxed
 from alps.systems.memory.connection import METHODS, ClassConnection, Connection
 from alps.systems.memory.diary import FILE, STORED, Diary
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
 SPOKEN, HTTP = (PROGRAM, MCP), ("http://", "https://")
 OURS = (*EMBEDDED, PLACEBO, *BOXED)
-KNOWN = (*OURS, f"{PYTHON}MODULE:CLASS", f"{PROGRAM}CMD", "http://…", f"{MCP}CMD")
+KNOWN = (*OURS, *APART, f"{PYTHON}MODULE:CLASS", f"{PROGRAM}CMD", "http://…", f"{MCP}CMD")
 
 
 @dataclass(frozen=True)
@@ -147,10 +148,15 @@ def _connect(name: str, options: MemoryOptions) -> Connection:
         from alps.systems.memory.server import HttpConnection
 
         return HttpConnection(name, options.options)
+    folder, env = options.folder, options.env
+    if name in APART:
+        settings = {"packages": " ".join(packages(name))}
+        return SpokenConnection(
+            command(name), JsonLines(), key=key, env=env, folder=folder, settings=settings
+        )
     for prefix, language in ((PROGRAM, JsonLines), (MCP, McpTools)):
         if name.startswith(prefix):
-            command = name.removeprefix(prefix)
-            folder, env = options.folder, options.env
-            return SpokenConnection(command, language(), key=key, env=env, folder=folder)
+            typed = name.removeprefix(prefix)
+            return SpokenConnection(typed, language(), key=key, env=env, folder=folder)
     known = ", ".join(KNOWN)
     raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")

@@ -85,16 +85,24 @@ class SpokenConnection:
         key: The setting that names it, as messages say it.
         env: Variables of the environment that it gets beside those that every program needs.
         folder: Where the end of its stderr is kept; None for nowhere.
+        settings: What the manifest says of it; None for the command.
 
     Raises:
         UsageError: If there is no such program, or one of the variables is not set.
     """
 
     def __init__(
-        self, command: str, language: Language, *, key: str, env: Sequence[str], folder: Path | None
+        self,
+        command: str,
+        language: Language,
+        *,
+        key: str,
+        env: Sequence[str],
+        folder: Path | None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.can, self.persistent = frozenset(METHODS), False
-        self.settings: Mapping[str, Any] = {"command": redact(command)}
+        self.settings = {"command": redact(command)} if settings is None else settings
         self._language = language
         self._process = _Process(split_command(command, key), key, env)
         self._log = None if folder is None else folder / STDERR

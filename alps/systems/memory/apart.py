@@ -1,0 +1,97 @@
+"""Memory systems whose packages clash with those of `alps`: each in an environment of its own."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from venv import EnvBuilder
+
+from alps.errors import UsageError, closest
+from alps.folders import user_folder
+
+SERVE = Path(__file__).parent / "programs" / "serve.py"
+INSTALLED = "installed"
+"""The file of an environment that names what was installed into it, once all of it was."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A memory system in an environment of its own.
+
+    Attributes:
+        adapter: The module beside `serve.py` and the class in it.
+        packages: What is installed, the system itself first.
+    """
+
+    adapter: str
+    packages: tuple[str, ...]
+
+
+APART: Mapping[str, Apart] = {
+    "memos": Apart("memos_store:MemOS", ("MemoryOS==2.0.33", "qdrant-client==1.20.0")),
+}
+"""The systems by the name that `memory=` gives."""
+
+
+def environment(name: str) -> Path:
+    """Return the folder of the environment of a system, whether it is there or not.
+
+    Raises:
+        UsageError: If there is no such system, or the user has no cache folder.
+    """
+    if name not in APART:
+        known = ", ".join(APART)
+        raise UsageError(f"{name}: unknown{closest(name, APART)} (known: {known})")
+    folder = user_folder("cache")
+    if folder is None:
+        raise UsageError(f"{name}: there is no home folder to install into; set XDG_CACHE_HOME")
+    return folder / "memory" / name
+
+
+def installed(name: str) -> bool:
+    """Tell whether all packages of a system were installed."""
+    marker = environment(name) / INSTALLED
+    return marker.is_file() and marker.read_text(encoding="utf-8").split() == packages(name)
+
+
+def packages(name: str) -> list[str]:
+    """Return what the environment of a system needs."""
+    return list(APART[name].packages)
+
+
+def install(name: str) -> Path:
+    """Make the environment of a system; return its folder. What pip says goes to our stderr.
+
+    Raises:
+        UsageError: If it can't be made, or pip can't install its packages.
+    """
+    folder = environment(name)
+    if installed(name):
+        return folder
+    try:
+        EnvBuilder(with_pip=True, clear=True, symlinks=True).create(folder)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UsageError(f"{folder}: can't make an environment: {error}") from error
+    pip = [_python(folder), "-m", "pip", "install", "--disable-pip-version-check"]
+    done = subprocess.run([*pip, *packages(name)], stdout=sys.stderr, check=False)
+    if done.returncode != 0:
+        raise UsageError(f"{name}: pip could not install {' '.join(packages(name))}; see above")
+    (folder / INSTALLED).write_text("\n".join(packages(name)) + "\n", encoding="utf-8")
+    return folder
+
+
+def command(name: str) -> str:
+    """Return the command that runs a system.
+
+    Raises:
+        UsageError: If it is not installed; names the command that does it.
+    """
+    if not installed(name):
+        raise UsageError(f"memory={name}: not installed — alps memory install {name}")
+    return shlex.join([_python(environment(name)), "-I", str(SERVE), APART[name].adapter])
+
+
+def _python(folder: Path) -> str:
+    return str(folder / "bin" / "python")
