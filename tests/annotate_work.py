@@ -1,9 +1,14 @@
 """Folders to annotate: a run with a judge that rates, one that relates, and pages that are open."""
 
+import re
+import signal
+import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -12,6 +17,7 @@ from alps.annotate.seat import Seat
 from alps.annotate.server import HOST, listen, server_of
 from alps.annotate.settings import AnnotateSettings
 from alps.parsing import parse_settings
+from tests.endtoend import Process, start
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, between, felt, met, payload_of
 
@@ -68,3 +74,37 @@ def made(folder: Path, job: str, source: str, **settings: object) -> Path:
     given = {"job": job, "from": source, **settings}
     begin(folder, parse_settings(given, AnnotateSettings))
     return folder
+
+
+class Served(NamedTuple):
+    """A page served by a process of its own."""
+
+    process: Process
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def end(self, number: int = signal.SIGINT) -> None:
+        """End the process by a signal, and close its pipes."""
+        self.process.send_signal(number)
+        self.process.communicate()
+
+
+def served(folder: Path, person: str = "anna", *, port: int = 0) -> Served:
+    """Serve the page of a person by the command, and wait until it answers."""
+    process = start(folder.parent, "annotate", str(folder), f"as={person}", f"port={port}")
+    assert process.stdout is not None
+    for line in process.stdout:
+        if found := re.match(r"http://[^:]+:(\d+)/", line):
+            break
+    else:
+        raise AssertionError(process.communicate()[1])
+    port = int(found[1])
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with suppress(OSError), socket.create_connection((HOST, port), 1):
+            return Served(process, port)
+        time.sleep(0.02)
+    raise AssertionError("the page does not answer")

@@ -40,6 +40,11 @@ def differing(work: Work, people: Mapping[str, Sequence[Said]]) -> list[Differen
     return found
 
 
+def same_label(one: Answer, other: Answer) -> bool:
+    """Tell whether two labels say the same, however they quote."""
+    return _compared(one) == _compared(other)
+
+
 def _compared(answer: Answer) -> str:
     kept = {name: value for name, value in answer.items() if name not in _NOT_COMPARED}
     return json.dumps(kept, sort_keys=True)

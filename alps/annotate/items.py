@@ -6,6 +6,7 @@ The files of a folder:
 - `items.jsonl`: `{"item_id", "rubric", "system", "cluster", "language", "payload"}` a line. Items
   to rate or to relate are those of a label folder, whose `scale.json` and `sample.json` lie beside.
 - `shown.jsonl`: `{"item_id", "by", "answer"}`, what is hidden until a label is given.
+- `records.jsonl`: `{"record", "track", "input", "gold"}`, the rows that memories come from.
 - `journal-NAME.jsonl`: what one person said, `journal.Said` a line.
 """
 
@@ -23,7 +24,7 @@ from alps.jsonl import Row, parse_json, scan
 from alps.run.folder import write_json
 from alps.schema import Record
 
-PLAN, SHOWN = "annotate.json", "shown.jsonl"
+PLAN, SHOWN, RECORDS = "annotate.json", "shown.jsonl", "records.jsonl"
 Answer = Mapping[str, Any]
 
 
@@ -88,10 +89,10 @@ def open_work(folder: Path) -> Work:
     except (ValueError, ValidationError) as error:
         raise DataError("is not the plan of a folder to annotate", path=path) from error
     shown: dict[str, Row] = {}
-    for row in _rows(folder / SHOWN):
+    for row in read_lines(folder / SHOWN):
         shown[str(row.get("item_id"))] = row
     items: dict[str, Item] = {}
-    for row in _rows(folder / ITEMS):
+    for row in read_lines(folder / ITEMS):
         item = _item(row, shown.get(str(row.get("item_id")), {}), folder / ITEMS)
         items[item.item_id] = item
     if not items:
@@ -99,7 +100,12 @@ def open_work(folder: Path) -> Work:
     return Work(folder, plan, items)
 
 
-def _rows(path: Path) -> list[Row]:
+def read_lines(path: Path) -> list[Row]:
+    """Read the objects of a file, one a line; none where there is no file.
+
+    Raises:
+        DataError: If a line is not an object.
+    """
     rows = []
     for line, (_, _, row) in enumerate(scan(path), start=1):
         if row is None:

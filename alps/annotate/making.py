@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
-from alps.annotate.items import PLAN, SHOWN, Plan, open_work, write_plan
+from alps.annotate.items import PLAN, RECORDS, SHOWN, Plan, open_work, write_plan
 from alps.annotate.memories import Memories, memories_of
 from alps.annotate.settings import JOBS, Job, Settings
 from alps.calibration.labels import ITEMS
@@ -101,7 +101,9 @@ def _of_memories(folder: Path, plan: Plan, n: int, split: str | None) -> None:
     sessions = memories_of(plan.source, split, n=n, seed=plan.seed)
     rows: list[Row] = []
     shown: list[Row] = []
+    records: list[Row] = []
     for session in sessions:
+        records.append(session.record)
         for row, draft in _rows_of(session, plan.job):
             rows.append(row)
             if draft is not None:
@@ -113,6 +115,7 @@ def _of_memories(folder: Path, plan: Plan, n: int, split: str | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / ITEMS, b"".join(map(dump, rows)))
     write_whole(folder / SHOWN, b"".join(map(dump, shown)))
+    write_whole(folder / RECORDS, b"".join(map(dump, records)))
 
 
 def _rows_of(session: Memories, job: Job) -> Iterator[tuple[Row, Row | None]]:

@@ -23,6 +23,7 @@ class Memories:
 
     Attributes:
         name: Track and id of the record.
+        record: The track, and the rows of input and gold, as they are exported again.
         system: The system that predicted the memories; None where they are gold.
     """
 
@@ -30,6 +31,7 @@ class Memories:
     session_id: str
     dialogue: Sequence[Row]
     items: Sequence[Row]
+    record: Row
     system: str | None = None
 
     def draft_of(self, memory: Row) -> Row:
@@ -96,4 +98,7 @@ def _memories(track: str, row: Row, items: Sequence[Row], system: str | None = N
     name = f"{track}/{row['benchmark_id']}"
     session = text_at(row, "session_id") or row["benchmark_id"]
     dialogue = [{"role": role, "text": text} for role, text in conversation(row)]
-    return Memories(name, session, dialogue, items, system)
+    about = {name: value for name, value in row.items() if name != "input"}
+    gold = {**about, "gold": {"memory_items": [*items]}}
+    record = {"record": name, "track": track, "input": row, "gold": gold}
+    return Memories(name, session, dialogue, items, record, system)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alps.annotate.figures import Standing
 from alps.annotate.items import Answer, Item
+from alps.annotate.questions import Form
 from alps.annotate.seat import Seat, Step
 from alps.calibration.labels import SCALE
 from alps.judges.calibration_file import rubric_of
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).with_name("templates")
 # The fields of an item that are shown in this order, in these words.
 _TEXTS = {
-    "memory": "What is known of the user",
+    "memory": "The memory of the user",
     "query": "The query",
     "response": "The response",
     "gold": "The true memory",
@@ -100,8 +102,9 @@ def render(
         lines=lines_of(step.item),
         rubric=rubric_text(step.item, seat.folder),
         start=start,
-        shown=said_in_words(step.shown),
-        others=[{"words": said_in_words(one), "fields": as_form(one)} for one in step.others],
+        lines_of_text=2,
+        shown=said_in_words(step.shown, step.form),
+        others=[*_others(step)],
     )
 
 
@@ -144,13 +147,27 @@ def rubric_text(item: Item, folder: Path) -> str:
     return rubric_of(item.rubric).text.partition("## The reply")[0].strip()
 
 
-def said_in_words(answer: Answer | None) -> list[tuple[str, str]]:
-    """Return an answer as names and words."""
+class Other(NamedTuple):
+    """A label to be decided about: the key that takes it over, its words, and its fields."""
+
+    key: str
+    words: list[tuple[str, str]]
+    fields: dict[str, str]
+
+
+def _others(step: Step) -> Iterator[Other]:
+    for key, answer in zip(ascii_lowercase, step.others, strict=False):
+        yield Other(key, said_in_words(answer, step.form), as_form(answer))
+
+
+def said_in_words(answer: Answer | None, form: Form) -> list[tuple[str, str]]:
+    """Return an answer as names and words, those of its choices where it chose."""
+    words = {
+        (one.name, choice.name): choice.text for one in form.questions for choice in one.choices
+    }
     named = []
-    for name, value in (answer or {}).items():
-        if value is not None and value != []:
-            text = "; ".join(value) if isinstance(value, list) else str(value)
-            named.append((name.replace("_", " "), text))
+    for name, value in as_form(answer).items():
+        named.append((name.replace("_", " "), words.get((name, value), value)))
     return named
 
 

@@ -132,7 +132,7 @@ def _of_a_memory(item: Item) -> list[Question]:
     ]
     questions = []
     for name, text, values in named:
-        choices = [Choice(value, str(n), str(value)) for n, value in enumerate(values, start=1)]
+        choices = [Choice(v, str(n), str(v).replace("_", " ")) for n, v in enumerate(values, 1)]
         questions.append(_unless_rejected(name, text, choices))
     turns = [n for n, turn in enumerate(item.payload["dialogue"]) if turn["role"] == "user"]
     shown = [
@@ -177,11 +177,14 @@ def read_answer(item: Item, form: Form, given: Mapping[str, str]) -> Answer:
     return answer | _texts(item, answer, given)
 
 
-def _texts(item: Item, answer: Answer, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the value and the quote of a memory, checked against the dialogue."""
+def _texts(item: Item, answer: Answer, given: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the value and the quote of a memory, checked against the dialogue.
+
+    The quote is None where no words of the turn were marked.
+    """
     value = given.get("value", "").strip()
     turn = item.payload["dialogue"][answer["evidence"]]["text"]
-    quote = given.get("quote", "").strip() or turn
+    quote = given.get("quote", "").strip()
     if not value:
         raise UsageError("Write the memory")
     if fold(quote) not in fold(turn):
@@ -191,7 +194,7 @@ def _texts(item: Item, answer: Answer, given: Mapping[str, str]) -> dict[str, st
         raise UsageError("Nothing is edited: change the memory, or keep it")
     if answer["verdict"] == KEEP and fold(value) != fold(old):
         raise UsageError("The memory is changed: choose edit, or write it as it was")
-    return {"value": value, "quote": quote}
+    return {"value": value, "quote": quote or None}
 
 
 def read_queries(item: Item, given: Mapping[str, str]) -> list[str]:

@@ -12,6 +12,7 @@ from alps.annotate.items import Answer, Item, Work, open_work
 from alps.annotate.journal import Journal, Said, Stage, before_shown, by_item, people_in
 from alps.annotate.questions import ADD, Form, form_of, read_answer
 from alps.calibration.labels import SCALE, read_scales
+from alps.calibration.rows import Value
 from alps.errors import UsageError
 from alps.stats.agreement import Scale
 
@@ -56,7 +57,7 @@ class Seat:
     ) -> None:
         self.work: Work = open_work(folder)
         self.person, self.adjudicate, self._clock = person, adjudicate, clock
-        self.scales = _scales(folder)
+        self.scales, self.positive = _scales(folder)
         plan = self.work.plan
         if plan.people and person not in plan.people and not adjudicate:
             raise UsageError(f"as={person}: not among those who label ({', '.join(plan.people)})")
@@ -165,9 +166,9 @@ class Seat:
         self._journal.close()
 
 
-def _scales(folder: Path) -> Mapping[str, Scale]:
+def _scales(folder: Path) -> tuple[Mapping[str, Scale], Mapping[str, frozenset[Value]]]:
     path = folder / SCALE
-    return read_scales(path)[0] if path.is_file() else {}
+    return read_scales(path) if path.is_file() else ({}, {})
 
 
 def first_labels(said: Sequence[Said]) -> dict[str, Answer]:

@@ -23,7 +23,7 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
     "connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -88,7 +88,7 @@ class _Desk:
             given=given,
             going_on=self.going_on or place is not None,
         )
-        return HTMLResponse(text.encode(errors="replace"), 422 if fault else 200)
+        return HTMLResponse(text.encode(errors="replace"))
 
     def _refusal(self, message: str, status: int) -> "Response":
         from starlette.responses import PlainTextResponse

@@ -262,7 +262,11 @@ def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
 
 
 def read_scales(path: Path) -> tuple[dict[str, Scale], dict[str, frozenset[Value]]]:
-    """Return the scales, and the values that count as accepted where any are declared."""
+    """Return the scales, and the values that count as accepted where any are declared.
+
+    Raises:
+        DataError: If the file declares no scale, or one that can't be read.
+    """
     row = read_object(path)
     if not row.values:
         raise DataError('holds no scale: write {RUBRIC: {"kind": …, "values": […]}}', path=path)

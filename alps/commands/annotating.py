@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from alps.commands.common import console
 from alps.completion import ExplainedGroup, takes, words_of
 
 
@@ -66,3 +67,22 @@ def _serve(folder: Path, parsed: Any) -> None:
         server.run(sockets=[bound])
     finally:
         seat.close()
+
+
+@annotate.command("export")
+@click.argument("folder", shell_complete=words_of(folders=True))
+@takes("out=DIR [labels=first|revised]", "alps.annotate.settings:ExportSettings")
+def annotate_export(folder: str, settings: tuple[str, ...]) -> None:
+    """Write what labels become: a label folder, gold with a log of changes, or queries.
+
+    \b
+      alps annotate export work out=labels
+    """
+    from alps.annotate.export import export
+    from alps.annotate.settings import ExportSettings
+    from alps.annotate.table import print_export
+    from alps.parsing import parse_words
+
+    parsed = parse_words(settings, ExportSettings)
+    done = export(Path(folder).expanduser(), Path(parsed.out), parsed.labels)
+    print_export(done, console())

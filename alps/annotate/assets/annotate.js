@@ -44,12 +44,19 @@
     fit();
     const open = questions();
     const next = open.findIndex((part, n) => n > marked && !answered(part));
-    if (form().dataset.single === "yes") save();
-    else if (["edit", "add"].includes(input.value) && input.name === "verdict") $("textarea[name=value]", form()).focus();
-    else mark(next < 0 ? open.length - 1 : next);
+    if (form().dataset.single === "yes") { save(); return; }
+    mark(next < 0 ? open.length - 1 : next);
+    if (input.name === "verdict" && ["edit", "add"].includes(input.value)) write($("textarea[name=value]", form()));
+  }
+
+  function write(text) {
+    text.focus();
+    text.setSelectionRange(text.value.length, text.value.length);
   }
 
   function press(key) {
+    const other = $(`button.take[data-key="${CSS.escape(key)}"]`);
+    if (other) { fill(JSON.parse(other.dataset.fields)); return true; }
     const part = questions()[marked];
     if (!part) return false;
     const codes = all("input[data-code]", part);
@@ -69,8 +76,8 @@
     for (;;) {
       try {
         const answer = await fetch("/label", { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
-        if (answer.status === 200 || answer.status === 422) { show(await answer.text(), answer.status === 200); break; }
-        tell(await answer.text());
+        const text = await answer.text();
+        if (answer.ok) show(text); else tell(text);
         break;
       } catch {
         // The server may be started again: the label waits here, and is written once.
@@ -81,13 +88,13 @@
     saving = false;
   }
 
-  function show(text, saved) {
+  function show(text) {
     const page = new DOMParser().parseFromString(text, "text/html");
     for (const part of ["main", "header"]) $(part).replaceWith(page.querySelector(part));
     document.title = page.title;
     typed = "";
     begin();
-    tell(`${saved ? "Saved. " : ""}${$("#what").textContent}`);
+    tell(`${$(".fault") ? "" : "Saved. "}${$("#what").textContent}`);
   }
 
   function begin() {
@@ -130,7 +137,8 @@
     // A pointer chooses and saves; arrow keys among the answers only choose.
     if (event.detail && input && form().dataset.single === "yes") { input.checked = true; save(); }
     if (event.target.closest("#help")) $("#keys").showModal();
-    if (event.target.matches("button.take")) fill(JSON.parse(event.target.dataset.fields));
+    const other = event.target.closest("button.take");
+    if (other) fill(JSON.parse(other.dataset.fields));
     if (line && form()) quote(line);
   });
 

@@ -1,0 +1,173 @@
+"""What labels become: label folders, gold in the release layout with a log of changes, queries."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from alps.annotate.agreement import Agreement, agreements
+from alps.annotate.anchoring import Anchoring, anchoring
+from alps.annotate.decided import Decided, Which, decided
+from alps.annotate.gold import ANNOTATED, Change, verified
+from alps.annotate.items import RECORDS, SHOWN, Work, open_work, read_lines
+from alps.annotate.journal import people_in
+from alps.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE, VERDICTS, read_scales
+from alps.calibration.sample import SAMPLE
+from alps.data.release import write_track
+from alps.errors import UsageError
+from alps.jsonl import Row, dump, parse_json
+from alps.run.folder import write_json, write_whole
+
+ADJUDICATED = "adjudicated"
+CHANGES, QUERIES = "changes.jsonl", "queries.jsonl"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        counts: How much of what, by its name.
+        differing: Items that people label differently, and nobody has decided.
+        agreement: Of people, by rubric and field.
+        anchoring: By rubric and field.
+    """
+
+    folder: Path
+    counts: Mapping[str, int]
+    differing: int
+    agreement: Mapping[str, Agreement] = field(default_factory=dict)
+    anchoring: Mapping[str, Anchoring] = field(default_factory=dict)
+
+
+def export(folder: Path, out: Path, which: Which = "first") -> Exported:
+    """Write what the labels in `folder` become to `out`, a folder that is not there yet, or empty.
+
+    Raises:
+        UsageError: If nobody has labelled anything, or `out` is not an empty folder.
+        DataError: If a file can't be read.
+    """
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise UsageError(f"out={out}: is not an empty folder; name a new one")
+    work, people = open_work(folder), people_in(folder)
+    labels = decided(work, people, which)
+    if not labels:
+        raise UsageError(f"{folder}: nobody has labelled anything yet; alps annotate {folder}")
+    scale = folder / SCALE
+    scales = read_scales(scale)[0] if scale.is_file() else {}
+    out.mkdir(parents=True, exist_ok=True)
+    if work.plan.job in ("rate", "match"):
+        counts = _label_folder(work, labels, out)
+    elif work.plan.job == "gold":
+        counts = _gold(work, labels, out)
+    else:
+        counts = _queries(work, labels, out)
+    differing = sum(one.answer is None for one in labels.values())
+    return Exported(
+        folder=out,
+        counts=counts,
+        differing=differing if work.plan.job != "queries" else 0,
+        agreement=agreements(work.items, labels, scales),
+        anchoring=anchoring(work.items, people, scales),
+    )
+
+
+def _write(path: Path, rows: Sequence[Row]) -> None:
+    write_whole(path, b"".join(map(dump, rows)))
+
+
+def _label_folder(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:
+    """Write the items that were labelled, with the labels of people and the run's verdicts."""
+    rows: list[Row] = []
+    for item_id, one in labels.items():
+        said = {name: answer["label"] for name, answer in one.by.items()}
+        if one.adjudicated is not None and one.answer is not None:
+            said[ADJUDICATED] = one.answer["label"]
+        for name, label in said.items():
+            rows.append({"item_id": item_id, "annotator": name, "label": label})
+    items = [row for row in read_lines(work.folder / ITEMS) if row["item_id"] in labels]
+    verdicts = []
+    for row in read_lines(work.folder / SHOWN):
+        if row["item_id"] in labels:
+            verdict = {"judge": row["by"], "verdict": row["answer"]["label"]}
+            verdicts.append({"item_id": row["item_id"], **verdict})
+    _write(out / ITEMS, items)
+    _write(out / LABELS, rows)
+    if verdicts:
+        _write(out / VERDICTS, verdicts)
+    write_whole(out / SCALE, (work.folder / SCALE).read_bytes())
+    write_json(out / PEOPLE, _people(work, {row["annotator"] for row in rows}))
+    write_json(out / SAMPLE, _sample(parse_json((work.folder / SAMPLE).read_bytes()), items))
+    return {"items": len(items), "labels": len(rows), "verdicts of the run's judge": len(verdicts)}
+
+
+def _people(work: Work, names: set[str]) -> Row:
+    """Return what is known of those who labelled."""
+    annotators: dict[str, Any] = {}
+    for name in sorted(names):
+        if name == ADJUDICATED:
+            how = "somebody else decided what two people had labelled differently"
+            annotators[name] = {"kind": "derived", "how": how}
+        else:
+            annotators[name] = {"kind": "person", "blind": work.plan.blind}
+    return {"guidelines": "the rubric, as the judge has it", "annotators": annotators}
+
+
+def _sample(sample: Row, items: Sequence[Row]) -> Row:
+    """Return how the labelled items were drawn.
+
+    Everybody labels in a random order, so what is labelled when they stop is a random part of what
+    was drawn.
+    """
+    by_rubric: dict[str, list[str]] = {}
+    for item in items:
+        by_rubric.setdefault(item["rubric"], []).append(item["item_id"])
+    rubrics: dict[str, Row] = {}
+    for name, ids in by_rubric.items():
+        entry: Row = {**sample["rubrics"][name], "drawn": len(ids)}
+        if entry.get("tracks"):
+            tracks: dict[str, Row] = {}
+            for track, row in entry["tracks"].items():
+                count = sum(item_id.startswith(f"{track}/") for item_id in ids)
+                tracks[track] = {**row, "drawn": count}
+            entry["tracks"] = tracks
+        rubrics[name] = entry
+    return {**sample, "rubrics": rubrics}
+
+
+def _gold(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:
+    """Write the records that are verified as a whole, and what changed in them."""
+    tracks: dict[str, list[tuple[Row, Row]]] = {}
+    changes: list[Change] = []
+    unfinished = 0
+    for record in read_lines(work.folder / RECORDS):
+        done = verified(record, labels)
+        if done is None:
+            unfinished += 1
+            continue
+        gold, of_record = done
+        tracks.setdefault(record["track"], []).append((record["input"], gold))
+        changes += of_record
+    for track, pairs in tracks.items():
+        write_track(out / ANNOTATED / track, pairs)
+    _write(out / CHANGES, [change.row() for change in changes])
+    counts = Counter(change.what for change in changes)
+    found: dict[str, int] = {"records": sum(map(len, tracks.values()))}
+    for what, count in counts.items():
+        found[what] = count
+    return found | ({"records that are not finished": unfinished} if unfinished else {})
+
+
+def _queries(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:
+    rows: list[Row] = []
+    for item_id, one in labels.items():
+        record, _, memory_id = item_id.rpartition("/")
+        item = work.items[item_id]
+        about = {"record": record, "memory_id": memory_id, "session_id": item.cluster}
+        for name, answer in one.by.items():
+            for query in answer["queries"]:
+                value = item.payload["memory"]["value"]
+                rows.append({**about, "value": value, "query": query, "by": name})
+    _write(out / QUERIES, rows)
+    return {"memories": len(labels), "queries": len(rows)}

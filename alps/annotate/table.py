@@ -1,0 +1,38 @@
+"""What an export printed: how much was written, how people agree, how far labels were anchored."""
+
+from typing import Any
+
+from alps.annotate.export import Exported
+from alps.report.formatting import counted, interval, number
+
+
+def print_export(done: Exported, console: Any) -> None:
+    """Print what was written, agreement of people, and anchoring."""
+    from rich.table import Table
+
+    parts = [f"{count:,} {name}" for name, count in done.counts.items()]
+    console.print(f"{done.folder}: {', '.join(parts)}", soft_wrap=True)
+    if done.agreement:
+        table = Table("labels", "people agree", "alpha", "interval", "n", box=None)
+        for name, one in done.agreement.items():
+            figures = number(one.agreement), number(one.alpha.value), interval(one.alpha)
+            table.add_row(name, *figures, str(one.n))
+        console.print(table)
+    if done.anchoring:
+        titles = "changed after something was shown", "towards it", "interval", "of", "away", "of"
+        table = Table(*titles, box=None)
+        for name, moved in done.anchoring.items():
+            towards, away = moved.towards, moved.away
+            figures = number(towards.value), interval(towards), str(towards.n)
+            table.add_row(name, *figures, number(away.value), str(away.n))
+        console.print(table)
+        console.print(
+            "Anchoring is the share changed towards it, of first labels that differed from it; "
+            "away is the share of those that were the same."
+        )
+    if done.differing:
+        what = counted(done.differing, "item")
+        console.print(
+            f"{what} differ between people: let somebody else decide with adjudicate=yes",
+            soft_wrap=True,
+        )
