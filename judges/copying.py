@@ -1,7 +1,7 @@
 """Copies: how much of a response the dialogue says already, and of a memory the response."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -43,8 +43,8 @@ def copied_share(response: str, dialogue: Dialogue) -> float:
     is said, and not at all if it is short and the pieces are many. A response in which fewer than
     60 letters are copied counts as 0.
     """
-    texts = _texts(dialogue)
-    return max(_share(stream, _source(texts, n)) for n, stream in enumerate(letters(response)))
+    folded = zip(letters(response), _sources(_texts(dialogue)), strict=True)
+    return max(_share(stream, source) for stream, source in folded)
 
 
 def _word_share(response: str, dialogue: Dialogue) -> float:
@@ -63,13 +63,15 @@ def _word_share(response: str, dialogue: Dialogue) -> float:
 
 def own_text(response: str, dialogue: Dialogue) -> str:
     """Return the sentences of `response` not copied from `dialogue`, joined by spaces."""
-    texts = _texts(dialogue)
-    own = []
-    for part in _SENTENCE.split(response):
-        sentence = part.strip()
-        if sentence and not _is_copied_sentence(sentence, texts):
-            own.append(sentence)
-    return " ".join(own)
+    sentences = list(filter(None, map(str.strip, _SENTENCE.split(response))))
+    folded = zip(*map(letters, sentences), strict=True)
+    copied: set[int] = set()
+    for streams, source in zip(folded, _sources(_texts(dialogue)), strict=False):
+        pieces = _copied_pieces(streams, source)
+        for n, stream in enumerate(streams):
+            if sum(_covered(stream, pieces, source)) >= COPIED * len(stream) > 0:
+                copied.add(n)
+    return " ".join(text for n, text in enumerate(sentences) if n not in copied)
 
 
 def grounding(response: str, memory: str, dialogue: Dialogue) -> float | None:
@@ -92,29 +94,33 @@ def _texts(dialogue: Dialogue) -> tuple[str, ...]:
 
 
 class _Source(NamedTuple):
-    """What can be copied: every piece of `_SHORTEST_COPY` letters, and short sentences."""
+    """What can be copied, in letters: the turns of a dialogue, and its short sentences."""
 
-    pieces: frozenset[str]
+    turns: tuple[str, ...]
     parts: frozenset[str]
 
 
-@lru_cache(maxsize=16)
-def _source(texts: tuple[str, ...], folding: int) -> _Source:
-    pieces: set[str] = set()
-    parts: set[str] = set()
-    for text in texts:
-        stream = letters(text)[folding]
-        for n in range(len(stream) - _SHORTEST_COPY + 1):
-            pieces.add(stream[n : n + _SHORTEST_COPY])
-        for part in _PART.split(text):
-            stream = letters(part)[folding]
-            if _SHORTEST_PART <= len(stream) < _SHORTEST_COPY:
-                parts.add(stream)
-    return _Source(frozenset(pieces), frozenset(parts))
+@lru_cache(maxsize=256)
+def _sources(texts: tuple[str, ...]) -> tuple[_Source, ...]:
+    """Return what can be copied of a dialogue, for each folding of `letters`."""
+    turns, parts = (list(map(letters, one)) for one in (texts, _PART.split("\n".join(texts))))
+    return tuple(_source(turns, parts, folding) for folding in (0, 1))
+
+
+def _source(
+    turns: Sequence[tuple[str, str]], parts: Sequence[tuple[str, str]], folding: int
+) -> _Source:
+    short = filter(_is_short, (part[folding] for part in parts))
+    return _Source(tuple(turn[folding] for turn in turns), frozenset(short))
+
+
+def _is_short(part: str) -> bool:
+    """Tell whether a part can be copied and is too short to hold a piece."""
+    return _SHORTEST_PART <= len(part) < _SHORTEST_COPY
 
 
 def _share(stream: str, source: _Source) -> float:
-    covered = _covered(stream, source)
+    covered = _covered(stream, _copied_pieces([stream], source), source)
     copied = sum(covered)
     # A short recall may use the user's words.
     if copied < _SHORTEST_PARROT:
@@ -129,18 +135,34 @@ def _share(stream: str, source: _Source) -> float:
     return copied / counted
 
 
-def _is_copied_sentence(sentence: str, texts: tuple[str, ...]) -> bool:
-    return any(
-        sum(_covered(stream, _source(texts, n))) >= COPIED * len(stream) > 0
-        for n, stream in enumerate(letters(sentence))
-    )
+def _copied_pieces(streams: Iterable[str], source: _Source) -> set[str]:
+    """Return the pieces of `_SHORTEST_COPY` letters that both `streams` and `source` have."""
+    # Wherever a piece begins, it holds one whole block of a turn that is cut into blocks of half
+    # its size. So only an eighth of the places of a long dialogue is looked at.
+    block = _SHORTEST_COPY // 2
+    pieces: set[str] = set()
+    blocks: set[str] = set()
+    for stream in streams:
+        pieces |= _pieces(stream, _SHORTEST_COPY)
+        blocks |= _pieces(stream, block)
+    copied: set[str] = set()
+    for turn in source.turns:
+        for place in range(0, len(turn) - block + 1, block):
+            if turn[place : place + block] in blocks:
+                around = turn[max(0, place - block) : place + _SHORTEST_COPY]
+                copied |= pieces & _pieces(around, _SHORTEST_COPY)
+    return copied
 
 
-def _covered(stream: str, source: _Source) -> bytearray:
-    """Return 1 for each letter of `stream` that is part of something in `source`, else 0."""
+def _pieces(stream: str, size: int) -> set[str]:
+    return {stream[start : start + size] for start in range(len(stream) - size + 1)}
+
+
+def _covered(stream: str, pieces: set[str], source: _Source) -> bytearray:
+    """Return 1 for each letter of `stream` that is part of something copied, else 0."""
     covered, size = bytearray(len(stream)), _SHORTEST_COPY
     for start in range(len(stream) - size + 1):
-        if stream[start : start + size] in source.pieces:
+        if stream[start : start + size] in pieces:
             covered[start : start + size] = b"\x01" * size
     for part in source.parts:
         start = stream.find(part)
