@@ -336,9 +336,9 @@ def kill_again_and_again(folder, calm):
         undisturbed = start(calm, *extraction(other.url, "out=out"))
         words = extraction(server.url, f"concurrency={AT_ONCE}", "out=out")
         kills = []
-        for number in range(KILLS):
+        for _ in range(KILLS):
             wanted = len(server.requests) + draw.randint(4, 10)
-            process = (start_cold if number % 2 else start)(folder, *words, ALPS_CACHE="off")
+            process = start(folder, *words, ALPS_CACHE="off")
             wait_until(
                 lambda p=process, w=wanted: len(server.requests) >= w or p.poll() is not None
             )

@@ -8,14 +8,13 @@ and publish it.
 import json
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from alps.tasks import TASKS
+from tests import warm
 from tests.conftest import ROOT
-from tests.endtoend import environment
+from tests.endtoend import begin, environment, finish
 
 MODULE = '''"""Year: one memory in, the year that it is from out."""
 
@@ -188,19 +187,24 @@ def tree(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def command(tree, tmp_path_factory):
+def begun(tree):
+    """Return how a command of that tree is started: from a warm parent, where there is one."""
+    variables = {"PYTHONPATH": str(tree)}
+    if not warm.is_used():
+        yield lambda here, words, given: begin(here, words, given | variables, cold=True)
+        return
+    home = warm.Home(light=True, **variables)
+    yield lambda here, words, given: warm.WarmProcess(home.place.address, words, here, given)
+    home.close()
+
+
+@pytest.fixture(scope="module")
+def command(begun, tmp_path_factory):
     """Return `alps` of that tree, run in a folder of its own."""
     here = tmp_path_factory.mktemp("here")
 
     def run(*words, code=0, **variables):
-        done = subprocess.run(
-            [sys.executable, "-m", "alps", *words],
-            cwd=here,
-            env=environment(here, PYTHONPATH=str(tree), **variables),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = finish(begun(here, words, environment(here, **variables)))
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 

@@ -150,18 +150,21 @@ def variables() -> dict[str, str]:
     return {name: text for name, text in found.items() if text is not None}
 
 
-class _Home:
-    """A parent that this process started, and the socket under which it is asked."""
+class Home:
+    """A parent that this process started, and the socket under which it is asked.
 
-    def __init__(self) -> None:
+    `more` are variables of its environment. One that is `light` imports no client of models.
+    """
+
+    def __init__(self, *, light: bool = False, **more: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="alps-"))
-        environment = {**variables(), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        environment = {**variables(), "LITELLM_LOCAL_MODEL_COST_MAP": "True", **more}
         self.place = Place(str(self.folder / "warm"), _read_at_start(environment))
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(self.place.address)
             listener.listen(64)
             self.process = subprocess.Popen(
-                [sys.executable, "-P", str(PARENT), str(listener.fileno())],
+                [sys.executable, "-P", str(PARENT), str(listener.fileno()), *["light"] * light],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 cwd=self.folder,
@@ -184,7 +187,7 @@ class Place:
 
 SHARED = "ALPS_TESTS_WARM"
 """The variable by which the workers of pytest-xdist hear of the parent that all of them ask."""
-_home: _Home | None = None
+_home: Home | None = None
 _lock = threading.Lock()
 
 
@@ -199,13 +202,18 @@ def _own_place() -> Place:
     global _home  # noqa: PLW0603
     with _lock:
         if _home is None:
-            _home = _Home()
+            _home = Home()
     return _home.place
+
+
+def is_used() -> bool:
+    """Tell whether commands are forked at all."""
+    return sys.platform == "linux" and not os.environ.get("ALPS_TESTS_COLD")
 
 
 def address_for(environment: Mapping[str, str]) -> str | None:
     """Return where the parent is asked, None where a command needs a start of its own."""
-    if sys.platform != "linux" or os.environ.get("ALPS_TESTS_COLD"):
+    if not is_used():
         return None
     shared = os.environ.get(SHARED)
     place = Place(*json.loads(shared)) if shared else _own_place()

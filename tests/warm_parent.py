@@ -1,6 +1,7 @@
 """The parent of warm processes: imports the package and its libraries, and forks commands.
 
-It is started as `python -P tests/warm_parent.py LISTENER`, and knows nothing of the tests.
+It is started as `python -P tests/warm_parent.py LISTENER`, and knows nothing of the tests. With
+`light` after it, it imports the package alone.
 """
 
 import atexit
@@ -160,11 +161,11 @@ def _end_early() -> None:
     os._exit(_codes[0] & 0xFF)
 
 
-def import_all() -> None:
+def import_all(*libraries: str) -> None:
     """Import the package, and what a run with a model imports of others in the way it does it."""
     package = importlib.import_module("alps")
     own = [module.name for module in pkgutil.walk_packages(package.__path__, "alps.")]
-    for name in (*LIBRARIES, *own):
+    for name in (*libraries, *own):
         if name == "alps.__main__":
             continue
         with suppress(
@@ -175,11 +176,11 @@ def import_all() -> None:
     gc.freeze()
 
 
-def be_parent(number: int) -> None:
+def be_parent(number: int, *, light: bool) -> None:
     """Be a parent until stdin ends, or a child from its fork on."""
     listener = socket.socket(fileno=number)
     atexit.register(_end_early)  # before all others: the last to run
-    import_all()
+    import_all(*([] if light else LIBRARIES))
     asked = Parent(listener).serve()
     if asked is None:
         shutil.rmtree(os.getcwd(), ignore_errors=True)
@@ -188,4 +189,4 @@ def be_parent(number: int) -> None:
 
 
 if __name__ == "__main__":
-    be_parent(int(sys.argv[1]))
+    be_parent(int(sys.argv[1]), light="light" in sys.argv[2:])
