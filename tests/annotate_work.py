@@ -1,11 +1,12 @@
 """Folders to annotate: a run with a judge that rates, one that relates, and pages that are open."""
 
+import json
 import re
 import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from alps.annotate.making import begin
-from alps.annotate.seat import Seat
+from alps.annotate.seat import Seat, Step
 from alps.annotate.server import HOST, listen, server_of
 from alps.annotate.settings import AnnotateSettings
 from alps.parsing import parse_settings
@@ -108,3 +109,48 @@ def served(folder: Path, person: str = "anna", *, port: int = 0) -> Served:
             return Served(process, port)
         time.sleep(0.02)
     raise AssertionError("the page does not answer")
+
+
+def plain_work(folder: Path, count: int, *, values: Sequence[int | str] = (0, 1), **plan) -> Path:
+    """Write a folder of answers to rate, ten a session; the judge gives the values in turns."""
+    folder.mkdir(parents=True)
+    kind = "nominal" if len(values) == 2 else "ordinal"
+    items, shown = [], []
+    for number in range(count):
+        name = f"task4_ability1/answer-{number:04}"
+        about = {"system": "x", "cluster": f"session-{number // 10}", "language": None}
+        payload = {"query": "Where to?", "response": f"Answer {number}", "memory": "Is shy"}
+        items.append({"item_id": name, "rubric": "pa", **about, "payload": payload})
+        answer = {"label": values[number % len(values)]}
+        shown.append({"item_id": name, "by": "openai/judge", "answer": answer})
+    for file, rows in (("items", items), ("shown", shown)):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{file}.jsonl").write_text(text)
+    scale = {"kind": kind, "values": list(values), "positive": [values[-1]]}
+    entry = {"track": "task4_ability1", "population": count, "drawn": count, "random": True}
+    sample = {"run": "x", "seed": 0, "rubrics": {"pa": {**entry, "predictions": "f" * 64}}}
+    (folder / "scale.json").write_text(json.dumps({"pa": scale}))
+    (folder / "sample.json").write_text(json.dumps(sample))
+    given = {"job": "rate", "source": "x", "seed": 0, "annotators": 2, **plan}
+    (folder / "annotate.json").write_text(json.dumps(given))
+    return folder
+
+
+def label_all(
+    folder: Path,
+    person: str,
+    answer: Callable[[Step], Mapping[str, str]],
+    *,
+    most: int = 1_000_000,
+    **settings: bool,
+) -> int:
+    """Have a person answer every item, `most` labels at most; return how many labels that were."""
+    seat, count = Seat(folder, person, **settings), 0
+    try:
+        step = seat.next()
+        while step is not None and count < most:
+            step = seat.say(step.item.item_id, step.rows, answer(step))
+            count += 1
+    finally:
+        seat.close()
+    return count

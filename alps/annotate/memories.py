@@ -85,8 +85,8 @@ def _of_run(source: str, split: str | None) -> Iterator[Memories]:
     for track, folder in track_folders(open_split(settings["data"], settings.get("split"))):
         for pair in read_track(folder):
             row = rows.get(Key(track, pair.input["benchmark_id"]))
-            items = _readable(dicts_at(row, "prediction", "memory_items"))
-            if items:
+            if at(row, "prediction", "memory_items") is not None:
+                items = _readable(dicts_at(row, "prediction", "memory_items"))
                 yield _memories(track, pair.input, items, str(settings["model"]))
 
 

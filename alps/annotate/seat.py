@@ -67,9 +67,7 @@ class Seat:
         self._since: tuple[str, float] = ("", 0.0)
         self._adjudicated = {one.item_id for one in self._journal.said if adjudicate}
         self._own = {name: [*said] for name, said in by_item(self._journal.said).items()}
-        self.order: Sequence[Item] = () if adjudicate else order_for(self.work, person)
-        if adjudicate:
-            self.refresh()
+        self._set_order(self._to_decide() if adjudicate else order_for(self.work, person))
 
     @property
     def folder(self) -> Path:
@@ -78,7 +76,15 @@ class Seat:
 
     def refresh(self) -> None:
         """Look again at what others labelled differently."""
-        self.order = [self.work.items[one.item_id] for one in self._differing()]
+        self._set_order(self._to_decide())
+
+    def _to_decide(self) -> list[Item]:
+        return [self.work.items[one.item_id] for one in self._differing()]
+
+    def _set_order(self, order: Sequence[Item]) -> None:
+        self.order = order
+        self._places = {item.item_id: place for place, item in enumerate(order, start=1)}
+        self._done = {item.item_id for item in order if self._is_done(item)}
 
     def _differing(self) -> list[Difference]:
         return differing(self.work, people_in(self.folder))
@@ -86,7 +92,7 @@ class Seat:
     @property
     def done(self) -> int:
         """How many items are finished."""
-        return sum(self._is_done(item) for item in self.order)
+        return len(self._done)
 
     def _is_done(self, item: Item) -> bool:
         if self.adjudicate:
@@ -102,7 +108,7 @@ class Seat:
     def next(self) -> Step | None:
         """Return the first item that is not finished, None where all are."""
         for place, item in enumerate(self.order, start=1):
-            if not self._is_done(item):
+            if item.item_id not in self._done:
                 return self._step(item, place)
         return None
 
@@ -135,10 +141,10 @@ class Seat:
             UsageError: If the label does not fit the item; one sentence.
             OSError: If it can't be written.
         """
-        places = {item.item_id: place for place, item in enumerate(self.order, start=1)}
-        if item_id not in places:
+        if item_id not in self._places:
             raise UsageError("This item is not yours to label")
-        step = self._step(self.work.items[item_id], places[item_id])
+        item = self.work.items[item_id]
+        step = self._step(item, self._places[item_id])
         if step.rows != rows:
             return self.next()
         answer = dict(read_answer(step.item, step.form, given))
@@ -159,6 +165,8 @@ class Seat:
             self._adjudicated.add(item_id)
         else:
             self._own.setdefault(item_id, []).append(said)
+        if self._is_done(item):
+            self._done.add(item_id)
         return self.next()
 
     def close(self) -> None:
