@@ -3,6 +3,7 @@
 It is read out of the card, which is made of the manifest; nobody types it.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from alps.leaderboard.gold_data import needs_reader
@@ -12,6 +13,12 @@ from alps.systems.memory.resolve import HTTP, MCP, PROGRAM, PYTHON
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
 
+_FIRST = ("reader", "k", "max_context_tokens", "memory_llm", "memory_embedder")
+_NAMES = {
+    "max_context_tokens": "tokens shown",
+    "memory_llm": "LLM of the memory",
+    "memory_embedder": "embedder",
+}
 _TRANSPORTS = {PYTHON: "Python class", PROGRAM: "program", MCP: "MCP tools"}
 
 
@@ -70,3 +77,19 @@ def transport_of(memory: str) -> str:
         if memory.startswith(prefix):
             return words
     return "in the package"
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
+
+
+def words_of(setup: Mapping[str, Any]) -> str:
+    """Return in words how memory systems were run."""
+    words = []
+    for name in sorted(setup, key=_place):
+        value = setup[name]
+        said = "none" if value is None else value
+        if name == "max_context_tokens":
+            said = "any number" if value is None else value
+        words.append(f"{_NAMES.get(name, name)} {said}")
+    return ", ".join(words)

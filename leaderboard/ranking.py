@@ -313,7 +313,7 @@ def _board(
         standings=(*_with_ranks(proven, metric, files), *others),
         floor_systems=tuple(floors),
         floors=tuple(_floors(rows, key)),
-        reported=tuple(_reported(key, beside, published)) if not key.setup else (),
+        reported=tuple(_reported(key, beside, published)),
         judge_known=key.judge is None or key.judge in known,
         beside=_rows_beside(rows, key.track) if by_difference else (),
     )

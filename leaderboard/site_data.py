@@ -29,6 +29,7 @@ from alps.leaderboard.submission import (
 )
 from alps.leaderboard.untrusted import read_model
 from alps.run.beside import FOLDER as BESIDE
+from alps.systems.memory.diary import FILE
 from alps.tasks import all_tracks
 from alps.tasks.recall import FULL
 
@@ -91,6 +92,10 @@ class System:
                 return self.root["memory"][n]
         return None
 
+    def memory_name(self, track: str) -> str:
+        """Return the published name of the memory of a track's run."""
+        return str(self.run(track)["settings"]["memory"].value or FULL)
+
     def ahead(self, track: str) -> Place | None:
         """Return how far a memory system is ahead of no memory; None where that was not run."""
         memory = self.memory(self.tracks[track])
@@ -104,6 +109,20 @@ class System:
             if row["tracks"][track]:
                 name = str(row["run"]["settings"]["memory"].value or FULL)
                 yield name, row["tracks"][track], row["ahead"][track]
+
+    def hits(self, track: str) -> dict[str, list[Mapping[str, Any]]]:
+        """Return what its memory system found on a track, by record and number of the search."""
+        memory = self.card.memory_of(self.card.tracks[track].run)
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        if memory is None:
+            return found
+        for row in self.entry.read(f"{memory_folder(memory)}/{FILE}", "phase"):
+            of_track, _, name = str(row.get("sample")).partition(" ")
+            hits = row.get("hits")
+            # Rows of a submission that nobody verified are anybody's.
+            if of_track == track and isinstance(hits, list):
+                found[name] = [hit for hit in hits if isinstance(hit, dict)]
+        return found
 
     def rows_without_memory(self, track: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of the scores of the run without memory beside that of a track."""

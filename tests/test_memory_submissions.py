@@ -1,6 +1,7 @@
 """Memory systems on the leaderboard: what is packed of them, and what tampering is noticed."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,10 @@ import pytest
 from alps.errors import UsageError
 from alps.leaderboard.cards import Details
 from alps.leaderboard.packing import pack
+from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.site import build
+from alps.leaderboard.site_data import load, read_published
+from alps.leaderboard.submission import REVIEW
 from alps.leaderboard.verify import Options, verify
 from tests.endtoend import rows
 from tests.packed_memories import RUNS, TRACK, pack_memory, run_memory, write_questions
@@ -29,7 +34,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of runs."""
     folder = tmp_path_factory.mktemp("made")
-    for name in ("embedding", "swallows"):
+    for name in RUNS:
         run_memory(folder / name, data, name)
     return folder
 
@@ -38,15 +43,36 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def packed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of submissions."""
     folder = tmp_path_factory.mktemp("packed")
-    for name in ("embedding", "swallows"):
-        pack_memory(made / name, folder, name)
+    for name in RUNS:
+        packed = pack_memory(made / name, folder, name)
+        # These are no samples of the package: a maintainer says that the scores were recomputed.
+        review = {"status": "format-checked", "date": "2026-02-01", "tracks": {}, "note": None}
+        (packed / REVIEW).write_text(json.dumps({**review, "recomputed": [TRACK]}))
     return folder
+
+
+@pytest.fixture(scope="module")
+def boards(packed: Path) -> dict[str, Board]:
+    """Return the boards of the headline by the systems on each."""
+    found = {}
+    for board in build_boards(load(packed), read_published()):
+        if board.metric.headline:
+            found[" ".join(row.system.slug for row in board.standings)] = board
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a built site."""
+    return build(packed, tmp_path_factory.mktemp("site") / "site").out
 
 
 @pytest.fixture
 def copy(packed: Path, tmp_path: Path) -> Path:
     """Return a submission that may be spoiled."""
-    return Path(shutil.copytree(packed / "embedding", tmp_path / "embedding"))
+    copied = Path(shutil.copytree(packed / "embedding", tmp_path / "embedding"))
+    (copied / REVIEW).unlink()
+    return copied
 
 
 @pytest.mark.parametrize("name", ["embedding", "swallows"])
@@ -312,3 +338,84 @@ def test_a_system_of_a_host_is_published_without_its_address(made: Path, tmp_pat
     text = (done.folder / "submission.json").read_text()
     assert "memory.internal" not in text
     assert done.card.system.model == "memory:http"
+
+
+def test_systems_that_were_run_otherwise_are_never_ranked_together(
+    boards: dict[str, Board],
+) -> None:
+    assert set(boards) == {"tfidf bm25 alone swallows", "two", "embedding"}
+    setups = {name: json.loads(board.key.setup) for name, board in boards.items()}
+    assert setups["two"]["k"] == 2
+    assert setups["embedding"]["memory_embedder"] == "hash"
+    assert setups["tfidf bm25 alone swallows"] == {
+        **setups["embedding"],
+        "memory_embedder": None,
+    }
+    assert [row.rank for row in boards["two"].standings] == [None]
+
+
+def test_a_board_sorts_by_the_difference_from_no_memory_and_says_who_has_none(
+    boards: dict[str, Board],
+) -> None:
+    board = boards["tfidf bm25 alone swallows"]
+    first, second, alone, swallows = board.standings
+    assert board.by_difference
+    assert first.ahead is not None
+    assert second.ahead is not None
+    assert first.ahead["value"].value >= second.ahead["value"].value
+    assert first.rank is not None
+    assert second.rank is not None
+    assert (alone.rank, alone.ahead, alone.withheld) == (None, None, "")
+    assert (swallows.rank, swallows.withheld) == (None, "k is kept (before the run)")
+    assert {row.memory for row in board.beside} == {"none", "placebo"}
+
+
+def test_pages_name_differences_baselines_and_failed_checks(site: Path) -> None:
+    board = (site / "personamem.html").read_text()
+    for words in (
+        "Δ from no memory",
+        "not admitted: <bdi>k is kept (before the run)</bdi>",
+        "not ranked: no run without memory beside it",
+        "as much of another user&#39;s history: expected to add nothing",
+        "reader rules, k 5, tokens shown any number, LLM of the memory none, embedder hash",
+    ):
+        assert words in board, words
+    system = (site / "systems/swallows.html").read_text()
+    assert "k=1 returns" in system
+    assert "requests to models" in (site / "systems/embedding.html").read_text()
+
+
+def test_every_figure_of_a_memory_system_stands_in_its_card(site: Path, packed: Path) -> None:
+    pages = [site / "personamem.html", site / "systems/embedding.html", site / "systems/bm25.html"]
+    seen = 0
+    for page in pages:
+        for value, origin in re.findall(
+            r'<data value="([^"]*)" data-from="([^"]*)"', page.read_text()
+        ):
+            file, _, pointer = origin.partition("#")
+            if not file.endswith("submission.json"):
+                continue
+            found = json.loads((packed / file).read_text())
+            for step in pointer.split("/")[1:]:
+                key = step.replace("~1", "/").replace("~0", "~")
+                found = found[int(key)] if isinstance(found, list) else found[key]
+            assert float(value) == found, origin
+            seen += "/memory/" in pointer
+    assert seen > 50
+
+
+def test_downloads_have_the_difference_and_how_systems_were_run(site: Path) -> None:
+    index = json.loads((site / "data/boards.json").read_text())["boards"]
+    about = next(one for one in index if one.get("memory_setup", {}).get("k") == 2)
+    rows_of = json.loads((site / f"data/{about['id']}.json").read_text())["rows"]
+    assert [row["section"] for row in rows_of][:2] == ["ranked", "beside"]
+    assert rows_of[0]["memory"] == "bm25"
+    assert rows_of[0]["ahead_n"] == about["n"]
+
+
+def test_hits_stand_on_the_pages_of_records(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "task=extraction", "model=memory:rules")
+    pack([run], Details(name="Direct", submitted="2026-01-31"), out=tmp_path / "all" / "direct")
+    made = build(tmp_path / "all", tmp_path / "site").out
+    pages = [page.read_text() for page in (made / "records").rglob("*.html")]
+    assert any("Found by its memory system" in page for page in pages)

@@ -23,6 +23,7 @@ from alps.leaderboard.submission import (
     without_memory,
 )
 from alps.leaderboard.untrusted import shown
+from alps.report.formatting import counted
 from alps.rows import Phase
 from alps.run.phases import phases_of, used_otherwise
 from alps.schema import ShownToReader
@@ -64,8 +65,8 @@ def check_memory(folder: Path, card: Submission, findings: Findings) -> dict[int
         diaries[memory.run] = diary
     if diaries:
         rows = sum(len(memory.beside) for memory in card.memory or ())
-        what = f"{len(diaries)} admissions, phases and diaries; rows beside them: {rows}"
-        findings.checked["memory"] = what
+        checked = f"{counted(len(diaries), 'admission')}, diary and ledger; rows beside: {rows}"
+        findings.checked["memory"] = checked
     return diaries
 
 

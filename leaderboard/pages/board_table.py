@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
 
+from alps.leaderboard.memory_setup import transport_of
 from alps.leaderboard.pages.charts import score_whisker
 from alps.leaderboard.provenance import (
     NOTHING,
@@ -17,12 +18,14 @@ from alps.leaderboard.provenance import (
     seconds,
     whole,
 )
-from alps.leaderboard.ranking import Board, Standing
+from alps.leaderboard.ranking import Board, RowBeside, Standing
 from alps.leaderboard.site_data import Reported, ReportedTable, System
 from alps.report.charts import axis_of
 from alps.report.formatting import number, visible
 from alps.report.svg import axis_labels
 from alps.tasks import Metric
+from alps.tasks.recall import FULL, LAST, ORACLE, PLACEBO
+from alps.tasks.recall import NOTHING as NO_MEMORY
 
 KINDS = {
     "llm": "LLM",
@@ -37,6 +40,13 @@ KINDS = {
 # A score that is its submitter's word alone, and one that a maintainer's judge did not reproduce.
 NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
 REFUTED_MARK = Markup('<small class="unproven">refuted</small>')
+# What the reader of a memory system is shown in the rows beside it, and what to make of them.
+_BESIDE = {
+    NO_MEMORY: "what question and options give away; all differences are from it",
+    FULL: "all of the history",
+    ORACLE: "the evidence that the data name: what is left to the reader alone",
+    PLACEBO: "as much of another user's history: expected to add nothing",
+}
 # Groups of columns that a reader may fold away.
 GROUPS = {"more": "more metrics", "coverage": "coverage", "cost": "cost"}
 
@@ -79,6 +89,16 @@ class Table:
     caption: str
     columns: Sequence[Column]
     sections: Sequence[Section]
+
+    @property
+    def score(self) -> int:
+        """The index of the column with the score."""
+        return [column.key for column in self.columns].index("score")
+
+    @property
+    def drawn(self) -> int:
+        """The index of the column in which its interval is drawn."""
+        return [column.key for column in self.columns].index("chart")
 
     @property
     def groups(self) -> dict[str, str]:
@@ -127,7 +147,8 @@ def board_table(
     columns += [] if brief else _account_columns(board)
     shown = [*beside, *more]
     ranked = [_standing(board, row, shown, root, brief) for row in board.standings[:most]]
-    sections = [Section("ranked", "", "", ranked), *_floors(board, shown, root, len(columns))]
+    sections = [Section("ranked", "", "", ranked), *_beside(board, shown, len(columns))]
+    sections += _floors(board, shown, root, len(columns))
     if reported:
         sections += _reported(board, shown, brief, len(columns))
     return Table(board.id, metric_title(board.metric), columns, sections)
@@ -137,6 +158,8 @@ def _lead_columns(board: Board) -> Iterator[Column]:
     metric = board.metric
     yield Column("rank", "rank", "rank", first="ascending")
     yield Column("system", "system", "name", first="ascending")
+    if board.by_difference:
+        yield Column("ahead", "Δ from no memory", "pair")
     yield Column("score", metric_title(metric), "figure lead")
     yield Column("interval", "95 % interval", "bounds")
     yield Column("chart", "interval, drawn", "chart", note=axis_labels(axis_of(metric)))
@@ -185,9 +208,23 @@ def _standing(
         link = Markup('<a href="{}systems/{}.html">{}</a>')
         original = link.format(root, row.copy_of, foreign(row.copy_of))
         name = Markup("{}<small>same answers as {}</small>").format(name, original)
+    name += _of_memory(board, row)
     cells = [rank, name, *_standing_cells(board, row, shown)]
     cells += [] if brief else _account(board, row)
     return TableRow(cells, facts_of(row.system, row.track))
+
+
+def _of_memory(board: Board, row: Standing) -> Markup:
+    """Return which memory system it is and how it was called, and why it has no place."""
+    if not board.key.setup:
+        return Markup()
+    memory = row.system.memory_name(board.key.track)
+    about = Markup("<small>{} · {}</small>").format(foreign(memory), transport_of(memory))
+    if row.withheld:
+        return about + Markup("<small>not admitted: {}</small>").format(foreign(row.withheld))
+    if board.by_difference and row.ahead is None:
+        return about + Markup("<small>not ranked: no run without memory beside it</small>")
+    return about
 
 
 def facts_of(system: System, track: Place) -> dict[str, str]:
@@ -224,7 +261,8 @@ def _standing_cells(
     """Return the cells of a system's scores, marked where not all records or not proven."""
     score = row.lead(board.metric.name)
     value, *others = _score_cells(board, score, style)
-    cells = [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
+    cells = [pair(row.ahead) if row.ahead is not None else NOTHING] if board.by_difference else []
+    cells += [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
     if is_corrected(board):
         cells.append(corrected(row.score(board.metric.name)))
     for metric in shown:
@@ -288,6 +326,27 @@ def _account(board: Board, row: Standing) -> Iterator[Markup]:
         yield figure(track["seconds_per_query"], seconds)
 
 
+def _beside(board: Board, shown: Sequence[Metric], width: int) -> Iterator[Section]:
+    """Yield the rows beside the systems of a board: the same reader with other memories."""
+    rows = []
+    for row in board.beside:
+        name = Markup("{}<small>{}</small>").format(foreign(row.memory), _shows(row))
+        cells = [Markup(), name, pair(row.ahead) if row.ahead["value"] else NOTHING]
+        cells += _score_cells(board, row.score(board.metric.name), "floor")
+        cells += [NOTHING] if is_corrected(board) else []
+        cells += [pair(row.score(metric.name)) for metric in shown]
+        rows.append(_filled(cells, {"search": visible(row.memory).lower()}, width))
+    if rows:
+        note = "the same reader with other memories, from the submissions; baselines, never ranked"
+        yield Section("floors", "Beside", note, rows)
+
+
+def _shows(row: RowBeside) -> str:
+    if row.memory.startswith(LAST):
+        return "the last turns of the history"
+    return _BESIDE.get(row.memory, "a memory system in the package")
+
+
 def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Iterator[Section]:
     rows = []
     for row in board.floor_systems:
@@ -298,7 +357,8 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
     for floor in board.floors:
         judged = Markup(by).format(foreign(floor.judge))
         name = Markup("{}<small>{}</small>").format(foreign(floor.name), judged)
-        cells = [Markup(), name, *_score_cells(board, floor.scores[board.metric.name], "floor")]
+        cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
+        cells += _score_cells(board, floor.scores[board.metric.name], "floor")
         cells += [NOTHING] if is_corrected(board) else []
         cells += [pair(floor.scores[metric.name]) for metric in shown]
         rows.append(_filled(cells, {"search": visible(floor.name).lower()}, width))

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from alps.leaderboard.memory_setup import words_of
 from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
 from alps.leaderboard.ranking import SIGNIFICANCE, Board
@@ -112,6 +113,11 @@ class BoardView:
         words = [f"{name} {value}" for name, value in conditions.items()]
         words += [f"pools by seed {pools['seed']}"] if "seed" in pools else []
         return ", ".join(words)
+
+    @property
+    def setup(self) -> str:
+        """How its memory systems were run, in words; empty where it has none."""
+        return words_of(json.loads(self.board.key.setup)) if self.board.key.setup else ""
 
     @property
     def sessions(self) -> bool:

@@ -84,6 +84,7 @@ def _about(board: Board) -> dict[str, Any]:
         "split": run["data"]["split"].value,
         "data_sha256": key.data,
         "conditions": json.loads(key.conditions),
+        **({"memory_setup": json.loads(key.setup)} if key.setup else {}),
         "n": key.n,
         "judge_fingerprint": key.judge,
         "comparable": board.comparable,
@@ -94,6 +95,10 @@ def _about(board: Board) -> dict[str, Any]:
 def _rows(board: Board) -> Iterator[dict[str, Any]]:
     for standing in board.standings:
         yield _of_system(board, standing, "ranked")
+    for beside in board.beside:
+        scores = {name: score.value for name, score in beside.track["scores"].items()}
+        row = {"section": "beside", "name": beside.memory, **_columns("ahead", beside.ahead.value)}
+        yield {**row, **_figures(board, scores)}
     for standing in board.floor_systems:
         yield _of_system(board, standing, "floor")
     for floor in board.floors:
@@ -131,8 +136,17 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
         "cost": calls["cost"],
         "prompt_tokens": calls["prompt_tokens"],
         "completion_tokens": calls["completion_tokens"],
+        **_of_memory(board, row),
         **_figures(board, track["scores"]),
     }
+
+
+def _of_memory(board: Board, row: Standing) -> dict[str, Any]:
+    if not board.key.setup:
+        return {}
+    ahead = _columns("ahead", row.ahead.value if row.ahead is not None else None)
+    name = row.system.memory_name(board.key.track)
+    return {"memory": name, "not_admitted": row.withheld or None, **ahead}
 
 
 def _figures(board: Board, scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -145,5 +159,5 @@ def _figures(board: Board, scores: Mapping[str, Mapping[str, Any]]) -> dict[str,
     return figures
 
 
-def _columns(title: str, score: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{title}_{name}": score.get(name) for name in _FIGURES}
+def _columns(title: str, score: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {f"{title}_{name}": (score or {}).get(name) for name in _FIGURES}

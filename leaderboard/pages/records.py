@@ -24,7 +24,8 @@ from alps.tasks.record_parts import AnsweredRecord, Passage
 # Up to so many answers stand unfolded; characters of an excerpt, and of a text that a page shows:
 # the files of the submission hold the rest.
 FEW, EXCERPT, LONGEST = 6, 140, 6_000
-_SHOWN_SCORES = 2
+_SHOWN_SCORES, MOST_HITS = 2, 10
+_NO_HITS = '<p class="empty">nothing</p>'
 _STYLES = {"same": "good", "narrower": "good"}
 
 
@@ -172,6 +173,7 @@ def _answers_of(system: System, task: Task, records: Mapping[str, Record]) -> di
     page = Markup('<p class="note"><a href="../../systems/{}.html">its page</a></p>')
     link = page.format(system.slug)
     answers: dict[str, list[str]] = {}
+    hits = system.hits(task.track)
     for key, prediction in _rows_of(system, task.track, "predictions").items():
         record = records.get(key[0])
         if record is None:
@@ -187,9 +189,22 @@ def _answers_of(system: System, task: Task, records: Mapping[str, Record]) -> di
             head.append(badge)
         summary = f"<summary>{''.join(head)}{_figures(system, task, shown, score)}</summary>"
         inside = body(system, task, record, prediction.row, verdicts.get(key))
-        piece = f'<details class="answer">{summary}<div>{inside}{link}</div></details>'
+        found = _hits(hits, key[0])
+        piece = f'<details class="answer">{summary}<div>{inside}{found}{link}</div></details>'
         answers.setdefault(key[0], []).append(piece)
     return answers
+
+
+def _hits(hits: Mapping[str, list[Mapping[str, Any]]], record: str) -> str:
+    """List what a memory system found for a record, the best first, as far as a page shows it."""
+    lists = []
+    for name, found in hits.items():
+        # A record that is asked several times has its number behind its id.
+        if name == record or name.rpartition(" ")[0] == record:
+            lines = [f"<li>{_text(hit.get('text'))}</li>" for hit in found[:MOST_HITS]]
+            more = '<p class="note">and more, in memory.jsonl</p>' if found[MOST_HITS:] else ""
+            lists.append(f"<ol>{''.join(lines)}</ol>{more}" if lines else _NO_HITS)
+    return f"<h4>Found by its memory system</h4>{''.join(lists)}" if lists else ""
 
 
 def _figures(system: System, task: Task, shown: Sequence[Metric], score: FileRow | None) -> str:

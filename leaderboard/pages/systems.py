@@ -11,14 +11,15 @@ from markupsafe import Markup
 from pydantic_core import from_json
 
 from alps.judges.resolve import AGREEMENTS
-from alps.leaderboard.gold_data import known_track
+from alps.leaderboard.gold_data import known_track, task_under
+from alps.leaderboard.memory_setup import setup_of, transport_of, words_of
 from alps.leaderboard.pages.board_table import corrected, metric_title
 from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, records_folder, view
 from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair
 from alps.leaderboard.ranking import Board
 from alps.leaderboard.site_data import System
-from alps.leaderboard.submission import histories
+from alps.leaderboard.submission import MemoryCard, histories
 from alps.report.charts import axis_of
 from alps.report.svg import Axis, axis_labels
 from alps.tasks import Metric, Task, all_tracks
@@ -74,6 +75,24 @@ class TrackView:
 
 
 @dataclass(frozen=True)
+class MemoryView:
+    """A memory system of a run: how it was run, its admission, and the seconds of its phases.
+
+    `failed` are the checks that it did not pass, each with why.
+    """
+
+    name: str
+    transport: str
+    place: Place
+    task: str
+    facts: list[tuple[str, str]]
+    checks: list[tuple[str, str]]
+    failed: list[tuple[str, str]]
+    phases: list[tuple[str, Place]]
+    beside: list[tuple[str, str, Markup, Markup]]
+
+
+@dataclass(frozen=True)
 class Judge:
     """A judge as submissions name it."""
 
@@ -123,9 +142,65 @@ def _write_system(renderer: Renderer, system: System, versions: list[System]) ->
         card=system.card,
         runs=[system.root["runs"][n] for n in range(len(system.card.runs))],
         settings=settings,
+        memories=list(_memories(system)),
         tracks=[_track(renderer.content, system, n) for n in all_tracks() if n in system.tracks],
         versions=versions,
     )
+
+
+def _memories(system: System) -> Iterator[MemoryView]:
+    """Yield what a submission says of its memory systems, one a run."""
+    for n, memory in enumerate(system.card.memory or ()):
+        tracks = [name for name, track in system.card.tracks.items() if track.run == memory.run]
+        name, checks, failed = system.memory_name(tracks[0]), [], []
+        for when, of_time in memory.admission.items():
+            for check in of_time:
+                checks.append((f"{check.name} ({when} the run)", check.fault))
+        failed = [check for check in checks if check[1]]
+        place = system.root["memory"][n]
+        yield MemoryView(
+            name=name,
+            transport=transport_of(name),
+            place=place,
+            task=str(system.run(tracks[0])["settings"]["task"].value),
+            facts=[*_setups(system, tracks), *_versions(memory)],
+            checks=checks,
+            failed=failed,
+            phases=list(place["phases"].items()),
+            beside=list(_rows_beside(system, tracks)),
+        )
+
+
+def _setups(system: System, tracks: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in tracks:
+        task = task_under(name, system.card.tracks[name].conditions)
+        setup = setup_of(system.card, name, task)
+        yield task.heading, words_of(setup or {})
+
+
+def _versions(memory: MemoryCard) -> Iterator[tuple[str, str]]:
+    yield from memory.versions.items()
+    for name, value in sorted(memory.settings.items()):
+        yield name, _text(value)
+
+
+def _rows_beside(
+    system: System, tracks: Sequence[str]
+) -> Iterator[tuple[str, str, Markup, Markup]]:
+    """Yield the task, the memory, the difference and the score of each row and of the run."""
+    for name in tracks:
+        task = task_under(name, system.card.tracks[name].conditions)
+        lead = task.headline.name
+        rows = sorted(system.beside(name), key=lambda row: -(row[2]["value"].value or 0.0))
+        if rows:
+            own = system.ahead(name)
+            yield task.heading, "this system", _pair(own), pair(system.tracks[name]["scores"][lead])
+        for memory, place, ahead in rows:
+            yield task.heading, memory, _pair(ahead), pair(place["scores"][lead])
+
+
+def _pair(ahead: Place | None) -> Markup:
+    return NOTHING if ahead is None else pair(ahead)
 
 
 def _text(value: object) -> str:
@@ -142,7 +217,7 @@ def _track(content: Content, system: System, name: str) -> TrackView:
     failures = list(place["failed_predictions"].items())
     for kind, count in place["failed_judgements"].items():
         failures.append((f"judgement: {kind}", count))
-    scores = dict(place["scores"].items())
+    scores, withheld = dict(place["scores"].items()), system.card.withheld(name)
     unproven = has_corrected = False
     for metric, score in scores.items():
         has_corrected |= bool(score["corrected"])
@@ -153,7 +228,7 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         place=place,
         run=system.run(name),
         judge=judge_id(system, name),
-        scales=list(_scales(task, scores, boards, again, system.slug)),
+        scales=[] if withheld else list(_scales(task, scores, boards, again, system.slug)),
         floors=list(_floors(place)),
         failures=failures,
         matrix=matrix if matrix.rows else None,
