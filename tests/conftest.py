@@ -22,13 +22,10 @@ __all__ = ["diary", "make", "no_grace"]  # fixtures of one module's tests
 
 LONGEST = (
     *("test_real", "test_docs", "test_faults", "test_surroundings", "test_tasks_together"),
-    *(
-        "test_odd_replies",
-        "test_earned_scores",
-        "test_workflow",
-        "test_verify",
-        "test_site_browser",
-    ),
+    *("test_personamem_likelihood", "test_odd_replies", "test_workflow", "test_goldens"),
+    *("test_correction", "test_dotenv", "test_personamem_boards", "test_attacks"),
+    *("test_personamem", "test_site_browser", "test_endings", "test_personas_written"),
+    *("test_earned_scores", "test_forgetting", "test_verify"),
 )
 """The files that take longest; the first of them mostly wait for servers."""
 ROOT = Path(__file__).resolve().parent.parent

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, spearmanr
-from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
 from alps.stats.agreement import (
     Scale,
@@ -150,6 +149,9 @@ def test_alpha_is_what_its_definition_says(metric, ratings):
 @given(pairs, st.sampled_from(["unweighted", "linear", "quadratic"]))
 @settings(deadline=None)
 def test_kappa_is_scikit_learns_on_the_declared_scale(labelled, weights):
+    # Here alone: every worker imports this file, one runs it, and scikit-learn takes a second.
+    from sklearn.metrics import cohen_kappa_score, confusion_matrix
+
     first, second = ([pair[side] for pair in labelled] for side in (0, 1))
     counts = pair_table(first, second, FIVE)
     assert (counts == confusion_matrix(first, second, labels=FIVE.values)).all()

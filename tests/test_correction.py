@@ -32,6 +32,25 @@ def run(tmp_path):
     return make_run(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """Such a run, the server of its judge, and a calibration of the judge, which nobody changes."""
+    folder = tmp_path_factory.mktemp("once")
+    with serve(strict) as server:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ALPS_CACHE", str(folder / "cache"))
+            patch.setenv("ALPS_CALIBRATIONS", str(folder / "known"))
+            run = make_run(folder)
+            calibration = calibrated(run, server)
+        yield run, server, calibration
+
+
+@pytest.fixture
+def calibration(once, tmp_path):
+    """A copy of that calibration, to be edited."""
+    return Path(shutil.copytree(once[2], tmp_path / "calibration"))
+
+
 def make_run(folder, ability=1, silent=(), **fields):
     """Run recorded answers; of the records whose numbers are `silent` nothing was said."""
     queries = [
@@ -284,16 +303,15 @@ def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, tmp_p
     ids=["parser", "decoding", "rubric", "expired", "recorded", "another rubric"],
 )
 def test_a_calibration_of_anything_else_is_refused_and_the_part_is_named(
-    run, tmp_path, change, said
+    once, calibration, tmp_path, change, said
 ):
-    with serve(strict) as server:
-        calibration = calibrated(run, server)
-        rewrite(calibration, change)
-        asked = len(server.requests)
-        assert said in score(run, server, f"calibration={calibration}").one_line
-        assert len(server.requests) == asked
-        calibration.rename(tmp_path / "known")
-        found = score(run, server, out="again")
+    run, server, _ = once
+    rewrite(calibration, change)
+    asked = len(server.requests)
+    assert said in score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
+    assert len(server.requests) == asked
+    calibration.rename(tmp_path / "known")
+    found = score(run, server, out=tmp_path / "again")
     assert found.code == 0
     assert corrected(tmp_path / "again") is None
 
@@ -506,18 +524,17 @@ def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(run, tm
         (lambda row: row.update(rubrics=[]), "rubrics"),
     ],
 )
-def test_a_calibration_that_was_edited_badly_is_one_line_or_left_out(run, tmp_path, change, field):
-    with serve(strict) as server:
-        calibration = calibrated(run, server)
-        rewrite(calibration, change)
-        assert (
-            f"calibration.json, {field}"
-            in score(run, server, f"calibration={calibration}").one_line
-        )
-        (tmp_path / "known").mkdir()
-        calibration.rename(tmp_path / "known" / "x")
-        (tmp_path / "known" / "folder.json").mkdir()
-        ran = score(run, server, out="again")
+def test_a_calibration_that_was_edited_badly_is_one_line_or_left_out(
+    once, calibration, tmp_path, change, field
+):
+    run, server, _ = once
+    rewrite(calibration, change)
+    refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x")
+    assert f"calibration.json, {field}" in refused.one_line
+    (tmp_path / "known").mkdir()
+    calibration.rename(tmp_path / "known" / "x")
+    (tmp_path / "known" / "folder.json").mkdir()
+    ran = score(run, server, out=tmp_path / "again")
     assert ran.code == 0
     assert "Calibration not used" in ran.out
     assert corrected(tmp_path / "again") is None
@@ -534,17 +551,15 @@ def test_a_calibration_holds_until_the_last_of_its_days_and_no_longer(day, why):
 
 
 @pytest.mark.parametrize("expires", [None, "never", "31.12.2099", 7])
-def test_an_expiry_that_is_no_day_is_none_that_lies_ahead(run, expires):
-    with serve(strict) as server:
-        calibration = calibrated(run, server)
-        rewrite(calibration, lambda row: row.update(expires=expires))
-        said = score(run, server, f"calibration={calibration}").one_line
+def test_an_expiry_that_is_no_day_is_none_that_lies_ahead(once, calibration, tmp_path, expires):
+    run, server, _ = once
+    rewrite(calibration, lambda row: row.update(expires=expires))
+    said = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
     assert "is no day" in said or "expires" in said
 
 
-def test_nothing_is_corrected_by_items_made_wrong_on_purpose(run, tmp_path):
-    with serve(strict) as server:
-        calibration = calibrated(run, server)
-        rewrite(calibration, only(lambda report: report.update(acceptance={"good": {"n": 1}})))
-        refused = score(run, server, f"calibration={calibration}").one_line
+def test_nothing_is_corrected_by_items_made_wrong_on_purpose(once, calibration, tmp_path):
+    run, server, _ = once
+    rewrite(calibration, only(lambda report: report.update(acceptance={"good": {"n": 1}})))
+    refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
     assert "made right or wrong on purpose" in refused

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
-from sklearn.metrics import cohen_kappa_score
 
 from alps.stats.agreement import Scale, pair_estimates
 from alps.stats.open_labels import name_estimates, rank_correlation
@@ -58,6 +57,13 @@ def test_spearman_of_intelligence_and_television_as_it_is_published():
     assert rank_correlation(mind, hours, range(10)).value == pytest.approx(-29 / 165)
 
 
+def kappa_of(first, second):
+    # Here alone: every worker imports this file, one runs it, and scikit-learn takes a second.
+    from sklearn.metrics import cohen_kappa_score
+
+    return cohen_kappa_score(first, second)
+
+
 def test_a_vocabulary_has_the_figures_of_the_scale_of_its_labels():
     first, second, clusters = drawn()
     figures = name_estimates(first, second, clusters)
@@ -65,7 +71,7 @@ def test_a_vocabulary_has_the_figures_of_the_scale_of_its_labels():
     declared = pair_estimates(first, second, scale, clusters, draws=50)
     for name in ("agreement", "kappa", "alpha"):
         assert figures[name].value == pytest.approx(declared[name].value)
-    assert figures["kappa"].value == pytest.approx(cohen_kappa_score(first, second))
+    assert figures["kappa"].value == pytest.approx(kappa_of(first, second))
 
 
 def test_intervals_are_those_of_a_plain_bootstrap_of_sessions():
@@ -76,7 +82,7 @@ def test_intervals_are_those_of_a_plain_bootstrap_of_sessions():
     for _ in range(300):
         chosen = generator.integers(0, len(members), len(members))
         items = np.concatenate([members[place] for place in chosen])
-        kappas.append(cohen_kappa_score(first[items], second[items]))
+        kappas.append(kappa_of(first[items], second[items]))
     low, high = np.percentile(kappas, [2.5, 97.5])
     figure = name_estimates(first.tolist(), second.tolist(), clusters.tolist())["kappa"]
     assert (figure.low, figure.high) == pytest.approx((low, high), abs=0.02)

@@ -239,38 +239,37 @@ def test_a_tie_is_shared(alps, tmp_path):
     assert {row["scores"]["accuracy"] for row in rows(tmp_path / "run", "scores")} == {0.25}
 
 
-def killed_and_calm(folder, words, width, after):
-    """Run once undisturbed, and once killed after so many requests; return what was asked."""
+def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made):
     off = {"ALPS_CACHE": "off", "OPENAI_API_KEY": "none"}
-    asked = ("run", "task=personamem", "answer=logprob", *words, "model=openai/scripted")
-    with serve(lambda body: replace(echo(body, width=width), delay=0.01)) as server:
-        asked = (*asked, f"api_base={server.url}", "concurrency=2")
-        calm = finish(start(folder, *asked, "out=calm", **off))
+    words = (f"data={made / 'en'}", "memory=last:4", "limit=12", "concurrency=2")
+    with serve(lambda body: replace(echo(body, width=3), delay=0.01)) as server:
+        model = ("model=openai/scripted", f"api_base={server.url}")
+        asked = ("run", "task=personamem", "answer=logprob", *words, *model)
+        calm = finish(start(tmp_path, *asked, "out=calm", **off))
         before = len(server.requests)
-        process = start(folder, *asked, "out=killed", **off)
-        wait_until(lambda: len(server.requests) >= before + after or process.poll() is not None)
+        process = start(tmp_path, *asked, "out=killed", **off)
+        wait_until(lambda: len(server.requests) >= before + 20 or process.poll() is not None)
         process.kill()
         process.communicate()
-        done_then = (folder / "killed" / "predictions.jsonl").read_bytes().count(b"\n")
-        last = finish(start(folder, *asked, "out=killed", **off))
+        done_then = (tmp_path / "killed" / "predictions.jsonl").read_bytes().count(b"\n")
+        last = finish(start(tmp_path, *asked, "out=killed", **off))
     assert (calm.returncode, last.returncode) == (0, 0), calm.stderr + last.stderr
-    assert 0 < done_then < len(rows(folder / "calm"))
-    return [body["prompt"] for body in server.requests[:before]]
-
-
-def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made):
-    words = (f"data={made / 'en'}", "memory=last:4", "limit=12")
-    killed_and_calm(tmp_path, words, 3, 20)
+    assert 0 < done_then < len(rows(tmp_path / "calm"))
     for name in ("predictions.jsonl", "scores.jsonl"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside the checkout")
-def test_every_question_whose_history_is_published_is_compared(tmp_path):
-    asked = killed_and_calm(tmp_path, (f"data={PUBLISHED}", "limit=17"), 15, 40)
+def test_every_question_whose_history_is_published_is_compared(alps, tmp_path, monkeypatch):
+    monkeypatch.setenv("ALPS_CACHE", "off")
+    with serve(lambda body: echo(body, width=15)) as server:
+        model = ("model=openai/scripted", f"api_base={server.url}", f"data={PUBLISHED}")
+        done = alps("run", "task=personamem", "answer=logprob", *model, "limit=17", "out=run")
+    assert done.returncode == 0, done.stderr
+    asked = [body["prompt"] for body in server.requests]
     questions = {question.id: question for question in open_personamem(PUBLISHED).read()}
     assert len(asked) == 1 + 4 * 17
-    for row in rows(tmp_path / "calm"):
+    for row in rows(tmp_path / "run"):
         question = questions[row["benchmark_id"]]
         ends = [f"{question.message}\n\nAssistant: {text}" for text in question.options]
         for end, text, told in zip(
@@ -279,5 +278,3 @@ def test_every_question_whose_history_is_published_is_compared(tmp_path):
             # Some questions are asked again at a later place of the same history.
             planted = [expected(one, f" {text}", 15) for one in asked if one.endswith(end)]
             assert (told["tokens"], pytest.approx(told["sum"], abs=1e-5)) in planted
-    killed, calm = (tmp_path / name / "predictions.jsonl" for name in ("killed", "calm"))
-    assert killed.read_bytes() == calm.read_bytes()

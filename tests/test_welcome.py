@@ -15,11 +15,8 @@ from tests.tracks import alps_here
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
     """Do what the face says, each command in an empty folder, without key or network."""
-    offline = {
-        "http_proxy": "http://127.0.0.1:9",
-        "https_proxy": "http://127.0.0.1:9",
-        "HF_HUB_OFFLINE": "1",
-    }
+    nowhere = "http://127.0.0.1:9"
+    offline = {"http_proxy": nowhere, "https_proxy": nowhere}
     with ThreadPoolExecutor(2) as pool:
         started = {}
         for _, command, _ in CAME_FOR:
