@@ -354,6 +354,72 @@ class Phase(Fields):
     used: Used | None = None
 
 
+class Drawn(Fields):
+    """The sessions of a track that are audited.
+
+    Attributes:
+        records: How many of its records with gold they hold.
+        n: How many there are.
+    """
+
+    sessions: list[str]
+    records: int
+    n: int
+
+
+class AuditManifest(Fields):
+    """What an audit is: who judges, and which sessions were drawn."""
+
+    judge: str
+    fingerprint: Json
+    share: float
+    seed: int
+    tracks: dict[str, Drawn]
+
+
+class AuditedScore(Fields):
+    """A score that audits of some records correct, over all records.
+
+    Attributes:
+        value: The corrected score; None where there is none, and `reason` says why.
+        cheap: The score of the run's own judge on the same records.
+        alone: What the audited records alone say.
+        audited: How many records were audited.
+        weight: How much the cheap scores count (lambda of PPI++).
+        needed: How many audits in all would give ± .03; None where no number would.
+        outside: Whether the value or a bound is off the scale.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    audited: int
+    cheap: Interval
+    alone: Interval | None = None
+    weight: float | None = None
+    needed: int | None = None
+    outside: bool = False
+    reason: str | None = None
+
+
+class AuditSummary(Fields):
+    """What an audit found: the corrected scores by track and metric, and what it cost.
+
+    Attributes:
+        judge: Who audited.
+        fingerprint: Of that judge.
+        share: Of the sessions.
+        calls: What the audit alone took: that of the run stands in its own `calls`.
+    """
+
+    judge: str
+    fingerprint: str
+    share: float
+    calls: Calls
+    tracks: dict[str, dict[str, AuditedScore]]
+
+
 class Summary(Fields):
     """What a run found.
 
@@ -367,6 +433,7 @@ class Summary(Fields):
         left_out: Why tracks were left out, by their names.
         not_calibrated: The calibrations that could not be used, and why.
         calibrated_otherwise: Where another model judged than in the calibration.
+        audit: What audits of some of the records correct.
     """
 
     judge: str
@@ -382,6 +449,7 @@ class Summary(Fields):
     admission: list[Check] = []
     phases: dict[str, Phase] = {}
     bytes_per_1000_turns: float | None = None
+    audit: AuditSummary | None = None
 
     @property
     def stopped_by_budget(self) -> bool:

@@ -37,6 +37,7 @@ _LEAST_CONTEXT = 100
 # Keys of how a run is carried out, not of what it measures: a resumed run may change them.
 _OPERATIONAL = """
 out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config calibration
+audit audit_judge audit_judge_api_base
 """
 
 
@@ -219,6 +220,13 @@ class JudgeSettings(AskSettings):
         None,
         description="a calibration of the judge, to correct by; off: none; else those that are "
         "known",
+    )
+    audit_judge: str | None = Field(
+        None, description="a better judge, who judges a drawn share of the records once more"
+    )
+    audit_judge_api_base: Address = Field(None, description="endpoint of audit_judge")
+    audit: Share | None = Field(
+        None, description="the share of the sessions that audit_judge judges: 10%"
     )
 
 

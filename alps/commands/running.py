@@ -62,20 +62,26 @@ def merge(words: tuple[str, ...]) -> None:
 
 @command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
-@takes("judge=…", "alps.settings:JudgeSettings")
+@takes("judge=… or audit_judge=… audit=…", "alps.settings:JudgeSettings")
 def score(run_folder: str, settings: tuple[str, ...]) -> None:
     """Judge the finished predictions of a run again, with another judge.
 
+    With audit_judge= alone, a share of its records, beside its own judge's verdicts on all of them.
+
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
+      alps score runs/extraction-rules-samples audit_judge=openai/gpt-4.1 audit=20%
     """
     from alps.parsing import parse_words
     from alps.run.opened import find_run
-    from alps.run.start import score_again
+    from alps.run.start import audit_again, score_again
     from alps.settings import JudgeSettings
 
     parsed = parse_words(allow_typed(settings), JudgeSettings)
-    show_finished(score_again(find_run(run_folder), typed_settings(parsed)))
+    typed, folder = typed_settings(parsed), find_run(run_folder)
+    # Without a new judge the run keeps its folder: audits stand beside its own verdicts.
+    auditing = "audit_judge" in typed and "judge" not in typed
+    show_finished(audit_again(folder, typed) if auditing else score_again(folder, typed))
 
 
 @command()

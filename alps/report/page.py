@@ -21,13 +21,13 @@ from alps.report import charts
 from alps.report.accounts import AccountRow, account
 from alps.report.breakdowns import BreakdownPart, page_part
 from alps.report.charts import DASHES, Line, axis_of, colour_of, line_sign, recall_curve
+from alps.report.corrected import correction_lines
 from alps.report.formatting import counted, letter_of, served_lines
 from alps.report.html import page_environment, refuse_other_file, write_page
 from alps.report.record import RecordCard, cards, rule
 from alps.report.svg import SHARES, Axis, axis_labels
 from alps.report.tables import (
     conditions,
-    correction_lines,
     empty_line,
     has_floors,
     method_lines,

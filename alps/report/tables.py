@@ -12,6 +12,7 @@ from rich.text import Text
 
 from alps.judges.resolve import AGREEMENTS
 from alps.report.charts import GOLD_ACTIONS, PREDICTED_ACTIONS
+from alps.report.corrected import audit_part, corrected_part
 from alps.report.curves import curve_tables
 from alps.report.formatting import (
     counted,
@@ -25,7 +26,7 @@ from alps.report.formatting import (
 )
 from alps.report.memory_phases import admission_lines, phase_tables
 from alps.report.terminal import WIDTH, terminal
-from alps.rows import Corrected, Figure, Score, Summary, TrackSummary
+from alps.rows import Score, Summary, TrackSummary
 from alps.run.estimate import Stage
 from alps.run.opened import lead_of
 from alps.systems.base import STDERR, TRACEBACKS
@@ -35,11 +36,6 @@ from alps.tasks.base import headline_of, only_rated
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NARROW = 72
 """Below so many columns the table of trivial baselines has to be narrower, too."""
-_METHODS = {
-    "ppi": "PPI++: the labelled answers are a random sample of these.",
-    "rogan_gladen": "Rogan–Gladen: assumes that the judge errs here as often as on the labelled "
-    "items.",
-}
 _NOT_MATCHING = {
     "bundles": "state several facts (bundle)",
     "unsupported_detail": "add detail that the dialogue does not support",
@@ -82,6 +78,7 @@ def show_run(
         parts.append(_scores(summary, name, track, metrics[name]))
         parts += curve_tables(track, metrics[name])
         parts += corrected_part(track, metrics[name])
+        parts += audit_part(summary, name, metrics[name])
         if any(count.startswith("cell_") for count in track.counts):
             parts.append(_actions(track))
         if has_floors(track):
@@ -532,50 +529,3 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
         yield f"Judge {summary.judge}: not comparable with LLM-judged scores."
         if summary.judge in AGREEMENTS:
             yield f"  Its agreement: {AGREEMENTS[summary.judge]}."
-
-
-def corrected_part(track: TrackSummary, metrics: Sequence[Metric]) -> list[RenderableType]:
-    """Return the table of what was corrected on a track, and how; nothing where nothing was."""
-    corrected: dict[str, Corrected] = {}
-    title = "Corrected for the judge's errors, as people's labels show them"
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
-    )
-    for name in ("", "as judged", "corrected", "labels", "n"):
-        table.add_column(name, justify="right" if name else "left")
-    for metric in metrics:
-        score = track.scores.get(metric.name)
-        if score is None or score.corrected is None:
-            continue
-        row = corrected[metric.title] = score.corrected
-        shown = "not correctable"
-        if row.value is not None:
-            shown = f"{_figure(row)}{'!' if row.outside else ''}"
-        table.add_row(metric.title, _figure(score), shown, str(row.labelled), str(row.n))
-    return [table, *map(Text, correction_lines(corrected))] if corrected else []
-
-
-def _figure(row: Figure) -> str:
-    return f"{number(row.value)} {interval(row)}"
-
-
-def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
-    """Return how scores were corrected, by their titles, and what could not be."""
-    corrected = [row for row in rows.values() if row.value is not None]
-    lines = list(dict.fromkeys(_METHODS[row.method] for row in corrected))
-    # Cut off at the ends of the scale, a correction would hide that it does not fit the run.
-    if any(row.impossible for row in corrected):
-        lines.append("! off the scale: a sign that the calibration does not fit this run.")
-    elif any(row.outside for row in corrected):
-        lines.append("! reaches beyond the scale, and is shown as it is.")
-    notes: dict[str, None] = {}
-    calibrations: dict[str, None] = {}
-    for name, row in rows.items():
-        if row.reason:
-            lines.append(f"Not correctable ({name.strip()}): {row.reason}.")
-        notes |= dict.fromkeys(row.notes)
-        calibrations |= dict.fromkeys(row.calibration)
-    for note in notes:
-        lines.append(f"Doubtful: {note}.")
-    lines.append(f"Calibration: {', '.join(calibrations)}.")
-    return lines

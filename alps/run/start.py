@@ -19,10 +19,13 @@ from alps.judges.lexical import LexicalJudge
 from alps.judges.rubric import Rubric
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
+from alps.parsing import parse_settings
 from alps.prompts import Prompt
 from alps.rows import Check, CurvePoint, Pools, Summary, TrackSummary
 from alps.run.admitted import admitted, check_estimable
 from alps.run.asked import as_asked
+from alps.run.audited import audit_summary
+from alps.run.auditing import audit_run, check_audit, refuse_half_an_audit
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.contexts import (
     PREDICTIONS,
@@ -50,7 +53,7 @@ from alps.run.folder import (
     write_whole,
 )
 from alps.run.journal import Journal
-from alps.run.opened import MANIFEST, SUMMARY
+from alps.run.opened import MANIFEST, SUMMARY, open_run
 from alps.run.phases import phases_of, stored_by
 from alps.run.progress import progress_line
 from alps.run.services import (
@@ -62,7 +65,7 @@ from alps.run.services import (
     structured_modes,
 )
 from alps.run.session import DATA_ASKED, Session, digest, resolve, resolve_again, slug
-from alps.run.source import Data, TrackData
+from alps.run.source import Data, TrackData, open_data, refuse_changed
 from alps.run.summary import served, served_row, summarise_calls, summarise_track
 from alps.schema import FAILURES
 from alps.settings import RunSettings
@@ -118,7 +121,9 @@ def run(settings: RunSettings) -> Finished:
     Raises:
         AlpsError: If the settings, the data or the folder can't be used.
     """
+    refuse_half_an_audit(settings)
     session = resolve(settings)
+    check_audit(session.settings, session.data)
     return _carry_out(session, predictions=None, told=repeating(session.folder))
 
 
@@ -139,6 +144,8 @@ def score_again(
     """
     source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
     settings, data = resolve_again(source, judging, baselines=wording is None)
+    refuse_half_an_audit(settings)
+    check_audit(settings, data)
     predictions = _predictions_of(source, settings.less_contexts)
     digested = digest({**settings.experiment(), "predictions": predictions.sha256})
     beside = source.with_name(f"{source.name}--{slug(settings.judge)}-{digested}")
@@ -164,6 +171,30 @@ def finish(session: Session, manifest: Mapping[str, Any], told: Sequence[str]) -
         AlpsError: If the judge can't be opened.
     """
     return _carry_out(session, predictions=None, told=told, manifest=manifest)
+
+
+def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
+    """Audit a finished run in its own folder; the rest of it stays as it is.
+
+    Args:
+        source: The folder of the run.
+        auditing: The audit settings and caps that were given.
+
+    Raises:
+        AlpsError: If the folder is no finished run, or the audit can't be carried out.
+    """
+    opened = open_run(source)
+    summary, then = opened.finished, opened.manifest
+    settings = parse_settings({**then.settings, **auditing}, RunSettings)
+    refuse_half_an_audit(settings)
+    data = open_data(settings)
+    refuse_changed(source, then, settings, data)
+    check_audit(settings, data)
+    with claimed_folder(source) as ledger:
+        stopped = audit_run(settings, data, source, spent=ledger.totals.counted)
+        summary = summary.model_copy(update={"audit": audit_summary(source, data)})
+        write_json(source / SUMMARY, summary.row())
+    return Finished(source, summary, data.tasks, False, stopped)
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
@@ -286,6 +317,12 @@ def _carry_out(
             summary = summary.model_copy(update=taken)
         summary = with_corrections(summary, folder, data, chosen)
         write_json(folder / SUMMARY, summary.row())
+        stopped = summary.stopped_by_budget
+        if settings.audit_judge is not None and not stopped:
+            stopped = audit_run(settings, data, folder, spent=ledger.totals.counted)
+        if (audit := audit_summary(folder, data)) is not None:
+            summary = summary.model_copy(update={"audit": audit})
+            write_json(folder / SUMMARY, summary.row())
     tracks: list[TrackSummary | CurvePoint] = [*summary.tracks.values(), *points_below(summary)]
     # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
     unscored, n = sum(map(_not_heard, tracks)), sum(track.n for track in tracks)
@@ -294,7 +331,7 @@ def _carry_out(
         summary,
         data.tasks,
         too_many_unscored=unscored > settings.max_failures * n,
-        budget_spent=summary.stopped_by_budget,
+        budget_spent=stopped,
         complaint=_complaint(tracks, settings.max_failures, folder),
     )
 

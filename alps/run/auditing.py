@@ -1,0 +1,296 @@
+"""Audits of a run: a drawn sample of its sessions is judged once more, by a better judge.
+
+Sessions are drawn by their names and the seed alone, so that runs on the same data share their
+audits, a larger share holds the smaller one, and a run that goes on draws the same ones.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from alps.errors import RunFolderError, UsageError
+from alps.jsonl import parse_json
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.rubric import Rubric
+from alps.llm.ledger import Ledger
+from alps.rows import AuditManifest, Drawn
+from alps.run.collector import stopping_together
+from alps.run.engine import Result, TrackPlan, Unit, evaluate, heard_prediction, is_judged, units
+from alps.run.folder import write_json
+from alps.run.journal import Journal
+from alps.run.progress import progress_line
+from alps.run.services import check_judge, closing, open_judge
+from alps.run.session import OF_THE_JUDGE, effective_judge
+from alps.run.source import Data, TrackData
+from alps.settings import RunSettings
+from alps.systems import Unheard
+from alps.tasks.base import JUST_THE_SCORE
+
+FOLDER, ABOUT = "audit", "audit.json"
+VERDICTS, SCORES = "verdicts.jsonl", "scores.jsonl"
+LEAST = 20
+"""Records of a track below which nothing is corrected: intervals of fewer cover less often."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The sessions of a track that are audited, and how many of its records with gold they hold."""
+
+    sessions: frozenset[str]
+    records: int
+    n: int
+
+
+def draw_sessions(track: TrackData, share: float, seed: int) -> Draw:
+    """Draw a share of the sessions of a track.
+
+    Raises:
+        UsageError: If they hold fewer than `LEAST` records; names the share that is needed.
+    """
+    counts: dict[str, int] = {}
+    for sample in track.samples():
+        if track.task.has_gold(sample):
+            counts[sample.session_id] = counts.get(sample.session_id, 0) + 1
+    order = sorted(counts, key=lambda session: _place(session, seed))
+    taken = order[: ceil(share * len(order))]
+    records, n = sum(counts[session] for session in taken), sum(counts.values())
+    if records < LEAST:
+        raise UsageError(_too_few(track.task.track, [counts[one] for one in order], share, records))
+    return Draw(frozenset(taken), records, n)
+
+
+def _place(session: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}\x00{session}".encode(errors="surrogatepass")).digest()
+
+
+def _too_few(track: str, sizes: Sequence[int], share: float, records: int) -> str:
+    said = f"audit={100 * share:g}%: {records} of {sum(sizes)} records of {track}"
+    if sum(sizes) < LEAST:
+        return f"{said}; at least {LEAST} are needed, and it has fewer: leave the track out"
+    held = sessions = 0
+    while held < LEAST:
+        held += sizes[sessions]
+        sessions += 1
+    return f"{said}; at least {LEAST} are needed: audit={ceil(100 * sessions / len(sizes))}%"
+
+
+def draw_tracks(data: Data, settings: RunSettings) -> dict[str, Draw]:
+    """Draw the sessions of every track that a judge has a part in; see `draw_sessions`.
+
+    Raises:
+        UsageError: If one of them is too small, or none is judged.
+    """
+    share = settings.audit or 0.0
+    judged = [track for track in data.tracks if track.task.judged]
+    if not judged:
+        raise UsageError("audit_judge=: no judge has a part in the scores of these tracks")
+    return {track.task.track: draw_sessions(track, share, settings.seed) for track in judged}
+
+
+def audit_settings(settings: RunSettings) -> RunSettings:
+    """Return the settings under which the audit judge is asked: those of the run, with its name."""
+    fields = RunSettings.model_fields
+    # What a cheap judge is sent is not meant for another model.
+    plain = {name: fields[name].default for name in (*OF_THE_JUDGE, "judge_structured")}
+    own = {"judge": settings.audit_judge, "judge_api_base": settings.audit_judge_api_base}
+    return settings.model_copy(update={**plain, **own})
+
+
+def check_audit(settings: RunSettings, data: Data, *, keys: bool = True) -> None:
+    """Refuse an audit that can't be carried out, before anything is written or paid for.
+
+    Raises:
+        AlpsError: If the judge can't be used, or too few records would be audited.
+    """
+    if settings.audit_judge is not None:
+        draw_tracks(data, settings)
+        check_judge(audit_settings(settings), keys=keys)
+
+
+def refuse_half_an_audit(settings: RunSettings) -> None:
+    """Refuse an audit without a judge or a share, or by the judge of the run.
+
+    Raises:
+        UsageError: If it is one.
+    """
+    judge, share = settings.audit_judge, settings.audit
+    if judge is None and share is not None:
+        raise UsageError(f"audit={100 * share:g}%: who audits? name audit_judge=, too")
+    if judge is None and settings.audit_judge_api_base is not None:
+        raise UsageError("audit_judge_api_base= would change nothing: name audit_judge=, too")
+    if judge is not None and not share:
+        raise UsageError(f"audit_judge={judge}: of how many records? give audit=10%, too")
+    if judge is not None and judge == settings.judge:
+        raise UsageError(f"audit_judge={judge}: it judges the run already; name a better one")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An audit under way: where it is written, what was drawn, and what the run answered."""
+
+    folder: Path
+    data: Data
+    draws: dict[str, Draw]
+    judge: Judge
+    predictions: Journal
+    verdicts: Journal
+    scores: Journal
+
+    def units(self, settings: RunSettings) -> Iterator[Unit]:
+        """Yield the answers that were drawn."""
+        plans = []
+        for track in self.data.tracks:
+            if track.task.track in self.draws:
+                system = Unheard(settings.model)
+                systems = (system,) * settings.repeats
+                plans.append(TrackPlan(track.task, track.samples, systems, {}, n=track.n))
+        for unit in units(plans):
+            if unit.sample.session_id in self.draws[unit.track.task.track].sessions:
+                yield unit
+
+
+def audit_run(settings: RunSettings, data: Data, run: Path, *, spent: tuple[int, float]) -> bool:
+    """Have the drawn answers of a finished run judged by the audit judge, or what is left of them.
+
+    Return whether the budget stopped it.
+
+    Args:
+        settings: Of the run, with the audit judge.
+        data: Its data.
+        run: Its folder, which is claimed.
+        spent: Tokens and US dollars that the run took already of its caps.
+
+    Raises:
+        AlpsError: If the judge can't be used, or another one audited before.
+    """
+    from alps.event_loop import run_loop
+
+    folder = run / FOLDER
+    asking = effective_judge(_capped(audit_settings(settings), spent))
+    draws = draw_tracks(data, settings)
+    folder.mkdir(exist_ok=True)
+    ledger = Ledger(folder / "calls.jsonl")
+    try:
+        return run_loop(_audit(asking, data, run, draws, ledger))
+    finally:
+        ledger.close()
+
+
+def _capped(settings: RunSettings, spent: tuple[int, float]) -> RunSettings:
+    """Leave of the caps what the run has not spent: they are of both together."""
+    tokens, cost = spent
+    left: dict[str, Any] = {}
+    if settings.max_cost is not None:
+        left["max_cost"] = max(0.0, settings.max_cost - cost)
+    if settings.max_total_tokens is not None:
+        left["max_total_tokens"] = max(0, settings.max_total_tokens - tokens)
+    return settings.model_copy(update=left)
+
+
+async def _audit(
+    asking: RunSettings, data: Data, run: Path, draws: dict[str, Draw], ledger: Ledger
+) -> bool:
+    async with closing(open_judge(asking, ledger)) as services:
+        folder, judge = run / FOLDER, services.judge
+        _claim(folder, asking, data, draws, judge)
+        journals = [Journal(path) for path in (folder / VERDICTS, folder / SCORES)]
+        predictions = Journal(run / "predictions.jsonl")
+        audit = Audit(folder, data, draws, judge, predictions, *journals)
+        try:
+            return await _ask(audit, asking, ledger)
+        finally:
+            for journal in (predictions, *journals):
+                journal.close()
+
+
+async def _ask(audit: Audit, asking: RunSettings, ledger: Ledger) -> bool:
+    """Judge what is not judged yet; each verdict is on disk before its score.
+
+    Return whether the budget stopped it.
+    """
+    total = asking.repeats * sum(draw.records for draw in audit.draws.values())
+    waiting = audit.units(asking)
+    order: list[str] = []
+    outcomes: set[str] = set()
+
+    async def work() -> None:
+        for unit in waiting:
+            prediction = heard_prediction(audit.predictions, unit)
+            if prediction is None:
+                continue
+            order.append(unit.key)
+            row = audit.verdicts.get(unit.key)
+            known = Result(prediction, row if row is not None and is_judged(row) else None)
+
+            async def keep(result: Result) -> None:
+                if result.verdict is not None:
+                    await audit.verdicts.append_together(result.verdict)
+
+            result = await evaluate(unit, audit.judge, JUST_THE_SCORE, keep, known)
+            assert result.score is not None
+            outcomes.add(result.score.outcome)
+            scored = unit.row(result.score.fields)
+            if audit.scores.get(unit.key) != scored:
+                await audit.scores.append_together(scored)
+            progress(result.score.scored is not None)
+
+    with progress_line(f"audit by {asking.judge}", total, ledger.totals) as progress:
+        async with stopping_together(work() for _ in range(asking.workers)) as workers:
+            await asyncio.gather(*workers)
+    for journal in (audit.verdicts, audit.scores):
+        journal.settle(order)
+    return "budget" in outcomes
+
+
+def _rubrics(data: Data) -> list[Rubric]:
+    return list({one.id: one for task in data.tasks for one in task.rubrics}.values())
+
+
+def _claim(
+    folder: Path, asking: RunSettings, data: Data, draws: dict[str, Draw], judge: Judge
+) -> None:
+    """Write what the audit is, or check it against the one that is there.
+
+    Raises:
+        RunFolderError: If another judge, or another seed, audited before.
+    """
+    fingerprint = judge.fingerprint_for(_rubrics(data))
+    tracks = {}
+    for name, draw in draws.items():
+        tracks[name] = Drawn(sessions=sorted(draw.sessions), records=draw.records, n=draw.n)
+    about = AuditManifest(
+        judge=judge.name,
+        fingerprint={"id": fingerprint_id(fingerprint), **fingerprint},
+        share=asking.audit or 0.0,
+        seed=asking.seed,
+        tracks=tracks,
+    )
+    there = read_audit(folder)
+    for name in ("fingerprint", "seed"):
+        if there is not None and there.row()[name] != json.loads(json.dumps(about.row()))[name]:
+            raise RunFolderError(
+                f"{folder} holds the audits of {there.judge} (another {name}); move it away, "
+                "or audit by that judge"
+            )
+    write_json(folder / ABOUT, about.row())
+
+
+def read_audit(folder: Path) -> AuditManifest | None:
+    """Return what the audit in `folder` is; None where there is none.
+
+    Raises:
+        RunFolderError: If it can't be read.
+    """
+    path = folder / ABOUT
+    if not path.is_file():
+        return None
+    try:
+        return AuditManifest.model_validate(parse_json(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        mend = f"move {folder} away and audit again"
+        raise RunFolderError(f"{path}: not the description of an audit; {mend}") from error

@@ -1,0 +1,159 @@
+"""Runs that a cheap judge judges whole, and a better one in part."""
+
+import json
+
+import numpy as np
+import pytest
+
+from alps.stats.corrections import ppi
+from tests.endtoend import files_of, rows, summary
+from tests.loopback import Answer, serve
+from tests.tracks import alps_here, payload_of
+
+AUDITOR = "openai/auditor"
+RUN = ("run", "task=extraction", "model=rules", "data=samples", "out=audited")
+
+
+def generous(body):
+    """Find every gold memory the same as the first prediction that shares a longer word."""
+    payload = payload_of(body)
+    pairs = []
+    for gold in payload["gold"]:
+        words = {word for word in gold["value"].lower().split() if len(word) > 4}
+        for item in payload["predicted"]:
+            if words & set(item["value"].lower().split()):
+                names = {"gold": gold["id"], "predicted": item["id"]}
+                pairs.append({"reason": "a word", **names, "relation": "same"})
+                break
+    return Answer(json.dumps({"pairs": pairs}))
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serve(generous) as served:
+        yield served
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, server):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    return tmp_path
+
+
+def audit(server, share):
+    return (f"audit_judge={AUDITOR}", f"audit_judge_api_base={server.url}", f"audit={share}")
+
+
+@pytest.fixture
+def audited(here, server):
+    done = alps_here(*RUN, *audit(server, "80%"))
+    assert done.code == 0, done.err
+    return here / "audited", done.out
+
+
+def audited_scores(folder):
+    return summary(folder)["audit"]["tracks"]["task1"]
+
+
+def test_the_shown_f1_is_the_powered_one_over_the_records_of_both_judges(audited):
+    folder, shown = audited
+    cheap = {row["benchmark_id"]: row["scores"]["f1"] for row in rows(folder / "scores.jsonl")}
+    dear = {row["benchmark_id"]: row["scores"]["f1"] for row in rows(folder / "audit/scores.jsonl")}
+    assert (len(cheap), len(dear)) == (26, 21)
+    known, others = sorted(dear), sorted(set(cheap) - set(dear))
+    y, f = np.array([dear[name] for name in known]), np.array([cheap[name] for name in known])
+    rest = np.array([cheap[name] for name in others])
+    by_hand = ppi(y, f, rest)
+    score = audited_scores(folder)["f1"]
+    assert score["value"] == pytest.approx(by_hand.value, abs=1e-12)
+    assert score["low"] < score["value"] < score["high"]
+    assert (score["audited"], score["n"]) == (21, 26)
+    assert score["cheap"]["value"] == pytest.approx(np.mean(list(cheap.values())))
+    assert "Corrected by audits of openai/auditor" in shown
+    assert "21 of 26 records audited" in shown
+
+
+def test_every_mean_that_both_judges_define_on_the_same_records_is_corrected(audited):
+    folder, _ = audited
+    # Micro figures are ratios of sums; fields are scored for matches alone.
+    wanted = {"f1", "precision", "recall", "recall_direct", "recall_indirect"}
+    assert set(audited_scores(folder)) == wanted
+
+
+def test_what_the_audit_cost_is_counted_apart(audited, server):
+    folder, _ = audited
+    calls = summary(folder)
+    assert calls["calls"]["http"] == 0
+    assert calls["audit"]["calls"]["http"] == len(rows(folder / "audit/calls.jsonl")) > 0
+    assert rows(folder / "calls.jsonl") == []
+
+
+def test_the_same_command_asks_nothing_again_and_a_larger_share_only_what_is_new(audited, server):
+    folder, _ = audited
+    before, asked = files_of(folder), len(server.requests)
+    assert alps_here(*RUN, *audit(server, "80%")).code == 0
+    assert (files_of(folder), len(server.requests)) == (before, asked)
+    verdicts = rows(folder / "audit/verdicts.jsonl")
+    assert alps_here("score", "audited", *audit(server, "100%")).code == 0
+    assert len(server.requests) > asked
+    more = rows(folder / "audit/verdicts.jsonl")
+    assert [row for row in verdicts if row not in more] == []
+    # Everything is audited: the corrected score is the audit judge's own.
+    dear = [row["scores"]["f1"] for row in rows(folder / "audit/scores.jsonl")]
+    assert audited_scores(folder)["f1"]["value"] == pytest.approx(np.mean(dear))
+
+
+def test_a_finished_run_is_audited_in_its_own_folder_which_stays_as_it_was(here, server, audited):
+    folder, _ = audited
+    assert alps_here("run", "task=extraction", "model=rules", "data=samples", "out=plain").code == 0
+    before = files_of(here / "plain")
+    assert "audit" not in summary(here / "plain")
+    assert alps_here("score", "plain", *audit(server, "80%")).code == 0
+    after = files_of(here / "plain")
+    assert {name for name in before if before[name] != after[name]} == {"summary.json"}
+    assert audited_scores(here / "plain")["f1"] == audited_scores(folder)["f1"]
+
+
+def test_a_run_that_goes_on_keeps_its_audit(audited):
+    folder, _ = audited
+    before = summary(folder)
+    assert alps_here(*RUN).code == 0
+    assert summary(folder) == before
+
+
+def test_fewer_than_twenty_audits_are_refused_with_the_share_that_is_needed(here, server):
+    said = alps_here(*RUN, *audit(server, "10%")).one_line
+    assert "audit=10%: 3 of 26 records of task1; at least 20 are needed: audit=77%" in said
+    assert not (here / "audited").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("audit=30%",), "who audits? name audit_judge="),
+        ((f"audit_judge={AUDITOR}",), "of how many records? give audit=10%"),
+        (("audit_judge=lexical", "audit=90%"), "it judges the run already"),
+        (("audit_judge=lexcal", "audit=90%"), "lexical"),
+    ],
+)
+def test_half_an_audit_is_refused_in_one_line(here, words, said):
+    assert said in alps_here(*RUN, *words).one_line
+    assert not (here / "audited").exists()
+
+
+def test_another_judge_does_not_add_to_the_audits_of_the_first(audited, server):
+    other = ("audit_judge=openai/other", *audit(server, "90%")[1:])
+    said = alps_here("score", "audited", *other).one_line
+    assert "holds the audits of openai/auditor" in said
+
+
+def test_an_audit_that_a_budget_stops_corrects_nothing_until_it_goes_on(here, server):
+    done = alps_here(*RUN, *audit(server, "80%"), "max_total_tokens=300")
+    assert done.code == 3
+    score = audited_scores(here / "audited")["f1"]
+    assert score["value"] is None
+    assert "have no audit score" in score["reason"] or "are needed" in score["reason"]
+    assert "No corrected score" in done.out
+    assert alps_here(*RUN, *audit(server, "80%")).code == 0
+    assert audited_scores(here / "audited")["f1"]["value"] is not None
