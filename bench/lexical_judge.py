@@ -1,4 +1,4 @@
-"""Measure the lexical judge on recorded pair reviews: python bench/lexical_judge.py SAMPLE_FOLDER.
+"""Measure embedded judges on recorded pair reviews: python bench/lexical_judge.py SAMPLE_FOLDER.
 
 Figures are Cohen's kappa; folds and bootstrap draws keep the pairs of a session together. A pair
 matches where the recorded review says EQUIVALENT, LABEL_WRONG, TYPE_WRONG, UNDERGENERAL or
@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from alps.embeddings import DECIMALS, embed, require
+from alps.errors import UsageError
+from alps.judges import minilm
 from alps.rejection import shown_value
 from alps.schema import read_memories
 from alps.similarity import THRESHOLD, similarity
@@ -154,9 +157,26 @@ def print_figures(pairs: list[Pair], matching: frozenset[str]) -> None:
         print(f"{label}: n {kept.sum()}, sessions {len(np.unique(groups[kept]))}")
         for name, flags in (("cross-validated", decided), ("shipped threshold", shipped)):
             print(f"  {name:24s}{interval_text(flags[:, kept], truth[kept], groups[kept])}")
+        for line in minilm_lines(
+            [pair for pair, one in zip(pairs, kept, strict=True) if one], truth[kept], groups[kept]
+        ):
+            print(line)
         for name, judge in (("3-gram cosine", trigram_cosine), ("exact match", same_text)):
             peak = kappa_curve(score(judge)[kept], truth[kept]).max()
             print(f"  {name:14s} in-sample {peak:.3f}")
+
+
+def minilm_lines(pairs: list[Pair], truth: Flags, groups: Groups) -> Iterator[str]:
+    """Yield the figures of the semantic judge at its threshold, where its extra is installed."""
+    try:
+        require()
+    except UsageError as error:
+        yield f"  {error}"
+        return
+    gold = embed([shown_value(pair.gold) for pair in pairs]).astype(np.float64)
+    predicted = embed([shown_value(pair.predicted) for pair in pairs]).astype(np.float64)
+    decided = (gold * predicted).sum(axis=1).round(DECIMALS) >= minilm.THRESHOLD
+    yield f"  {'minilm':24s}{interval_text(decided[None, :], truth, groups)}"
 
 
 if __name__ == "__main__":
