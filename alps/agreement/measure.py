@@ -1,4 +1,4 @@
-"""The agreement that `alps agreement` measures: on the gold of two people."""
+"""The agreement that `alps agreement` measures: on gold, or on the labels of a label folder."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -7,9 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from alps.agreement.gold import Draft, gold_agreement
+from alps.agreement.labelled import label_agreement
 from alps.agreement.matching import PUBLISHERS, JudgeRule, PublishersRule
-from alps.agreement.rows import GoldAgreement
+from alps.agreement.rows import GoldAgreement, LabelAgreement
 from alps.agreement.settings import AgreementSettings
+from alps.calibration.labels import ITEMS, LABELS, SCALE, read_labels
 from alps.data.annotations import (
     TITLES,
     TwoPeople,
@@ -37,7 +39,7 @@ NO_DRAFT = "off"
 class Measured:
     """What was measured, and what asking a judge took; None where none was asked."""
 
-    row: GoldAgreement
+    row: GoldAgreement | LabelAgreement
     calls: Calls | None = None
     budget_spent: bool = False
     too_many_unjudged: bool = False
@@ -51,7 +53,8 @@ def measure(words: Sequence[str], settings: AgreementSettings) -> Measured:
     """Measure how far people agree, and write it where `out` says.
 
     Args:
-        words: A folder that holds the annotations of two people, or their two files.
+        words: A folder that holds the annotations of two people, or their two files, or a label
+            folder.
         settings: How.
 
     Raises:
@@ -61,17 +64,31 @@ def measure(words: Sequence[str], settings: AgreementSettings) -> Measured:
         raise UsageError("name a folder with annotations, two files of them, or a label folder")
     paths = [Path(word).expanduser() for word in words]
     files = annotation_files(paths)
-    if not files:
-        raise UsageError(f"{paths[0]}: no annotator_….jsonl in it, and no label folder")
-    settings = _with_judge(settings)
-    people = read_two(files)
-    measured = _on_gold(people, _draft(settings.draft, people), settings)
+    if files:
+        settings = _with_judge(settings)
+        people = read_two(files)
+        measured = _on_gold(people, _draft(settings.draft, people), settings)
+    else:
+        measured = Measured(_on_labels(paths, settings))
     if settings.out is not None:
         write_row(measured.row, Path(settings.out))
     return measured
 
 
-def write_row(row: GoldAgreement, path: Path) -> None:
+def _on_labels(paths: Sequence[Path], settings: AgreementSettings) -> LabelAgreement:
+    if len(paths) > 1:
+        raise UsageError(f"{paths[1]}: name one label folder at a time")
+    if not any((paths[0] / name).exists() for name in (ITEMS, LABELS, SCALE)):
+        raise UsageError(f"{paths[0]}: no annotator_….jsonl in it, and no label folder")
+    for name in ("rule", "draft"):
+        if name in settings.model_fields_set:
+            why = "labels of a label folder are compared on their scale"
+            given = getattr(settings, name)
+            raise UsageError(f"{name}={given} would change nothing: {why}; leave it out")
+    return label_agreement(read_labels(paths[0]), seed=settings.seed)
+
+
+def write_row(row: GoldAgreement | LabelAgreement, path: Path) -> None:
     """Write an agreement file.
 
     Raises:

@@ -100,3 +100,43 @@ class GoldAgreement(_Part):
     def as_json(self) -> dict[str, Any]:
         """Return the rows as they are written."""
         return self.model_dump(mode="json")
+
+
+class PairOfPeople(_Part):
+    """How far two people agree under one rubric."""
+
+    people: tuple[str, str]
+    figures: dict[str, FigureRow]
+
+
+class LabelledRow(_Part):
+    """How far people agree under one rubric.
+
+    Attributes:
+        kind: Of its scale.
+        items: How many it has.
+        twice: How many of them two people or more labelled.
+        people: Who labelled.
+        figures: Figures over all of them, by name.
+        pairs: Those of pairs of people, the pairs that share most items first.
+    """
+
+    kind: str
+    items: int
+    twice: int
+    people: list[str]
+    figures: dict[str, FigureRow]
+    pairs: list[PairOfPeople]
+
+
+class LabelAgreement(_Part):
+    """How far people agree on the items of a label folder; `labels` is the hash of the folder."""
+
+    format: Literal[1] = 1
+    kind: Literal["labels"] = "labels"
+    labels: str
+    rubrics: dict[str, LabelledRow]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the rows as they are written."""
+        return self.model_dump(mode="json")

@@ -1,6 +1,6 @@
 """Tables of agreement in the terminal: at most 80 columns."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -8,9 +8,18 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.agreement.measure import Measured
-from alps.agreement.rows import DraftRow, FigureRow, GoldAgreement, PartRow
+from alps.agreement.rows import (
+    DraftRow,
+    FigureRow,
+    GoldAgreement,
+    LabelAgreement,
+    LabelledRow,
+    PairOfPeople,
+    PartRow,
+)
 from alps.data.annotations import SAID
 from alps.report.formatting import counted, interval, number, price_lines, spent, visible
+from alps.rows import Calls
 
 WIDTH = 80
 # Titles of figures; one that is indented says more of the figure above it.
@@ -31,16 +40,27 @@ _WITHOUT = {
     "query_f1_micro": "F1 of queries not in the draft",
 }
 _LABELS = {"type": "type", "label": "label", "time_scope": "time scope", **SAID}
+_OF_PEOPLE = {
+    "kappa": "kappa{weights}, mean over pairs",
+    "alpha": "Krippendorff's alpha",
+    "ac1": "AC1",
+    "ac2": "AC2 (quadratic)",
+}
 _KINDS = {"memories": "items", "memory": "memories", "queries": "queries"}
 
 
 def print_agreement(measured: Measured, console: Console) -> None:
     """Print who agrees with whom, by which rule, and every figure with its interval."""
     row = measured.row
-    parts: list[RenderableType] = [*map(Text, _head(row)), Text()]
-    for part in row.parts.values():
-        parts += [*_part(part, row.annotators), Text()]
-    parts += map(Text, _foot(measured))
+    parts: list[RenderableType] = []
+    if isinstance(row, LabelAgreement):
+        for rubric, labelled in row.rubrics.items():
+            parts += [*_rubric(rubric, labelled), Text()]
+    else:
+        parts += [*map(Text, _head(row)), Text()]
+        for part in row.parts.values():
+            parts += [*_part(part, row.annotators), Text()]
+        parts += map(Text, _foot(row, measured.calls))
     console.print(Group(*parts), width=min(WIDTH, console.width))
 
 
@@ -114,8 +134,31 @@ def _add(table: Table, title: str, figure: FigureRow) -> None:
     table.add_row(title, *cells)
 
 
-def _foot(measured: Measured) -> Iterator[str]:
-    row, calls = measured.row, measured.calls
+def _rubric(rubric: str, row: LabelledRow) -> Iterator[RenderableType]:
+    yield Text(visible(rubric), style="bold")
+    people = counted(len(row.people), "person", "people")
+    yield Text(f"{people}, {counted(row.items, 'item')}, {row.twice:,} labelled twice or more")
+    table = _figures()
+    for name, title in _OF_PEOPLE.items():
+        if name in row.figures:
+            weights = "" if row.kind == "nominal" else " (quadratic)"
+            _add(table, title.format(weights=weights), row.figures[name])
+    yield table
+    if len(row.pairs) > 1:
+        yield _pairs(row.pairs)
+
+
+def _pairs(pairs: Sequence[PairOfPeople]) -> Table:
+    table = _table("pairs of people", "same", "95 % interval", "kappa", "95 % interval", "n")
+    for pair in pairs:
+        same, kappa = pair.figures["agreement"], pair.figures["kappa"]
+        names = " and ".join(map(visible, pair.people))
+        cells = [number(same.value), interval(same), number(kappa.value), interval(kappa)]
+        table.add_row(names, *cells, f"{same.n:,}")
+    return table
+
+
+def _foot(row: GoldAgreement, calls: Calls | None) -> Iterator[str]:
     if row.unjudged:
         why = ", ".join(f"{name} {count:,}" for name, count in row.unjudged.items())
         yield f"Not matched, and in no figure: {why}."
