@@ -20,6 +20,7 @@ from alps.leaderboard.cards import Details
 from alps.leaderboard.checks.files import SUBMISSIONS
 from alps.leaderboard.findings import SEVERITIES, Finding, Verification
 from alps.leaderboard.packing import Packed, pack, today
+from alps.leaderboard.people import AGREEMENT
 from alps.leaderboard.settings import (
     RescoreSettings,
     ServeSettings,
@@ -214,7 +215,12 @@ def _build(settings: SiteSettings) -> str:
     submissions = SUBMISSIONS if SUBMISSIONS.is_dir() else own
     if settings.submissions is not None:
         submissions = Path(settings.submissions)
-    built = build(submissions, Path(settings.out))
+    people = Path(settings.people) if settings.people is not None else None
+    beside = submissions.parent / AGREEMENT
+    # Beside those of a stranger a file of that name may be anything.
+    if people is None and settings.submissions is None and beside.is_file():
+        people = beside
+    built = build(submissions, Path(settings.out), people=people)
     counts = f"{_many(built.submissions, 'submission')} on {_many(built.boards, 'board')}"
     size = f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB"
     left = f"\nleft there, changed since it was built: {', '.join(built.left)}"

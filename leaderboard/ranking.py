@@ -22,6 +22,7 @@ from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks.copies import Answers, answers_of, originals
 from alps.leaderboard.gold_data import needs_reader, task_under
 from alps.leaderboard.memory_setup import setup_of
+from alps.leaderboard.people import People, PeopleRow
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.record_scores import record_scores
 from alps.leaderboard.site_data import Published, Reported, System
@@ -135,7 +136,10 @@ class FloorRow:
 
 @dataclass(frozen=True)
 class Board:
-    """Systems by their score on one metric, the best first; floors and reported rows apart."""
+    """Systems by their score on one metric, the best first.
+
+    Floors, reported rows and that of people are apart.
+    """
 
     key: Key
     task: Task
@@ -146,6 +150,7 @@ class Board:
     reported: tuple[Reported, ...]
     judge_known: bool = True
     beside: tuple[RowBeside, ...] = ()
+    people: PeopleRow | None = None
 
     @property
     def by_difference(self) -> bool:
@@ -181,7 +186,9 @@ class Board:
         return tuple(others)
 
 
-def build_boards(systems: Sequence[System], published: Published) -> list[Board]:
+def build_boards(
+    systems: Sequence[System], published: Published, people: People | None = None
+) -> list[Board]:
     """Return every board, by track; those under judges that compare and with more systems first."""
     groups: dict[Key, list[Standing]] = {}
     for system in systems:
@@ -196,7 +203,9 @@ def build_boards(systems: Sequence[System], published: Published) -> list[Board]
         files = _Files(track, {}, {})
         for key, rows in groups.items():
             if key.track == track:
-                boards.append(_board(key, rows, files, published, known))
+                board = _board(key, rows, files, published, known)
+                of_people = None if people is None else people.on(_beside(board))
+                boards.append(replace(board, people=of_people))
     return sorted(boards, key=lambda board: _precedence(board, order))
 
 
@@ -230,6 +239,13 @@ class _Files:
                 system.rows(self.track, "predictions"), task.public
             )
         return self._answers[system.slug]
+
+
+def _beside(board: Board) -> Iterator[Metric]:
+    """Yield the metric of a board, and those that are printed right beside it."""
+    for metric in board.task.metrics:
+        if metric is board.metric or metric.name in board.metric.beside:
+            yield metric
 
 
 def known_judges(systems: Sequence[System]) -> frozenset[str]:

@@ -97,6 +97,11 @@ class SiteSettings(BaseModel):
         "checkout, or ours",
     )
     out: HomePath = Field("site", description="the folder that is written")
+    people: HomePath | None = Field(
+        None,
+        description="how far people agree, as alps agreement out= writes it, for their row on "
+        "boards; else agreement.json beside our submissions",
+    )
 
 
 class ServeSettings(SiteSettings):

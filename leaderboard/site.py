@@ -1,6 +1,7 @@
 """The static site: built from the submissions, put into a folder, served on loopback.
 
-It is a pure function of the submissions, of what the paper reports, and of the package's samples. A
+It is a pure function of the submissions, of what the paper reports, of an agreement file, and of
+the package's samples. A
 build changes and removes only what a build wrote: every site holds a list of its files with their
 hashes, `.alps-site.json`. What it does not list is somebody else's: the `.git` and `CNAME` of the
 checkout that a site is published from, and whatever else lies there.
@@ -27,6 +28,7 @@ from alps.leaderboard.pages.downloads import write_downloads
 from alps.leaderboard.pages.records import write_records
 from alps.leaderboard.pages.systems import write_judges, write_systems
 from alps.leaderboard.pages.tasks import write_changes, write_overview, write_tasks
+from alps.leaderboard.people import read_people
 from alps.leaderboard.ranking import build_boards
 from alps.leaderboard.site_data import PUBLISHED, load, read_published
 
@@ -60,7 +62,9 @@ class Built:
     left: tuple[str, ...] = ()
 
 
-def build(submissions: Path, out: Path, *, base: Path = PUBLISHED) -> Built:
+def build(
+    submissions: Path, out: Path, *, base: Path = PUBLISHED, people: Path | None = None
+) -> Built:
     """Write the site of all submissions below `submissions`; the same files give the same bytes.
 
     A site that lies in `out` already is replaced, once the new one is whole; files that no build
@@ -70,6 +74,7 @@ def build(submissions: Path, out: Path, *, base: Path = PUBLISHED) -> Built:
         submissions: The folder that holds a folder for each submission.
         out: The folder to write.
         base: What the paper reports, as a file in the form of `published.json`.
+        people: How far people agree, as `alps agreement` writes it; None for no row of people.
 
     Raises:
         UsageError: If there are no submissions to read, something else than a site lies in `out`,
@@ -78,7 +83,8 @@ def build(submissions: Path, out: Path, *, base: Path = PUBLISHED) -> Built:
     """
     before = _check_out(out)
     systems, published = load(submissions), read_published(base)
-    content = Content(systems, build_boards(systems, published), published)
+    own = read_people(people) if people is not None else None
+    content = Content(systems, build_boards(systems, published, own), published)
     parent = out.resolve().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)

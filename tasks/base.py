@@ -70,7 +70,8 @@ class Metric:
     many records a mean has no interval; a `resampled` one then gets that of a bootstrap over
     sessions. `paired_floors` puts the difference to each trivial baseline beside it, and
     `sign_test` the exact sign test of single records beside a comparison of two runs, as published
-    comparisons have it.
+    comparisons have it. `people` names the figure of an agreement file that is people's on it, as
+    `PART.FIGURE`: what one annotator scores against the gold of another.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Metric:
     paired_floors: bool = False
     sign_test: bool = False
     excess: tuple[tuple[str, str], ...] = ()
+    people: str = ""
 
     @property
     def of_sums(self) -> tuple[tuple[str, str], ...]:

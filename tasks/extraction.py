@@ -81,7 +81,7 @@ _UNANNOTATED: dict[str, Any] = {"support": True, "optional": True}
 _EXTRAS: dict[str, Any] = {**_UNANNOTATED, "lower_is_better": True}
 METRICS = (
     # Macro: a long session with many memories weighs no more than a short one.
-    Metric("f1", "F1 (macro)", headline=True),
+    Metric("f1", "F1 (macro)", headline=True, people="task1.set_f1"),
     Metric("precision", "precision"),
     Metric("recall", "recall"),
     Metric("f1_strict", "F1, strict policy", relations=_STRICT),

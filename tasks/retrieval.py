@@ -54,7 +54,7 @@ USED = "memory_used"
 RUBRICS = (rubric(USED),)
 
 METRICS = (
-    Metric("recall_at_1", "recall@1", headline=True, judged=False),
+    Metric("recall_at_1", "recall@1", headline=True, judged=False, people="task3.same_memory"),
     Metric("recall_at_5", "recall@5", ranking=True, judged=False),
     Metric("recall_at_10", "recall@10", ranking=True, judged=False),
     Metric("mrr", "mean reciprocal rank", ranking=True, judged=False),

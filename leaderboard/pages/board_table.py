@@ -7,6 +7,7 @@ from markupsafe import Markup, escape
 
 from alps.leaderboard.memory_setup import transport_of
 from alps.leaderboard.pages.charts import score_whisker
+from alps.leaderboard.people import PeopleRow
 from alps.leaderboard.provenance import (
     NOTHING,
     Place,
@@ -149,6 +150,8 @@ def board_table(
     ranked = [_standing(board, row, shown, root, brief) for row in board.standings[:most]]
     sections = [Section("ranked", "", "", ranked), *_beside(board, shown, len(columns))]
     sections += _floors(board, shown, root, len(columns))
+    if board.people is not None:
+        sections.append(_people(board, board.people, shown, len(columns)))
     if reported:
         sections += _reported(board, shown, brief, len(columns))
     return Table(board.id, metric_title(board.metric), columns, sections)
@@ -379,6 +382,29 @@ def _reported(board: Board, shown: Sequence[Metric], brief: bool, width: int) ->
                 cells = _reported_cells(board, row, shown)
                 rows.append(_filled(cells, {"search": row.name.lower()}, width))
         yield Section("reported", *_heading(board, table), rows)
+
+
+def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -> Section:
+    """Return the row of people, marked where both started from one draft."""
+    one, other = map(foreign, row.names)
+    name = Markup("{} and {}<small>{} sessions").format(one, other, figure(row.sessions, whole))
+    if row.verbatim is not None:
+        anchored = '; <span class="badge poor">anchored</span> {} and {} of items from a draft'
+        name += Markup(anchored).format(*map(figure, row.verbatim))
+        if row.without is not None:
+            name += Markup(", agreement on the others {}").format(figure(row.without))
+    name += Markup("</small>")
+    lead = row.scores.get(board.metric.name)
+    cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
+    nothing = [NOTHING, NOTHING, Markup()]
+    cells += nothing if lead is None else _score_cells(board, lead, "reported")
+    cells += [NOTHING] if is_corrected(board) else []
+    for metric in shown:
+        score = row.scores.get(metric.name)
+        cells.append(NOTHING if score is None else pair(score))
+    note = "one annotator against the gold of another, on other data, never ranked with ours"
+    facts = {"search": visible(" ".join(row.names)).lower()}
+    return Section("reported", "People", note, [_filled(cells, facts, width)])
 
 
 def _heading(board: Board, table: ReportedTable) -> tuple[str, str]:

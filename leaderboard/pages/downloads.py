@@ -9,6 +9,7 @@ from typing import Any
 import regex
 
 from alps.leaderboard.pages.common import Renderer, page_of
+from alps.leaderboard.people import PeopleRow
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.untrusted import INVISIBLE
 from alps.report.formatting import visible
@@ -105,10 +106,25 @@ def _rows(board: Board) -> Iterator[dict[str, Any]]:
         scores = {name: score.value for name, score in floor.scores.items()}
         row = {"section": "floor", "name": floor.name, "judge": floor.judge}
         yield {**row, **_figures(board, scores)}
+    if board.people is not None:
+        scores = {name: place.value for name, place in board.people.scores.items()}
+        row = {"section": "people", "name": " and ".join(board.people.names)}
+        yield {**row, **_draft(board.people), **_figures(board, scores)}
     for reported in board.reported:
         scores = {name: {"value": place.value} for name, place in reported.scores.items()}
         row = {"section": "reported by the paper", "name": reported.name}
         yield {**row, "judge": "the paper's own", **_figures(board, scores)}
+
+
+def _draft(people: PeopleRow) -> dict[str, Any]:
+    """Return how much of what two people left is the draft that both started from."""
+    shares = [None, None] if people.verbatim is None else [one.value for one in people.verbatim]
+    without = None if people.without is None else people.without.value
+    return {
+        "from_draft_first": shares[0],
+        "from_draft_second": shares[1],
+        "without_draft": without,
+    }
 
 
 def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:

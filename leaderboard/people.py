@@ -1,0 +1,78 @@
+"""The row of people on boards: how far two annotators agree, as an agreement file has it.
+
+It says what one annotator would score against the other's gold. The file is what `alps agreement
+out=` writes; figures are never ranked.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic_core import from_json
+
+from alps.agreement.rows import AGREED, GoldAgreement
+from alps.leaderboard.provenance import Place
+from alps.leaderboard.untrusted import read_model
+from alps.tasks import Metric
+
+AGREEMENT = "agreement.json"
+"""The name of the file beside the folder of submissions."""
+_KINDS = {figure: kind for kind, figure in AGREED.items()}
+
+
+@dataclass(frozen=True)
+class PeopleRow:
+    """How far two people agree on what a board is about.
+
+    Attributes:
+        names: What the two are called.
+        scores: The places of the figures, by metric.
+        sessions: On how many sessions.
+        verbatim: The share of each person's items that are the draft's; None where none is known.
+        without: The agreement on all other items; None where there are none.
+    """
+
+    names: tuple[str, str]
+    scores: dict[str, Place]
+    sessions: Place
+    verbatim: tuple[Place, Place] | None
+    without: Place | None
+
+
+@dataclass(frozen=True)
+class People:
+    """An agreement file, and the places of its figures."""
+
+    agreement: GoldAgreement
+    root: Place
+
+    def on(self, metrics: Iterable[Metric]) -> PeopleRow | None:
+        """Return the row on a board of `metrics`; None where the file has no figure for them."""
+        scores: dict[str, Place] = {}
+        verbatim = without = None
+        for metric in metrics:
+            part, _, figure = metric.people.partition(".")
+            place = self.root["parts"][part]
+            score = place["figures"][figure]
+            if not score["value"]:
+                continue
+            scores[metric.name] = score
+            draft = place["drafts"][_KINDS[figure]]
+            if draft and verbatim is None:
+                verbatim = (draft["verbatim"][0]["value"], draft["verbatim"][1]["value"])
+                others = draft["without"][f"{figure}_micro"]["value"]
+                without = others if others else None
+        if not scores:
+            return None
+        names = self.agreement.annotators
+        return PeopleRow(names, scores, self.root["sessions"], verbatim, without)
+
+
+def read_people(path: Path) -> People:
+    """Read an agreement file.
+
+    Raises:
+        DataError: If it can't be read, or is none of two people on gold; names file and field.
+    """
+    agreement = read_model(path, GoldAgreement)
+    return People(agreement, Place(path.name, "", from_json(path.read_bytes())))

@@ -1,0 +1,136 @@
+"""The row of people on boards, out of an agreement file written for it."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.leaderboard.site import build
+from tests.annotated import write_annotations
+from tests.conftest import ROOT
+from tests.tracks import alps_here
+
+OURS = ROOT / "leaderboard" / "submissions"
+DATA = ["bm25", "rules", "floor-empty", "floor-no-op"]
+
+
+def figure(value: float, low: float, high: float) -> dict[str, Any]:
+    return {"value": value, "low": low, "high": high, "n": 12, "unit": "sessions"}
+
+
+def agreement(*, draft: bool = True) -> dict[str, Any]:
+    """Return an agreement file as a person would write it."""
+    shares = [figure(0.8125, 0.7, 0.9), figure(0.75, 0.6, 0.85)]
+    without = {"set_f1_micro": figure(0.125, 0.1, 0.2)}
+    drafts = {"memories": {"verbatim": shares, "without": without}} if draft else {}
+    figures = {"set_f1": figure(0.7345, 0.6789, 0.8012)}
+    lists = {"title": "lists", "figures": figures, "drafts": drafts}
+    return {
+        "format": 1,
+        "kind": "gold",
+        "annotators": ["Ada <b>", "Bea"],
+        "rule": {"rule": "publishers"},
+        "matching": "publishers",
+        "sessions": 12,
+        "alone": 0,
+        "draft": "release" if draft else None,
+        "parts": {"task1": lists, "task2": lists},
+    }
+
+
+@pytest.fixture(scope="module")
+def submissions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Link a few of our submissions: enough for a board of every kind."""
+    folder = tmp_path_factory.mktemp("board") / "submissions"
+    folder.mkdir()
+    for name in DATA:
+        (folder / name).symlink_to(OURS / name, target_is_directory=True)
+    return folder
+
+
+def written(path: Path, row: dict[str, Any]) -> Path:
+    path.write_text(json.dumps(row), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def site(submissions: Path) -> Path:
+    people = written(submissions.parent / "people.json", agreement())
+    return build(submissions, submissions.parent / "site", people=people).out
+
+
+def test_people_stand_on_the_board_marked_anchored_with_the_share_of_the_draft(site):
+    page = (site / "extraction.html").read_text(encoding="utf-8")
+    row = page[page.index("<strong>People</strong>") :].partition("</tbody>")[0]
+    assert "Ada &lt;b&gt;" in row
+    assert "anchored" in row
+    for pointer, shown in (
+        ("figures/set_f1/value", ".735"),
+        ("figures/set_f1/low", ".679"),
+        ("drafts/memories/verbatim/0/value", ".812"),
+        ("drafts/memories/verbatim/1/value", ".750"),
+        ("drafts/memories/without/set_f1_micro/value", ".125"),
+    ):
+        assert f'data-from="people.json#/parts/task1/{pointer}">{shown}</data>' in row, pointer
+    assert "never ranked with ours" in row
+
+
+def test_a_board_shows_people_beside_the_metric_that_they_are_measured_by(site):
+    page = (site / "update.html").read_text(encoding="utf-8")
+    row = page[page.index("<strong>People</strong>") :].partition("</tbody>")[0]
+    assert 'class="pair"><data value="0.7345"' in row
+    # What a file has no figure for has no row.
+    assert "<strong>People</strong>" not in (site / "retrieval-100.html").read_text("utf-8")
+
+
+def test_people_stand_in_the_files_of_a_board(site):
+    boards = json.loads((site / "data" / "boards.json").read_text(encoding="utf-8"))["boards"]
+    name = next(board["id"] for board in boards if board["track"] == "task1")
+    with (site / "data" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["section"] == "people"]
+    assert [(row["f1_value"], row["from_draft_first"], row["without_draft"]) for row in rows] == [
+        ("0.7345", "0.8125", "0.125")
+    ]
+
+
+def test_people_without_a_known_draft_are_not_marked(submissions, tmp_path):
+    people = written(tmp_path / "people.json", agreement(draft=False))
+    page = (
+        build(submissions, tmp_path / "site", people=people).out / "extraction.html"
+    ).read_text()
+    assert "<strong>People</strong>" in page
+    assert ">anchored<" not in page
+
+
+def test_without_a_file_a_board_has_no_people(submissions, tmp_path):
+    page = (build(submissions, tmp_path / "site").out / "extraction.html").read_text("utf-8")
+    assert "<strong>People</strong>" not in page
+
+
+def test_what_alps_agreement_writes_is_what_a_board_reads(submissions, tmp_path):
+    kept = tmp_path / "agreement.json"
+    folder = write_annotations(tmp_path / "release")
+    assert alps_here("agreement", folder, f"out={kept}").code == 0
+    words = (f"submissions={submissions}", f"people={kept}", f"out={tmp_path / 'site'}")
+    ran = alps_here("leaderboard", "build", *words)
+    assert ran.code == 0, ran.err
+    page = (tmp_path / "site" / "retrieval-100.html").read_text(encoding="utf-8")
+    assert 'data-from="agreement.json#/parts/task3/figures/same_memory/value">.875</data>' in page
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param({"kind": "labels"}, "kind: input should be 'gold'", id="labels"),
+        pytest.param({"sessions": "many"}, "sessions: input should be", id="no number"),
+        pytest.param({"extra": 1}, "extra: no such field", id="an unknown field"),
+    ],
+)
+def test_a_file_that_is_no_agreement_is_refused(submissions, tmp_path, change, said):
+    people = written(tmp_path / "people.json", {**agreement(), **change})
+    words = (f"submissions={submissions}", f"people={people}", f"out={tmp_path / 'site'}")
+    ran = alps_here("leaderboard", "build", *words)
+    assert ran.code == 2
+    assert said in ran.err
