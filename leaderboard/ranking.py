@@ -204,7 +204,7 @@ def build_boards(
         for key, rows in groups.items():
             if key.track == track:
                 board = _board(key, rows, files, published, known)
-                of_people = None if people is None else people.on(_beside(board))
+                of_people = None if people is None else people.on(_printed(board))
                 boards.append(replace(board, people=of_people))
     return sorted(boards, key=lambda board: _precedence(board, order))
 
@@ -241,7 +241,7 @@ class _Files:
         return self._answers[system.slug]
 
 
-def _beside(board: Board) -> Iterator[Metric]:
+def _printed(board: Board) -> Iterator[Metric]:
     """Yield the metric of a board, and those that are printed right beside it."""
     for metric in board.task.metrics:
         if metric is board.metric or metric.name in board.metric.beside:

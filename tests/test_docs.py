@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 
+from alps.agreement.settings import AgreementSettings
 from alps.calibration.settings import CalibrateSettings, DrawSettings
 from alps.leaderboard.settings import (
     RescoreSettings,
@@ -54,7 +55,8 @@ WITHOUT_COMMANDS = {"architecture.md"}
 RUN = [document for document in DOCUMENTS if document.name not in WITHOUT_COMMANDS]
 SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, PersonaSettings, DrawSettings),
-    *(CalibrateSettings, SensitivitySettings, CompareSettings, BesideSettings, DiagnoseSettings),
+    *(AgreementSettings, CalibrateSettings, SensitivitySettings, CompareSettings),
+    *(BesideSettings, DiagnoseSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
 )
 LEFT_TO_CI = ("make ", "python3 -m venv ")

@@ -65,7 +65,7 @@ class PublishersRule:
     """The rule of the publishers; see the module."""
 
     row: Mapping[str, Any] = {"rule": PUBLISHERS, "version": 1, "rouge_l": LEAST}
-    title = f"{PUBLISHERS}, the same text or ROUGE-L F1 of {LEAST} or more, the best first"
+    title = f"{PUBLISHERS}, the same text or ROUGE-L F1 of {LEAST} or more, best first"
 
     async def match(
         self, first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], *, about: str

@@ -9,7 +9,8 @@ class AgreementSettings(AskSettings):
     """What `alps agreement` can be told beside the labels."""
 
     rule: str = Field(
-        "publishers", description="publishers, lexical, or a litellm model: what matches memories"
+        "publishers",
+        description="what matches memories: publishers, lexical, minilm, or a litellm model",
     )
     draft: HomePath | None = Field(
         None,
