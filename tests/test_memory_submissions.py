@@ -121,6 +121,8 @@ def test_a_failed_check_of_admission_leaves_no_score_and_its_name(packed: Path) 
     assert {score["unscored"] for score in scores.values()} == {
         "not admitted: k is kept (before the run)"
     }
+    notes = [finding.what for finding in verify(packed / "swallows", Options()).findings]
+    assert "not admitted, so there are no scores: k is kept (before the run)" in notes
     faults = [check["fault"] for check in card["memory"][0]["admission"]["before"]]
     assert any(faults)
 

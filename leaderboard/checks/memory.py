@@ -94,6 +94,9 @@ def _check_admission(
     if fault != memory.withheld:
         what = f"printed {figure(memory.withheld)}, but by its checks it is {figure(fault)}"
         findings.serious("admission", f"{where}.withheld", what, _MEND)
+    if fault is not None:
+        what = f"not admitted, so there are no scores: {shown(fault, 120)}"
+        findings.note("admission", f"{where}.withheld", what)
     if fault is None:
         _check_complete(place, memory, diary.admission, findings)
         return
