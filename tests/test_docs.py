@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from alps.agreement.settings import AgreementSettings
+from alps.annotate.settings import AnnotateSettings, ExportSettings
 from alps.calibration.settings import CalibrateSettings, DrawSettings
 from alps.leaderboard.settings import (
     RescoreSettings,
@@ -55,6 +56,7 @@ WITHOUT_COMMANDS = {"architecture.md"}
 RUN = [document for document in DOCUMENTS if document.name not in WITHOUT_COMMANDS]
 SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, PersonaSettings, DrawSettings),
+    *(AnnotateSettings, ExportSettings),
     *(AgreementSettings, CalibrateSettings, SensitivitySettings, CompareSettings),
     *(BesideSettings, DiagnoseSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),

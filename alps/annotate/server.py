@@ -168,6 +168,8 @@ def listen(port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((HOST, port))
+        # From here on a browser waits, rather than being refused, until the server runs.
+        bound.listen()
     except OSError as error:
         bound.close()
         fault = f"{error.strerror or error}; choose another, or 0 for any"

@@ -1,5 +1,6 @@
 """Commands where people label: `annotate` and `annotate export`."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ def _serve(folder: Path, parsed: Any) -> None:
         server = server_of(seat)
         click.echo(f"{folder}: {seat.done:,} of {len(seat.order):,} items finished")
         click.echo(f"http://{HOST}:{bound.getsockname()[1]}/ (Ctrl-C ends it)")
-        server.run(sockets=[bound])
+        with suppress(KeyboardInterrupt):  # how the page is closed
+            server.run(sockets=[bound])
     finally:
         seat.close()
 
