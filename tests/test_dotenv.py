@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.endtoend import environment, extraction, finish, start_cold
+from tests.endtoend import environment, extraction, finish, run, start_cold
 from tests.loopback import serve
 from tests.visitors import good, write_visitors
 
@@ -78,7 +78,7 @@ def test_an_endpoint_of_the_users_own_environment_is_heeded_and_named(tmp_path: 
     words = ("run", "task=extraction", "data=data", "model=openai/tiny", "out=run")
     with serve(good) as server:
         own = {"OPENAI_API_KEY": "of-the-user", "OPENAI_BASE_URL": server.url}
-        done = finish(start_cold(tmp_path, *words, **own))
+        done = run(tmp_path, *words, **own)
     assert done.returncode == 0, done
     assert len(server.requests) == 1
     said = f"alps: openai/tiny is asked at 127.0.0.1:{server.server_port}, as OPENAI_BASE_URL says"

@@ -94,7 +94,8 @@ def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, num
     (tmp_path / "stuck").touch()
     words, family = words_of(tmp_path, kind), {"FAMILY": str(tmp_path / "family")}
     predictions = tmp_path / "out" / "predictions.jsonl"
-    process = start_cold(tmp_path, *words, **family)
+    begin = start_cold if kind == "child" else start
+    process = begin(tmp_path, *words, **family)
     try:
         wait_until(
             lambda: (

@@ -19,7 +19,7 @@ from alps.run.start import dry_run, run, score_again
 from alps.settings import RunSettings
 from alps.tasks.extraction import read_sample
 from tests.conftest import ROOT
-from tests.endtoend import environment, one_line, run_cold
+from tests.endtoend import environment, finish, one_line, run_cold, start
 from tests.loopback import Answer, serve
 from tests.loopback_hub import Refusal, files_of, serve_hub
 
@@ -393,7 +393,8 @@ def test_the_command_with_a_cap_on_costs_fetches_data(tmp_path):
     with serve_hub() as hub, serve(lambda _: Answer('{"memory_items": []}')) as server:
         hub.push(files_of(SAMPLES))
         place = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "OPENAI_API_KEY": "k"}
-        done = run_cold(tmp_path, "run", *words, f"api_base={server.url}", "out=out", **place)
+        words = ("run", *words, f"api_base={server.url}", "out=out")
+        done = finish(start(tmp_path, *words, **place))
     assert done.returncode == 0, done.stderr
     assert len(server.requests) == 1
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from alps.data.personas import write_set
-from tests.endtoend import one_line, run_cold
+from tests import endtoend
+from tests.endtoend import one_line
 from tests.loopback_hub import serve_hub
 
 NAME = "bowen-upenn/PersonaMem"
@@ -32,7 +33,7 @@ def hub(files):
 
 def run(hub, tmp_path, *words):
     place = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
-    return run_cold(tmp_path, *words, **place)
+    return endtoend.run(tmp_path, *words, **place)
 
 
 def fetched(hub):

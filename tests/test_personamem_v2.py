@@ -7,7 +7,7 @@ import pytest
 
 from alps.data.personamem import open_personamem
 from tests.endtoend import one_line as one_line_of
-from tests.endtoend import run_cold
+from tests.endtoend import run
 from tests.loopback import Answer, serve
 from tests.loopback_hub import serve_hub
 
@@ -216,10 +216,10 @@ def test_the_hub_gives_the_histories_of_the_questions_alone(tmp_path):
         hub.push(files, repository="bowen-upenn/PersonaMem-v2")
         place = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
         words = ("run", "task=personamem", "data=hub:bowen-upenn/PersonaMem-v2", "model=oracle")
-        done = run_cold(tmp_path, *words, "size=32k", "out=run", **place)
+        done = run(tmp_path, *words, "size=32k", "out=run", **place)
         assert done.returncode == 0, done.stderr
         fetched = {path for _, path in hub.requests if "/resolve/" in path}
-        done = run_cold(tmp_path, *words, "size=1M", "out=other", **place)
+        done = run(tmp_path, *words, "size=1M", "out=other", **place)
         assert "no questions_1M.csv in it" in one_line_of(done)
     names = {path.rpartition("/")[2] for path in fetched}
     assert names == {"benchmark.csv", *(link(persona, "32k")[22:] for persona in (17, 521))}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests import warm
-from tests.endtoend import environment, finish, start_cold, wait_until
+from tests.endtoend import environment, finish, one_line, start_cold, wait_until
 from tests.visitors import write_visitors
 
 PROBE = """
@@ -118,10 +118,10 @@ def test_what_an_interpreter_reads_at_its_start_needs_a_start(tmp_path: Path) ->
     assert warm.address_for({**ordinary, "LC_ALL": "C"}) is None
 
 
-def test_what_the_client_of_the_hub_reads_once_needs_a_start(tmp_path: Path) -> None:
-    ordinary = environment(tmp_path)
-    assert warm.address_for({**ordinary, "HF_HUB_OFFLINE": "1"}) is None
-    assert warm.address_for({**ordinary, "HF_ENDPOINT": "http://127.0.0.1:9"}) is None
+def test_what_the_client_of_the_hub_reads_once_is_heard_by_a_warm_process(tmp_path: Path) -> None:
+    words = ("run", "task=extraction", "model=rules", "data=hub", "split=dev")
+    process = start_warm(tmp_path, *words, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
+    assert "HF_HUB_OFFLINE" in one_line(finish(process))
 
 
 def test_what_litellm_sets_when_it_counts_tokens_needs_no_other_start(tmp_path: Path) -> None:

@@ -53,12 +53,13 @@ READ_AT_START = (
     "LITELLM_",
     "OPENBLAS_",
     "OMP_",
-    "HF_",
     "SSL_",
     "LD_",
     "TIKTOKEN_",
 )
-"""Variables that begin so are read by the interpreter or by libraries, once."""
+"""Variables that begin so are read by the interpreter or by libraries, once. Those of the hub are
+not among them: the parent leaves its library to its children (tests/warm_parent.py).
+"""
 CLIENT = Path(warm_client.__file__)
 PARENT = CLIENT.with_name("warm_parent.py")
 HARMLESS = ("PYTHONDONTWRITEBYTECODE", "TIKTOKEN_CACHE_DIR")

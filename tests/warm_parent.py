@@ -172,6 +172,8 @@ def import_all(*libraries: str) -> None:
             ModuleNotFoundError
         ):  # in another version: the child will import what it needs
             importlib.import_module(name)
+    if "huggingface_hub" in sys.modules:
+        raise RuntimeError("a child's HF_ variables would come too late: see tests/warm.py")
     gc.collect()
     gc.freeze()
 
