@@ -28,6 +28,7 @@ SHELLS = ("bash", "zsh", "fish")
 # settings.
 VALUES: Mapping[str, tuple[str, ...]] = {
     "judge": ("lexical", "minilm", "recorded:", "openai/", "anthropic/"),
+    "rule": ("publishers", "lexical", "minilm", "openai/", "anthropic/"),
     "data": ("samples", "hub"),
     "labels": ("stress",),
     "calibration": ("off",),
@@ -36,7 +37,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
 _OWN_TASK = "python:MODULE: import the code of a task of your own that the run names"
 
 _FOLDERS = frozenset(("data", "labels", "out", "prompts", "submissions"))
-_FILES = frozenset(("config", "file", "verdicts", "calibration", "changed", "base"))
+_FILES = frozenset(("config", "file", "verdicts", "calibration", "changed", "base", "people"))
 _OF_A_FILE = ("predictions:", "recorded:")
 _MODELS = ("openai/", "anthropic/", "predictions:", "program:", "python:")
 _RUNS = "runs/"

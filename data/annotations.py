@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from alps.data.release import GOLD, Row, Split, open_split, read_rows, read_track
+from alps.data.release import GOLD, Row, read_rows, read_track
 from alps.errors import DataError, UsageError, shown
 from alps.schema import Memory, read_gold
 
@@ -48,6 +48,10 @@ def _no_empty_text(value: object) -> object:
 
 def _empty_as_none(value: object) -> object:
     return None if value == "" else value
+
+
+def _none_as_empty(value: object) -> object:
+    return () if value is None else value
 
 
 Text = Annotated[str, BeforeValidator(_no_empty_text)]
@@ -97,7 +101,7 @@ class _Choice(_Row):
 
 class _Queries(_Row):
     memory: AnnotatedMemory | None = None
-    queries: tuple[AnnotatedQuery, ...] = ()
+    queries: Annotated[tuple[AnnotatedQuery, ...], BeforeValidator(_none_as_empty)] = ()
 
 
 class _SessionRow(_Row):
@@ -223,30 +227,33 @@ def _queries(said: _Choice | _Queries) -> tuple[AnnotatedQuery, ...]:
 
 
 def release_beside(folder: Path) -> Path | None:
-    """Return the release that lies beside a folder of annotations, which both people edited."""
-    release = folder.resolve().parent / _RELEASE
-    return release if release.is_dir() else None
+    """Return the release beside a folder of annotations, or in it, which both people edited."""
+    for base in (folder.resolve().parent, folder.resolve()):
+        if (base / _RELEASE).is_dir():
+            return base / _RELEASE
+    return None
 
 
 def read_draft(path: Path) -> Sessions:
-    """Read the draft: a folder in the release layout, or a file of annotations.
+    """Read the draft: a folder in the release layout, of any splits, or a file of annotations.
 
     Raises:
-        UsageError: If there is no such file or folder.
+        UsageError: If there is no such file or folder, or no gold in it.
         DataError: If a row can't be read; names the file and the line.
     """
     if path.is_file():
         return read_annotations(path)
     if not path.is_dir():
         raise UsageError(f"draft={path}: no such file or folder")
-    split = open_split(str(path), None)
-    if not isinstance(split, Split):
-        raise UsageError(f"draft={path}: name a folder on this machine")
     sessions: dict[str, AnnotatedSession] = {}
-    for track in sorted({file.parent for file in split.folder.rglob(GOLD)}):
-        part = track.relative_to(split.folder).parts[0].partition("_")[0]
-        if part in TITLES:
+    tracks = sorted({file.parent for file in path.rglob(GOLD)})
+    for track in tracks:
+        parts = [name.partition("_")[0] for name in track.parts]
+        part = next((name for name in reversed(parts) if name in TITLES), None)
+        if part is not None:
             _add_track(sessions, track, part)
+    if not sessions:
+        raise UsageError(f"draft={path}: no session with a {GOLD} is in it")
     return sessions
 
 

@@ -112,6 +112,12 @@ def test_a_draft_may_be_named_or_left_out(folder, tmp_path):
     named = measured(folder, f"draft={tmp_path / 'draft.jsonl'}")
     shares = named["parts"]["task1"]["drafts"]["memories"]["verbatim"]
     assert [share["value"] for share in shares] == [1, 10 / 16]
+    splits = measured(folder, f"draft={folder.parent / 'benchmark_data'}")
+    assert splits["parts"]["task1"]["drafts"] == measured(folder)["parts"]["task1"]["drafts"]
+    others = [row | {"session_id": f"t{n}"} for n, row in enumerate(first)]
+    write_rows(tmp_path / "other.jsonl", others)
+    said = agreement(folder, f"draft={tmp_path / 'other.jsonl'}").out
+    assert "other.jsonl, with none of these sessions" in said
     without = measured(folder, "draft=off")
     assert without["draft"] is None
     assert without["parts"]["task1"]["drafts"] == {}
@@ -215,6 +221,7 @@ def test_other_words_are_refused(folder, tmp_path):
         ((folder, "rule=publisher"), "did you mean 'publishers'?"),
         ((folder, "judge=lexical"), "write rule=lexical"),
         ((folder, "draft=nowhere"), "draft=nowhere: no such file or folder"),
+        ((folder, f"draft={tmp_path}"), "no session with a reference_output.jsonl is in it"),
         ((folder / "annotator_1.jsonl",), "name two files (found: annotator_1.jsonl)"),
         ((tmp_path,), "no annotator_….jsonl in it"),
         ((tmp_path / "gone",), "gone: no such file or folder"),

@@ -17,6 +17,7 @@ class AgreementSettings(AskSettings):
         description="what both people started from: a release, or a file as theirs; off: none [the "
         "release beside them]",
     )
-    judge: str = Field("", description="taken from rule=")
+    judge: str = Field("", description="not here: write rule=")
+    seed: int = Field(0, ge=0, description="of resampling the items of a label folder")
     out: HomePath | None = Field(None, description="the file that is written")
     format: Format = Field("table", description="table or json")

@@ -72,7 +72,9 @@ def _head(row: GoldAgreement) -> Iterator[str]:
     if row.draft is None:
         yield "Draft: not known; what both kept of one counts as agreement (draft= names it)"
     else:
-        yield f"Draft that both started from: {visible(row.draft)}"
+        drafted = any(part.drafts for part in row.parts.values())
+        none = "" if drafted else ", with none of these sessions"
+        yield f"Draft that both started from: {visible(row.draft)}{none}"
 
 
 def _part(part: PartRow, names: tuple[str, str]) -> Iterator[RenderableType]:
