@@ -136,7 +136,7 @@ class Store:
     @property
     def cannot_list(self) -> bool:
         """Whether the system was opened, and has no way to list what it holds."""
-        return self._met and "memories" not in self._connection.can
+        return self._met and "memories" not in self._checked.can
 
     async def admit(self, when: Literal["before", "after"]) -> list[Check]:
         """Check the system before a run, or once it is done; a run that goes on was checked.
