@@ -16,7 +16,7 @@ with the standard error of the simulation; the same among the intervals given; t
 often the method gives none, which counts as a miss; and how often a value or bound is outside [0,
 1]. Methods that runs don't use stand beside ours, marked `x`: the judge's rate as it is, a
 bootstrap of the labels alone, and PPI++ with the normal interval of its authors. A second table
-does the same where items come in clusters.
+does the same where items come in clusters. `audits=yes` does what `bench/audits.py` does instead.
 
 Exits 1 where one of our methods covers less often than the bounds say, is wider, or equal runs are
 told apart more often; `out` writes the figures as JSON, and `write=yes` the section of
@@ -33,6 +33,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Annotated, NamedTuple
 
+import audits
 import numpy as np
 from document import Bound, Section, write_section
 from numpy.typing import NDArray
@@ -66,6 +67,9 @@ class Words(BaseModel):
 
     draws: Annotated[int, Field(ge=1, description="simulated samples a setting")] = 2_000
     out: Annotated[str | None, Field(description="a JSON file for the figures")] = None
+    audits: Annotated[bool, Field(description="audits of recorded answers, and nothing else")] = (
+        False
+    )
     write: Annotated[bool, Field(description="write the section of docs/benchmarks.md")] = False
 
 
@@ -407,6 +411,10 @@ def main() -> None:
     except UsageError as error:
         print(f"coverage: {error}", file=sys.stderr)
         sys.exit(2)
+    if words.audits:
+        sys.argv[1:] = [word for word in sys.argv[1:] if not word.startswith("audits=")]
+        audits.main()
+        return
     started = time.perf_counter()
     outcomes, notes = simulate_printed(words.draws, SEED)
     printed = Printed(outcomes, simulate_tables(words.draws, SEED), notes)

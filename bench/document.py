@@ -20,7 +20,7 @@ DOCUMENT = Path(
 ORDER = (
     *("harness", "throughput", "startup", "data", "matching", "economy"),
     *("soak", "crashes", "fuzz", "outages"),
-    *("retrieval", "coverage", "calibrate", "leaderboard", "attacks"),
+    *("retrieval", "coverage", "audits", "calibrate", "leaderboard", "attacks"),
     *("wire", "personamem", "memory_systems", "memory_products", "annotate"),
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""

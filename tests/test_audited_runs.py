@@ -157,3 +157,41 @@ def test_an_audit_that_a_budget_stops_corrects_nothing_until_it_goes_on(here, se
     assert "No corrected score" in done.out
     assert alps_here(*RUN, *audit(server, "80%")).code == 0
     assert audited_scores(here / "audited")["f1"]["value"] is not None
+
+
+def f1_of(path):
+    return {row["benchmark_id"]: row["scores"]["f1"] for row in rows(path)}
+
+
+def test_runs_that_share_audits_are_compared_by_them(here, server):
+    for model, out in (("rules", "a"), ("oracle", "b")):
+        words = ("run", "task=extraction", f"model={model}", "data=samples", f"out={out}")
+        assert alps_here(*words, *audit(server, "80%")).code == 0
+    shown = alps_here("compare", "a", "b", "format=json")
+    assert shown.code == 0, shown.err
+    track = json.loads(shown.out)["corrected_by_audits"]["task1"]
+    found = next(iter(track["metrics"]["f1"]["differences"]))
+    cheap = [f1_of(here / name / "scores.jsonl") for name in "ab"]
+    dear = [f1_of(here / name / "audit/scores.jsonl") for name in "ab"]
+    assert set(dear[0]) == set(dear[1])
+    known, others = sorted(dear[0]), sorted(set(cheap[0]) - set(dear[0]))
+    y = np.array([dear[0][name] - dear[1][name] for name in known])
+    f = np.array([cheap[0][name] - cheap[1][name] for name in known])
+    rest = np.array([cheap[0][name] - cheap[1][name] for name in others])
+    weight = ((y - y.mean()) * (f - f.mean())).mean() / (
+        (1 + len(y) / len(rest)) * np.concatenate([f, rest]).var(ddof=1)
+    )
+    by_hand = weight * rest.mean() + (y - weight * f).mean()
+    assert found["difference"]["value"] == pytest.approx(by_hand, abs=1e-12)
+    assert found["p_holm"] >= found["p"] > 0
+    assert found["detectable"] > 0
+    assert (
+        "corrected by audits: 26 shared records, 21 audited" in alps_here("compare", "a", "b").out
+    )
+
+
+def test_a_run_without_audits_is_compared_as_it_was_judged(audited, here):
+    assert alps_here("run", "task=extraction", "model=oracle", "data=samples", "out=b").code == 0
+    shown = alps_here("compare", "audited", "b")
+    assert "Not corrected: no audits of B" in shown.out
+    assert "corrected by audits" not in shown.out

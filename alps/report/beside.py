@@ -10,7 +10,8 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from alps.errors import UsageError
-from alps.report.compare import Comparison, MetricComparison, compare_runs
+from alps.report.compare import Comparison, compare_runs
+from alps.report.contrasts import MetricComparison
 from alps.report.formatting import counted, interval, number, signed, visible
 from alps.report.tables import print_parts
 from alps.report.terminal import figures_table

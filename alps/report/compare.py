@@ -15,6 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import UsageError
+from alps.report.compare_audits import compare_audits
+from alps.report.contrasts import (
+    SIGNIFICANT,
+    Contrast,
+    Counts,
+    MetricComparison,
+    TrackComparison,
+    contrasts_of,
+    corrected_together,
+)
 from alps.report.formatting import counted, interval, letter_of, number, signed, visible
 from alps.report.shared_records import (
     SharedRecords,
@@ -31,19 +41,13 @@ from alps.report.shared_records import (
 from alps.report.tables import print_parts, run_legend
 from alps.report.terminal import as_html, figures_table
 from alps.run.opened import Run
-from alps.stats.bootstrap import RESAMPLED, Estimate
+from alps.stats.bootstrap import RESAMPLED
 from alps.stats.paired import (
-    Difference,
-    McNemar,
     Ranked,
-    holm,
     paired_mcnemar,
-    shared_letters,
 )
 from alps.tasks import Metric
 
-SIGNIFICANT = 0.05
-"""The highest p that is bold, and tells two runs apart."""
 _ROUNDING = 1e-12
 _RUNS_A_TABLE = 5
 _NARROW = 76
@@ -61,87 +65,18 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Records of one run on one track; `left_out` are scored in it, but not in all the others."""
-
-    asked: int
-    scored: int
-    left_out: int
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """One metric of two runs, on the records for which both have it.
-
-    Attributes:
-        first: The letter of the one run.
-        second: The letter of the other.
-        scores: The means of both.
-        difference: First less second; a `detectable` of a sample without any spread is None.
-        mcnemar: Where every score is 0 or 1.
-        p: Exact (McNemar) where every score is 0 or 1 and every record stands alone; else that of
-            `difference`. None with fewer than two sessions.
-        exact: Whether `p` is exact.
-        corrected: `p` by Holm's method over everything tested between any two of the runs, on all
-            tracks.
-        clusters: How many sessions the records come from.
-    """
-
-    first: str
-    second: str
-    scores: tuple[Estimate, Estimate]
-    difference: Difference
-    mcnemar: McNemar | None
-    p: float | None
-    exact: bool
-    clusters: int
-    corrected: float | None = None
-
-
-@dataclass(frozen=True)
-class MetricComparison:
-    """One metric: every pair of runs.
-
-    Of more than two also their ranks, with the letters of ties, best first.
-    """
-
-    metric: Metric
-    contrasts: tuple[Contrast, ...]
-    ranked: tuple[Ranked, ...]
-
-
-@dataclass(frozen=True)
-class TrackComparison:
-    """One track that all runs have.
-
-    `clusters` is the number of sessions among the `shared` records, None where the sessions are not
-    known. `counts` is in the order of the runs; `notes` say what was not compared, and why.
-    """
-
-    track: str
-    shared: int
-    clusters: int | None
-    counts: tuple[Counts, ...]
-    metrics: tuple[MetricComparison, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def lead(self) -> MetricComparison | None:
-        """The headline, or what could be compared in its place."""
-        for metric in self.metrics:
-            if metric.metric.headline:
-                return metric
-        return self.metrics[0] if self.metrics else None
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """What `compare_runs` found."""
+    """What `compare_runs` found.
+
+    `audited` are the same comparisons by the audits that all runs share; their tests are a family
+    of their own.
+    """
 
     sides: tuple[Side, ...]
     tracks: tuple[TrackComparison, ...]
     notes: tuple[str, ...]
     seed: int
+    audited: tuple[TrackComparison, ...] = ()
 
     def tests(self, first: str, second: str) -> int:
         """Return how many tests there are between two runs."""
@@ -151,7 +86,7 @@ class Comparison:
     def _tests(self) -> Mapping[str, int]:
         letters = [side.letter for side in self.sides]
         counts = {f"{first}-{second}": 0 for first, second in combinations(letters, 2)}
-        for contrast in _contrasts_of(self.tracks):
+        for contrast in contrasts_of(self.tracks):
             counts[f"{contrast.first}-{contrast.second}"] += contrast.corrected is not None
         return counts
 
@@ -175,7 +110,12 @@ class Comparison:
             "family": self.family,
             "tracks": {track.track: _track_json(track, list(runs)) for track in self.tracks},
             "notes": list(self.notes),
+            **self._audits_json(list(runs)),
         }
+
+    def _audits_json(self, letters: Sequence[str]) -> dict[str, Any]:
+        rows = {track.track: _track_json(track, letters) for track in self.audited}
+        return {"corrected_by_audits": rows} if rows else {}
 
     def _repr_html_(self) -> str:
         return as_html(lambda console: print_comparison(self, console))
@@ -209,8 +149,10 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
     # Every record may have failed in one run or another, though all have the track.
     if not any(track.shared for track in tracks):
         raise UsageError("no record is scored in all of these runs")
-    notes = (*_notes(by_letter, [*shared, *untold]), *untold.values())
-    return Comparison(tuple(sides), _corrected(tracks), notes, seed)
+    audited, uncorrected = compare_audits(by_letter, shared)
+    notes = (*_notes(by_letter, [*shared, *untold]), *untold.values(), *uncorrected)
+    corrected = corrected_together(audited)
+    return Comparison(tuple(sides), corrected_together(tracks), notes, seed, corrected)
 
 
 def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
@@ -316,50 +258,6 @@ def _is_binary(records: SharedRecords, *columns: Values) -> bool:
     return values <= {0.0, 1.0}
 
 
-def _contrasts_of(tracks: Sequence[TrackComparison]) -> list[Contrast]:
-    contrasts: list[Contrast] = []
-    for track in tracks:
-        for metric in track.metrics:
-            contrasts += metric.contrasts
-    return contrasts
-
-
-def _corrected(tracks: Sequence[TrackComparison]) -> tuple[TrackComparison, ...]:
-    """Correct every p for everything that is tested: all pairs of runs, all metrics, all tracks.
-
-    Letters of ties follow from the same p.
-    """
-    # One family, since a reader looks for any bold p: with a family for each pair of three equal
-    # runs, one of the three would be bold in up to 15 % of tables.
-    tested = [contrast.p for contrast in _contrasts_of(tracks) if contrast.p is not None]
-    corrected = iter(holm(tested))
-    results = []
-    for track in tracks:
-        metrics = []
-        for metric in track.metrics:
-            contrasts = []
-            for contrast in metric.contrasts:
-                p = None if contrast.p is None else next(corrected)
-                contrasts.append(replace(contrast, corrected=p))
-            ranked = _with_letters(metric.ranked, contrasts)
-            metrics.append(replace(metric, contrasts=tuple(contrasts), ranked=ranked))
-        results.append(replace(track, metrics=tuple(metrics)))
-    return tuple(results)
-
-
-def _with_letters(ranked: Sequence[Ranked], contrasts: Sequence[Contrast]) -> tuple[Ranked, ...]:
-    """Give runs the letters of their ties: those share one that do not differ significantly."""
-    if not ranked:
-        return ()
-    positions = {one.name: position for position, one in enumerate(ranked)}
-    different = []
-    for contrast in contrasts:
-        if contrast.corrected is not None and contrast.corrected <= SIGNIFICANT:
-            different.append((positions[contrast.first], positions[contrast.second]))
-    letters = shared_letters(len(ranked), different)
-    return tuple(replace(one, letters=own) for one, own in zip(ranked, letters, strict=True))
-
-
 def _track_json(track: TrackComparison, letters: Sequence[str]) -> dict[str, Any]:
     counts = map(asdict, track.counts)
     return {
@@ -407,6 +305,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     parts: list[RenderableType] = [run_legend(names)]
     for track in comparison.tracks:
         parts += [Text(), *_track_parts(comparison.sides, track, narrow=narrow)]
+    for track in comparison.audited:
+        parts += [Text(), *_audited_parts(comparison.sides, track, narrow=narrow)]
     print_parts(console, parts, comparison.notes, _explanations(comparison, narrow=narrow))
 
 
@@ -428,6 +328,25 @@ def _track_parts(
     bare = [metric.metric.title.strip() for metric in track.metrics if not _records(metric)]
     notes = [f"Left out (no record has it in all runs): {', '.join(bare)}"] if bare else []
     for note in (*notes, *track.notes):
+        yield Text(visible(f"{note}."), style="dim")
+
+
+def _audited_parts(
+    sides: Sequence[Side], track: TrackComparison, *, narrow: bool
+) -> Iterator[RenderableType]:
+    """Yield the tables of a track by shared audits; its tests are corrected together, apart."""
+    sessions = counted(track.metrics[0].contrasts[0].clusters, "audited session")
+    title = f"{track.track}, corrected by audits: {counted(track.shared, 'shared record')}"
+    title += f", {sessions}"
+    if len(sides) == 2:
+        yield _differences(title, sides, track, narrow=narrow)
+    else:
+        yield from _ranks(title, sides, track)
+        if track.lead is not None:
+            yield _pairs(track.lead, narrow=narrow)
+    tests = counted(len(contrasts_of([track])), "test")
+    yield Text(f"PPI++ on the differences of records; p: Holm-corrected for these {tests}.")
+    for note in track.notes:
         yield Text(visible(f"{note}."), style="dim")
 
 
@@ -537,7 +456,7 @@ def _account(sides: Sequence[Side], track: TrackComparison) -> str:
 
 
 def _explanations(comparison: Comparison, *, narrow: bool) -> Iterator[str]:
-    contrasts = _contrasts_of(comparison.tracks)
+    contrasts = contrasts_of(comparison.tracks)
     for reason in dict.fromkeys(contrast.difference.estimate.reason for contrast in contrasts):
         if reason:
             yield f"No interval: {reason}."
@@ -548,7 +467,8 @@ def _explanations(comparison: Comparison, *, narrow: bool) -> Iterator[str]:
     if not comparison.family:
         return
     tests = counted(comparison.family, "test")
-    yield f"p: Holm-corrected for {tests}, all that are shown; bold: at most .05."
+    shown = "under the runs' own judge" if comparison.audited else "all that are shown"
+    yield f"p: Holm-corrected for {tests}, {shown}; bold: at most .05."
     if any(contrast.exact for contrast in contrasts):
         yield "  McNemar's exact test where scores are 0 or 1 and every record stands alone."
     if not narrow:

@@ -1,6 +1,6 @@
 """Audited records of a run: the cheap and the audit score of each, and what they correct."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from alps.stats.bootstrap import Floats, clustered_mean
 from alps.stats.corrections import labels_for, ppi
 from alps.tasks import Metric
 
+Names = Sequence[Hashable]
 WHOLE = 0.95
 """How much of a draw must be audited: what a judge leaves out differs from what it does not."""
 HALF = 0.03
@@ -42,6 +43,15 @@ class AuditedRecords:
     cheap: Mapping[str, Floats]
     audit: Mapping[str, Floats]
 
+    def at(self, keys: Sequence[Key]) -> "AuditedRecords":
+        """Return some of them, in the order of `keys`."""
+        places = {key: place for place, key in enumerate(self.keys)}
+        order = [places[key] for key in keys]
+        cheap = {name: column[order] for name, column in self.cheap.items()}
+        audit = {name: column[order] for name, column in self.audit.items()}
+        sessions = [self.sessions[place] for place in order]
+        return AuditedRecords(list(keys), sessions, self.drawn[order], cheap, audit)
+
     def of(self, metric: Metric) -> "Pairs":
         """Return the answers for which a metric is defined."""
         nothing = np.full(len(self.keys), np.nan)
@@ -59,7 +69,7 @@ class Pairs:
     cheap: Floats
     audit: Floats
     drawn: NDArray[np.bool_]
-    sessions: Sequence[str]
+    sessions: Names
     bounds: tuple[float, float]
 
     @property
@@ -72,6 +82,13 @@ class Pairs:
         sessions = [one for one, kept in zip(self.sessions, chosen, strict=True) if kept]
         parts = self.cheap[chosen], self.audit[chosen], self.drawn[chosen]
         return Pairs(*parts, sessions, self.bounds)
+
+    def less(self, other: "Pairs") -> tuple[Floats, Floats, Floats, tuple[Names, Names]]:
+        """Return what `powered_difference` takes, of the same answers of another run."""
+        both = self.audited & other.audited
+        apart, cheap = self.audit - other.audit, self.cheap - other.cheap
+        groups = self.where(both).sessions, self.where(~both).sessions
+        return apart[both], cheap[both], cheap[~both], groups
 
     def why_not(self) -> str | None:
         """Return why the audits can't carry a score; None if they can."""
@@ -147,12 +164,16 @@ def corrected_score(pairs: Pairs) -> AuditedScore:
     people, judge, others = pairs.audit[known], pairs.cheap[known], pairs.cheap[~known]
     groups = pairs.where(known).sessions, pairs.where(~known).sessions
     correction = ppi(people, judge, others, groups, interval="bounded", bounds=pairs.bounds)
-    alone = clustered_mean(people, groups[0], bounds=pairs.bounds)
+    nothing = np.zeros(audited)
+    single = ppi(
+        people, nothing, others[:0], (groups[0], ()), interval="bounded", bounds=pairs.bounds
+    )
+    alone = Interval(value=single.value, low=single.low, high=single.high, n=audited)
     found: dict[str, Any] = {
         "n": n,
         "audited": audited,
         "cheap": raw,
-        "alone": Interval(**alone.row),
+        "alone": alone,
     }
     if correction.error is None or correction.error == 0:
         reason = correction.reason or "all audits are alike: no interval can be told"

@@ -18,9 +18,9 @@ Numbers = Floats | float
 WITHIN = 0.3
 # How many clusters that assumption is worth.
 ASSUMED = 3.0
-# How many more records of the greatest possible variance are counted, of scores and of
-# differences.
-UNSEEN, UNSEEN_DIFFERENCE = 1.0, 0.5
+# How many more records of the greatest possible variance are counted, of scores, of differences,
+# and of scores that audits correct: cheap scores of all records show a part of what they lack.
+UNSEEN, UNSEEN_DIFFERENCE, UNSEEN_CORRECTED = 1.0, 0.5, 0.5
 # Of every interval of this package.
 LEVEL = 0.95
 # No interval where a cluster holds more records than this many times the number of clusters.
@@ -170,7 +170,8 @@ def interval_by_variance(
     lowest, span = bounds[0], bounds[1] - bounds[0]
     position, own = (value - lowest) / span, variance / span**2
     greatest = position * (1 - position)
-    seen = (own * records + UNSEEN * greatest / records) / (records + UNSEEN)
+    more = UNSEEN_CORRECTED
+    seen = (own * records + more * greatest / records) / (records + more)
     wide, z = stdtrit(clusters - 1, (1 + LEVEL) / 2), float(ndtri((1 + LEVEL) / 2))
     trials = np.array(greatest / seen * (z / float(wide)) ** 2)
     low, high = _agresti_coull(np.array(position), trials, z)

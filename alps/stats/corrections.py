@@ -397,10 +397,10 @@ def _ppi_bounds(
     z = Z
     if not clustered and interval == "normal":
         return value - z * sqrt(variance), value + z * sqrt(variance)
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     variance *= units / (units - 1)
-    wide = float(t.ppf((1 + LEVEL) / 2, units - 1))
+    wide = float(stdtrit(units - 1, (1 + LEVEL) / 2))
     if interval == "bounded" and bounds[0] < value < bounds[1] and variance > 0:
         return interval_by_variance(value, variance, bounds, clusters=units, records=records)
     if interval == "score" and (0 < value < 1 or (variance == 0 and value in (0, 1))):

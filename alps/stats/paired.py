@@ -14,6 +14,7 @@ import numpy as np
 
 from alps.stats.bootstrap import UNIT, Estimate, Floats, clustered_difference
 from alps.stats.bounded import LEVEL
+from alps.stats.corrections import ppi
 from alps.stats.intervals import clustered_variance
 
 _ROUNDING = 1e-12
@@ -119,6 +120,32 @@ def paired_difference(
     return Difference(estimate, float(p), detectable_difference(ahead, groups))
 
 
+def powered_difference(
+    people: Floats,
+    judge: Floats,
+    others: Floats,
+    clusters: tuple[Sequence[Hashable], Sequence[Hashable]],
+) -> Difference:
+    """Compare two systems on the same records, of which few are judged well.
+
+    PPI++ on the differences of records: those under the better judge, and those under a cheap one
+    of all records. `p` is that of a t test whose variance is one between clusters.
+
+    Args:
+        people: First less second under the better judge; shape (audited,).
+        judge: The same under the cheap judge, of the same records.
+        others: The same of the records that were not audited.
+        clusters: What the audited records and the others belong to.
+    """
+    found = ppi(people, judge, others, clusters)
+    n, units = len(people) + len(others), len(set(clusters[0]))
+    estimate = Estimate(found.value, found.low, found.high, n, found.reason)
+    if found.value is None or found.error is None:
+        return Difference(estimate, None, None)
+    p = t_tests(np.array(found.value), np.array(found.error), np.array(float(units)))
+    return Difference(estimate, float(p), _detectable(found.error, units))
+
+
 def _standard_error(differences: Floats, groups: Sequence[Hashable]) -> float | None:
     """Return the standard error of a mean between clusters; None with fewer than two."""
     if not len(differences):
@@ -167,10 +194,14 @@ def detectable_difference(
     error = _standard_error(differences, groups)
     if error is None:
         return None
+    return _detectable(error, len(set(groups)))
+
+
+def _detectable(error: float, clusters: int) -> float:
     from scipy.stats import t
 
     # The two-sided quantile plus that of the power, times the standard error between clusters.
-    freedom = len(set(groups)) - 1
+    freedom = clusters - 1
     return float((t.ppf((1 + LEVEL) / 2, freedom) + t.ppf(POWER, freedom)) * error)
 
 

@@ -1,0 +1,130 @@
+"""Contrasts of runs: a metric of two of them with its test, and one correction of all tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from alps.stats.bootstrap import Estimate
+from alps.stats.paired import Difference, McNemar, Ranked, holm, shared_letters
+from alps.tasks import Metric
+
+SIGNIFICANT = 0.05
+"""The highest p that is bold, and tells two runs apart."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Records of one run on one track; `left_out` are scored in it, but not in all the others."""
+
+    asked: int
+    scored: int
+    left_out: int
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One metric of two runs, on the records for which both have it.
+
+    Attributes:
+        first: The letter of the one run.
+        second: The letter of the other.
+        scores: The means of both.
+        difference: First less second; a `detectable` of a sample without any spread is None.
+        mcnemar: Where every score is 0 or 1.
+        p: Exact (McNemar) where every score is 0 or 1 and every record stands alone; else that of
+            `difference`. None with fewer than two sessions.
+        exact: Whether `p` is exact.
+        corrected: `p` by Holm's method over everything tested between any two of the runs, on all
+            tracks.
+        clusters: How many sessions the records come from.
+    """
+
+    first: str
+    second: str
+    scores: tuple[Estimate, Estimate]
+    difference: Difference
+    mcnemar: McNemar | None
+    p: float | None
+    exact: bool
+    clusters: int
+    corrected: float | None = None
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """One metric: every pair of runs.
+
+    Of more than two also their ranks, with the letters of ties, best first.
+    """
+
+    metric: Metric
+    contrasts: tuple[Contrast, ...]
+    ranked: tuple[Ranked, ...]
+
+
+@dataclass(frozen=True)
+class TrackComparison:
+    """One track that all runs have.
+
+    `clusters` is the number of sessions among the `shared` records, None where the sessions are not
+    known. `counts` is in the order of the runs; `notes` say what was not compared, and why.
+    """
+
+    track: str
+    shared: int
+    clusters: int | None
+    counts: tuple[Counts, ...]
+    metrics: tuple[MetricComparison, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def lead(self) -> MetricComparison | None:
+        """The headline, or what could be compared in its place."""
+        for metric in self.metrics:
+            if metric.metric.headline:
+                return metric
+        return self.metrics[0] if self.metrics else None
+
+
+def contrasts_of(tracks: Sequence[TrackComparison]) -> list[Contrast]:
+    """Return every contrast, in the order of the tables."""
+    contrasts: list[Contrast] = []
+    for track in tracks:
+        for metric in track.metrics:
+            contrasts += metric.contrasts
+    return contrasts
+
+
+def corrected_together(tracks: Sequence[TrackComparison]) -> tuple[TrackComparison, ...]:
+    """Correct every p for everything that is tested: all pairs of runs, all metrics, all tracks.
+
+    Letters of ties follow from the same p.
+    """
+    # One family, since a reader looks for any bold p: with a family for each pair of three equal
+    # runs, one of the three would be bold in up to 15 % of tables.
+    tested = [contrast.p for contrast in contrasts_of(tracks) if contrast.p is not None]
+    corrected = iter(holm(tested))
+    results = []
+    for track in tracks:
+        metrics = []
+        for metric in track.metrics:
+            contrasts = []
+            for contrast in metric.contrasts:
+                p = None if contrast.p is None else next(corrected)
+                contrasts.append(replace(contrast, corrected=p))
+            ranked = _with_letters(metric.ranked, contrasts)
+            metrics.append(replace(metric, contrasts=tuple(contrasts), ranked=ranked))
+        results.append(replace(track, metrics=tuple(metrics)))
+    return tuple(results)
+
+
+def _with_letters(ranked: Sequence[Ranked], contrasts: Sequence[Contrast]) -> tuple[Ranked, ...]:
+    """Give runs the letters of their ties: those share one that do not differ significantly."""
+    if not ranked:
+        return ()
+    positions = {one.name: position for position, one in enumerate(ranked)}
+    different = []
+    for contrast in contrasts:
+        if contrast.corrected is not None and contrast.corrected <= SIGNIFICANT:
+            different.append((positions[contrast.first], positions[contrast.second]))
+    letters = shared_letters(len(ranked), different)
+    return tuple(replace(one, letters=own) for one, own in zip(ranked, letters, strict=True))

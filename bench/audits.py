@@ -1,0 +1,457 @@
+"""Simulated audits on recorded answers of real models: how often intervals hold the truth.
+
+    python bench/audits.py [draws=N] [write=yes]
+
+The answers are those of seven models on the sessions beside the checkout (`shared/alpsbench_full`,
+or what `ALPS_FULL` names), the cheap judge is `lexical`. The truth is what the AlpsBench authors'
+judge said, where it judged (`shared/alpsbench_sample`), and else that of a scripted judge: it calls
+a pair the same with the frequency with which theirs did at that lexical similarity, and always
+decides alike. Every record is judged by both once; then sessions are drawn, and audits of them,
+thousands of times, and each goes through the function that runs use.
+
+Then how long all of it takes, and how much memory, at 3,600 verdicts of each of ten systems. Exits
+1 where a bound is missed; `write=yes` writes the section of docs/benchmarks.md.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from document import Bound, Section, write_section
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+from sample import sample_folder
+
+from alps.errors import UsageError
+from alps.judges.base import EmbeddedJudge, Judge
+from alps.judges.lexical import LexicalJudge
+from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation, gold_items
+from alps.judges.question import Question
+from alps.judges.recorded import RecordedJudge
+from alps.parsing import parse_words
+from alps.rows import Figure
+from alps.run.audited import Pairs, corrected_score
+from alps.run.auditing import LEAST
+from alps.schema import Prediction
+from alps.similarity import similarity
+from alps.stats.paired import powered_difference
+from alps.tasks.base import JUST_THE_SCORE
+from alps.tasks.registry import load_task
+
+Floats = NDArray[np.float64]
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "alpsbench_full"
+MATCHES = frozenset({"EQUIVALENT", "LABEL_WRONG", "TYPE_WRONG", "UNDERGENERAL"})
+BANDS = 10
+SIZES, SHARES = (84, 300, 654), (0.1, 0.2, 0.3)
+LOWEST, HIGHEST = 0.93, 0.97
+TOGETHER = 3
+"""Answers of a session, where sessions have several: those of three models."""
+SEED = 20_251
+VERDICTS, SYSTEMS = 3_600, 10
+SECONDS, MEMORY = 10, 500
+TASK = load_task("extraction")
+
+
+class Words(BaseModel):
+    """What the bench can be told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    draws: Annotated[int, Field(ge=1, description="simulated audits a setting")] = 1_000
+    write: Annotated[bool, Field(description="write the section of docs/benchmarks.md")] = False
+
+
+def full_folder() -> Path | None:
+    """Return the folder that `ALPS_FULL` names, else the one beside the checkout; None without."""
+    folder = Path(os.environ.get("ALPS_FULL") or BESIDE)
+    return folder if (folder / "outputs").is_dir() else None
+
+
+class ScriptedJudge(EmbeddedJudge):
+    """Calls a pair the same as often as a recorded judge did at that lexical similarity."""
+
+    name = "scripted"
+    relations: frozenset[Relation] = frozenset({"same"})
+    comparable = False
+
+    def __init__(self, frequencies: Floats) -> None:
+        self.fingerprint: Mapping[str, Any] = {"judge": self.name}
+        self._frequencies = frequencies
+
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
+        """Name the pairs whose own number, made of both values, is below the frequency."""
+        if not isinstance(question, MatchQuestion):
+            return question.refused()
+        pairs = []
+        for row, gold in enumerate(question.gold):
+            for column, item in enumerate(question.predicted):
+                alike = similarity(gold.value, item.value)
+                if _number(gold.value, item.value) < self._frequencies[_band(alike)]:
+                    pairs.append(Pair(row, column, "same", "scripted", alike))
+        return Judgement("ok", tuple(pairs))
+
+
+def _number(first: str, second: str) -> float:
+    digits = hashlib.sha256(f"{first}\x00{second}".encode(errors="surrogatepass")).hexdigest()
+    return int(digits[:8], 16) / 2**32
+
+
+def _band(alike: float) -> int:
+    return min(BANDS - 1, int(BANDS * alike))
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def _samples(folder: Path) -> dict[str, Any]:
+    place = folder / "benchmark_data" / "dev" / "task1"
+    golds = {row["benchmark_id"]: row for row in _rows(place / "reference_output.jsonl")}
+    samples = {}
+    for row in _rows(place / "model_input.jsonl"):
+        samples[row["benchmark_id"]] = TASK.read_sample(row, golds[row["benchmark_id"]])
+    return samples
+
+
+def _prediction(row: dict[str, Any]) -> Prediction:
+    output = row["model_output"] or {}
+    read = TASK.answer.read({"memory_items": output.get("memory_items") or []})
+    about = {"benchmark_id": row["benchmark_id"], "track": TASK.track, "outcome": "ok"}
+    return Prediction(**about, prediction=TASK.to_prediction(read.value))
+
+
+def _f1(sample: Any, prediction: Prediction, judge: Judge) -> float | None:
+    verdict = asyncio.run(TASK.judge(sample, prediction, judge, JUST_THE_SCORE))
+    if verdict["outcome"] != "ok":
+        return None
+    return float(TASK.score(sample, prediction, verdict, judge).scores["f1"])
+
+
+def frequencies(folder: Path) -> Floats:
+    """Return how often the recorded judge called a pair a match, by bands of lexical similarity."""
+    samples, said, seen = _samples(folder), np.zeros(BANDS), np.zeros(BANDS)
+    for row in _rows(folder / "recorded" / "task1" / "records.jsonl"):
+        if row["judge_output"] is None:
+            continue
+        matched = set()
+        for review in row["judge_output"].get("pair_reviews") or []:
+            if review["error_type"] in MATCHES:
+                matched.add((review["gold_id"], review["pred_id"]))
+        items = (_prediction(row).prediction or {})["memory_items"]
+        for gold in gold_items(samples[row["benchmark_id"]].gold):
+            for item in items:
+                alike = similarity(gold.value, item["value"])
+                if alike < 1:  # identical values pair without a judge
+                    band = _band(alike)
+                    seen[band] += 1
+                    said[band] += (gold.memory_id, item["memory_id"]) in matched
+    return said / np.maximum(seen, 1)
+
+
+class Population(NamedTuple):
+    """Records that samples are drawn from: cheap and true F1, shape (sessions, answers, 2)."""
+
+    name: str
+    values: Floats
+
+
+def populations(sample: Path, full: Path) -> tuple[list[Population], Population]:
+    """Return the records of each model under both judges, and those of the recorded judge."""
+    lexical, recorded = LexicalJudge(), RecordedJudge(sample / "recorded/task1/records.jsonl")
+    samples, judged = _samples(sample), []
+    for row in _rows(sample / "recorded/task1/records.jsonl"):
+        of, prediction = samples[row["benchmark_id"]], _prediction(row)
+        true = _f1(of, prediction, recorded)
+        if true is not None:
+            judged.append([[_f1(of, prediction, lexical), true]])
+    scripted, sessions, models = ScriptedJudge(frequencies(sample)), _samples(full), []
+    for folder in sorted((full / "outputs" / "task1").iterdir()):
+        values = []
+        for row in _rows(folder / "records.jsonl"):
+            of, prediction = sessions[row["benchmark_id"]], _prediction(row)
+            values.append([[_f1(of, prediction, judge) for judge in (lexical, scripted)]])
+        models.append(Population(folder.name, np.array(values, dtype=np.float64)))
+    return models, Population("recorded verdicts", np.array(judged, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class AuditOutcome:
+    """How corrected intervals did in one setting, over all its populations.
+
+    Attributes:
+        kind: What was estimated.
+        audited: How many records were audited.
+        covered: The share of intervals that held the truth.
+        least: The same of the worst population.
+        width: The mean width.
+        alone: That of intervals of the audited records alone.
+    """
+
+    kind: str
+    records: int
+    share: float
+    audited: int
+    samples: int
+    covered: float
+    least: float
+    width: float
+    alone: float
+
+    @property
+    def held(self) -> bool:
+        """Whether it covers as often as it says."""
+        return LOWEST <= self.covered <= HIGHEST
+
+    @property
+    def shorter(self) -> float:
+        """By which share the interval is shorter than that of the audits alone."""
+        return 1 - self.width / self.alone
+
+
+class Sampled(NamedTuple):
+    """One interval: whether it held the truth, its width, and that of the audits alone."""
+
+    held: bool
+    width: float
+    alone: float
+
+
+def sampled(
+    generator: np.random.Generator, values: Floats, records: int, share: float
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Draw sessions with replacement, and which of them are audited; never below `LEAST` records.
+
+    With replacement: the truth is that of all sessions, of which a run has some.
+    """
+    answers = values.shape[1]
+    sessions = records // answers
+    audited = max(-(-LEAST // answers), round(share * sessions))
+    drawn = values[generator.integers(0, len(values), sessions)]
+    chosen = np.zeros(sessions, dtype=np.bool_)
+    chosen[generator.permutation(sessions)[:audited]] = True
+    return drawn, chosen
+
+
+def _pairs(drawn: Floats, chosen: NDArray[np.bool_]) -> Pairs:
+    sessions, answers, _ = drawn.shape
+    names = np.repeat(np.arange(sessions), answers).tolist()
+    audited = np.repeat(chosen, answers)
+    true = np.where(audited, drawn[..., 1].ravel(), np.nan)
+    return Pairs(drawn[..., 0].ravel(), true, audited, names, (0.0, 1.0))
+
+
+def score_of(generator: np.random.Generator, values: Floats, records: int, share: float) -> Sampled:
+    """Correct the mean F1 of one sample."""
+    found = corrected_score(_pairs(*sampled(generator, values, records, share)))
+    assert found.alone is not None
+    return _sampled(found, found.alone, float(values[..., 1].mean()))
+
+
+def _sampled(found: Figure, alone: Figure, truth: float) -> Sampled:
+    low, high = _ends(found)
+    apart = _ends(alone)
+    return Sampled(low <= truth <= high, high - low, apart[1] - apart[0])
+
+
+def _ends(figure: Figure) -> tuple[float, float]:
+    """Return the ends of an interval; of none, such as hold nothing."""
+    if figure.low is None or figure.high is None:
+        return np.inf, np.inf
+    return figure.low, figure.high
+
+
+def slice_of(generator: np.random.Generator, values: Floats, records: int, share: float) -> Sampled:
+    """Correct the mean F1 of a third of the records, where that holds enough audits."""
+    least = LEAST / share / records
+    return score_of(generator, values, round(records * max(1 / 3, min(1.0, least))), share)
+
+
+def difference_of(
+    generator: np.random.Generator, values: Floats, records: int, share: float
+) -> Sampled:
+    """Correct the difference of two systems on one sample; shape (sessions, 1, 4) of `values`."""
+    drawn, chosen = sampled(generator, values, records, share)
+    first, second = _pairs(drawn[..., :2], chosen), _pairs(drawn[..., 2:], chosen)
+    found = powered_difference(*first.less(second)).estimate
+    known = first.where(chosen), second.where(chosen)
+    apart = known[0].audit - known[1].audit
+    alone = powered_difference(apart, apart * 0, apart[:0], (known[0].sessions, ())).estimate
+    return _sampled(found, alone, float((values[..., 1] - values[..., 3]).mean()))
+
+
+def _kinds(
+    models: Sequence[Population], recorded: Population, records: int
+) -> Iterator[tuple[str, Any, list[Floats]]]:
+    """Yield what is estimated, how, and on which populations."""
+    values = [model.values for model in models]
+    own = [*values, recorded.values] if records == SIZES[0] else values
+    yield "F1", score_of, own
+    together, apart = [], []
+    for place in range(len(values)):
+        near = [values[(place + step) % len(values)] for step in range(TOGETHER)]
+        together.append(np.concatenate(near, axis=1))
+        apart.append(np.concatenate(near[:2], axis=2))
+    yield f"F1, {TOGETHER} answers a session", score_of, together
+    yield "difference", difference_of, apart
+    yield "slice", slice_of, values
+
+
+def simulate_audits(draws: int, seed: int) -> tuple[list[AuditOutcome], str | None]:
+    """Return how intervals did in every setting, and a note where the data are not there."""
+    sample, full = sample_folder(), full_folder()
+    if sample is None or full is None:
+        return [], "Audits are not simulated: the recorded answers are not beside the checkout"
+    models, recorded = populations(sample, full)
+    outcomes = []
+    for records in SIZES:
+        for share in SHARES:
+            for number, (kind, estimate, values) in enumerate(_kinds(models, recorded, records)):
+                generator = np.random.default_rng([seed, records, round(100 * share), number])
+                each = -(-draws // len(values))
+                of_each = []
+                for one in values:
+                    runs = [estimate(generator, one, records, share) for _ in range(each)]
+                    of_each.append(np.array(runs, dtype=np.float64))
+                outcomes.append(_outcome(kind, records, share, of_each))
+    return outcomes, None
+
+
+def _outcome(kind: str, records: int, share: float, of_each: Sequence[Floats]) -> AuditOutcome:
+    every = np.concatenate(of_each)
+    covered, width, alone = np.nanmean(every, axis=0).tolist()
+    least = min(float(one[:, 0].mean()) for one in of_each)
+    audited = max(LEAST, round(share * records))
+    found = (kind, records, share, audited, len(every), covered, least, width, alone)
+    return AuditOutcome(*found)
+
+
+def audit_bounds(outcomes: Sequence[AuditOutcome]) -> list[Bound]:
+    """Return what corrected intervals promise, and what came of it."""
+    bounds = []
+    for kind in dict.fromkeys(one.kind for one in outcomes):
+        rows = [one for one in outcomes if one.kind == kind]
+        low, high = min(one.covered for one in rows), max(one.covered for one in rows)
+        limit = f"{LOWEST} to {HIGHEST}"
+        held = all(one.held for one in rows)
+        what = f"audited {kind}: covered in each setting"
+        bounds.append(Bound(what, limit, f"{low:.3f} to {high:.3f}", held))
+    shorter = [one.shorter for one in outcomes]
+    if shorter:
+        what = "interval shorter than that of the audits alone"
+        measured = f"by {min(shorter):.0%} to {max(shorter):.0%}"
+        bounds.append(Bound(what, "in each setting", measured, min(shorter) > 0))
+    return bounds
+
+
+def show_audits(outcomes: Sequence[AuditOutcome]) -> None:
+    """Print a line a setting."""
+    print("Audits of recorded answers: 95 % intervals of corrected F1")
+    print(f"\n{'':26}   n share audits covers  worst  width  alone shorter")
+    for one in outcomes:
+        figures = f"{one.covered:7.3f}{one.least:7.3f}{one.width:7.3f}{one.alone:7.3f}"
+        size = f"{one.records:4}{one.share:6.0%}{one.audited:7}"
+        print(f"{one.kind:26}{size}{figures}{one.shorter:8.0%}")
+    print()
+
+
+def audited_systems(generator: np.random.Generator) -> list[Pairs]:
+    """Return `SYSTEMS` systems with `VERDICTS` cheap scores each, a fifth of them audited."""
+    sessions = np.repeat(np.arange(VERDICTS // TOGETHER), TOGETHER)
+    audited = sessions % 5 == 0
+    systems = []
+    for number in range(SYSTEMS):
+        true = generator.beta(1 + number / 5, 3, VERDICTS)
+        cheap = np.clip(true * generator.random(VERDICTS) * 1.5, 0, 1)
+        names = sessions.tolist()
+        kept = np.where(audited, true, np.nan)
+        systems.append(Pairs(cheap, kept, audited, names, (0.0, 1.0)))
+    return systems
+
+
+def measure() -> list[Bound]:
+    """Return how long scores, differences and slices of many systems take, and the memory."""
+    systems = audited_systems(np.random.default_rng(0))
+    thirds = [np.arange(VERDICTS) % 3 == number for number in range(3)]
+
+    def differences() -> None:
+        for first, second in combinations(systems, 2):
+            powered_difference(*first.less(second))
+
+    def slices() -> None:
+        for system in systems:
+            for chosen in thirds:
+                corrected_score(system.where(chosen))
+
+    steps = {
+        "scores": lambda: [corrected_score(system) for system in systems],
+        "differences of every pair": differences,
+        "slices": slices,
+    }
+    bounds = []
+    for name, step in steps.items():
+        started = time.perf_counter()
+        step()
+        seconds = time.perf_counter() - started
+        what = f"{name} of {SYSTEMS} systems, {VERDICTS:,} verdicts each"
+        bounds.append(Bound(what, f"≤ {SECONDS} s", f"{seconds:.2f} s", seconds <= SECONDS))
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    measured = f"{megabytes:.0f} MB"
+    bounds.append(Bound("peak memory of these", f"≤ {MEMORY} MB", measured, megabytes <= MEMORY))
+    return bounds
+
+
+def section(outcomes: Sequence[AuditOutcome], bounds: list[Bound], draws: int) -> Section:
+    """Return the section of the page."""
+    text = (
+        "How many 95 % intervals of corrected F1, of its differences and of its slices hold the "
+        f"truth, over {draws:,} samples\nof each setting: sessions are drawn with replacement from "
+        "recorded answers of seven models, a share of them is audited,\nnever fewer than "
+        f"{LEAST} records. The cheap judge is `lexical`; the truth is what the AlpsBench authors' "
+        "judge said, and\nelse what a scripted judge says that calls pairs the same as often as "
+        "theirs did at that lexical similarity. «Shorter»: than\nthe interval of the audited "
+        "records alone."
+    )
+    table = [["what", "records", "share", "audits", "covered", "worst", "width", "shorter"]]
+    for one in outcomes:
+        size = [one.kind, str(one.records), f"{one.share:.0%}", str(one.audited)]
+        found = [f"{one.covered:.3f}", f"{one.least:.3f}", f"{one.width:.3f}"]
+        table.append([*size, *found, f"{one.shorter:.0%}"])
+    command = f"python bench/audits.py draws={draws} write=yes"
+    return Section("audits", "Audits of cheap judges", text, bounds, command, table, [])
+
+
+def main() -> None:
+    """Simulate, measure, print, and compare with the bounds."""
+    try:
+        words = parse_words(sys.argv[1:], Words)
+    except UsageError as error:
+        print(f"audits: {error}", file=sys.stderr)
+        sys.exit(2)
+    measured = measure()
+    outcomes, note = simulate_audits(words.draws, SEED)
+    if note:
+        print(f"{note}.")
+    else:
+        show_audits(outcomes)
+    bounds = [*audit_bounds(outcomes), *measured]
+    for bound in bounds:
+        print(f"{'held  ' if bound.held else 'MISSED'} {bound.sentence}")
+    if words.write and outcomes:
+        write_section(section(outcomes, bounds, words.draws))
+    if not all(bound.held for bound in bounds):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
