@@ -31,6 +31,7 @@ from alps.schema import ExtractionSample, read_memories
 from alps.settings import RunSettings
 from alps.systems.recorded import RecordedPredictions
 from alps.tasks.extraction import TASK
+from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
 from tests.site_made import bench
@@ -51,6 +52,8 @@ from tests.visitors import memory_items, values_of, visitor_id
 Card = dict[str, Any]
 Rows = list[dict[str, Any]]
 FULL = Path(__file__).resolve().parent.parent.parent / "shared" / "alpsbench_full"
+
+pytestmark = QUIET_LITELLM  # else the reply of a judge may be taken for an outage
 
 
 @pytest.fixture(scope="module")
