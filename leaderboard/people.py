@@ -28,6 +28,7 @@ class PeopleRow:
         names: What the two are called.
         scores: The places of the figures, by metric.
         sessions: On how many sessions.
+        rule: What matched their memories; empty where none are matched.
         verbatim: The share of each person's items that are the draft's; None where none is known.
         without: The agreement on all other items; None where there are none.
     """
@@ -35,6 +36,7 @@ class PeopleRow:
     names: tuple[str, str]
     scores: dict[str, Place]
     sessions: Place
+    rule: str
     verbatim: tuple[Place, Place] | None
     without: Place | None
 
@@ -50,6 +52,7 @@ class People:
         """Return the row on a board of `metrics`; None where the file has no figure for them."""
         scores: dict[str, Place] = {}
         verbatim = without = None
+        rule = ""
         for metric in metrics:
             part, _, figure = metric.people.partition(".")
             place = self.root["parts"][part]
@@ -57,6 +60,8 @@ class People:
             if not score["value"]:
                 continue
             scores[metric.name] = score
+            if _KINDS[figure] == "memories":
+                rule = str(self.agreement.rule.get("rule", ""))
             draft = place["drafts"][_KINDS[figure]]
             if draft and verbatim is None:
                 verbatim = (draft["verbatim"][0]["value"], draft["verbatim"][1]["value"])
@@ -65,7 +70,7 @@ class People:
         if not scores:
             return None
         names = self.agreement.annotators
-        return PeopleRow(names, scores, self.root["sessions"], verbatim, without)
+        return PeopleRow(names, scores, self.root["sessions"], rule, verbatim, without)
 
 
 def read_people(path: Path) -> People:

@@ -74,7 +74,7 @@ def test_people_stand_on_the_board_marked_anchored_with_the_share_of_the_draft(s
         ("drafts/memories/without/set_f1_micro/value", ".125"),
     ):
         assert f'data-from="people.json#/parts/task1/{pointer}">{shown}</data>' in row, pointer
-    assert "never ranked with ours" in row
+    assert "never ranked with ours. Matched by: publishers" in row
 
 
 def test_a_board_shows_people_beside_the_metric_that_they_are_measured_by(site):
@@ -102,11 +102,6 @@ def test_people_without_a_known_draft_are_not_marked(submissions, tmp_path):
     ).read_text()
     assert "<strong>People</strong>" in page
     assert ">anchored<" not in page
-
-
-def test_without_a_file_a_board_has_no_people(submissions, tmp_path):
-    page = (build(submissions, tmp_path / "site").out / "extraction.html").read_text("utf-8")
-    assert "<strong>People</strong>" not in page
 
 
 def test_what_alps_agreement_writes_is_what_a_board_reads(submissions, tmp_path):

@@ -403,6 +403,7 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
         score = row.scores.get(metric.name)
         cells.append(NOTHING if score is None else pair(score))
     note = "one annotator against the gold of another, on other data, never ranked with ours"
+    note += f". Matched by: {visible(row.rule)}" if row.rule else ""
     facts = {"search": visible(" ".join(row.names)).lower()}
     return Section("reported", "People", note, [_filled(cells, facts, width)])
 

@@ -117,10 +117,11 @@ def _rows(board: Board) -> Iterator[dict[str, Any]]:
 
 
 def _draft(people: PeopleRow) -> dict[str, Any]:
-    """Return how much of what two people left is the draft that both started from."""
+    """Return what matched two people's items, and how many of these are a draft's."""
     shares = [None, None] if people.verbatim is None else [one.value for one in people.verbatim]
     without = None if people.without is None else people.without.value
     return {
+        "matched_by": people.rule,
         "from_draft_first": shares[0],
         "from_draft_second": shares[1],
         "without_draft": without,
