@@ -187,6 +187,7 @@ def test_relations_are_labelled_by_their_keys(works, tmp_path):
         (("w", "as=a/b"), "a name has letters"),
         (("w", "job=queries", "from=samples", "target=.05"), "queries are for no figure"),
         (("w", "job=gold", "from=samples", "people=anna"), "name 2 or more different people"),
+        (("w", "job=gold", "from=samples", "annotators=3"), "name all who label with people="),
     ],
 )
 def test_what_cannot_be_annotated_is_told_in_one_line(tmp_path, monkeypatch, words, told):
@@ -195,3 +196,29 @@ def test_what_cannot_be_annotated_is_told_in_one_line(tmp_path, monkeypatch, wor
     assert done.code == 2
     assert told in done.err
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("job=match", "was made with job=rate; leave it out"),
+        ("from=samples", "was made with from="),
+        ("n=7", "was made with n=4; leave it out"),
+        ("target=.05", "was made with target=None; leave it out"),
+        ("blind=no", "was made with blind=True; leave it out"),
+    ],
+)
+def test_a_folder_is_not_gone_on_with_under_other_settings(work, word, told):
+    done = alps_here("annotate", work, word)
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_where_nothing_is_hidden_the_labels_say_so(runs, tmp_path):
+    folder = made(tmp_path / "work", "match", str(runs["match"]), n=2, blind=False)
+    with Desk(folder) as desk:
+        assert "The judge" in desk.text
+        first = desk.hidden["item"]
+        desk.say(label="same")
+        assert desk.hidden["item"] != first
+    assert [one.shown for one in lines(folder)] == [True]

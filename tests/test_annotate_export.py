@@ -21,6 +21,7 @@ from tests.endtoend import rows
 from tests.tracks import alps_here
 
 pytest.importorskip("starlette", reason=NEEDED)
+NO = {"verdict": "nothing"}
 
 
 def right(step):
@@ -219,3 +220,40 @@ def test_nothing_is_exported_over_other_files_or_without_labels(tmp_path):
         export(folder, tmp_path / "out")
     with pytest.raises(UsageError, match="is not an empty folder"):
         export(folder, folder)
+
+
+def test_a_memory_that_one_of_two_adds_is_decided_like_any_other_difference(tmp_path):
+    folder = made(tmp_path / "work", "gold", "samples", n=1)
+    label_all(folder, "anna", verify)
+    label_all(folder, "ben", lambda step: verify(step) if "/+" not in step.item.item_id else NO)
+    assert export(folder, tmp_path / "before").counts["undecided"] == 1
+    decided = label_all(folder, "cleo", lambda step: as_form(step.others[0]), adjudicate=True)
+    assert decided == 1
+    done = export(folder, tmp_path / "out")
+    assert done.differing == 0
+    (added,) = [row for row in rows(tmp_path / "out/changes.jsonl") if row["what"] == "added"]
+    assert (added["value"], added["by"], added["adjudicated"]) == (
+        *("Likes rye bread", ["anna"], "cleo"),
+    )
+    gold = rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")[0]["gold"]
+    assert gold["memory_items"][-1]["value"] == "Likes rye bread"
+
+
+def test_two_who_verify_memories_differently_are_decided_between(tmp_path):
+    folder = made(tmp_path / "work", "gold", "samples", n=1)
+    reject = {"verdict": "reject"}
+    label_all(folder, "anna", verify)
+    label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else reject)
+    undecided = export(folder, tmp_path / "before")
+    before = rows(tmp_path / "before" / "annotated" / "task1" / "reference_output.jsonl")[0]
+    (record,) = rows(folder / "records.jsonl")
+    old = record["gold"]["gold"]["memory_items"]
+    rejected = {row["memory_id"] for row in old[1:2]}
+    kept = [item for item in old if item["memory_id"] not in rejected]
+    assert before["gold"]["memory_items"] == kept
+    # Both reject the second memory, and anna alone adds one.
+    assert undecided.differing == len(old)
+    label_all(folder, "cleo", lambda step: reject, adjudicate=True)
+    export(folder, tmp_path / "out")
+    after = rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")[0]
+    assert after["gold"]["memory_items"] == []

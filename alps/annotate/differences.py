@@ -4,40 +4,54 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from alps.annotate.items import Answer, Work
+from alps.annotate.added import added_to
+from alps.annotate.items import Answer, Item, Work
 from alps.annotate.journal import Said, before_shown, by_item
 from alps.calibration.sample import rank
 
-# What may differ without the labels being others: how a thing is quoted, and who wrote a text how.
+# What may differ without the labels being others: how a thing is quoted.
 _NOT_COMPARED = ("quote",)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The different labels of an item, in an order that says nothing of who gave them."""
+    """The different labels of an item, in an order that says nothing of who gave them.
 
-    item_id: str
+    Of a memory that one of two people adds there is that person's label alone.
+    """
+
+    item: Item
     answers: tuple[Answer, ...]
 
 
 def differing(work: Work, people: Mapping[str, Sequence[Said]]) -> list[Difference]:
     """Return the items with labels that differ, in the order of the items."""
-    labels: dict[str, list[Answer]] = {}
-    for said in people.values():
+    labels: dict[str, dict[str, Sequence[Said]]] = {}
+    for name, said in people.items():
         for item_id, of_item in by_item(said).items():
-            one = before_shown(of_item)
-            if one is not None:
-                labels.setdefault(item_id, []).append(one.answer)
-    found = []
+            labels.setdefault(item_id, {})[name] = of_item
+    found: list[Difference] = []
     for item_id, item in work.items.items():
-        # Queries and memories that were missing are written, not chosen: all of them are kept.
-        if item.rubric in ("queries", "missing"):
-            continue
-        apart = {_compared(answer): answer for answer in labels.get(item_id, ())}
-        if len(apart) > 1:
-            ordered = sorted(apart, key=lambda text: rank(work.plan.seed, item_id, text))
-            found.append(Difference(item_id, tuple(apart[text] for text in ordered)))
+        of_people = labels.get(item_id, {})
+        if item.rubric == "missing":
+            added = added_to(item, of_people)
+            found += [Difference(one.item, (one.answer,)) for one in added if not one.agreed]
+        elif item.rubric != "queries":  # these are written, not chosen: all of them are kept
+            found += _difference(work, item, of_people)
     return found
+
+
+def _difference(
+    work: Work, item: Item, of_people: Mapping[str, Sequence[Said]]
+) -> list[Difference]:
+    apart: dict[str, Answer] = {}
+    for said in of_people.values():
+        if (one := before_shown(said)) is not None:
+            apart.setdefault(_compared(one.answer), one.answer)
+    if len(apart) < 2:
+        return []
+    ordered = sorted(apart, key=lambda text: rank(work.plan.seed, item.item_id, text))
+    return [Difference(item, tuple(apart[text] for text in ordered))]
 
 
 def same_label(one: Answer, other: Answer) -> bool:

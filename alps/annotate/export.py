@@ -63,7 +63,7 @@ def export(folder: Path, out: Path, which: Which = "first") -> Exported:
         counts = _gold(work, labels, out)
     else:
         counts = _queries(work, labels, out)
-    differing = sum(one.answer is None for one in labels.values())
+    differing = sum(one.open for one in labels.values())
     return Exported(
         folder=out,
         counts=counts,
@@ -82,8 +82,8 @@ def _label_folder(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[
     rows: list[Row] = []
     for item_id, one in labels.items():
         said = {name: answer["label"] for name, answer in one.by.items()}
-        if one.adjudicated is not None and one.answer is not None:
-            said[ADJUDICATED] = one.answer["label"]
+        if one.ruling is not None:
+            said[ADJUDICATED] = one.ruling.answer["label"]
         for name, label in said.items():
             rows.append({"item_id": item_id, "annotator": name, "label": label})
     items = [row for row in read_lines(work.folder / ITEMS) if row["item_id"] in labels]

@@ -1,16 +1,16 @@
 """Verified gold: what people keep, edit, reject and add, as rows of the release layout."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from alps.annotate.decided import Decided
+from alps.annotate.added import Added
+from alps.annotate.decided import Decided, Ruling
 from alps.annotate.items import Answer
 from alps.annotate.memories import FIELDS
-from alps.annotate.questions import EDIT, REJECT
+from alps.annotate.questions import EDIT, NOTHING, REJECT
 from alps.data.audit_rows import conversation
 from alps.jsonl import Row
-from alps.text import fold
 
 # The name of the split that is written.
 ANNOTATED = "annotated"
@@ -46,7 +46,8 @@ def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[Chan
     """Return the gold row of a record, and what changed in it; None where it is not finished."""
     name, items = record["record"], record["gold"]["gold"]["memory_items"]
     last = labels.get(f"{name}/+")
-    if last is None or any(f"{name}/{item['memory_id']}" not in labels for item in items):
+    unseen = [item for item in items if f"{name}/{item['memory_id']}" not in labels]
+    if last is None or unseen or not any(map(_is_last, last.by.values())):
         return None
     kept: list[Row] = []
     changes: list[Change] = []
@@ -55,11 +56,19 @@ def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[Chan
         new = _new(item, one.answer, record)
         changes.append(_change(name, item, new, one))
         kept += [] if new is None else [new]
-    for memory, by in _added(last, record, {item["memory_id"] for item in items}):
-        kept.append(memory)
-        changes.append(Change(name, memory["memory_id"], "added", memory["value"], by))
+    taken = {item["memory_id"] for item in items}
+    for added, ruling in last.added:
+        memory_id = _free_id(taken)
+        new = _new({}, _said_of(added, ruling), record)
+        if new is not None and (added.agreed or ruling is not None):
+            kept.append({"memory_id": memory_id, **dict.fromkeys(_EMPTY), **new})
+        changes.append(_addition(name, memory_id, added, ruling))
     gold = {**record["gold"], "gold": {**record["gold"]["gold"], "memory_items": kept}}
     return gold, changes
+
+
+def _is_last(answer: Answer) -> bool:
+    return bool(answer["verdict"] == NOTHING)
 
 
 def _new(item: Row, answer: Answer | None, record: Row) -> Row | None:
@@ -81,6 +90,9 @@ def _fields(answer: Answer, record: Row, old: Row) -> Row:
     text = answer["quote"] or same or conversation(record["input"])[turn][1]
     fields = {name: answer[name] for name in FIELDS}
     evidence = {"session_id": session, "utterance_index": turn, "text": text}
+    # A suggestion belongs to the label that it was made for.
+    if old and old.get("label") != answer["label"]:
+        fields["label_suggestion"] = None
     return {**fields, "value": answer["value"], "evidence": evidence}
 
 
@@ -96,21 +108,31 @@ def _change(record: str, old: Row, new: Row | None, one: Decided) -> Change:
             if old.get(name) != new.get(name):
                 fields[name] = (old.get(name), new.get(name))
         what = "edited" if fields or one.answer["verdict"] == EDIT else "kept"
-    by = tuple(one.by)
-    return Change(record, old["memory_id"], what, old["value"], by, one.adjudicated, fields)
+    by, decided = tuple(one.by), None if one.ruling is None else one.ruling.by
+    return Change(record, old["memory_id"], what, old["value"], by, decided, fields)
 
 
-def _added(last: Decided, record: Row, taken: set[str]) -> Sequence[tuple[Row, tuple[str, ...]]]:
-    """Return the memories that people add, and who; those that say the same are one."""
-    by_value: dict[str, tuple[Answer, list[str]]] = {}
-    for name, answers in last.added.items():
-        for answer in answers:
-            by_value.setdefault(fold(answer["value"]), (answer, []))[1].append(name)
-    added: list[tuple[Row, tuple[str, ...]]] = []
-    for number, (answer, names) in enumerate(by_value.values(), start=1):
-        memory_id = f"added-{number}"
-        while memory_id in taken:
-            memory_id += "x"
-        memory = {"memory_id": memory_id, **dict.fromkeys(_EMPTY), **_fields(answer, record, {})}
-        added.append((memory, tuple(dict.fromkeys(names))))
-    return added
+def _said_of(one: Added, ruling: Ruling | None) -> Answer:
+    return one.answer if ruling is None else ruling.answer
+
+
+def _addition(record: str, memory_id: str, one: Added, ruling: Ruling | None) -> Change:
+    """Return what became of a memory that somebody adds."""
+    answer = _said_of(one, ruling)
+    what: What = "added"
+    if ruling is None and not one.agreed:
+        what = "undecided"
+    elif answer["verdict"] == REJECT:
+        what = "rejected"
+    value = answer.get("value", one.answer["value"])
+    by = None if ruling is None else ruling.by
+    return Change(record, memory_id, what, value, one.by, by)
+
+
+def _free_id(taken: set[str]) -> str:
+    """Return an id that no memory has, and take it."""
+    number = 1
+    while f"added-{number}" in taken:
+        number += 1
+    taken.add(f"added-{number}")
+    return f"added-{number}"

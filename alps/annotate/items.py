@@ -29,12 +29,21 @@ Answer = Mapping[str, Any]
 
 
 class Plan(Record):
-    """What a folder is for, as `annotate.json` has it."""
+    """What a folder is for, as `annotate.json` has it.
+
+    Attributes:
+        source: What it is made from, as it was typed.
+        n: Items of each rubric, or memories, at most.
+        annotators: People an item, where `people` names all who label.
+        target: The half-width of the interval at which people may stop.
+    """
 
     job: Job
     source: str
-    seed: int
-    annotators: int
+    split: str | None = None
+    n: int = 100
+    seed: int = 0
+    annotators: int = 2
     people: tuple[str, ...] = ()
     blind: bool = True
     target: float | None = None

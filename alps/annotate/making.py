@@ -25,24 +25,22 @@ from alps.run.source import open_again
 _DRAFT = "draft"
 
 
-def make_work(folder: Path, plan: Plan, *, n: int, split: str | None = None) -> None:
-    """Make the folder of `plan`, with `n` items of each rubric, or memories, at most.
+def make_work(folder: Path, plan: Plan) -> None:
+    """Make the folder of `plan`.
 
     Raises:
         UsageError: If the folder holds something else, or the source has nothing for the job.
         AlpsError: If the source can't be read.
     """
-    if (folder / PLAN).exists():
-        raise UsageError(f"{folder}: is made already; leave job= and from= out to go on with it")
-    _MAKERS[plan.job](folder, plan, n, split)
+    _MAKERS[plan.job](folder, plan)
     write_plan(folder, plan)
 
 
-def _drawn(folder: Path, plan: Plan, n: int, split: str | None) -> None:
-    if split is not None:
-        raise UsageError(f"split={split}: a run has its own; leave it out")
+def _drawn(folder: Path, plan: Plan) -> None:
+    if plan.split is not None:
+        raise UsageError(f"split={plan.split}: a run has its own; leave it out")
     run = find_run(plan.source)
-    draw_labels(run, n=n, out=folder, seed=plan.seed)
+    draw_labels(run, n=plan.n, out=folder, seed=plan.seed)
     rubrics = _keep_job(folder, plan.job)
     if not rubrics:
         other = "rate" if plan.job == "match" else "match"
@@ -97,8 +95,8 @@ def _labels(asked: Asked, row: Row) -> Iterator[tuple[str, object]]:
             yield f"{asked.name}{asked.by.part(name)}", marks[mark]
 
 
-def _of_memories(folder: Path, plan: Plan, n: int, split: str | None) -> None:
-    sessions = memories_of(plan.source, split, n=n, seed=plan.seed)
+def _of_memories(folder: Path, plan: Plan) -> None:
+    sessions = memories_of(plan.source, plan.split, n=plan.n, seed=plan.seed)
     rows: list[Row] = []
     shown: list[Row] = []
     records: list[Row] = []
@@ -133,7 +131,7 @@ def _rows_of(session: Memories, job: Job) -> Iterator[tuple[Row, Row | None]]:
         yield {"item_id": name, "rubric": "missing", **about, "payload": payload}, None
 
 
-_MAKERS: Mapping[Job, Callable[[Path, Plan, int, str | None], None]] = {
+_MAKERS: Mapping[Job, Callable[[Path, Plan], None]] = {
     "rate": _drawn,
     "match": _drawn,
     "gold": _of_memories,
@@ -145,7 +143,7 @@ def begin(folder: Path, settings: Settings) -> None:
     """Make the folder that settings ask for, or check that they go with the one that is there.
 
     Raises:
-        UsageError: If there is none and no job, or the folder is for something else.
+        UsageError: If there is none and no job, or the folder was made with other settings.
         AlpsError: If the source can't be read.
     """
     if not (folder / PLAN).is_file():
@@ -154,32 +152,36 @@ def begin(folder: Path, settings: Settings) -> None:
             raise UsageError(
                 f"{folder}: nothing to annotate there; make it with job= ({known}) and from="
             )
-        make_work(
-            folder,
-            _plan(settings, settings.source, settings.job),
-            n=settings.n,
-            split=settings.split,
-        )
+        make_work(folder, _plan(settings, settings.source, settings.job))
         return
     plan = open_work(folder).plan
-    if settings.job not in (None, plan.job) or settings.source not in (None, plan.source):
-        raise UsageError(f"{folder}: is for job={plan.job} from={plan.source}; name another folder")
+    asked = {"from": settings.source, "people": _people(settings) or None}
+    for name in sorted(settings.model_fields_set - _OF_A_PERSON):
+        there = getattr(plan, "source" if name == "from" else name)
+        if asked.get(name, getattr(settings, name)) not in (None, there):
+            raise UsageError(f"{folder}: was made with {name}={there}; leave it out")
+
+
+# What each person may set anew; all else belongs to the folder.
+_OF_A_PERSON = {"as", "adjudicate", "port"}
+
+
+def _people(settings: Settings) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (settings.people or "").split(",") if name.strip())
 
 
 def _plan(settings: Settings, source: str, job: Job) -> Plan:
-    people = tuple(name.strip() for name in (settings.people or "").split(",") if name.strip())
+    people = _people(settings)
     if people and len(set(people)) < max(settings.annotators, len(people)):
         raise UsageError(
             f"people={settings.people}: name {settings.annotators} or more different people"
         )
+    if "annotators" in settings.model_fields_set and not people:
+        raise UsageError(f"annotators={settings.annotators}: name all who label with people=")
     if job == "queries" and settings.target is not None:
         raise UsageError(f"target={settings.target:g}: queries are for no figure; leave it out")
-    return Plan(
-        job=job,
-        source=source,
-        seed=settings.seed,
-        annotators=settings.annotators,
-        people=people,
-        blind=settings.blind,
-        target=settings.target,
-    )
+    of_plan = {name: getattr(settings, name) for name in _TAKEN}
+    return Plan(job=job, source=source, people=people, **of_plan)
+
+
+_TAKEN = ("split", "n", "seed", "annotators", "blind", "target")

@@ -79,7 +79,7 @@ class Seat:
         self._set_order(self._to_decide())
 
     def _to_decide(self) -> list[Item]:
-        return [self.work.items[one.item_id] for one in self._differing()]
+        return [one.item for one in self._differing()]
 
     def _set_order(self, order: Sequence[Item]) -> None:
         self.order = order
@@ -123,7 +123,7 @@ class Seat:
             self._since = (item.item_id, self._clock())
         form = form_of(item, self.scales)
         if self.adjudicate:
-            others = {one.item_id: one.answers for one in self._differing()}
+            others = {one.item.item_id: one.answers for one in self._differing()}
             rows = int(item.item_id in self._adjudicated)
             return Step(item, form, "adjudicated", place, rows, others=others.get(item.item_id, ()))
         said = self._own.get(item.item_id, [])
@@ -143,8 +143,9 @@ class Seat:
         """
         if item_id not in self._places:
             raise UsageError("This item is not yours to label")
-        item = self.work.items[item_id]
-        step = self._step(item, self._places[item_id])
+        place = self._places[item_id]
+        item = self.order[place - 1]
+        step = self._step(item, place)
         if step.rows != rows:
             return self.next()
         answer = dict(read_answer(step.item, step.form, given))

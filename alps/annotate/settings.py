@@ -27,7 +27,9 @@ class Settings(FrozenSettings):
     split: str | None = Field(None, description="the split of from=DATA, where it has several")
     n: int = Field(100, ge=1, description="items of each rubric, memories or sessions")
     seed: int = Field(0, ge=0, description="of the drawing and of who labels what")
-    annotators: int = Field(2, ge=1, le=10, description="people an item")
+    annotators: int = Field(
+        2, ge=1, le=10, description="people an item, of those that people= names"
+    )
     people: str | None = Field(
         None, description="all who label, as anna,ben,cleo; else whoever comes labels everything"
     )

@@ -54,21 +54,17 @@ def _serve(folder: Path, parsed: Any) -> None:
     from alps.annotate.seat import Seat
     from alps.annotate.server import HOST, listen, server_of
 
-    bound = listen(parsed.port)
-    try:
+    with listen(parsed.port) as bound:
         begin(folder, parsed)
         seat = Seat(folder, parsed.person, adjudicate=parsed.adjudicate)
-    except BaseException:
-        bound.close()
-        raise
-    try:
-        server = server_of(seat)
-        click.echo(f"{folder}: {seat.done:,} of {len(seat.order):,} items finished")
-        click.echo(f"http://{HOST}:{bound.getsockname()[1]}/ (Ctrl-C ends it)")
-        with suppress(KeyboardInterrupt):  # how the page is closed
-            server.run(sockets=[bound])
-    finally:
-        seat.close()
+        try:
+            server = server_of(seat)
+            click.echo(f"{folder}: {seat.done:,} of {len(seat.order):,} items finished")
+            click.echo(f"http://{HOST}:{bound.getsockname()[1]}/ (Ctrl-C ends it)")
+            with suppress(KeyboardInterrupt):  # how the page is closed
+                server.run(sockets=[bound])
+        finally:
+            seat.close()
 
 
 @annotate.command("export")
