@@ -257,3 +257,16 @@ def test_two_who_verify_memories_differently_are_decided_between(tmp_path):
     export(folder, tmp_path / "out")
     after = rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")[0]
     assert after["gold"]["memory_items"] == []
+
+
+def test_how_people_agree_on_gold_is_measured_on_what_is_exported(tmp_path):
+    folder = made(tmp_path / "work", "gold", "samples", n=12)
+    label_all(folder, "anna", verify)
+    label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else verify(step))
+    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
+    assert "How people agree: alps agreement" in done.out
+    words = (tmp_path / "out", f"out={tmp_path / 'agreement.json'}")
+    measured = alps_here("agreement", *words)
+    assert measured.code == 0, measured.err
+    assert "annotator_anna and annotator_ben" in measured.out
+    assert "set F1" in measured.out

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from alps.annotate.agreement import Agreement, agreements
 from alps.annotate.anchoring import Anchoring, anchoring
 from alps.annotate.decided import Decided, Which, decided
 from alps.annotate.gold import ANNOTATED, Change, verified
 from alps.annotate.items import RECORDS, SHOWN, Work, open_work, read_lines
-from alps.annotate.journal import people_in
+from alps.annotate.journal import Said, people_in
 from alps.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE, VERDICTS, read_scales
 from alps.calibration.sample import SAMPLE
 from alps.data.release import write_track
@@ -21,6 +20,8 @@ from alps.run.folder import write_json, write_whole
 
 ADJUDICATED = "adjudicated"
 CHANGES, QUERIES = "changes.jsonl", "queries.jsonl"
+# As the authors of the benchmark published theirs, and alps agreement reads them.
+ANNOTATIONS, DRAFT = "annotations", "benchmark_data"
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,15 @@ class Exported:
 
     Attributes:
         counts: How much of what, by its name.
+        people: How many labelled.
         differing: Items that people label differently, and nobody has decided.
-        agreement: Of people, by rubric and field.
         anchoring: By rubric and field.
     """
 
     folder: Path
     counts: Mapping[str, int]
+    people: int
     differing: int
-    agreement: Mapping[str, Agreement] = field(default_factory=dict)
     anchoring: Mapping[str, Anchoring] = field(default_factory=dict)
 
 
@@ -61,14 +62,15 @@ def export(folder: Path, out: Path, which: Which = "first") -> Exported:
         counts = _label_folder(work, labels, out)
     elif work.plan.job == "gold":
         counts = _gold(work, labels, out)
+        _annotations(work, people, which, out)
     else:
         counts = _queries(work, labels, out)
     differing = sum(one.open for one in labels.values())
     return Exported(
         folder=out,
         counts=counts,
+        people=len({name for one in labels.values() for name in one.by}),
         differing=differing if work.plan.job != "queries" else 0,
-        agreement=agreements(work.items, labels, scales),
         anchoring=anchoring(work.items, people, scales),
     )
 
@@ -157,6 +159,27 @@ def _gold(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int
     for what, count in counts.items():
         found[what] = count
     return found | ({"records that are not finished": unfinished} if unfinished else {})
+
+
+def _annotations(work: Work, people: Mapping[str, Sequence[Said]], which: Which, out: Path) -> None:
+    """Write what each person alone makes of the records, and the draft, for `alps agreement`."""
+    records = read_lines(work.folder / RECORDS)
+    tracks: dict[str, list[tuple[Row, Row]]] = {}
+    for record in records:
+        tracks.setdefault(record["track"], []).append((record["input"], record["gold"]))
+    for track, pairs in tracks.items():
+        write_track(out / DRAFT / ANNOTATED / track, pairs)
+    for name, said in people.items():
+        own, rows = decided(work, {name: said}, which), []
+        for record in records:
+            done = verified(record, own)
+            if done is not None:
+                memories = done[0]["gold"]["memory_items"]
+                session = {"session_id": record["input"]["session_id"]}
+                rows.append({**session, record["track"]: {"memories": memories}})
+        if rows:
+            (out / ANNOTATIONS).mkdir(exist_ok=True)
+            _write(out / ANNOTATIONS / f"annotator_{name}.jsonl", rows)
 
 
 def _queries(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What an export printed: how much was written, how people agree, how far labels were anchored."""
+"""What an export prints: how much was written, and how far labels were anchored."""
 
 from typing import Any
 
@@ -7,17 +7,11 @@ from alps.report.formatting import counted, interval, number
 
 
 def print_export(done: Exported, console: Any) -> None:
-    """Print what was written, agreement of people, and anchoring."""
+    """Print what was written, anchoring, and what to do next."""
     from rich.table import Table
 
     parts = [f"{count:,} {name}" for name, count in done.counts.items()]
     console.print(f"{done.folder}: {', '.join(parts)}", soft_wrap=True)
-    if done.agreement:
-        table = Table("labels", "people agree", "alpha", "interval", "n", box=None)
-        for name, one in done.agreement.items():
-            figures = number(one.agreement), number(one.alpha.value), interval(one.alpha)
-            table.add_row(name, *figures, str(one.n))
-        console.print(table)
     if done.anchoring:
         titles = "changed after something was shown", "towards it", "interval", "of", "away", "of"
         table = Table(*titles, box=None)
@@ -36,3 +30,5 @@ def print_export(done: Exported, console: Any) -> None:
             f"{what} differ between people: let somebody else decide with adjudicate=yes",
             soft_wrap=True,
         )
+    if done.people > 1 and "queries" not in done.counts:
+        console.print(f"How people agree: alps agreement {done.folder}", soft_wrap=True)
