@@ -70,7 +70,7 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
 
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
-      alps score runs/extraction-rules-samples audit_judge=openai/gpt-4.1 audit=20%
+      alps score runs/mine audit_judge=openai/gpt-4.1 audit=20%
     """
     from alps.parsing import parse_words
     from alps.run.opened import find_run
