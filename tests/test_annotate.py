@@ -4,6 +4,7 @@ refused.
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -222,3 +223,12 @@ def test_where_nothing_is_hidden_the_labels_say_so(runs, tmp_path):
         desk.say(label="same")
         assert desk.hidden["item"] != first
     assert [one.shown for one in lines(folder)] == [True]
+
+
+def test_without_its_packages_the_page_says_how_to_install_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [])  # nothing that is not imported yet can be found
+    monkeypatch.delitem(sys.modules, "uvicorn", raising=False)
+    done = alps_here("annotate", tmp_path / "work", "job=gold", "from=samples")
+    assert done.code == 2
+    assert "pip install 'alps-eval[annotate]'" in done.err
+    assert not (tmp_path / "work").exists()

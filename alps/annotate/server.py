@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -96,20 +97,24 @@ class _Desk:
         return PlainTextResponse(message, status)
 
 
-def application(seat: Seat) -> "Starlette":
-    """Return the application that serves `seat`.
+def require_packages() -> None:
+    """Refuse to begin without the packages that serve the page.
 
     Raises:
-        UsageError: If Starlette is not installed.
+        UsageError: If one is not installed.
     """
-    try:
-        from starlette.applications import Starlette
-        from starlette.middleware import Middleware
-        from starlette.middleware.trustedhost import TrustedHostMiddleware
-        from starlette.responses import FileResponse, PlainTextResponse
-        from starlette.routing import Route
-    except ImportError as error:
-        raise UsageError(_LACKING) from error
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
+        raise UsageError(_LACKING)
+
+
+def application(seat: Seat) -> "Starlette":
+    """Return the application that serves `seat`."""
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import FileResponse, PlainTextResponse
+    from starlette.routing import Route
+
     desk = _Desk(seat)
 
     async def asset(request: "Request") -> "Response":
@@ -178,15 +183,9 @@ def listen(port: int) -> socket.socket:
 
 
 def server_of(seat: Seat) -> Any:
-    """Return the server of `seat`, whose `run` serves sockets until it is interrupted.
+    """Return the server of `seat`, whose `run` serves sockets until it is interrupted."""
+    import uvicorn
 
-    Raises:
-        UsageError: If Starlette or uvicorn is not installed.
-    """
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise UsageError(_LACKING) from error
     config = uvicorn.Config(
         application(seat), log_level="warning", access_log=False, lifespan="off", ws="none"
     )

@@ -25,7 +25,7 @@ class Settings(FrozenSettings):
 
     job: Job | None = Field(None, description="rate, match, gold or queries; of a new folder")
     split: str | None = Field(None, description="the split of from=DATA, where it has several")
-    n: int = Field(100, ge=1, description="items of each rubric, memories or sessions")
+    n: int = Field(100, ge=1, description="items of each rubric, or memories")
     seed: int = Field(0, ge=0, description="of the drawing and of who labels what")
     annotators: int = Field(
         2, ge=1, le=10, description="people an item, of those that people= names"

@@ -52,8 +52,9 @@ def annotate_serve(folder: str, settings: tuple[str, ...]) -> None:
 def _serve(folder: Path, parsed: Any) -> None:
     from alps.annotate.making import begin
     from alps.annotate.seat import Seat
-    from alps.annotate.server import HOST, listen, server_of
+    from alps.annotate.server import HOST, listen, require_packages, server_of
 
+    require_packages()
     with listen(parsed.port) as bound:
         begin(folder, parsed)
         seat = Seat(folder, parsed.person, adjudicate=parsed.adjudicate)
