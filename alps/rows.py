@@ -403,6 +403,37 @@ class AuditedScore(Fields):
     reason: str | None = None
 
 
+class BentRow(Fields):
+    """How the audit judge less the cheap one changes with a trait of a record.
+
+    Attributes:
+        by: The trait.
+        value: The change for one standard deviation of it, all others held.
+        p_holm: Of all traits of a track together.
+    """
+
+    by: str
+    value: float
+    low: float
+    high: float
+    p: float
+    p_holm: float
+
+
+class AuditedTrack(Fields):
+    """What an audit found on a track.
+
+    Attributes:
+        scores: By metric.
+        slices: The headline by groups of records.
+        bent: With what the cheap judge's error of the headline goes along.
+    """
+
+    scores: dict[str, AuditedScore]
+    slices: dict[str, dict[str, AuditedScore]] = {}
+    bent: list[BentRow] = []
+
+
 class AuditSummary(Fields):
     """What an audit found: the corrected scores by track and metric, and what it cost.
 
@@ -411,13 +442,14 @@ class AuditSummary(Fields):
         fingerprint: Of that judge.
         share: Of the sessions.
         calls: What the audit alone took: that of the run stands in its own `calls`.
+        tracks: What it found on each.
     """
 
     judge: str
     fingerprint: str
     share: float
     calls: Calls
-    tracks: dict[str, dict[str, AuditedScore]]
+    tracks: dict[str, AuditedTrack]
 
 
 class Summary(Fields):

@@ -40,7 +40,7 @@ from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
 from alps.parsing import parse_words
 from alps.rows import Figure
-from alps.run.audited import Pairs, corrected_score
+from alps.run.audited_records import Pairs, corrected_score
 from alps.run.auditing import LEAST
 from alps.schema import Prediction
 from alps.similarity import similarity

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from alps.run.audit_slices import script_of
 from alps.stats.corrections import ppi
 from tests.endtoend import files_of, rows, summary
 from tests.loopback import Answer, serve
@@ -53,7 +54,7 @@ def audited(here, server):
 
 
 def audited_scores(folder):
-    return summary(folder)["audit"]["tracks"]["task1"]
+    return summary(folder)["audit"]["tracks"]["task1"]["scores"]
 
 
 def test_the_shown_f1_is_the_powered_one_over_the_records_of_both_judges(audited):
@@ -195,3 +196,29 @@ def test_a_run_without_audits_is_compared_as_it_was_judged(audited, here):
     shown = alps_here("compare", "audited", "b")
     assert "Not corrected: no audits of B" in shown.out
     assert "corrected by audits" not in shown.out
+
+
+def test_slices_of_too_few_audits_say_how_many_are_needed(audited):
+    folder, shown = audited
+    slices = summary(folder)["audit"]["tracks"]["task1"]["slices"]["input length"]
+    assert [one["n"] for one in slices.values()] == [9, 8, 9]
+    assert all(one["value"] is None for one in slices.values())
+    assert sum(one["audited"] for one in slices.values()) == 21
+    assert "at least 20 are needed" in shown
+    assert "by input length, corrected by audits" in shown
+
+
+def test_what_bends_the_cheap_judge_is_told_with_adjusted_p(audited):
+    folder, shown = audited
+    bent = summary(folder)["audit"]["tracks"]["task1"]["bent"]
+    assert {row["by"] for row in bent} >= {"input length", "answer length", "place in the data"}
+    assert all(row["p"] <= row["p_holm"] <= 1 for row in bent)
+    assert "What bends the judge" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [("I like tea", "Latin"), ("喜欢喝茶 OK", "CJK"), ("Люблю чай", "Cyrillic"), ("12 !", "none")],
+)
+def test_a_text_is_in_the_script_of_most_of_its_letters(text, script):
+    assert script_of(text) == script

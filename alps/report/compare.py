@@ -25,7 +25,15 @@ from alps.report.contrasts import (
     contrasts_of,
     corrected_together,
 )
-from alps.report.formatting import counted, interval, letter_of, number, signed, visible
+from alps.report.formatting import (
+    counted,
+    interval,
+    letter_of,
+    number,
+    p_value,
+    signed,
+    visible,
+)
 from alps.report.shared_records import (
     SharedRecords,
     Values,
@@ -374,7 +382,7 @@ def _test_columns(narrow: bool) -> tuple[str, ...]:
 def _test_cells(contrast: Contrast, narrow: bool) -> tuple[str, ...]:
     """Return the cells of a difference: value, interval, corrected p, what is detectable, n."""
     estimate = contrast.difference.estimate
-    cells = [signed(estimate.value), interval(estimate), _p(contrast.corrected)]
+    cells = [signed(estimate.value), interval(estimate), p_value(contrast.corrected)]
     if not narrow:
         cells.append(number(contrast.difference.detectable))
     return (*cells, str(estimate.n))
@@ -389,9 +397,9 @@ def _discordant(track: TrackComparison) -> Iterator[Text]:
         counts += f", {test.second_only} only in {contrast.second}"
         # Of records that belong together its p is none, and another than the table's would be a
         # test of its own.
-        exact = f"; exact McNemar p {_p(contrast.corrected)}" if contrast.exact else ""
+        exact = f"; exact McNemar p {p_value(contrast.corrected)}" if contrast.exact else ""
         if metric.metric.sign_test and not contrast.exact:
-            exact = f"; exact sign test of single records, uncorrected: p {_p(test.p)}"
+            exact = f"; exact sign test of single records, uncorrected: p {p_value(test.p)}"
         yield Text(visible(f"{metric.metric.title.strip()}: {counts}{exact}."))
 
 
@@ -489,8 +497,3 @@ def _title(metric: Metric) -> Text:
 
 def _style(contrast: Contrast) -> str:
     return "bold" if contrast.corrected is not None and contrast.corrected <= SIGNIFICANT else ""
-
-
-def _p(value: float | None) -> str:
-    # Three decimals would show a p of .000, which none is.
-    return "<.001" if value is not None and value < 0.001 else number(value)

@@ -8,7 +8,13 @@ import numpy as np
 from alps.errors import AlpsError
 from alps.report.contrasts import Contrast, Counts, MetricComparison, TrackComparison
 from alps.rows import AuditedScore
-from alps.run.audited import AuditedRecords, Pairs, audited_records, correctable, corrected_score
+from alps.run.audited_records import (
+    AuditedRecords,
+    Pairs,
+    audited_records,
+    correctable,
+    corrected_score,
+)
 from alps.run.auditing import FOLDER, read_audit
 from alps.run.opened import Key, Run
 from alps.run.source import Data, open_again

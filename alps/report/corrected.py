@@ -1,15 +1,25 @@
 """Corrected scores in the terminal: by people's labels, and by audits of some of the records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from alps.report.formatting import counted, interval, number, visible
-from alps.rows import AuditedScore, AuditSummary, Corrected, Figure, Summary, TrackSummary
-from alps.run.audited import HALF
+from alps.report.contrasts import SIGNIFICANT
+from alps.report.formatting import counted, interval, number, p_value, signed, visible
+from alps.report.terminal import figures_table
+from alps.rows import (
+    AuditedScore,
+    AuditedTrack,
+    AuditSummary,
+    Corrected,
+    Figure,
+    Summary,
+    TrackSummary,
+)
+from alps.run.audited_records import HALF
 from alps.tasks import Metric
 
 _METHODS = {
@@ -69,18 +79,45 @@ def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
 def audit_part(summary: Summary, track: str, metrics: Sequence[Metric]) -> list[RenderableType]:
     """Return the table of what an audit corrects on a track; nothing where there is none."""
     audit = summary.audit
-    scores = audit.tracks.get(track, {}) if audit is not None else {}
-    if audit is None or not scores:
+    found = audit.tracks.get(track) if audit is not None else None
+    if audit is None or found is None or not found.scores:
         return []
-    title = Text(visible(f"Corrected by audits of {audit.judge}"), style="bold")
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "as judged", "corrected", "audits alone", "audits"):
-        table.add_column(name, justify="right" if name else "left")
+    scores = found.scores
+    title = f"Corrected by audits of {audit.judge}"
+    table = figures_table(title, "", "as judged", "corrected", "audits alone", "audits")
     for metric in metrics:
         if (score := scores.get(metric.name)) is not None:
             alone = _figure(score.alone) if score.alone is not None else "–"
             table.add_row(metric.title, *_audited_cells(score), alone, str(score.audited))
-    return [table, *map(Text, audit_lines(audit, track, metrics))]
+    lead = next((metric for metric in metrics if metric.headline), metrics[0])
+    looked = [*_slices(found, lead), *_bent(found, lead)]
+    return [table, *map(Text, audit_lines(audit, track, metrics)), *looked]
+
+
+def _slices(found: AuditedTrack, lead: Metric) -> Iterator[RenderableType]:
+    for title, groups in found.slices.items():
+        name = f"{lead.title.strip()} by {title}, corrected by audits"
+        table = figures_table(name, "", "as judged", "corrected", "audits", "n")
+        for group, score in groups.items():
+            row = (*_audited_cells(score), str(score.audited), f"{score.n:,}")
+            table.add_row(Text(visible(group)), *row)
+        yield table
+        for group, score in groups.items():
+            if score.reason:
+                yield Text(visible(f"{group}: {score.reason}."), style="dim")
+
+
+def _bent(found: AuditedTrack, lead: Metric) -> Iterator[RenderableType]:
+    if not found.bent:
+        return
+    title = "What bends the judge: audit less own score, for each s.d."
+    table = figures_table(title, "", "change", "95 % interval", "p")
+    for row in found.bent:
+        style = "bold" if row.p_holm <= SIGNIFICANT else ""
+        cells = signed(row.value), interval(row), p_value(row.p_holm)
+        table.add_row(Text(visible(row.by)), *cells, style=style)
+    yield table
+    yield Text(f"Of {lead.title.strip()}; least squares, clustered by session; p by Holm.")
 
 
 def _audited_cells(score: AuditedScore) -> tuple[str, str]:
@@ -90,7 +127,7 @@ def _audited_cells(score: AuditedScore) -> tuple[str, str]:
 
 def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> list[str]:
     """Say what audits rest on and cost, what they can't correct, and how many more would help."""
-    scores = audit.tracks[track]
+    scores = audit.tracks[track].scores
     lead = next((metric for metric in metrics if metric.headline), metrics[0])
     lines = [_coverage(audit, scores)]
     for reason in dict.fromkeys(score.reason for score in scores.values()):

@@ -49,6 +49,12 @@ def number(value: float | None) -> str:
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
+def p_value(value: float | None) -> str:
+    """Return a p as tables show it."""
+    # Three decimals would show a p of .000, which none is.
+    return "<.001" if value is not None and value < 0.001 else number(value)
+
+
 def signed(value: float | None) -> str:
     """Return `number` with its sign, except for what rounds to nothing."""
     # What is below half of the last digit is written as .000, and +.000 would be a gain.

@@ -20,7 +20,7 @@ WITHIN = 0.3
 ASSUMED = 3.0
 # How many more records of the greatest possible variance are counted, of scores, of differences,
 # and of scores that audits correct: cheap scores of all records show a part of what they lack.
-UNSEEN, UNSEEN_DIFFERENCE, UNSEEN_CORRECTED = 1.0, 0.5, 0.5
+UNSEEN, UNSEEN_DIFFERENCE, UNSEEN_CORRECTED = 1.0, 0.5, 0.25
 # Of every interval of this package.
 LEVEL = 0.95
 # No interval where a cluster holds more records than this many times the number of clusters.

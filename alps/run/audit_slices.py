@@ -1,0 +1,141 @@
+"""Corrected scores of slices of a track, and what bends its cheap judge.
+
+Slices and covariates are of what anybody can read: how long what is asked and the answer are, and
+in which script.
+"""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alps.rows import AuditedScore, BentRow
+from alps.run.audited_records import AuditedRecords, corrected_score
+from alps.run.opened import Key, read_rows
+from alps.run.source import TrackData
+from alps.stats.bootstrap import Floats
+from alps.stats.regression import clustered_effects
+from alps.tasks import Metric
+
+LENGTH, SCRIPT = "input length", "script"
+THIRDS = ("short", "medium", "long")
+_LETTERS = 2_000
+"""Letters of a text that tell its script."""
+_CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the answers of a track are like, in columns, in the order of their keys.
+
+    Attributes:
+        asked: Characters of what is asked.
+        answered: Characters of the answer.
+        scripts: In which most of what is asked is written.
+    """
+
+    asked: Floats
+    answered: Floats
+    scripts: Sequence[str]
+
+
+def traits_of(run: Path, track: TrackData, keys: Sequence[Key]) -> Traits:
+    """Return the traits of the answers under `keys`.
+
+    Raises:
+        DataError: If the data can't be read.
+    """
+    asked: dict[str, tuple[int, str]] = {}
+    wanted = {key.id for key in keys}
+    for sample in track.samples():
+        if sample.benchmark_id in wanted:
+            text = _texts(track.task.input_row(sample).get("input"))
+            asked[sample.benchmark_id] = len(text), script_of(text)
+    lengths = _answer_lengths(run, track)
+    return Traits(
+        np.array([asked[key.id][0] for key in keys], dtype=np.float64),
+        np.array([lengths.get(key, 0) for key in keys], dtype=np.float64),
+        [asked[key.id][1] for key in keys],
+    )
+
+
+def _answer_lengths(run: Path, track: TrackData) -> dict[Key, int]:
+    lengths = {}
+    for key, row in read_rows(run / "predictions.jsonl").items():
+        if key.track == track.task.track and isinstance(row.get("prediction"), dict):
+            lengths[key] = sum(map(len, track.task.public.texts(row["prediction"])))
+    return lengths
+
+
+def _texts(node: Any) -> str:
+    """Return the texts of what is asked, those of its parts among them."""
+    if isinstance(node, Mapping):
+        node = list(node.values())
+    if isinstance(node, list | tuple):
+        return "\n".join(filter(None, map(_texts, node)))
+    return node if isinstance(node, str) else ""
+
+
+def script_of(text: str) -> str:
+    """Return the script of most letters of a text: `Latin`, `CJK`, `Cyrillic` …; `none` without."""
+    letters = [character for character in text if character.isalpha()][:_LETTERS]
+    counts: Counter[str] = Counter()
+    for character, count in Counter(letters).items():
+        name = unicodedata.name(character, "?").partition(" ")[0]
+        counts["CJK" if name.startswith(_CJK) else name.capitalize()] += count
+    return counts.most_common(1)[0][0] if counts else "none"
+
+
+def corrected_slices(
+    records: AuditedRecords, traits: Traits, metric: Metric
+) -> dict[str, dict[str, AuditedScore]]:
+    """Return the corrected metric by thirds of length, and by script.
+
+    A slice with too few audits has no value, and says how many are needed.
+    """
+    pairs = records.of(metric)
+    defined = ~np.isnan(records.cheap[metric.name])
+    slices: dict[str, dict[str, AuditedScore]] = {}
+    for title, groups in (
+        (LENGTH, _thirds(traits.asked)),
+        (SCRIPT, np.array(traits.scripts, dtype=object)),
+    ):
+        own = groups[defined]
+        names = [name for name in THIRDS if name in own] if title == LENGTH else _largest(own)
+        if len(names) > 1:
+            slices[title] = {name: corrected_score(pairs.where(own == name)) for name in names}
+    return slices
+
+
+def _thirds(lengths: Floats) -> NDArray[Any]:
+    edges = np.quantile(lengths, [1 / 3, 2 / 3]) if len(lengths) else np.zeros(2)
+    return np.array(THIRDS, dtype=object)[np.searchsorted(edges, lengths)]
+
+
+def _largest(names: NDArray[Any]) -> list[str]:
+    return [name for name, _ in Counter(names.tolist()).most_common()]
+
+
+def bent_by(records: AuditedRecords, traits: Traits, metric: Metric) -> list[BentRow]:
+    """Return with what the cheap judge's error goes along: audit less cheap, on audited records."""
+    known = ~np.isnan(records.audit[metric.name]) & ~np.isnan(records.cheap[metric.name])
+    errors = (records.audit[metric.name] - records.cheap[metric.name])[known]
+    usual = _largest(np.array(traits.scripts, dtype=object))[:1]
+    other = [float(script not in usual) for script in traits.scripts]
+    covariates = {
+        LENGTH: np.log1p(traits.asked)[known],
+        "answer length": np.log1p(traits.answered)[known],
+        f"not {usual[0] if usual else '?'} script": np.array(other)[known],
+        "place in the data": np.arange(len(records.keys), dtype=np.float64)[known],
+    }
+    sessions = [one for one, kept in zip(records.sessions, known, strict=True) if kept]
+    rows = []
+    for effect in clustered_effects(errors, covariates, sessions):
+        ends = {"value": effect.slope, "low": effect.low, "high": effect.high}
+        rows.append(BentRow(by=effect.name, p=effect.p, p_holm=effect.corrected, **ends))
+    return rows

@@ -1,0 +1,187 @@
+"""Audited records of a run: the cheap and the audit score of each, and what they correct."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alps.rows import AuditedScore, Interval
+from alps.run.auditing import FOLDER, LEAST, SCORES
+from alps.run.opened import Key, read_rows
+from alps.run.source import TrackData
+from alps.stats.bootstrap import Floats, clustered_mean
+from alps.stats.corrections import labels_for, ppi
+from alps.tasks import Metric
+
+Names = Sequence[Hashable]
+WHOLE = 0.95
+"""How much of a draw must be audited: what a judge leaves out differs from what it does not."""
+HALF = 0.03
+"""Half of the interval that is named as a goal."""
+
+
+@dataclass(frozen=True)
+class AuditedRecords:
+    """The scored answers of one track, in columns.
+
+    Attributes:
+        keys: Which answer each is.
+        sessions: The session of each.
+        drawn: Whether its session is audited.
+        cheap: By metric, the scores of the run's own judge; NaN where one is not defined.
+        audit: By metric, those of the audit judge; NaN also where the answer was not audited.
+    """
+
+    keys: Sequence[Key]
+    sessions: Sequence[str]
+    drawn: NDArray[np.bool_]
+    cheap: Mapping[str, Floats]
+    audit: Mapping[str, Floats]
+
+    def at(self, keys: Sequence[Key]) -> "AuditedRecords":
+        """Return some of them, in the order of `keys`."""
+        places = {key: place for place, key in enumerate(self.keys)}
+        order = [places[key] for key in keys]
+        cheap = {name: column[order] for name, column in self.cheap.items()}
+        audit = {name: column[order] for name, column in self.audit.items()}
+        sessions = [self.sessions[place] for place in order]
+        return AuditedRecords(list(keys), sessions, self.drawn[order], cheap, audit)
+
+    def of(self, metric: Metric) -> "Pairs":
+        """Return the answers for which a metric is defined."""
+        nothing = np.full(len(self.keys), np.nan)
+        cheap, audit = self.cheap.get(metric.name, nothing), self.audit.get(metric.name, nothing)
+        kept = np.flatnonzero(~np.isnan(cheap))
+        sessions = [self.sessions[place] for place in kept.tolist()]
+        bounds = metric.lowest, metric.highest
+        return Pairs(cheap[kept], audit[kept], self.drawn[kept], sessions, bounds)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Cheap scores, and audit scores of some of the same answers (else NaN)."""
+
+    cheap: Floats
+    audit: Floats
+    drawn: NDArray[np.bool_]
+    sessions: Names
+    bounds: tuple[float, float]
+
+    @property
+    def audited(self) -> NDArray[np.bool_]:
+        """Which of them have an audit score."""
+        return ~np.isnan(self.audit)
+
+    def where(self, chosen: NDArray[np.bool_]) -> "Pairs":
+        """Return some of them."""
+        sessions = [one for one, kept in zip(self.sessions, chosen, strict=True) if kept]
+        parts = self.cheap[chosen], self.audit[chosen], self.drawn[chosen]
+        return Pairs(*parts, sessions, self.bounds)
+
+    def less(self, other: "Pairs") -> tuple[Floats, Floats, Floats, tuple[Names, Names]]:
+        """Return what `powered_difference` takes, of the same answers of another run."""
+        both = self.audited & other.audited
+        apart, cheap = self.audit - other.audit, self.cheap - other.cheap
+        groups = self.where(both).sessions, self.where(~both).sessions
+        return apart[both], cheap[both], cheap[~both], groups
+
+    def why_not(self) -> str | None:
+        """Return why the audits can't carry a score; None if they can."""
+        audited, drawn = int(self.audited.sum()), int(self.drawn.sum())
+        if audited < LEAST:
+            return f"{audited} audited records: at least {LEAST} are needed, {LEAST - audited} more"
+        if audited < WHOLE * drawn:
+            missing = f"{drawn - audited} of {drawn} drawn records have no audit score"
+            return f"{missing}, and may differ; the same command asks again"
+        return None
+
+
+def audited_records(run: Path, track: TrackData, sessions: frozenset[str]) -> AuditedRecords:
+    """Read the scores of a track under both judges."""
+    name = track.task.track
+    session_of = {sample.benchmark_id: sample.session_id for sample in track.samples()}
+    cheap = _scores(run / "scores.jsonl", name)
+    audit = _scores(run / FOLDER / SCORES, name)
+    keys = [key for key in cheap if key.id in session_of]
+    own = [session_of[key.id] for key in keys]
+    drawn = np.array([session in sessions for session in own], dtype=np.bool_)
+    metrics = [metric.name for metric in track.task.metrics]
+    # An audit of an earlier, larger draw counts no more than others: its session was not drawn.
+    audited = [audit.get(key, {}) if kept else {} for key, kept in zip(keys, drawn, strict=True)]
+    columns = {metric: _column([cheap[key] for key in keys], metric) for metric in metrics}
+    others = {metric: _column(audited, metric) for metric in metrics}
+    return AuditedRecords(keys, own, drawn, columns, others)
+
+
+def _scores(path: Path, track: str) -> dict[Key, Mapping[str, float]]:
+    rows = {}
+    for key, row in read_rows(path).items():
+        if key.track == track and row.get("scores"):
+            rows[key] = row["scores"]
+    return rows
+
+
+def _column(rows: Sequence[Mapping[str, float]], metric: str) -> Floats:
+    return np.array([row.get(metric, np.nan) for row in rows], dtype=np.float64)
+
+
+def correctable(metric: Metric, records: AuditedRecords) -> bool:
+    """Tell whether a metric is a mean over records that both judges score on the same ones.
+
+    A ratio of sums (micro) is none: records have no value of it. Of what is defined for matches
+    alone, each judge defines other records.
+    """
+    if metric.numerator is not None or metric.of_sums or not metric.judged:
+        return False
+    pairs = records.of(metric)
+    if not pairs.audited.any():
+        return False
+    heard = np.isfinite(np.stack(list(records.audit.values()))).any(axis=0)
+    defined = ~np.isnan(records.audit[metric.name])
+    cheap = ~np.isnan(records.cheap[metric.name])
+    return bool((defined[heard] == cheap[heard]).all())
+
+
+def corrected_score(pairs: Pairs) -> AuditedScore:
+    """Correct the mean of cheap scores by the audits of some records.
+
+    PPI++ over sessions, those of which no record was drawn for a part of the population, too: the
+    interval is one for the sessions that these were drawn from, as those of other scores are.
+    """
+    cheap = clustered_mean(pairs.cheap, pairs.sessions, bounds=pairs.bounds)
+    audited, n = int(pairs.audited.sum()), len(pairs.cheap)
+    raw = Interval(**cheap.row)
+    if reason := pairs.why_not():
+        return AuditedScore(
+            value=None, low=None, high=None, n=n, audited=audited, cheap=raw, reason=reason
+        )
+    known = pairs.audited
+    people, judge, others = pairs.audit[known], pairs.cheap[known], pairs.cheap[~known]
+    groups = pairs.where(known).sessions, pairs.where(~known).sessions
+    correction = ppi(people, judge, others, groups, interval="bounded", bounds=pairs.bounds)
+    nothing = np.zeros(audited)
+    single = ppi(
+        people, nothing, others[:0], (groups[0], ()), interval="bounded", bounds=pairs.bounds
+    )
+    alone = Interval(value=single.value, low=single.low, high=single.high, n=audited)
+    found: dict[str, Any] = {
+        "n": n,
+        "audited": audited,
+        "cheap": raw,
+        "alone": alone,
+    }
+    if correction.error is None or correction.error == 0:
+        reason = correction.reason or "all audits are alike: no interval can be told"
+        return AuditedScore(value=correction.value, low=None, high=None, reason=reason, **found)
+    return AuditedScore(
+        value=correction.value,
+        low=correction.low,
+        high=correction.high,
+        weight=correction.weight,
+        needed=labels_for(HALF, people, judge, others, correction.error),
+        outside=correction.outside,
+        **found,
+    )

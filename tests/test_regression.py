@@ -1,0 +1,61 @@
+"""Least squares with errors between clusters, against formulas by hand and a plain bootstrap."""
+
+import numpy as np
+import pytest
+
+from alps.stats.regression import clustered_effects
+
+
+def data(seed, sessions=120, each=2, slope=0.3):
+    draw = np.random.default_rng(seed)
+    names = np.repeat(np.arange(sessions), each)
+    bends = np.repeat(draw.normal(size=sessions), each) + 0.3 * draw.normal(size=names.size)
+    noise = np.repeat(draw.normal(size=sessions), each) * 0.5 + 0.5 * draw.normal(size=names.size)
+    other = draw.normal(size=names.size)
+    return slope * bends + noise, {"bends": bends, "other": other}, names
+
+
+def test_records_alone_have_the_errors_of_huber_and_white_times_the_correction():
+    values, covariates, _ = data(1, sessions=80, each=1)
+    found = clustered_effects(values, covariates, range(80))
+    scaled = [(one - one.mean()) / one.std() for one in covariates.values()]
+    design = np.stack([np.ones(80), *scaled], axis=1)
+    slopes, *_ = np.linalg.lstsq(design, values, rcond=None)
+    left = values - design @ slopes
+    bread = np.linalg.inv(design.T @ design)
+    variance = bread @ (design.T * left**2) @ design @ bread * 80 / 77  # HC1
+    assert [one.slope for one in found] == pytest.approx(slopes[1:].tolist())
+    halves = [(one.high - one.low) / 2 / 1.99045 for one in found]  # t(79), .975
+    assert halves == pytest.approx(np.sqrt(np.diag(variance))[1:].tolist(), rel=1e-4)
+
+
+def test_clustered_errors_are_those_of_a_plain_bootstrap_of_sessions():
+    values, covariates, names = data(2)
+    found = clustered_effects(values, covariates, names.tolist())[0]
+    scaled = [(one - one.mean()) / one.std() for one in covariates.values()]
+    design = np.stack([np.ones(len(values)), *scaled], axis=1)
+    draw, slopes = np.random.default_rng(0), []
+    for _ in range(800):
+        rows = (2 * draw.integers(0, 120, 120)[:, None] + np.arange(2)).ravel()
+        slopes.append(np.linalg.lstsq(design[rows], values[rows], rcond=None)[0][1])
+    assert (found.high - found.low) / 2 / 1.98 == pytest.approx(np.std(slopes), rel=0.12)
+
+
+def test_a_covariate_that_bends_is_found_and_one_that_does_not_rarely_is():
+    wrong = 0
+    for seed in range(60):
+        bends, other = clustered_effects(*data(seed))
+        assert bends.corrected < 0.05
+        wrong += other.corrected < 0.05
+    assert wrong <= 8
+
+
+def test_what_does_not_vary_or_follows_from_others_is_left_out():
+    values, covariates, names = data(3)
+    more = {**covariates, "flat": np.ones(len(values)), "twice": 2 * covariates["bends"]}
+    assert [one.name for one in clustered_effects(values, more, names.tolist())] == list(covariates)
+
+
+def test_too_few_sessions_tell_nothing():
+    values, covariates, names = data(4, sessions=5)
+    assert clustered_effects(values, covariates, names.tolist()) == []
