@@ -419,7 +419,7 @@ def section(outcomes: Sequence[AuditOutcome], bounds: list[Bound], draws: int) -
         "recorded answers of seven models, a share of them is audited,\nnever fewer than "
         f"{LEAST} records. The cheap judge is `lexical`; the truth is what the AlpsBench authors' "
         "judge said, and\nelse what a scripted judge says that calls pairs the same as often as "
-        "theirs did at that lexical similarity. «Shorter»: than\nthe interval of the audited "
+        "theirs did at that lexical similarity. «Shorter»:\nthan the interval of the audited "
         "records alone."
     )
     table = [["what", "records", "share", "audits", "covered", "worst", "width", "shorter"]]
