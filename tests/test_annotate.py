@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from alps.annotate.export import export
 from alps.annotate.journal import people_in, read_journal
 from alps.annotate.seat import Seat
 from alps.annotate.server import application
 from alps.errors import UsageError
-from tests.annotate_work import NEEDED, made, rated_run, related_run
+from tests.annotate_work import NEEDED, label_all, made, plain_work, rated_run, related_run
+from tests.endtoend import rows
 from tests.pages import Page
 from tests.tracks import alps_here
 
@@ -232,3 +234,28 @@ def test_without_its_packages_the_page_says_how_to_install_them(tmp_path, monkey
     assert done.code == 2
     assert "pip install 'alps-eval[annotate]'" in done.err
     assert not (tmp_path / "work").exists()
+
+
+def test_whoever_is_told_to_stop_may_go_on(tmp_path):
+    folder = plain_work(tmp_path / "work", 100, target=0.3)
+    label_all(folder, "anna", lambda step: {"label": "1"}, most=160)
+    with Desk(folder) as desk:
+        assert "The interval is as narrow as asked" in desk.text
+        assert "asked ± .300" in " ".join(Page(desk.text).text.split())
+        assert "item" not in desk.hidden
+        desk.text = desk.client.get("/?on=yes").text
+        assert desk.hidden["item"].startswith("task4_ability1/")
+        desk.say(label="1")
+        assert "item" in desk.hidden
+
+
+def test_a_label_can_be_corrected_before_anything_is_shown(tmp_path):
+    folder = plain_work(tmp_path / "work", 20)
+    (folder / "shown.jsonl").unlink()
+    with Desk(folder) as desk:
+        desk.say(label="1")
+        desk.text = desk.client.get("/item/1").text
+        desk.say(label="0")
+    assert [one.stage for one in lines(folder)] == ["first", "revised"]
+    export(folder, tmp_path / "out")
+    assert rows(tmp_path / "out" / "labels.jsonl")[0]["label"] == 0
