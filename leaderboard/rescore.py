@@ -88,6 +88,8 @@ def rescore(
         AlpsError: If the submission is not in order, or the judge or the data can't be used.
     """
     _check_in_order(folder)
+    if settings.audit_judge is not None or settings.audit is not None:
+        raise UsageError("audit_judge=: a review judges every record; alps score RUN audits a run")
     entry = read_entry(folder)
     work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
     if settings.dry_run or not is_embedded_judge(settings.judge):

@@ -154,7 +154,7 @@ def test_an_audit_that_a_budget_stops_corrects_nothing_until_it_goes_on(here, se
     assert done.code == 3
     score = audited_scores(here / "audited")["f1"]
     assert score["value"] is None
-    assert "have no audit score" in score["reason"] or "are needed" in score["reason"]
+    assert "drawn records have no audit score" in score["reason"]
     assert "No corrected score" in done.out
     assert alps_here(*RUN, *audit(server, "80%")).code == 0
     assert audited_scores(here / "audited")["f1"]["value"] is not None
@@ -222,3 +222,17 @@ def test_what_bends_the_cheap_judge_is_told_with_adjusted_p(audited):
 )
 def test_a_text_is_in_the_script_of_most_of_its_letters(text, script):
     assert script_of(text) == script
+
+
+def test_an_audit_judge_that_never_answers_corrects_nothing_and_fails_the_run(here):
+    with serve(lambda body: Answer("no JSON")) as broken:
+        done = alps_here(*RUN, *audit(broken, "80%"), "judge_repeats=1")
+    assert done.code == 1
+    assert "task1 is not corrected: 15 of 21 drawn records have no audit score" in done.err
+    assert summary(here / "audited")["tracks"]["task1"]["scores"]["f1"]["value"] is not None
+
+
+def test_a_dry_run_refuses_what_a_run_would(here, server):
+    assert (
+        "at least 20 are needed" in alps_here(*RUN, "dry_run=true", *audit(server, "10%")).one_line
+    )

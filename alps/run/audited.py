@@ -45,6 +45,16 @@ def audit_summary(run: Path, data: Data) -> AuditSummary | None:
     )
 
 
+def audit_fault(audit: AuditSummary | None) -> str | None:
+    """Return why an audit corrects no score of a track; None where it does, or there is none."""
+    for name, track in audit.tracks.items() if audit is not None else ():
+        reasons = [score.reason for score in track.scores.values() if score.value is None]
+        if not track.scores or len(reasons) == len(track.scores):
+            why = reasons[0] if reasons else "no audit score on any record"
+            return f"{name} is not corrected: {why}"
+    return None
+
+
 def _looked_into(run: Path, track: TrackData, records: AuditedRecords) -> dict[str, Any]:
     """Return the slices of the headline, and what its cheap judge is bent by."""
     metric = track.task.headline

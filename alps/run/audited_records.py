@@ -91,11 +91,11 @@ class Pairs:
     def why_not(self) -> str | None:
         """Return why the audits can't carry a score; None if they can."""
         audited, drawn = int(self.audited.sum()), int(self.drawn.sum())
-        if audited < LEAST:
-            return f"{audited} audited records: at least {LEAST} are needed, {LEAST - audited} more"
-        if audited < WHOLE * drawn:
+        if audited < WHOLE * drawn and drawn >= LEAST:
             missing = f"{drawn - audited} of {drawn} drawn records have no audit score"
             return f"{missing}, and may differ; the same command asks again"
+        if audited < LEAST:
+            return f"{audited} audited records: at least {LEAST} are needed, {LEAST - audited} more"
         return None
 
 

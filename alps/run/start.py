@@ -24,7 +24,7 @@ from alps.prompts import Prompt
 from alps.rows import Check, CurvePoint, Pools, Summary, TrackSummary
 from alps.run.admitted import admitted, check_estimable
 from alps.run.asked import as_asked
-from alps.run.audited import audit_summary
+from alps.run.audited import audit_fault, audit_summary
 from alps.run.auditing import audit_run, check_audit, refuse_half_an_audit
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.contexts import (
@@ -194,7 +194,7 @@ def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
         stopped = audit_run(settings, data, source, spent=ledger.totals.counted)
         summary = summary.model_copy(update={"audit": audit_summary(source, data)})
         write_json(source / SUMMARY, summary.row())
-    return Finished(source, summary, data.tasks, False, stopped)
+    return Finished(source, summary, data.tasks, False, stopped, audit_fault(summary.audit))
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
@@ -205,7 +205,9 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     Raises:
         AlpsError: If the settings or the data can't be used.
     """
+    refuse_half_an_audit(settings)
     session = resolve(settings, dry=True)
+    check_audit(session.settings, session.data, keys=False)
     return _estimated(session.settings, session.data, session.folder, session.folder)
 
 
@@ -332,7 +334,7 @@ def _carry_out(
         data.tasks,
         too_many_unscored=unscored > settings.max_failures * n,
         budget_spent=stopped,
-        complaint=_complaint(tracks, settings.max_failures, folder),
+        complaint=_complaint(tracks, settings.max_failures, folder) or audit_fault(summary.audit),
     )
 
 
