@@ -236,3 +236,11 @@ def test_a_dry_run_refuses_what_a_run_would(here, server):
     assert (
         "at least 20 are needed" in alps_here(*RUN, "dry_run=true", *audit(server, "10%")).one_line
     )
+
+
+def test_the_page_of_a_run_shows_what_audits_correct(audited):
+    folder, _ = audited
+    assert alps_here("report", "audited", "out=page.html").code == 0
+    page = (folder.parent / "page.html").read_text(encoding="utf-8")
+    assert "Corrected by audits of openai/auditor" in page
+    assert f"{audited_scores(folder)['f1']['value']:.3f}".lstrip("0") in page

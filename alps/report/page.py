@@ -21,7 +21,7 @@ from alps.report import charts
 from alps.report.accounts import AccountRow, account
 from alps.report.breakdowns import BreakdownPart, page_part
 from alps.report.charts import DASHES, Line, axis_of, colour_of, line_sign, recall_curve
-from alps.report.corrected import correction_lines
+from alps.report.corrected import audit_lines, correction_lines
 from alps.report.formatting import counted, letter_of, served_lines
 from alps.report.html import page_environment, refuse_other_file, write_page
 from alps.report.record import RecordCard, cards, rule
@@ -34,7 +34,7 @@ from alps.report.tables import (
     needs_rating_judge,
     undefined,
 )
-from alps.rows import Floor, Interval, Score, Summary, TrackSummary
+from alps.rows import AuditedTrack, Floor, Interval, Score, Summary, TrackSummary
 from alps.run.opened import Key, Run, Samples, open_run
 from alps.tasks import Metric, Task
 
@@ -160,6 +160,18 @@ class Section:
             if row.score.corrected is not None:
                 corrected[row.metric.title] = row.score.corrected
         return correction_lines(corrected)
+
+    @property
+    def audited(self) -> AuditedTrack | None:
+        """What audits found on this track; None without."""
+        audit = self.run.finished.audit
+        return audit.tracks.get(self.track) if audit is not None else None
+
+    @property
+    def audit_lines(self) -> list[str]:
+        """What its audits rest on and cost, in sentences."""
+        audit = self.run.finished.audit
+        return audit_lines(audit, self.track, self.task.metrics) if audit is not None else []
 
     @property
     def comparable_with(self) -> tuple[str, ...]:
