@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from alps.run.audit_slices import script_of
+from alps.run.audit_slices import Errors, bent_by, family_of, script_of
 from alps.stats.corrections import ppi
 from tests.endtoend import files_of, rows, summary
 from tests.loopback import Answer, serve
@@ -244,3 +244,32 @@ def test_the_page_of_a_run_shows_what_audits_correct(audited):
     page = (folder.parent / "page.html").read_text(encoding="utf-8")
     assert "Corrected by audits of openai/auditor" in page
     assert f"{audited_scores(folder)['f1']['value']:.3f}".lstrip("0") in page
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("openai/gpt-4.1-mini", "gpt"),
+        ("openrouter/openai/gpt-5", "gpt"),
+        ("anthropic/claude-sonnet-4.5", "claude"),
+        ("lexical", ""),
+        ("predictions:/answers/gpt.jsonl", ""),
+    ],
+)
+def test_models_of_one_maker_are_a_family(model, family):
+    assert family_of(model) == family
+
+
+def test_a_judge_that_favours_its_own_family_is_found_over_several_runs():
+    draw = np.random.default_rng(0)
+    runs = []
+    for own in (True, False, False):
+        errors = draw.normal(-0.2 * own, 0.2, 60)
+        lengths = {"input length": draw.normal(size=60)}
+        runs.append(Errors(errors, lengths, [f"s{n}" for n in range(60)], own))
+    bent = {row.by: row for row in bent_by(runs)}
+    # For one standard deviation of a share of a third: .2 times .471.
+    assert bent["own family"].value == pytest.approx(-0.2 * 0.471, abs=0.03)
+    assert bent["own family"].p_holm < 0.001
+    assert bent["input length"].p_holm > 0.05
+    assert "own family" not in {row.by for row in bent_by(runs[1:])}

@@ -25,6 +25,7 @@ from alps.report.contrasts import (
     contrasts_of,
     corrected_together,
 )
+from alps.report.corrected import bent_part
 from alps.report.formatting import (
     counted,
     interval,
@@ -274,6 +275,7 @@ def _track_json(track: TrackComparison, letters: Sequence[str]) -> dict[str, Any
         "counts": dict(zip(letters, counts, strict=True)),
         "metrics": {metric.metric.name: _metric_json(metric) for metric in track.metrics},
         "notes": list(track.notes),
+        **({"bent": [row.row() for row in track.bent]} if track.bent else {}),
     }
 
 
@@ -353,6 +355,8 @@ def _audited_parts(
         if track.lead is not None:
             yield _pairs(track.lead, narrow=narrow)
     tests = counted(len(contrasts_of([track])), "test")
+    if track.bent and track.lead is not None:
+        yield from bent_part(track.bent, track.lead.metric)
     yield Text(f"PPI++ on the differences of records; p: Holm-corrected for these {tests}.")
     for note in track.notes:
         yield Text(visible(f"{note}."), style="dim")

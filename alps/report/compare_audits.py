@@ -7,7 +7,8 @@ import numpy as np
 
 from alps.errors import AlpsError
 from alps.report.contrasts import Contrast, Counts, MetricComparison, TrackComparison
-from alps.rows import AuditedScore
+from alps.rows import AuditedScore, BentRow
+from alps.run.audit_slices import bent_by, errors_of, family_of, traits_of
 from alps.run.audited_records import (
     AuditedRecords,
     Pairs,
@@ -17,7 +18,7 @@ from alps.run.audited_records import (
 )
 from alps.run.auditing import FOLDER, read_audit
 from alps.run.opened import Key, Run
-from alps.run.source import Data, open_again
+from alps.run.source import Data, TrackData, open_again
 from alps.stats.bootstrap import Estimate
 from alps.stats.paired import Difference, Ranked, powered_difference
 from alps.tasks import Metric
@@ -76,9 +77,23 @@ def _compare_track(runs: Mapping[str, Run], track: str, data: Data) -> TrackComp
         else:
             metrics.append(_compare_metric(metric, columns))
     clusters = len(set(next(iter(records.values())).at(shared).sessions))
-    return TrackComparison(
-        track, len(shared), clusters, tuple(counts), tuple(metrics), tuple(dict.fromkeys(notes))
-    )
+    told = tuple(dict.fromkeys(notes))
+    bent = tuple(_bent(runs, records, of_track)) if metrics else ()
+    return TrackComparison(track, len(shared), clusters, tuple(counts), tuple(metrics), told, bent)
+
+
+def _bent(
+    runs: Mapping[str, Run], records: Mapping[str, AuditedRecords], track: TrackData
+) -> list[BentRow]:
+    metric, errors = track.task.headline, []
+    for letter, run in runs.items():
+        own = records[letter]
+        if correctable(metric, own):
+            family = family_of(run.judge)
+            traits = traits_of(run.folder, track, own.keys)
+            same = bool(family) and family == family_of(run.model)
+            errors.append(errors_of(own, traits, metric, own_family=same))
+    return bent_by(errors) if len(errors) > 1 else []
 
 
 def _shared(records: Sequence[AuditedRecords]) -> list[Key]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from alps.rows import BentRow
 from alps.stats.bootstrap import Estimate
 from alps.stats.paired import Difference, McNemar, Ranked, holm, shared_letters
 from alps.tasks import Metric
@@ -66,7 +67,8 @@ class TrackComparison:
     """One track that all runs have.
 
     `clusters` is the number of sessions among the `shared` records, None where the sessions are not
-    known. `counts` is in the order of the runs; `notes` say what was not compared, and why.
+    known. `counts` is in the order of the runs; `notes` say what was not compared, and why. Of a
+    comparison by audits, `bent` is with what the errors of the judge go along in all runs together.
     """
 
     track: str
@@ -75,6 +77,7 @@ class TrackComparison:
     counts: tuple[Counts, ...]
     metrics: tuple[MetricComparison, ...]
     notes: tuple[str, ...]
+    bent: tuple[BentRow, ...] = ()
 
     @property
     def lead(self) -> MetricComparison | None:

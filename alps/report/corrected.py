@@ -14,6 +14,7 @@ from alps.rows import (
     AuditedScore,
     AuditedTrack,
     AuditSummary,
+    BentRow,
     Corrected,
     Figure,
     Summary,
@@ -90,7 +91,7 @@ def audit_part(summary: Summary, track: str, metrics: Sequence[Metric]) -> list[
             alone = _figure(score.alone) if score.alone is not None else "–"
             table.add_row(metric.title, *_audited_cells(score), alone, str(score.audited))
     lead = next((metric for metric in metrics if metric.headline), metrics[0])
-    looked = [*_slices(found, lead), *_bent(found, lead)]
+    looked = [*_slices(found, lead), *bent_part(found.bent, lead)]
     return [table, *map(Text, audit_lines(audit, track, metrics)), *looked]
 
 
@@ -107,12 +108,13 @@ def _slices(found: AuditedTrack, lead: Metric) -> Iterator[RenderableType]:
                 yield Text(visible(f"{group}: {score.reason}."), style="dim")
 
 
-def _bent(found: AuditedTrack, lead: Metric) -> Iterator[RenderableType]:
-    if not found.bent:
+def bent_part(bent: Sequence[BentRow], lead: Metric) -> Iterator[RenderableType]:
+    """Yield the table of what bends a cheap judge, if anything was looked at."""
+    if not bent:
         return
     title = "What bends the judge: audit less own score, for each s.d."
     table = figures_table(title, "", "change", "95 % interval", "p")
-    for row in found.bent:
+    for row in bent:
         style = "bold" if row.p_holm <= SIGNIFICANT else ""
         cells = signed(row.value), interval(row), p_value(row.p_holm)
         table.add_row(Text(visible(row.by)), *cells, style=style)

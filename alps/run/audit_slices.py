@@ -4,6 +4,7 @@ Slices and covariates are of what anybody can read: how long what is asked and t
 in which script.
 """
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -121,21 +122,58 @@ def _largest(names: NDArray[Any]) -> list[str]:
     return [name for name, _ in Counter(names.tolist()).most_common()]
 
 
-def bent_by(records: AuditedRecords, traits: Traits, metric: Metric) -> list[BentRow]:
-    """Return with what the cheap judge's error goes along: audit less cheap, on audited records."""
+@dataclass(frozen=True)
+class Errors:
+    """Audit less cheap score of the audited answers of one run, with what may go along.
+
+    `own_family` is whether the cheap judge is a model of the system's family.
+    """
+
+    values: Floats
+    covariates: Mapping[str, Floats]
+    sessions: Sequence[str]
+    own_family: bool = False
+
+
+def errors_of(
+    records: AuditedRecords, traits: Traits, metric: Metric, *, own_family: bool = False
+) -> Errors:
+    """Return the errors of the cheap judge on the audited answers of a run."""
     known = ~np.isnan(records.audit[metric.name]) & ~np.isnan(records.cheap[metric.name])
-    errors = (records.audit[metric.name] - records.cheap[metric.name])[known]
+    values = (records.audit[metric.name] - records.cheap[metric.name])[known]
     usual = _largest(np.array(traits.scripts, dtype=object))[:1]
-    other = [float(script not in usual) for script in traits.scripts]
+    other = np.array([float(script not in usual) for script in traits.scripts])
     covariates = {
         LENGTH: np.log1p(traits.asked)[known],
         "answer length": np.log1p(traits.answered)[known],
-        f"not {usual[0] if usual else '?'} script": np.array(other)[known],
+        f"not {usual[0] if usual else '?'} script": other[known],
         "place in the data": np.arange(len(records.keys), dtype=np.float64)[known],
     }
     sessions = [one for one, kept in zip(records.sessions, known, strict=True) if kept]
+    return Errors(values, covariates, sessions, own_family)
+
+
+def bent_by(runs: Sequence[Errors]) -> list[BentRow]:
+    """Return with what the errors of a cheap judge go along, over the audited answers of runs.
+
+    Of several runs also whether the judge is of the system's own family, where only some are.
+    """
+    values = np.concatenate([run.values for run in runs])
+    covariates = {}
+    for name in runs[0].covariates:
+        covariates[name] = np.concatenate([run.covariates[name] for run in runs])
+    own = [np.full(len(run.values), float(run.own_family)) for run in runs]
+    covariates["own family"] = np.concatenate(own)
+    sessions = [session for run in runs for session in run.sessions]
     rows = []
-    for effect in clustered_effects(errors, covariates, sessions):
+    for effect in clustered_effects(values, covariates, sessions):
         ends = {"value": effect.slope, "low": effect.low, "high": effect.high}
         rows.append(BentRow(by=effect.name, p=effect.p, p_holm=effect.corrected, **ends))
     return rows
+
+
+def family_of(model: str) -> str:
+    """Return the family of a model: `gpt` of `openai/gpt-4.1-mini`; empty for what is no LLM."""
+    provider, slash, name = model.rpartition("/")
+    found = re.match(r"[^\W\d_]+", name) if slash and ":" not in provider else None
+    return found[0].casefold() if found is not None else ""

@@ -5,7 +5,7 @@ from typing import Any
 
 from alps.llm.ledger import Ledger
 from alps.rows import AuditedTrack, AuditSummary
-from alps.run.audit_slices import bent_by, corrected_slices, traits_of
+from alps.run.audit_slices import bent_by, corrected_slices, errors_of, traits_of
 from alps.run.audited_records import AuditedRecords, audited_records, correctable, corrected_score
 from alps.run.auditing import FOLDER, read_audit
 from alps.run.source import Data, TrackData
@@ -62,5 +62,5 @@ def _looked_into(run: Path, track: TrackData, records: AuditedRecords) -> dict[s
         return {}
     traits = traits_of(run, track, records.keys)
     slices = corrected_slices(records, traits, metric)
-    bent = bent_by(records, traits, metric)
+    bent = bent_by([errors_of(records, traits, metric)])
     return {"slices": slices, "bent": bent}
