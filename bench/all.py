@@ -47,6 +47,7 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),
     "personamem": ("sizes=32k",),
+    "annotate": ("items=10", "kills=1"),
 }
 """Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot.
 """

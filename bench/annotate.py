@@ -9,7 +9,6 @@ missed; `write=yes` writes the section of docs/benchmarks.md.
 
 import json
 import random
-import shutil
 import signal
 import sys
 import tempfile
@@ -28,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from alps.annotate.export import export
 from alps.annotate.journal import read_journal
 from tests.annotate_work import Served, made, rated_run, related_run, served
+from tests.pages import CHROMIUM
 
 JOBS = ("rate", "match", "gold", "queries")
 PLANTED, POINTS, KEYS = 0.2, 0.05, 2.0
@@ -292,9 +292,10 @@ def main() -> None:
             made(home / job, job, sources[job], n=items)
         from playwright.sync_api import sync_playwright
 
-        program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+        if CHROMIUM is None:
+            sys.exit("no chromium here: install it.")
         with sync_playwright() as driver:
-            browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+            browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             for job in jobs:
                 figures.append(labelled(browser, home / job, job, items=items, kills=kills))
                 print(json.dumps(vars(figures[-1])), file=sys.stderr, flush=True)
