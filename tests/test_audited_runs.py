@@ -273,3 +273,15 @@ def test_a_judge_that_favours_its_own_family_is_found_over_several_runs():
     assert bent["own family"].p_holm < 0.001
     assert bent["input length"].p_holm > 0.05
     assert "own family" not in {row.by for row in bent_by(runs[1:])}
+
+
+def test_a_dry_run_counts_what_an_audit_would_ask(here, server):
+    words = (*RUN, *audit(server, "80%"))
+    asked = len(server.requests)
+    said = alps_here(*words, "dry_run=true")
+    assert said.code == 0, said.err
+    (line,) = [line.split() for line in said.out.splitlines() if line.strip().startswith("audit ")]
+    assert (len(server.requests), (here / "audited").exists()) == (asked, False)
+    assert alps_here(*words).code == 0
+    assert line[1:3] == ["up", "to"]
+    assert int(line[3]) >= summary(here / "audited")["audit"]["calls"]["http"] > 0

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from alps.run.session import OF_THE_JUDGE, effective_judge
 from alps.run.source import Data, TrackData
 from alps.settings import RunSettings
 from alps.systems import Unheard
-from alps.tasks.base import JUST_THE_SCORE
+from alps.tasks.base import JUST_THE_SCORE, Records
 
 FOLDER, ABOUT = "audit", "audit.json"
 VERDICTS, SCORES = "verdicts.jsonl", "scores.jsonl"
@@ -90,6 +91,25 @@ def draw_tracks(data: Data, settings: RunSettings) -> dict[str, Draw]:
     if not judged:
         raise UsageError("audit_judge=: no judge has a part in the scores of these tracks")
     return {track.task.track: draw_sessions(track, share, settings.seed) for track in judged}
+
+
+def drawn_data(data: Data, settings: RunSettings) -> Data:
+    """Return the records that are audited, as data of their own.
+
+    Raises:
+        UsageError: See `draw_tracks`.
+    """
+    draws, tracks = draw_tracks(data, settings), []
+    for track in data.tracks:
+        if track.task.track in draws:
+            sessions = draws[track.task.track].sessions
+            records = Records(partial(_of_sessions, track, sessions), sha256="")
+            tracks.append(TrackData(track.task, records))
+    return Data(tuple(tracks), data.description)
+
+
+def _of_sessions(track: TrackData, sessions: frozenset[str]) -> Iterator[Any]:
+    return (sample for sample in track.samples() if sample.session_id in sessions)
 
 
 def audit_settings(settings: RunSettings) -> RunSettings:

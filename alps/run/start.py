@@ -25,7 +25,14 @@ from alps.rows import Check, CurvePoint, Pools, Summary, TrackSummary
 from alps.run.admitted import admitted, check_estimable
 from alps.run.asked import as_asked
 from alps.run.audited import audit_fault, audit_summary
-from alps.run.auditing import audit_run, check_audit, refuse_half_an_audit
+from alps.run.auditing import FOLDER as AUDIT
+from alps.run.auditing import (
+    audit_run,
+    audit_settings,
+    check_audit,
+    drawn_data,
+    refuse_half_an_audit,
+)
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.contexts import (
     PREDICTIONS,
@@ -207,8 +214,14 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     """
     refuse_half_an_audit(settings)
     session = resolve(settings, dry=True)
-    check_audit(session.settings, session.data, keys=False)
-    return _estimated(session.settings, session.data, session.folder, session.folder)
+    settings, data, folder = session.settings, session.data, session.folder
+    check_audit(settings, data, keys=False)
+    stages = _estimated(settings, data, folder, folder)
+    if settings.audit_judge is not None:
+        asking = audit_settings(settings).model_copy(update={"baseline_records": 0})
+        stages_of_audit = _estimated(asking, drawn_data(data, settings), folder, folder / AUDIT)
+        stages += [replace(one, name="audit") for one in stages_of_audit if one.name == "judge"]
+    return stages
 
 
 def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
