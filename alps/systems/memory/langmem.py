@@ -99,8 +99,7 @@ class LangMem:
 
 
 def _of(user: str) -> dict[str, Any]:
-    # One thread, or what is stored at once has no order, and ties come out as they will.
-    return {"configurable": {"langgraph_user_id": user}, "max_concurrency": 1}
+    return {"configurable": {"langgraph_user_id": user}}
 
 
 def _hit(row: Any) -> Hit:
