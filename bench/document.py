@@ -21,7 +21,7 @@ ORDER = (
     *("harness", "throughput", "startup", "data", "matching", "economy"),
     *("soak", "crashes", "fuzz", "outages"),
     *("retrieval", "coverage", "audits", "calibrate", "leaderboard", "attacks"),
-    *("wire", "personamem", "memory_systems", "memory_products", "annotate"),
+    *("wire", "personamem", "memory_systems", "memory_kills", "memory_products", "annotate"),
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
 PREFACE = """# Benchmarks

@@ -3,12 +3,9 @@
 import asyncio
 import importlib.util
 import json
-import sqlite3
 import sys
-from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
-from threading import Thread
 
 import pytest
 
@@ -28,38 +25,17 @@ from alps.systems.memory.resolve import check_memory
 from alps.systems.memory.spoken import SpokenConnection
 from tests import memory_served
 from tests.conftest import ROOT
-from tests.endtoend import complete_rows, finish, rows, run, start, wait_until
+from tests.endtoend import finish, run, start, wait_until
 from tests.memory_data import write_data
 from tests.memory_served import Kept
+from tests.memory_ways import WAYS, Told, served
 
-WAYS = ["class", "program", "server", "tools"]
 TASKS = ["extraction", "update", "retrieval", "utilization", "personamem", "forgetting"]
 WORDS = ("task=all", "model=rules", "size=32k", "baseline_records=0")
 LIBRARY = importlib.util.find_spec("mcp")
 KILLED = ("personamem", "task3", "forgetting")
 """Tracks of the runs that are killed."""
 SAME = ("predictions.jsonl", "scores.jsonl")
-
-
-@contextmanager
-def served(way, folder):
-    """Yield the words that name the system, served in a way; its log is `log` in the folder."""
-    log = folder / "log"
-    if way == "class":
-        yield ("memory=python:tests.memory_served:Kept", f"memory.log={log}")
-    elif way == "server":
-        server = memory_served.Server(folder, log)
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield (f"memory={server.url}",)
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-    else:
-        prefix = "program" if way == "program" else "mcp"
-        yield (f"memory={prefix}:{sys.executable} {memory_served.__file__} {way} {log}",)
 
 
 @pytest.fixture(scope="module")
@@ -126,26 +102,6 @@ def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, data, w
         assert word not in sent.replace(str(ran[way]), "").lower(), word
 
 
-def told_since(way, folder, number):
-    """Return the number of the last session that the system was told, and those after `number`."""
-    place = folder if way == "server" else folder / "out" / "memory"
-    with closing(sqlite3.connect(place / "kept.db")) as file:
-        asked = "SELECT rowid, user, session FROM told WHERE rowid > ? ORDER BY rowid"
-        told = file.execute(asked, (number,)).fetchall()
-    return max([number, *(row[0] for row in told)]), {row[1:] for row in told}
-
-
-def settled_in(diary):
-    """Return the sessions, with their users, that a diary says were settled."""
-    told, settled = {}, set()
-    for row in diary:
-        if row["phase"] == "ingest":
-            told.setdefault(row["user"], []).append((row["user"], row["session"]))
-        elif row["phase"] == "settle":
-            settled.update(told.pop(row["user"], ()))
-    return settled
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_killed_again_and_again_ends_the_same_and_tells_nothing_settled_twice(
     ran, data, tmp_path, way
@@ -153,35 +109,26 @@ def test_a_run_killed_again_and_again_ends_the_same_and_tells_nothing_settled_tw
     draw = Random(way)
     out = f"out={tmp_path / 'out'}"
     words = ("run", "task=personamem,retrieval,forgetting", *WORDS[1:], data, out)
-    diary, kills = tmp_path / "out" / "memory.jsonl", []
+    told = Told(way, tmp_path)
     with served(way, tmp_path) as named:
         for _ in range(2):
-            enough = len(complete(diary)) + draw.randrange(3, 20)
+            enough = len(told.diary()) + draw.randrange(3, 20)
             process = start(ROOT, *words, *named)
             wait_until(
                 lambda process=process, enough=enough: (
-                    process.poll() is not None or len(complete(diary)) >= enough
+                    process.poll() is not None or len(told.diary()) >= enough
                 )
             )
             process.kill()
             process.communicate()
-            last = kills[-1][0] if kills else 0
-            kills.append((told_since(way, tmp_path, last)[0], settled_in(complete(diary))))
+            told.note_kill()
         finish(start(ROOT, *words, *named))
     for name in SAME:
         calm = (ran[way] / "out" / name).read_text().splitlines()
         both = [row for row in calm if json.loads(row)["track"].startswith(KILLED)]
         assert sorted((tmp_path / "out" / name).read_text().splitlines()) == sorted(both)
-    # The task of forgetting itself tells a session again.
-    scripts = {row["user"] for row in rows(diary) if row.get("sample", "").startswith("forgetting")}
-    for number, settled in kills:
-        again = settled & told_since(way, tmp_path, number)[1]
-        assert {user for user, _ in again} <= scripts
-    assert {user for user, _ in kills[-1][1]} - scripts
-
-
-def complete(path):
-    return complete_rows(path) if path.exists() else []
+    assert told.settled()
+    assert told.again() == []
 
 
 CALLS = (
