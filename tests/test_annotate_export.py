@@ -107,6 +107,9 @@ def test_what_was_adjudicated_is_the_truth_and_no_further_vote(tmp_path):
     label_all(folder, "anna", lambda step: {"label": "1"})
     label_all(folder, "ben", lambda step: {"label": "0"})
     assert label_all(folder, "cleo", lambda step: {"label": "1"}, adjudicate=True) == 6
+    seat = Seat(folder, "anna")
+    assert standing_of(seat).differing == 0
+    seat.close()
     done = export(folder, tmp_path / "out")
     assert done.differing == 0
     labels = read_labels(tmp_path / "out")

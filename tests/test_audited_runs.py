@@ -1,6 +1,7 @@
 """Runs that a cheap judge judges whole, and a better one in part."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -46,11 +47,22 @@ def audit(server, share):
     return (f"audit_judge={AUDITOR}", f"audit_judge_api_base={server.url}", f"audit={share}")
 
 
-@pytest.fixture
-def audited(here, server):
-    done = alps_here(*RUN, *audit(server, "80%"))
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, server):
+    """A run of our samples that was audited once, and what the command printed."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("OPENAI_API_KEY", "none")
+        done = alps_here(*RUN, *audit(server, "80%"))
     assert done.code == 0, done.err
-    return here / "audited", done.out
+    return folder / "audited", done.out
+
+
+@pytest.fixture
+def audited(here, made):
+    """A copy of that run, in the working folder."""
+    return shutil.copytree(made[0], here / "audited"), made[1]
 
 
 def audited_scores(folder):

@@ -30,7 +30,7 @@ class Standing:
             one where it is widest.
         target: The half-width that was asked for.
         what: What the labels are for.
-        differing: How many items people label differently.
+        differing: How many items people label differently, and nobody has decided.
     """
 
     agreement: Estimate | None
@@ -49,6 +49,10 @@ def standing_of(seat: Seat) -> Standing:
     """Return how far the work in the folder of `seat` is."""
     said = people_in(seat.folder)
     labels = {name: first_labels(rows) for name, rows in said.items()}
+    decided: set[str] = set()
+    for rows in said.values():
+        decided.update(one.item_id for one in rows if one.stage == "adjudicated")
+    waiting = [one for one in differing(seat.work, said) if one.item.item_id not in decided]
     judged = any(item.shown is not None for item in seat.work.items.values())
     what = "how often judge and people agree" if judged else "how many are accepted"
     return Standing(
@@ -56,7 +60,7 @@ def standing_of(seat: Seat) -> Standing:
         half=_half_width(seat, labels),
         target=seat.work.plan.target,
         what="how many memories are kept" if seat.work.plan.job == "gold" else what,
-        differing=len(differing(seat.work, said)),
+        differing=len(waiting),
     )
 
 
