@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 import time
 from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -139,6 +141,104 @@ class Hangs(Sound):
         return []
 
 
+class LearnsLate(Sound):
+    """Learns from the questions of a user who asked a few before."""
+
+    def __init__(self):
+        super().__init__()
+        self._asked = defaultdict(int)
+
+    def search(self, user, query, k, at):
+        self._asked[user] += 1
+        hits = super().search(user, query, k, at)
+        if self._asked[user] > 5:
+            self._kept[user].append(Hit(f"q{self._asked[user]}", f"The user asked: {query}"))
+        return hits
+
+
+class InventsParaphrases(Sound):
+    def search(self, user, query, k, at):
+        hits = super().search(user, query, k, at)
+        for hit in hits[:1]:
+            some = " ".join(hit.text.split()[-4:-1])
+            text = f"It seems that the user likes to keep their {some} tidy and safe"
+            hits = [hit, Hit("more", text), *hits[1:]]
+        return hits[:k]
+
+
+class InventsNumbers(Sound):
+    def search(self, user, query, k, at):
+        found = []
+        for hit in super().search(user, query, k, at):
+            other = re.sub(r"\d+|eleven", "42", hit.text)
+            found += [hit, Hit(f"{hit.id}x", f"{other} as of last week")]
+        return found[:k]
+
+
+class RanksMoreOtherwise(Sound):
+    def search(self, user, query, k, at):
+        hits = super().search(user, query, k, at)
+        return hits if k <= 6 else hits[::-1]
+
+
+class CachedUntilMoreAreAsked(Sound):
+    """Caches answers across users, and asks again where fewer than `k` are kept."""
+
+    def __init__(self):
+        super().__init__()
+        self._cached = {}
+
+    def search(self, user, query, k, at):
+        if len(self._cached.get(query, ())) < k:
+            self._cached[query] = list(super().search(user, query, k, at))
+        return self._cached[query][:k]
+
+
+class HidingReset(Sound):
+    """Hides what it holds of a user after a reset, until the user says something again."""
+
+    def __init__(self):
+        super().__init__()
+        self._hidden = set()
+
+    def reset(self, user):
+        self._hidden.add(user)
+
+    def ingest(self, user, session):
+        self._hidden.discard(user)
+        super().ingest(user, session)
+
+    def search(self, user, query, k, at):
+        return [] if user in self._hidden else super().search(user, query, k, at)
+
+
+class FirstAndLastTurn(Sound):
+    def ingest(self, user, session):
+        ends = tuple(dict.fromkeys((session.turns[0], session.turns[-1])))
+        super().ingest(user, replace(session, turns=ends))
+
+
+class CutInTheMiddle(Sound):
+    def ingest(self, user, session):
+        turns = []
+        for turn in session.turns:
+            text = turn.text
+            cut = text if len(text) < 800 else f"{text[:400]} … {text[-400:]}"
+            turns.append(replace(turn, text=cut))
+        super().ingest(user, replace(session, turns=tuple(turns)))
+
+
+class ShortIds(Sound):
+    def ingest(self, user, session):
+        super().ingest(user[:8], session)
+
+    def search(self, user, query, k, at):
+        return super().search(user[:8], query, k, at)
+
+    def reset(self, user):
+        super().reset(user[:8])
+
+
 BROKEN = [
     (SwallowedK, "k=1 returns"),
     (AlwaysThree, "k=6 returns no more than k=1"),
@@ -156,6 +256,15 @@ BROKEN = [
     (NeverIngested, "a hit says what nobody told"),
     (EmptyText, "expected a text that is not empty"),
     (Hangs, "no answer within 0.5 s"),
+    (LearnsLate, "a search finds what was only asked"),
+    (InventsParaphrases, "a hit says what nobody told"),
+    (InventsNumbers, "a hit says what nobody told"),
+    (RanksMoreOtherwise, "a larger k changes the first hits"),
+    (CachedUntilMoreAreAsked, "what another user said"),
+    (HidingReset, "found again after the next session"),
+    (FirstAndLastTurn, "a turn within a session is not found"),
+    (CutInTheMiddle, "the middle of a turn of 600 words is not found"),
+    (ShortIds, "what another user said"),
 ]
 
 
@@ -205,6 +314,29 @@ class UsersAlone(DroppedRole):
         self.settings = {**self.settings, "declares": ["both roles are ingested"]}
 
 
+def in_small_letters(session):
+    turns = []
+    for turn in session.turns:
+        turns.append(replace(turn, text=turn.text.lower()))
+    return turns
+
+
+class SmallLetters(Turns):
+    def __init__(self):
+        super().__init__("bm25", in_small_letters)
+
+
+class OnlyWhatShares(Sound):
+    """Finds only what has a longer word of the query."""
+
+    def search(self, user, query, k, at):
+        asked, found = set(re.findall(r"\w{4,}", query.lower())), []
+        for hit in super().search(user, query, k, at):
+            if asked & set(re.findall(r"\w{4,}", hit.text.lower())):
+                found.append(hit)
+        return found
+
+
 class OnDisk(Turns):
     """Keeps its turns in SQLite, in the folder that it is opened with."""
 
@@ -246,7 +378,10 @@ class OnDisk(Turns):
         self._database.execute("delete from turns where user = ?", (user,))
 
 
-CORRECT = [Sound, lambda: Sound("tfidf"), Asynchronous, Slow, Rows, Facts, UsersAlone, OnDisk]
+CORRECT = [
+    *(Sound, lambda: Sound("tfidf"), Asynchronous, Slow, Rows, Facts, UsersAlone, OnDisk),
+    *(SmallLetters, OnlyWhatShares),
+]
 
 
 def checked(system, path, timeout):
