@@ -28,8 +28,8 @@ def annotate() -> None:
 
     \b
       alps annotate work job=rate from=runs/utilization-rules-samples as=anna
-      alps annotate work as=ben                   goes on in the same folder
-      alps annotate export work out=labels        then: alps calibrate labels=labels
+      alps annotate work as=ben                goes on in the same folder
+      alps annotate export work out=labels     then: alps calibrate labels=labels
     """
 
 
