@@ -180,12 +180,16 @@ class CurvePoint(Fields):
         max_context_tokens: The most tokens of a history that a reader was shown.
         score: The headline.
         tokens: How many it was shown on average.
+        seconds: That a question took, the median: search and answer.
+        cost: US dollars a question: that of the answer, and its share of what the memory used.
         errors: The first error of each kind of failure.
     """
 
     max_context_tokens: int
     score: Interval
     tokens: float | None = None
+    seconds: float | None = None
+    cost: float | None = None
     n: int
     failed_predictions: dict[str, int] = {}
     failed_judgements: dict[str, int] = {}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from alps.report.formatting import interval, number
+from alps.report.formatting import dollars, interval, number, seconds, tokens
 from alps.report.terminal import figures_table
 from alps.rows import TrackSummary
 from alps.tasks import Metric
@@ -16,15 +16,13 @@ def curve_tables(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[Tab
     if curve is None:
         return
     name = title_of(curve.metric, metrics)
-    table = figures_table(
-        f"{name} by context size", "at most", "score", "95 % interval", "n", "shown"
-    )
+    columns = ("score", "95 % interval", "n", "shown", "seconds", "cost")
+    table = figures_table(f"{name} by context size", "at most", *columns)
     for point in curve.points:
-        tokens = "–" if point.tokens is None else f"{point.tokens:,.0f}"
-        scored = str(point.score.n), tokens
-        cells = number(point.score.value), interval(point.score), *scored
-        table.add_row(f"{point.max_context_tokens:,}", *cells)
-    area = number(curve.area.value), interval(curve.area), str(curve.area.n), ""
+        scored = number(point.score.value), interval(point.score), str(point.score.n)
+        taken = tokens(point.tokens), seconds(point.seconds), dollars(point.cost)
+        table.add_row(f"{point.max_context_tokens:,}", *scored, *taken)
+    area = number(curve.area.value), interval(curve.area), str(curve.area.n)
     table.add_row("area", *area, style="bold")
     yield table
 

@@ -41,6 +41,10 @@ def admission_lines(summary: Summary) -> Iterator[str]:
         took = sum(check.seconds for check in summary.admission)
         passed = counted(len(summary.admission), "check")
         yield f"Admission of the memory system: {passed} passed in {took:.1f} s."
+    if settled := summary.phases.get("settle"):
+        each = zip(("p50", "p95", "p99"), (settled.p50, settled.p95, settled.p99), strict=True)
+        lag = ", ".join(f"{seconds:.4f} s ({name})" for name, seconds in each)
+        yield f"Write to readable: {lag} from the end of ingest until settle says ready."
     if summary.bytes_per_1000_turns is not None:
         size = f"{summary.bytes_per_1000_turns:,.0f} bytes for each 1,000 turns"
-        yield f"Its files hold {size} that it was told."
+        yield f"It holds {size} that it was told."

@@ -324,7 +324,7 @@ def _carry_out(
         )
         plan, outcomes, less, chosen, checks = run_loop(running)
         summary = _summary(settings, data, plan, outcomes, ledger.totals)
-        summary = with_curves(summary, plan, (settings.most_context, outcomes), less)
+        summary = with_curves(summary, plan, (settings.most_context, outcomes), less, folder)
         if checks:
             summary = summary.model_copy(update={"admission": checks})
         if (folder / STORE).exists():
