@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from math import log2
@@ -13,7 +14,9 @@ from alps import evaluate
 from alps.errors import UsageError
 from alps.parsing import parse_settings
 from alps.report.compare import compare_runs, print_comparison
+from alps.report.formatting import number
 from alps.report.memory_phases import admission_lines
+from alps.report.page import write_report
 from alps.report.pareto import fronts
 from alps.report.terminal import as_html
 from alps.run.contexts import folder_of
@@ -250,6 +253,19 @@ def test_compare_shows_the_fronts_of_runs_at_several_sizes(ran, tmp_path):
     alone = run(tmp_path / "alone", max_context_tokens=256).folder
     twin = run(tmp_path / "twin", max_context_tokens=256, memory="last:50").folder
     assert "pareto" not in json.dumps(compare_runs([alone, twin]).as_json())
+
+
+def test_the_page_draws_the_curves_of_several_runs_on_one_axis(ran, tmp_path):
+    other = run(tmp_path / "other", memory="last:50").folder
+    page = write_report([ran, other], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("Equal context sizes: personamem") == 1
+    (told,) = re.findall(r'aria-label="accuracy over the size of the context\. ([^"]+)"', page)
+    for folder, name in (ran, "memory bm25"), (other, "memory last:50"):
+        values = [point["score"]["value"] for point in curve_in(folder)["points"]]
+        sizes = zip(SIZES, values, strict=True)
+        each = ", ".join(f"{size}: {number(value)}" for size, value in sizes)
+        assert f"rules, {name}: {each}" in told
+        assert number(curve_in(folder)["area"]["value"]) in page
 
 
 def test_answers_have_times_of_their_own_and_the_memory_its_lag_and_size(ran):
