@@ -1,7 +1,8 @@
 """Curves of a run: its headline at each size of the context, in the terminal and on pages."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 from rich.table import Table
@@ -11,31 +12,32 @@ from alps.report.formatting import dollars, interval, number, seconds, tokens
 from alps.report.terminal import figures_table
 from alps.rows import Curve, Interval, TrackSummary
 from alps.tasks import Metric
+from alps.tasks.recall import FULL
+
+if TYPE_CHECKING:
+    from alps.report.page import Section
 
 
 @dataclass(frozen=True)
 class Curved:
-    """A track of a run that was asked at several sizes of the context.
-
-    Attributes:
-        letter: That of the run, and `colour` its place on the page.
-        name: What was evaluated.
-        memory: Who chose what was shown.
-        alike: What two must share to be drawn on one axis.
-    """
+    """The curve of one run: its letter and place on the page, its model and its memory."""
 
     letter: str
     colour: int
     name: str
     memory: str
     curve: Curve
-    metric: Metric
-    alike: tuple[str, ...]
 
     @property
     def area(self) -> Interval:
         """The area under it."""
         return self.curve.area
+
+    def line(self) -> Line:
+        """Return it as it is drawn."""
+        points = [(point.max_context_tokens, point.score) for point in self.curve.points]
+        name = f"{self.name}, memory {self.memory}"
+        return Line(name, self.letter, colour_of(self.colour), points)
 
 
 @dataclass(frozen=True)
@@ -48,24 +50,28 @@ class ContextFigure:
     drawing: Markup
 
 
-def context_figures(curved: Sequence[Curved]) -> list[ContextFigure]:
+def context_figures(sections: Iterable["Section"]) -> list[ContextFigure]:
     """Draw the curves of runs, those on the same records together."""
-    together: dict[tuple[str, ...], list[Curved]] = {}
-    for one in curved:
-        together.setdefault(one.alike, []).append(one)
-    figures = []
-    for (track, *_), members in together.items():
-        metric = members[0].metric
-        lines = []
-        for one in members:
-            points = [(point.max_context_tokens, point.score) for point in one.curve.points]
-            lines.append(
-                Line(f"{one.name}, memory {one.memory}", one.letter, colour_of(one.colour), points)
-            )
-        name = f"{metric.title.strip()} over the size of the context"
-        drawing = context_curve(lines, axis_of(metric), name=name)
-        figures.append(ContextFigure(track, metric.title.strip(), members, drawing))
-    return figures
+    together: dict[tuple[str, ...], list[Section]] = {}
+    for section in sections:
+        if section.found.curve is not None:
+            # Conditions may differ: memories are what is compared at equal sizes.
+            *same, _ = section.comparable_with
+            together.setdefault((*same, section.found.curve.metric), []).append(section)
+    return list(map(_context_figure, together.values()))
+
+
+def _context_figure(sections: Sequence["Section"]) -> ContextFigure:
+    metric = sections[0].headline.metric
+    members = []
+    for one in sections:
+        assert one.found.curve is not None
+        memory = str(one.found.memory or FULL)
+        members.append(Curved(one.letter, one.colour, one.run.model, memory, one.found.curve))
+    title = metric.title.strip()
+    lines = [one.line() for one in members]
+    drawing = context_curve(lines, axis_of(metric), name=f"{title} over the size of the context")
+    return ContextFigure(sections[0].track, title, members, drawing)
 
 
 def curve_tables(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[Table]:

@@ -17,11 +17,14 @@ def phase_tables(summary: Summary) -> Iterator[Table]:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
     )
-    metered = any(phase.used for phase in summary.phases.values())
+    phases = dict(summary.phases)
+    if summary.answers is not None:
+        phases["answer"] = summary.answers
+    metered = any(phase.used for phase in phases.values())
     used = ("requests", "tokens", "cost") if metered else ()
     for name in ("", "calls", "p50", "p95", "p99", "in all", *used):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    for name, phase in summary.phases.items():
+    for name, phase in phases.items():
         each = (f"{seconds:.4f}" for seconds in (phase.p50, phase.p95, phase.p99))
         cells = _used(phase.used) if metered else ()
         table.add_row(name, f"{phase.calls:,}", *each, f"{phase.seconds:.1f}", *cells)

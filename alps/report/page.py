@@ -6,7 +6,7 @@ sizes, and scores ability by ability.
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -22,7 +22,7 @@ from alps.report.accounts import AccountRow, account
 from alps.report.breakdowns import BreakdownPart, page_part
 from alps.report.charts import DASHES, Line, axis_of, colour_of, line_sign, recall_curve
 from alps.report.corrected import audit_lines, correction_lines
-from alps.report.curves import Curved, context_figures
+from alps.report.curves import context_figures
 from alps.report.formatting import counted, letter_of, served_lines
 from alps.report.html import page_environment, refuse_other_file, write_page
 from alps.report.record import RecordCard, cards, rule
@@ -38,7 +38,6 @@ from alps.report.tables import (
 from alps.rows import AuditedTrack, Floor, Interval, Score, Summary, TrackSummary
 from alps.run.opened import Key, Run, Samples, open_run
 from alps.tasks import Metric, Task
-from alps.tasks.recall import FULL
 
 
 @dataclass(frozen=True)
@@ -433,23 +432,6 @@ def recall_curves(heads: Sequence[Head]) -> list[CurveFigure]:
     return figures
 
 
-def _curved(sections: Iterable[Section]) -> Iterator[Curved]:
-    for section in sections:
-        if (curve := section.found.curve) is not None:
-            lead = next(one for one in section.task.metrics if one.name == curve.metric)
-            # Memories may differ: they are what is compared at equal sizes.
-            _, track, metric, *same, _ = section.comparable_with
-            yield Curved(
-                section.letter,
-                section.colour,
-                section.run.model,
-                str(section.found.memory or FULL),
-                curve,
-                lead,
-                (track, metric, *same),
-            )
-
-
 def _pool_sections(head: Head) -> list[Section]:
     return [section for section in head.scored if section.task.pool_size is not None]
 
@@ -579,7 +561,7 @@ def render(runs: Sequence[Run]) -> str:
         tasks=list(dict.fromkeys(section.task.name for section in sections)),
         comparisons=share_axes(sections),
         curves=recall_curves(heads),
-        contexts=context_figures(list(_curved(sections))),
+        contexts=context_figures(sections),
         abilities=ability_tables(heads),
         agreements=AGREEMENTS,
         script=Markup(SCRIPT),

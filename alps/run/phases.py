@@ -10,15 +10,15 @@ from alps.jsonl import Row, scan
 from alps.rows import Phase, Used
 from alps.systems.memory.diary import ADMISSION, ANSWERS, CALLS, FILE, STORED
 
-PHASES = ("open", "ingest", "settle", "search", "memories", "answer")
+PHASES = ("open", "ingest", "settle", "search", "memories")
 """In the order of tables; admission has seconds of its own."""
 
 
 def phases_of(folder: Path) -> dict[str, Phase]:
     """Return what the calls of each phase took; nothing for a run without a memory system."""
     seconds: dict[str, list[float]] = {}
-    for row in (*_rows(folder / FILE), *_rows(folder / ANSWERS)):
-        if row.get("phase") in PHASES and not row.get("cached"):
+    for row in _rows(folder / FILE):
+        if row.get("phase") in PHASES:
             seconds.setdefault(row["phase"], []).append(row["seconds"])
     phases = {name: _times(seconds[name]) for name in PHASES if name in seconds}
     for name, requests in _requests(folder).items():
@@ -38,11 +38,24 @@ def used_otherwise(folder: Path, phases: Collection[str]) -> Used | None:
 def _requests(folder: Path) -> dict[str, list[Row]]:
     """Return what was asked of models, by phase."""
     asked: dict[str, list[Row]] = {}
-    for row in (*_rows(folder / CALLS), *_rows(folder / ANSWERS)):
-        # Embedded readers ask no model.
-        if row.get("phase") != "answer" or row.get("prompt_tokens"):
-            asked.setdefault(str(row.get("phase")), []).append(row)
+    for row in _rows(folder / CALLS):
+        asked.setdefault(str(row.get("phase")), []).append(row)
     return asked
+
+
+def answers_of(folder: Path) -> Phase | None:
+    """Return what the answers of a reader took; None where none was asked of anybody.
+
+    Kept replies take no part in the times. They count in what was used as if they had been asked.
+    """
+    rows = list(_rows(folder / ANSWERS))
+    seconds = [row["seconds"] for row in rows if not row.get("cached")]
+    if not seconds:
+        return None
+    # Embedded readers ask no model.
+    requests = [row for row in rows if row.get("prompt_tokens")]
+    taken = _times(seconds)
+    return taken.model_copy(update={"used": _used(requests)}) if requests else taken
 
 
 def _used(requests: Sequence[Row]) -> Used:
