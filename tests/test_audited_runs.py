@@ -8,9 +8,12 @@ import pytest
 
 from alps.run.audit_slices import Errors, bent_by, family_of, script_of
 from alps.stats.corrections import ppi
+from tests.desk import QUIET_LITELLM
 from tests.endtoend import files_of, rows, summary
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, met, payload_of
+
+pytestmark = QUIET_LITELLM  # else the reply of a judge may be taken for an outage
 
 AUDITOR = "openai/auditor"
 RUN = ("run", "task=extraction", "model=rules", "data=samples", "out=audited")
