@@ -180,12 +180,16 @@ class CurvePoint(Fields):
         max_context_tokens: The most tokens of a history that a reader was shown.
         score: The headline.
         tokens: How many it was shown on average.
+        seconds: That a question took, the median: search and answer.
+        cost: US dollars a question: that of the answer, and its share of what the memory used.
         errors: The first error of each kind of failure.
     """
 
     max_context_tokens: int
     score: Interval
     tokens: float | None = None
+    seconds: float | None = None
+    cost: float | None = None
     n: int
     failed_predictions: dict[str, int] = {}
     failed_judgements: dict[str, int] = {}
@@ -458,6 +462,7 @@ class Summary(Fields):
     Attributes:
         admission: The checks of a memory system, those before the run and those after it.
         phases: How long it took to ingest, settle and search, by the name of the phase.
+        answers: How long the reader behind a memory system took; kept replies take no part in it.
         bytes_per_1000_turns: What its folder holds, for each 1,000 turns that it was told.
         judge_fingerprint: Of the judge under all rubrics of the run.
         comparable: Whether the scores may stand beside those of LLM judges.
@@ -480,6 +485,7 @@ class Summary(Fields):
     calibrated_otherwise: list[str] = []
     admission: list[Check] = []
     phases: dict[str, Phase] = {}
+    answers: Phase | None = None
     bytes_per_1000_turns: float | None = None
     audit: AuditSummary | None = None
 

@@ -258,13 +258,36 @@ class ShownToReader(Record):
     positions: tuple[int, ...] | None = None
 
 
+class UsedToAnswer(Record):
+    """What a model used for an answer, re-asks included; that of a kept reply is what it once took.
+
+    `cost` is in US dollars, None where it is not known; `cached` tells that nobody was asked.
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = 0.0
+    cached: bool = False
+
+    def and_also(self, other: "UsedToAnswer") -> "UsedToAnswer":
+        """Return what both took together."""
+        known = self.cost is not None and other.cost is not None
+        return UsedToAnswer(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cost=(self.cost or 0.0) + (other.cost or 0.0) if known else None,
+            cached=self.cached and other.cached,
+        )
+
+
 class Prediction(Record):
     """What one system gave for one sample; `repeat` tells several answers to the same sample apart.
 
     `prediction` is the typed answer in the release's form (extraction: `{"memory_items": […]}`),
     None unless the outcome is `ok`. `raw` is the text as it came, `thought` what a model thought
     before it answered: never judged. `notes` say what was mended or normalised to read it, `strict`
-    whether a model's reply was valid by its schema as it came, `shown` what a memory showed.
+    whether a model's reply was valid by its schema as it came, `shown` what a memory showed. `used`
+    is what a model took for it, and stands in no file of answers.
     """
 
     benchmark_id: str
@@ -280,6 +303,7 @@ class Prediction(Record):
     notes: tuple[str, ...] = ()
     error: str | None = None
     shown: ShownToReader | None = None
+    used: Annotated[UsedToAnswer | None, Field(exclude=True)] = None
 
     def row(self) -> dict[str, Any]:
         """Return the row of `predictions.jsonl`, without what only some systems have."""

@@ -8,9 +8,12 @@ import pytest
 
 from alps.run.audit_slices import Errors, bent_by, family_of, script_of
 from alps.stats.corrections import ppi
+from tests.desk import QUIET_LITELLM
 from tests.endtoend import files_of, rows, summary
 from tests.loopback import Answer, serve
-from tests.tracks import alps_here, payload_of
+from tests.tracks import alps_here, met, payload_of
+
+pytestmark = QUIET_LITELLM  # else the reply of a judge may be taken for an outage
 
 AUDITOR = "openai/auditor"
 RUN = ("run", "task=extraction", "model=rules", "data=samples", "out=audited")
@@ -297,3 +300,22 @@ def test_a_dry_run_counts_what_an_audit_would_ask(here, server):
     assert alps_here(*words).code == 0
     assert line[1:3] == ["up", "to"]
     assert int(line[3]) >= summary(here / "audited")["audit"]["calls"]["http"] > 0
+
+
+def rated(body):
+    """Rate as two judges do: the cheap one is content with more answers."""
+    number = sum(map(ord, payload_of(body)["response"])) % 4
+    return met("met" if number < (3 if body["model"].endswith("cheap") else 2) else "not_met")
+
+
+def test_a_rubric_that_both_judges_rate_by_is_corrected(here):
+    with serve(rated) as judges:
+        words = ("task=utilization", "ability=pf", "model=floor/parrot", "data=samples", "out=pf")
+        cheap = ("judge=openai/cheap", f"judge_api_base={judges.url}", "baseline_records=0")
+        done = alps_here("run", *words, *cheap, *audit(judges, "90%"))
+    assert done.code == 0, done.err
+    score = summary(here / "pf")["audit"]["tracks"]["task4_ability2"]["scores"]["pf"]
+    audits = [row["scores"]["pf"] for row in rows(here / "pf/audit/scores.jsonl")]
+    assert score["cheap"]["value"] > score["value"] > 0
+    assert score["value"] == pytest.approx(np.mean(audits), abs=0.1)
+    assert score["audited"] == len(audits) >= 20

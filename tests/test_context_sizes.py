@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import sys
 from math import log2
 
 import numpy as np
@@ -11,10 +13,19 @@ import pytest
 from alps import evaluate
 from alps.errors import UsageError
 from alps.parsing import parse_settings
+from alps.report.compare import compare_runs, print_comparison
+from alps.report.formatting import number
+from alps.report.memory_phases import admission_lines
+from alps.report.page import write_report
+from alps.report.pareto import fronts
+from alps.report.terminal import as_html
 from alps.run.contexts import folder_of
+from alps.run.opened import open_run
 from alps.run.start import dry_run, score_again
 from alps.settings import RunSettings
-from alps.stats.curves import area_under, area_weights
+from alps.stats.curves import Spot, area_under, area_weights, front_of, rival_of
+from alps.systems.memory.turns import Turns
+from tests.conftest import ROOT
 from tests.endtoend import JOURNALS, finish, start, wait_until
 from tests.loopback import Answer, serve
 
@@ -33,8 +44,16 @@ def run(out, **words):
     return evaluate(**{**WORDS, "max_context_tokens": "256,1k,4k", "out": str(out), **words})
 
 
-def curve_in(folder, track="personamem"):
-    return json.loads((folder / "summary.json").read_text())["tracks"][track]["curve"]
+def curve_in(folder):
+    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]["curve"]
+
+
+def untimed_curve(folder):
+    """Return a curve without what its answers took, which is the clock's."""
+    curve = curve_in(folder)
+    for point in curve["points"]:
+        point["seconds"] = point["cost"] = None
+    return curve
 
 
 def rows(path):
@@ -114,7 +133,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(ran, tmp_path):
     for path in [*ran.glob("*.jsonl"), *ran.glob("contexts/*/*.jsonl")]:
         if path.name in JOURNALS:
             assert (tmp_path / "out" / path.relative_to(ran)).read_bytes() == path.read_bytes()
-    assert curve_in(tmp_path / "out") == curve_in(ran)
+    assert untimed_curve(tmp_path / "out") == untimed_curve(ran)
     grown = (tmp_path / "out" / "memory.jsonl").read_bytes()
     assert b'"search"' not in grown.removeprefix(diary)
 
@@ -122,7 +141,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(ran, tmp_path):
 def test_judging_again_judges_every_size(ran, tmp_path):
     source = shutil.copytree(ran, tmp_path / "source")
     again = score_again(source, {"judge": "lexical", "out": str(tmp_path / "again")})
-    assert curve_in(again.folder) == curve_in(ran)
+    assert curve_in(again.folder) == untimed_curve(ran)
 
 
 def test_equal_contexts_are_asked_of_a_model_once(tmp_path, monkeypatch):
@@ -181,3 +200,111 @@ def test_recorded_answers_are_of_one_size(ran):
     words = {"model": f"predictions:{ran}", "memory": "full"}
     with pytest.raises(UsageError, match="recorded answers were given at one size"):
         run(ran.parent / "recorded", **words)
+
+
+def test_a_point_is_on_the_front_unless_one_is_better_for_no_more():
+    spots = [Spot(1, 0.5), Spot(2, 0.5), Spot(2, 0.7), Spot(3, 0.6), Spot(1, 0.5), Spot(1, 0.4)]
+    assert front_of(spots) == (0, 4, 2)
+    assert [rival_of(place, spots, front_of(spots)) for place in (1, 3, 5)] == [2, 2, 0]
+
+
+SESSIONS = 12
+
+
+def with_scores(folder, score):
+    """Give a run other scores at each size."""
+    for inside in (folder, folder_of(folder, 256), folder_of(folder, 1024)):
+        whole = rows(inside / "scores.jsonl")
+        for place, row in enumerate(whole):
+            row["scores"]["accuracy"] = score(inside.name, place)
+        (inside / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in whole))
+    return folder
+
+
+def test_what_is_beaten_and_cannot_be_told_from_the_front_ties_with_it(ran, tmp_path):
+    def first(name, place):
+        return 1.0 if name != "256" or place % 2 else 0.0
+
+    def second(name, place):
+        # At 256 as good as nothing; else behind in a tenth of the records.
+        return 0.0 if name == "256" else float(place % 10 > 0)
+
+    folders = {}
+    for letter, score in {"A": first, "B": second}.items():
+        folders[letter] = with_scores(shutil.copytree(ran, tmp_path / letter), score)
+    runs = {letter: open_run(folder) for letter, folder in folders.items()}
+    names = [row["benchmark_id"] for row in rows(ran / "scores.jsonl")]
+    sessions = {name: str(place % SESSIONS) for place, name in enumerate(names)}
+    metric = runs["A"].tasks["personamem"].headline
+    by_axis = {front.axis: front for front in fronts(runs, "personamem", metric, sessions)}
+    assert set(by_axis) == {"tokens", "seconds"}
+    standing = {place.point.name: place for place in by_axis["tokens"].places}
+    assert [name for name, place in standing.items() if place.rival is None] == ["A 256", "A 1,024"]
+    assert standing["A 4,096"].standing == "ties with A 1,024"
+    assert standing["B 256"].standing == "below A 256"
+    assert standing["B 1,024"].rival is standing["A 1,024"].point
+    behind = standing["B 1,024"].difference.estimate
+    assert behind.value == pytest.approx(0.1)
+    assert standing["B 1,024"].ties == (standing["B 1,024"].corrected > 0.05)
+
+
+def test_compare_shows_the_fronts_of_runs_at_several_sizes(ran, tmp_path):
+    other = run(tmp_path / "other", memory="last:50").folder
+    comparison = compare_runs([ran, other])
+    shown = as_html(lambda console: print_comparison(comparison, console))
+    assert "accuracy against context tokens shown (Pareto)" in shown
+    (front, *_) = comparison.as_json()["tracks"]["personamem"]["pareto"]
+    assert [point["tokens"] for point in front["points"]] == sorted(
+        point["tokens"] for point in front["points"]
+    )
+    assert sum(point["front"] for point in front["points"]) >= 1
+    alone = run(tmp_path / "alone", max_context_tokens=256).folder
+    twin = run(tmp_path / "twin", max_context_tokens=256, memory="last:50").folder
+    assert "pareto" not in json.dumps(compare_runs([alone, twin]).as_json())
+
+
+def test_the_page_draws_the_curves_of_several_runs_on_one_axis(ran, tmp_path):
+    other = run(tmp_path / "other", memory="last:50").folder
+    page = write_report([ran, other], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("Equal context sizes: personamem") == 1
+    (told,) = re.findall(r'aria-label="accuracy over the size of the context\. ([^"]+)"', page)
+    for folder, name in (ran, "memory bm25"), (other, "memory last:50"):
+        values = [point["score"]["value"] for point in curve_in(folder)["points"]]
+        sizes = zip(SIZES, values, strict=True)
+        each = ", ".join(f"{size}: {number(value)}" for size, value in sizes)
+        assert f"rules, {name}: {each}" in told
+        assert number(curve_in(folder)["area"]["value"]) in page
+
+
+def test_answers_have_times_of_their_own_and_the_memory_its_lag_and_size(ran):
+    summary = json.loads((ran / "summary.json").read_text())
+    assert summary["answers"]["calls"] == 40
+    for point in summary["tracks"]["personamem"]["curve"]["points"]:
+        assert point["seconds"] > 0
+        assert point["cost"] == 0
+    shown = as_html(
+        lambda console: console.print("\n".join(admission_lines(open_run(ran).summary)))
+    )
+    assert "Write to readable:" in shown
+
+
+class Sized(Turns):
+    def __init__(self):
+        super().__init__("bm25")
+
+    def size(self, user):
+        return 10 * len(self.memories(user))
+
+
+def test_a_system_that_declares_its_size_is_believed(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [str(ROOT), *sys.path])
+    run(tmp_path / "run", memory="python:tests.test_context_sizes:Sized", max_context_tokens=500)
+    told = {}
+    for row in rows(tmp_path / "run" / "memory.jsonl"):
+        if row["phase"] == "settle":
+            told[row["user"]] = row
+    declared = sum(row["bytes"] for row in told.values())
+    turns = sum(row["turns"] for row in told.values())
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["bytes_per_1000_turns"] == pytest.approx(1000 * declared / turns)
+    assert summary["bytes_per_1000_turns"] > 0

@@ -16,7 +16,8 @@ from tests.endtoend import JOURNALS, finish, rows, run, start, wait_until
 from tests.loopback import Answer, serve
 
 COUNT = 3
-TIMED = ("seconds", "seconds_per_query", "phases", "bytes_per_1000_turns", "calls", "admission")
+TIMED = ("seconds", "seconds_per_query", "phases", "answers", "bytes_per_1000_turns", "calls")
+TIMED += ("admission",)
 OFF = {"ALPS_CACHE": "off", "OPENAI_API_KEY": "none"}
 MEMORY = json.dumps({"memories": [{"label": "UNMAPPED", "value": "Lives in a house"}]})
 VERDICT = json.dumps({"pairs": []})

@@ -28,8 +28,8 @@ def annotate() -> None:
 
     \b
       alps annotate work job=rate from=runs/utilization-rules-samples as=anna
-      alps annotate work as=ben                       goes on in the same folder
-      alps annotate export work out=labels            then: alps calibrate labels=labels
+      alps annotate work as=ben                goes on in the same folder
+      alps annotate export work out=labels     then: alps calibrate labels=labels
     """
 
 
@@ -40,7 +40,7 @@ def annotate_serve(folder: str, settings: tuple[str, ...]) -> None:
     """Make a folder, or go on with it, and serve its page until Ctrl-C.
 
     \b
-      alps annotate work job=match from=runs/extraction-rules-samples as=anna target=.05
+      alps annotate work job=match from=runs/extraction-rules-samples as=anna
     """
     from alps.annotate.settings import AnnotateSettings
     from alps.parsing import parse_words

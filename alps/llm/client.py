@@ -19,7 +19,7 @@ from alps.llm.structured import Ladder
 from alps.llm.types import Completion, Reply, Request, TransportError
 from alps.llm.understanding import part_thought, understand
 from alps.prompts import load_prompt
-from alps.schema import Outcome
+from alps.schema import Outcome, UsedToAnswer
 
 T = TypeVar("T")
 Send = Callable[[Request[Any], list[dict[str, str]]], Awaitable[Reply]]
@@ -153,6 +153,8 @@ class Client:
             if ask:
                 notes = (*completion.notes, f"after {ask} re-asks")
                 completion = replace(completion, notes=notes)
+            if last is not None and last.used is not None and completion.used is not None:
+                completion = replace(completion, used=last.used.and_also(completion.used))
             last = completion
             if completion.outcome in ("ok", "refused"):
                 break
@@ -298,9 +300,14 @@ class Client:
 
 def _understood(reply: Reply, request: Request[T]) -> Completion[T]:
     """Understand a reply; one that is passed on is for somebody else to understand."""
+    used = UsedToAnswer(
+        prompt_tokens=reply.prompt_tokens or 0,
+        completion_tokens=reply.completion_tokens or 0,
+        cost=reply.cost,
+    )
     if request.passed is None:
-        return understand(reply, request.answer)
-    return Completion("ok", reply.text, raw=reply.text)  # type: ignore[arg-type]
+        return replace(understand(reply, request.answer), used=used)
+    return Completion("ok", reply.text, raw=reply.text, used=used)  # type: ignore[arg-type]
 
 
 def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Reply:

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel
 
 from alps.errors import AlpsError
-from alps.schema import Outcome
+from alps.schema import Outcome, UsedToAnswer
 
 T = TypeVar("T")
 Structured = Literal["schema", "tools", "json", "prompt"]
@@ -122,7 +122,7 @@ class Completion(Generic[T]):
     `value` is set exactly when `outcome` is `ok`; `raw` is the last text heard, None where nothing
     was. `thought` is what the model thought before it answered: of `raw`, or given beside it.
     `strict` is that of the reply. `cached` tells that nobody was asked: a reply was kept, or one is
-    shared.
+    shared. `used` is what the replies took, None where none came.
     """
 
     outcome: Outcome
@@ -135,6 +135,7 @@ class Completion(Generic[T]):
     thought: str | None = None
     strict: bool | None = None
     cached: bool = field(default=False, compare=False)
+    used: UsedToAnswer | None = field(default=None, compare=False)
 
 
 @dataclass(eq=False)

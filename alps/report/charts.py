@@ -6,7 +6,7 @@ and dots keep their size.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """Scores of one system over pool sizes.
+    """Scores of one system over sizes: of a pool, or of a context.
 
     Where `letter` is empty, it is a bare line; `dashes` are those of SVG.
     """
@@ -290,6 +290,23 @@ def _sign(position: int, x: float, y: float, name: str = "") -> Markup:
     )
 
 
+@dataclass(frozen=True)
+class Across:
+    """The horizontal axis of curves.
+
+    Attributes:
+        name: What is on it, as it stands below it and in the names of points.
+        ticks: Its labels.
+        at: Where a size lies on it, from 0 to 1.
+        up: The vertical axis.
+    """
+
+    name: str
+    ticks: Sequence[tuple[float, str]]
+    at: Callable[[int], float]
+    up: Axis = SHARES
+
+
 def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
     """Draw recall over the size of the pool from 0 on, with intervals as bands.
 
@@ -298,32 +315,59 @@ def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
             than two sizes give no chart.
         name: What is drawn, for who can't see it.
     """
-    measured: set[int] = set()
-    for line in lines:
-        measured.update(size for size, _ in line.points)
-    sizes = sorted(measured)
+    sizes = _sizes(lines)
     if len(sizes) < 2:
         return Markup()
     largest = sizes[-1]
-    across = [(size / largest, f"{size:,}") for size in (0, *sizes)]
-    parts = _CURVE.grid(across, SHARES.labels, "distractors")
+    ticks = [(size / largest, f"{size:,}") for size in (0, *sizes)]
+    return _curves(lines, Across("distractors", ticks, lambda size: size / largest), name=name)
+
+
+def context_curve(lines: Sequence[Line], axis: Axis, *, name: str) -> Markup:
+    """Draw a score over log2 of the size of the context; see `recall_curve`."""
+    sizes = _sizes(lines)
+    if len(sizes) < 2:
+        return Markup()
+    reach = math.log2(sizes[-1] / sizes[0])
+
+    def at(size: int) -> float:
+        return math.log2(size / sizes[0]) / reach
+
+    ticks = [(at(size), f"{size:,}") for size in sizes]
+    return _curves(lines, Across("context tokens", ticks, at, axis), name=name)
+
+
+def _sizes(lines: Sequence[Line]) -> list[int]:
+    measured: set[int] = set()
+    for line in lines:
+        measured.update(size for size, _ in line.points)
+    return sorted(measured)
+
+
+def _curves(lines: Sequence[Line], across: Across, *, name: str) -> Markup:
+    up = [(across.up.at(tick), label) for tick, label in across.up.labels]
+    parts = _CURVE.grid(across.ticks, up, across.name)
     lettered: list[Line] = []
     for line in lines:
         # Bare lines first: those of the systems lie over them.
         if line.letter:
             lettered.append(line)
         else:
-            parts.append(_curve(line, largest))
+            parts.append(_curve(line, across))
     for line in lettered:
         # A group each: a page may show the band of the line that is pointed at alone.
-        shapes = [_band(line, largest), _curve(line, largest), *_spots(line, largest)]
+        shapes = [_band(line, across), _curve(line, across), *_spots(line, across)]
         parts.append(element("g", line.style, joined(shapes)))
-    ends = [_CURVE.height_of(line.points[-1][1].value or 0.0) for line in lettered]
+    ends = [_CURVE.height_of(_up(line.points[-1][1], across)) for line in lettered]
     for n, height in apart(ends, _APART, _CURVE.top + _CURVE.height):
         end = {"x": short(_CURVE.left + _CURVE.width + 12), "y": short(height + 4)}
         parts.append(text(lettered[n].letter, style=f"run-letter {lettered[n].style}", **end))
     label = f"{name}. {'; '.join(map(_curve_label, lines))}"
     return drawing(parts, style="curve", label=label, width=548, height=316)
+
+
+def _up(score: Figure, across: Across) -> float:
+    return across.up.at(across.up.lowest if score.value is None else score.value)
 
 
 def line_sign(dashes: str) -> Markup:
@@ -339,30 +383,30 @@ def _curve_label(line: Line) -> str:
     return f"{line.name}: {', '.join(points)}"
 
 
-def _band(line: Line, largest: int) -> Markup:
+def _band(line: Line, across: Across) -> Markup:
     upper: list[tuple[float, float]] = []
     lower: list[tuple[float, float]] = []
     for size, score in line.points:
         if score.low is not None and score.high is not None:
-            upper.append((size / largest, score.high))
-            lower.insert(0, (size / largest, score.low))
+            upper.append((across.at(size), across.up.at(score.high)))
+            lower.insert(0, (across.at(size), across.up.at(score.low)))
     if len(upper) < 2:
         return Markup()
     return element("path", "band", d=_CURVE.path([*upper, *lower], closed=True))
 
 
-def _curve(line: Line, largest: int) -> Markup:
-    points = [(size / largest, score.value or 0.0) for size, score in line.points]
+def _curve(line: Line, across: Across) -> Markup:
+    points = [(across.at(size), _up(score, across)) for size, score in line.points]
     style = "run-line" if line.letter else line.style
     path = _CURVE.path(points)
     return element("path", style, title(line.name), d=path, stroke_dasharray=line.dashes)
 
 
-def _spots(line: Line, largest: int) -> Iterator[Markup]:
+def _spots(line: Line, across: Across) -> Iterator[Markup]:
     """Mark each measured size."""
     for size, score in line.points:
-        x, y = _CURVE.at(size / largest, score.value or 0.0)
-        scored = f"{line.name}, {size:,} distractors: {number(score.value)} {interval(score)}"
+        x, y = _CURVE.at(across.at(size), _up(score, across))
+        scored = f"{line.name}, {size:,} {across.name}: {number(score.value)} {interval(score)}"
         yield element("circle", "spot", title(scored), cx=x, cy=y, r=4.5)
 
 

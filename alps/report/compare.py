@@ -35,6 +35,7 @@ from alps.report.formatting import (
     signed,
     visible,
 )
+from alps.report.pareto import EXPLANATION, front_tables, fronts
 from alps.report.shared_records import (
     SharedRecords,
     Values,
@@ -153,7 +154,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
     for track in shared:
         refuse_other_data(by_letter, track)
         refuse_other_scoring(by_letter, track)
-    values = {letter: record_values(run) for letter, run in by_letter.items()}
+    values = {letter: record_values(run.rows("scores")) for letter, run in by_letter.items()}
     tracks = [_compare_track(by_letter, track, values) for track in shared]
     # Every record may have failed in one run or another, though all have the track.
     if not any(track.shared for track in tracks):
@@ -207,7 +208,13 @@ def _compare_track(
         columns = {letter: metric_values(rows, metric) for letter, rows in records.items()}
         metrics.append(_compare_metric(metric, columns, ids, sessions))
     clusters = None if known is None else len(set(known.values()))
-    return TrackComparison(track, len(ids), clusters, tuple(counts), tuple(metrics), tuple(notes))
+    compared = TrackComparison(
+        track, len(ids), clusters, tuple(counts), tuple(metrics), tuple(notes)
+    )
+    if compared.lead is None:
+        return compared
+    found = fronts(runs, track, compared.lead.metric, {name: sessions[name] for name in ids})
+    return replace(compared, fronts=tuple(found))
 
 
 def _compare_metric(
@@ -276,6 +283,7 @@ def _track_json(track: TrackComparison, letters: Sequence[str]) -> dict[str, Any
         "metrics": {metric.metric.name: _metric_json(metric) for metric in track.metrics},
         "notes": list(track.notes),
         **({"bent": [row.row() for row in track.bent]} if track.bent else {}),
+        **({"pareto": [front.as_json() for front in track.fronts]} if track.fronts else {}),
     }
 
 
@@ -339,6 +347,7 @@ def _track_parts(
     notes = [f"Left out (no record has it in all runs): {', '.join(bare)}"] if bare else []
     for note in (*notes, *track.notes):
         yield Text(visible(f"{note}."), style="dim")
+    yield from front_tables(track.fronts)
 
 
 def _audited_parts(
@@ -476,6 +485,8 @@ def _explanations(comparison: Comparison, *, narrow: bool) -> Iterator[str]:
         yield f"Intervals where few sessions hold many records: {RESAMPLED}."
     if any(metric.metric.sign_test for track in comparison.tracks for metric in track.metrics):
         yield "The sign test takes records of one session for independent; the table's p does not."
+    if any(track.fronts for track in comparison.tracks):
+        yield EXPLANATION
     if not comparison.family:
         return
     tests = counted(comparison.family, "test")

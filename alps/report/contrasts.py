@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from alps.rows import BentRow
 from alps.stats.bootstrap import Estimate
 from alps.stats.paired import Difference, McNemar, Ranked, holm, shared_letters
 from alps.tasks import Metric
+
+if TYPE_CHECKING:
+    from alps.report.pareto import Front
 
 SIGNIFICANT = 0.05
 """The highest p that is bold, and tells two runs apart."""
@@ -69,6 +73,7 @@ class TrackComparison:
     `clusters` is the number of sessions among the `shared` records, None where the sessions are not
     known. `counts` is in the order of the runs; `notes` say what was not compared, and why. Of a
     comparison by audits, `bent` is with what the errors of the judge go along in all runs together.
+    `fronts` are those of runs at several context sizes.
     """
 
     track: str
@@ -78,6 +83,7 @@ class TrackComparison:
     metrics: tuple[MetricComparison, ...]
     notes: tuple[str, ...]
     bent: tuple[BentRow, ...] = ()
+    fronts: "tuple[Front, ...]" = ()
 
     @property
     def lead(self) -> MetricComparison | None:

@@ -61,6 +61,21 @@ def signed(value: float | None) -> str:
     return f"+{number(value)}" if value is not None and value >= 0.0005 else number(value)
 
 
+def tokens(mean: float | None) -> str:
+    """Return a mean number of tokens, or `–`."""
+    return "–" if mean is None else f"{mean:,.0f}"
+
+
+def seconds(took: float | None) -> str:
+    """Return seconds with three digits that count, or `–`."""
+    return "–" if took is None else f"{took:.3g}" if took >= 0.001 else f"{took:.4f}"
+
+
+def dollars(cost: float | None) -> str:
+    """Return US dollars with two digits that count, or `–`; what costs nothing is `$0`."""
+    return "–" if cost is None else f"${cost:.2g}"
+
+
 def counted(count: int, one: str, several: str = "") -> str:
     """Return `1 record` or `2 records`; `several` is the plural where it is not made by an s."""
     return f"{count:,} {one if count == 1 else several or f'{one}s'}"

@@ -17,11 +17,14 @@ def phase_tables(summary: Summary) -> Iterator[Table]:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
     )
-    metered = any(phase.used for phase in summary.phases.values())
+    phases = dict(summary.phases)
+    if summary.answers is not None:
+        phases["answer"] = summary.answers
+    metered = any(phase.used for phase in phases.values())
     used = ("requests", "tokens", "cost") if metered else ()
     for name in ("", "calls", "p50", "p95", "p99", "in all", *used):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    for name, phase in summary.phases.items():
+    for name, phase in phases.items():
         each = (f"{seconds:.4f}" for seconds in (phase.p50, phase.p95, phase.p99))
         cells = _used(phase.used) if metered else ()
         table.add_row(name, f"{phase.calls:,}", *each, f"{phase.seconds:.1f}", *cells)
@@ -41,6 +44,10 @@ def admission_lines(summary: Summary) -> Iterator[str]:
         took = sum(check.seconds for check in summary.admission)
         passed = counted(len(summary.admission), "check")
         yield f"Admission of the memory system: {passed} passed in {took:.1f} s."
+    if settled := summary.phases.get("settle"):
+        each = zip(("p50", "p95", "p99"), (settled.p50, settled.p95, settled.p99), strict=True)
+        lag = ", ".join(f"{seconds:.4f} s ({name})" for name, seconds in each)
+        yield f"Write to readable: {lag} from the end of ingest until settle says ready."
     if summary.bytes_per_1000_turns is not None:
         size = f"{summary.bytes_per_1000_turns:,.0f} bytes for each 1,000 turns"
-        yield f"Its files hold {size} that it was told."
+        yield f"It holds {size} that it was told."

@@ -22,6 +22,7 @@ from alps.report.accounts import AccountRow, account
 from alps.report.breakdowns import BreakdownPart, page_part
 from alps.report.charts import DASHES, Line, axis_of, colour_of, line_sign, recall_curve
 from alps.report.corrected import audit_lines, correction_lines
+from alps.report.curves import context_figures
 from alps.report.formatting import counted, letter_of, served_lines
 from alps.report.html import page_environment, refuse_other_file, write_page
 from alps.report.record import RecordCard, cards, rule
@@ -560,6 +561,7 @@ def render(runs: Sequence[Run]) -> str:
         tasks=list(dict.fromkeys(section.task.name for section in sections)),
         comparisons=share_axes(sections),
         curves=recall_curves(heads),
+        contexts=context_figures(sections),
         abilities=ability_tables(heads),
         agreements=AGREEMENTS,
         script=Markup(SCRIPT),

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from alps.errors import RunFolderError, UsageError
+from alps.jsonl import Row
 from alps.rows import Score
-from alps.run.opened import Run, open_run, read_wanted
+from alps.run.opened import Key, Run, open_run, read_wanted
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import (
     Difference,
@@ -73,10 +74,10 @@ class SharedRecords:
         )
 
 
-def record_values(run: Run) -> dict[str, dict[str, dict[str, float]]]:
+def record_values(rows: Mapping[Key, Row]) -> dict[str, dict[str, dict[str, float]]]:
     """Return by track and id the value of every metric, the mean of the repeats that have one."""
     repeats: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for key, row in run.rows("scores").items():
+    for key, row in rows.items():
         if not (scores := row.get("scores")):
             continue
         record = repeats.setdefault(key.track, {}).setdefault(key.id, {})

@@ -10,6 +10,7 @@ from alps.run.services import Services, memory_options
 from alps.run.source import Data
 from alps.settings import RunSettings
 from alps.systems import System
+from alps.systems.memory.diary import ANSWERS, AnswerLog
 from alps.systems.memory.embedded import Memory
 from alps.systems.memory.reader import through
 from alps.systems.memory.resolve import open_memory
@@ -30,12 +31,13 @@ def as_asked(
         UsageError: If the memory needs an extra that is not installed.
     """
     memory = _memory(settings, data, services.given, folder)
+    log = None if folder is None or memory is None else AnswerLog(folder / ANSWERS)
     asked = []
     for track, systems in zip(data.tracks, services.systems, strict=True):
         task = track.task
         most = settings.most_context
-        asked.append(tuple(_before(system, task, memory, most) for system in systems))
-    return replace(services, systems=tuple(asked), memory=memory)
+        asked.append(tuple(_before(system, task, memory, most, log) for system in systems))
+    return replace(services, systems=tuple(asked), memory=memory, log=log)
 
 
 def _memory(settings: RunSettings, data: Data, given: Given, folder: Path | None) -> Memory | None:
@@ -57,6 +59,8 @@ def _memory(settings: RunSettings, data: Data, given: Given, folder: Path | None
     return open_memory(settings.memory, options, samples)
 
 
-def _before(system: System, task: Task, memory: Memory | None, most: int | None) -> System:
+def _before(
+    system: System, task: Task, memory: Memory | None, most: int | None, log: AnswerLog | None
+) -> System:
     system = in_variants(system, task)
-    return system if memory is None else through(memory, system, task, most)
+    return system if memory is None else through(memory, system, task, most, log)

@@ -57,7 +57,7 @@ def draw_sessions(track: TrackData, share: float, seed: int) -> Draw:
     for sample in track.samples():
         if track.task.has_gold(sample):
             counts[sample.session_id] = counts.get(sample.session_id, 0) + 1
-    # Strata by the cheap score would make the intervals of PPI++ shorter by 1 % at most (measured on
+    # Strata by the cheap score would shorten the intervals of PPI++ by 1 % at most (measured on
     # answers of seven models), and two runs would not be audited on the same records.
     order = sorted(counts, key=lambda session: _place(session, seed))
     taken = order[: ceil(share * len(order))]

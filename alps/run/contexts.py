@@ -13,8 +13,10 @@ from statistics import fmean
 from alps.rows import Curve, CurvePoint, Interval, Summary
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.engine import TrackPlan
+from alps.run.phases import question_of
 from alps.run.summary import leading_metric
 from alps.systems import System
+from alps.systems.memory.diary import ANSWERS, AnswerLog
 from alps.systems.memory.reader import Reader
 from alps.tasks import Metric, Task
 
@@ -35,20 +37,22 @@ def has_sizes(task: Task) -> bool:
     return task.recall is not None and task.by_memory is None
 
 
-def shown_less(tracks: Sequence[TrackPlan], size: int) -> tuple[TrackPlan, ...]:
+def shown_less(
+    tracks: Sequence[TrackPlan], size: int, log: AnswerLog | None = None
+) -> tuple[TrackPlan, ...]:
     """Return the tracks that are asked at a size, with their systems as they are asked there."""
     plans = []
     for track in tracks:
         if has_sizes(track.task):
-            systems = tuple(_at(system, size) for system in track.systems)
+            systems = tuple(_at(system, size, log) for system in track.systems)
             # What no history is shown to, a trivial baseline, scores the same at every size.
             plans.append(replace(track, systems=systems, floor_systems={}))
     return tuple(plans)
 
 
-def _at(system: System, size: int) -> System:
+def _at(system: System, size: int, log: AnswerLog | None) -> System:
     # Nobody answers any more where finished answers are judged again.
-    return system.at(size) if isinstance(system, Reader) else system
+    return system.at(size, log) if isinstance(system, Reader) else system
 
 
 async def run_sizes(
@@ -59,14 +63,19 @@ async def run_sizes(
     for size in sizes:
         inside = folder_of(folder, size)
         inside.mkdir(parents=True, exist_ok=True)
-        with closing(Journals.open(inside)) as journals:
-            less = replace(plan, tracks=shown_less(plan.tracks, size), journals=journals)
+        log = AnswerLog(inside / ANSWERS)
+        with closing(log), closing(Journals.open(inside)) as journals:
+            less = replace(plan, tracks=shown_less(plan.tracks, size, log), journals=journals)
             outcomes[size] = await run_tracks(less, progress=progress)
     return outcomes
 
 
 def with_curves(
-    summary: Summary, plan: Plan, largest: tuple[int | None, Mapping[str, Outcome]], less: AtSizes
+    summary: Summary,
+    plan: Plan,
+    largest: tuple[int | None, Mapping[str, Outcome]],
+    less: AtSizes,
+    folder: Path,
 ) -> Summary:
     """Return the summary of a run with the curve of each track that was asked at several sizes."""
     size, outcomes = largest
@@ -78,8 +87,23 @@ def with_curves(
         if has_sizes(track.task):
             by_size = {one: less[one][name] for one in sorted(less)} | {size: outcomes[name]}
             curve = _curve(by_size, leading_metric(track.task.metrics, plan.judge))
+            curve = _with_costs(curve, folder, name)
             tracks[name] = tracks[name].model_copy(update={"curve": curve})
     return summary.model_copy(update={"tracks": tracks})
+
+
+def _with_costs(curve: Curve | None, folder: Path, track: str) -> Curve | None:
+    if curve is None:
+        return None
+    points = []
+    for point in curve.points:
+        inside = folder
+        if point is not curve.points[-1]:
+            inside = folder_of(folder, point.max_context_tokens)
+        taken = question_of(folder, inside, track)
+        new = {"seconds": taken.seconds, "cost": taken.cost}
+        points.append(point.model_copy(update=new))
+    return curve.model_copy(update={"points": points})
 
 
 def points_below(summary: Summary) -> list[CurvePoint]:

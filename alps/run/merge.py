@@ -15,11 +15,11 @@ from alps.run.session import Session
 from alps.run.source import open_again
 from alps.run.start import Finished, finish, repeating
 from alps.settings import RunSettings, shard_of
-from alps.systems.memory.diary import CALLS, FILE
+from alps.systems.memory.diary import ANSWERS, CALLS, FILE
 
 JOURNALS = (
     *("predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "baselines.jsonl"),
-    *("calls.jsonl", FILE, CALLS),
+    *("calls.jsonl", FILE, CALLS, ANSWERS),
 )
 
 

@@ -29,6 +29,7 @@ from alps.run.opened import read_manifest
 from alps.settings import AskSettings, PersonaSettings, RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
+from alps.systems.memory.diary import AnswerLog
 from alps.systems.memory.embedded import Memory
 from alps.systems.memory.resolve import MemoryOptions, check_memory
 from alps.systems.memory.store import Store
@@ -58,6 +59,7 @@ class Services:
     clients: "tuple[Client, ...]" = ()
     ladder: "Ladder | None" = None
     memory: Memory | None = None
+    log: AnswerLog | None = None
     given: Given = field(default_factory=Given)
 
     async def aclose(self) -> None:
@@ -70,6 +72,8 @@ class Services:
                 await close()
         if isinstance(self.memory, Store):
             await self.memory.aclose()
+        if self.log is not None:
+            self.log.close()
         await _close_connections()
         close_cache(self.cache)
 

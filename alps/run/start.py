@@ -61,7 +61,7 @@ from alps.run.folder import (
 )
 from alps.run.journal import Journal
 from alps.run.opened import MANIFEST, SUMMARY, open_run
-from alps.run.phases import phases_of, stored_by
+from alps.run.phases import answers_of, phases_of, stored_by
 from alps.run.progress import progress_line
 from alps.run.services import (
     STRUCTURED,
@@ -324,11 +324,12 @@ def _carry_out(
         )
         plan, outcomes, less, chosen, checks = run_loop(running)
         summary = _summary(settings, data, plan, outcomes, ledger.totals)
-        summary = with_curves(summary, plan, (settings.most_context, outcomes), less)
+        summary = with_curves(summary, plan, (settings.most_context, outcomes), less, folder)
         if checks:
             summary = summary.model_copy(update={"admission": checks})
         if (folder / STORE).exists():
-            taken = {"phases": phases_of(folder), "bytes_per_1000_turns": stored_by(folder)}
+            taken: dict[str, Any] = {"phases": phases_of(folder), "answers": answers_of(folder)}
+            taken["bytes_per_1000_turns"] = stored_by(folder)
             summary = summary.model_copy(update=taken)
         summary = with_corrections(summary, folder, data, chosen)
         write_json(folder / SUMMARY, summary.row())

@@ -7,8 +7,8 @@ from typing import Any
 
 from alps.llm import Request
 from alps.llm.recording import Completes
-from alps.llm.types import Structured
-from alps.schema import Prediction
+from alps.llm.types import Completion, Structured
+from alps.schema import Prediction, UsedToAnswer
 from alps.tasks import Task
 
 
@@ -64,4 +64,10 @@ class LlmSystem:
             thought=completion.thought,
             notes=completion.notes,
             error=completion.error,
+            used=_used(completion),
         )
+
+
+def _used(completion: Completion[Any]) -> UsedToAnswer | None:
+    used = completion.used
+    return None if used is None else used.model_copy(update={"cached": completion.cached})

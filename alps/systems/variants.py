@@ -5,10 +5,11 @@ Which variants there are, and what the answers come to together, a task says: `T
 """
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 from alps.llm.recording import Completes
-from alps.schema import UNHEARD, Prediction
+from alps.schema import UNHEARD, Prediction, UsedToAnswer
 from alps.systems.base import System, on_client
 from alps.systems.embedded import Embedded, Unheard
 from alps.tasks import Task
@@ -72,4 +73,7 @@ def _variants(task: Task, sample: Any) -> Iterator[Any]:
 
 def _joined(task: Task, sample: Any, answers: list[Prediction]) -> Prediction:
     assert task.joined is not None
-    return task.joined(sample, answers)
+    joined = task.joined(sample, answers)
+    used = [answer.used for answer in answers if answer.used is not None]
+    whole = reduce(UsedToAnswer.and_also, used) if used else None
+    return joined.model_copy(update={"used": whole})

@@ -42,6 +42,7 @@ class DiaryRow(Part):
     session: _Id | None = None
     turns: Count | None = None
     sessions: Count | None = None
+    bytes: Annotated[float, Field(ge=0, le=1e15)] | None = None
     sample: _Id | None = None
     hits: Annotated[list[HitRow], Field(max_length=MOST_HITS)] | None = None
     when: When | None = None

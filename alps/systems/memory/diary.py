@@ -10,11 +10,16 @@ from typing import Any
 
 from alps.jsonl import Appender, Row, scan
 from alps.rows import Check
+from alps.schema import UsedToAnswer
 from alps.systems.memory.protocol import Hit
 
 FILE = "memory.jsonl"
 CALLS = "memory_calls.jsonl"
 """What a system asked of models, a row a request."""
+ANSWERS = "answers.jsonl"
+"""What a reader took for each answer; beside it are those of one size of the context alone."""
+ADMISSION = "admission"
+"""The phase of what a system asked of models while it was checked."""
 STORED = "memory"
 """The folder of a run in which a system may keep files."""
 
@@ -89,11 +94,14 @@ class Diary:
         rows = [check.row() for check in checks]
         self._append({"phase": "admission", "when": when, "checks": rows})
 
-    def note_settled(self, user: str, seconds: float, turns: int, sessions: int) -> None:
-        """Note that `turns` turns of a user, of so many sessions, can be found."""
+    def note_settled(
+        self, user: str, seconds: float, turns: int, sessions: int, size: float | None = None
+    ) -> None:
+        """Note that `turns` turns of a user, of so many sessions, can be found, in `size` bytes."""
         self._settled[user] = turns, sessions
         self._settlings[user] += 1
-        self.note("settle", user, seconds, turns=turns, sessions=sessions)
+        declared = {} if size is None else {"bytes": size}
+        self.note("settle", user, seconds, turns=turns, sessions=sessions, **declared)
 
     def note_hits(
         self, sample: str, user: str, seconds: float, hits: Sequence[Hit], phase: str = "search"
@@ -106,6 +114,31 @@ class Diary:
     def _append(self, row: Row) -> None:
         if self._file is not None:
             self._file.append(row)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+class AnswerLog:
+    """The rows of `answers.jsonl`: how long a reader took for each answer, and what it used.
+
+    Args:
+        path: The file, begun with its first row.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Appender | None = None
+
+    def note(self, sample: str, seconds: float, used: UsedToAnswer | None) -> None:
+        """Note an answer; only the crash of the machine can lose the row."""
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = Appender(self._path)
+        row = {} if used is None else used.model_dump()
+        self._file.write({"phase": "answer", "sample": sample, "seconds": seconds, **row})
 
     def close(self) -> None:
         """Close the file."""

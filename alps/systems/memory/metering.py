@@ -19,8 +19,6 @@ from alps.systems.memory.connection import Answered, Connection, MemoryFailed
 from alps.systems.memory.diary import CALLS
 from alps.systems.memory.protocol import Endpoint
 
-ADMISSION = "admission"
-
 
 class Phases:
     """Lets calls of one phase at a time through, in the order in which they come."""

@@ -14,7 +14,7 @@ from alps.systems.base import TRACEBACKS
 from alps.systems.memory.apart import APART, command, packages
 from alps.systems.memory.boxed import BOXED, is_boxed, open_boxed
 from alps.systems.memory.connection import METHODS, ClassConnection, Connection
-from alps.systems.memory.diary import FILE, STORED, Diary
+from alps.systems.memory.diary import ADMISSION, FILE, STORED, Diary
 from alps.systems.memory.embedded import KNOWN as EMBEDDED
 from alps.systems.memory.embedded import Memory, open_embedded
 from alps.systems.memory.mcp import McpTools
@@ -115,7 +115,7 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
     connection, checked = _connect(name, options), None
     llm, embedder = None, None
     if folder is not None and (options.llm is not None or options.embedder is not None):
-        from alps.systems.memory.metering import ADMISSION, Meter, MeteredConnection
+        from alps.systems.memory.metering import Meter, MeteredConnection
 
         meter = Meter(options.llm, options.embedder, folder=folder)
         checked = MeteredConnection(connection, meter, ADMISSION)

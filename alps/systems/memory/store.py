@@ -269,8 +269,20 @@ class Store:
         settled = await self._call(user, "settle", self._timeout)
         if settled.value != "ready":
             raise MemoryFailed("settle", f"{settled.value!r:.200} after {self._timeout:g} s")
+        size = await self._size(user)
         user.reached, user.sessions = end, len(history.sessions)
-        self._diary.note_settled(user.id, settled.seconds, user.reached, user.sessions)
+        noted = settled.seconds, user.reached, user.sessions
+        self._diary.note_settled(user.id, *noted, size)
+
+    async def _size(self, user: _User) -> float | None:
+        """Return the bytes that a system declares for a user; None where it tells none."""
+        if "size" not in self._connection.can:
+            return None
+        try:
+            answered = await self._connection.call("size", user.id, timeout=self._timeout)
+        except MemoryFailed:
+            return None  # no answer hangs on it
+        return answered.value if isinstance(answered.value, int | float) else None
 
     async def _ask(self, user: _User, asked: _Asked) -> None:
         if asked.query is None:
