@@ -243,6 +243,22 @@ class SensitivitySettings(AskSettings):
     format: Format = Field("table", description="table or json")
 
 
+class JudgesSettings(AskSettings):
+    """What `alps judges` can be told beside the runs."""
+
+    judge: str = Field(description="judges, with commas between: litellm models or embedded ones")
+    prompts: str | None = Field(
+        None, description="a folder of wordings: NAME/RUBRIC.md, or NAME.md for a single rubric"
+    )
+    draws: int = Field(
+        1, ge=1, le=20, description="ask each LLM judge so often, each time a run of its own"
+    )
+    out: HomePath | None = Field(
+        None, description="where the scores land: RUN/JUDGE--WORDING; else beside the run"
+    )
+    format: Format = Field("table", description="table or json")
+
+
 def _names_alone(env: str | None) -> str | None:
     return None if env is None else ",".join(names_in(env))
 

@@ -15,6 +15,7 @@ from typing import Any
 from alps.errors import UsageError, closest
 from alps.judges import lexical, minilm
 from alps.judges.base import Judge
+from alps.judges.constant import CONSTANT_JUDGES, ConstantJudge
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import (
     POLICIES,
@@ -176,7 +177,7 @@ RECORDED = "recorded:"
 
 def is_embedded_judge(name: str) -> bool:
     """Tell whether `name` is a judge that needs no LLM client."""
-    return name in EMBEDDED_JUDGES or name.startswith(RECORDED)
+    return name in (*EMBEDDED_JUDGES, *CONSTANT_JUDGES) or name.startswith(RECORDED)
 
 
 def embedded_judge(name: str) -> Judge:
@@ -192,6 +193,8 @@ def embedded_judge(name: str) -> Judge:
         return LexicalJudge()
     if name == "minilm":
         return MiniLMJudge()
+    if name in CONSTANT_JUDGES:
+        return ConstantJudge(name)
     known = ", ".join(EMBEDDED_JUDGES)
     raise UsageError(
         f"judge={name}: unknown judge{closest(name, EMBEDDED_JUDGES)} (embedded: {known})"

@@ -1,6 +1,8 @@
 """Rows beside a run with a memory: another user's memories, and the order by what a memory adds."""
 
 import asyncio
+import json
+import sys
 
 import pytest
 
@@ -11,8 +13,10 @@ from alps.report.beside import beside, print_beside
 from alps.report.terminal import as_html
 from alps.run.beside import run_beside
 from alps.run.source import open_data
+from alps.schema import Prediction
 from alps.settings import RunSettings
 from alps.systems.memory.resolve import MemoryOptions, open_memory
+from tests.conftest import ROOT
 
 ROWS = ["none", "last:10", "bm25", "oracle", "placebo"]
 
@@ -34,7 +38,7 @@ def ran(tmp_path_factory):
 def test_each_row_is_held_to_no_memory_and_the_largest_difference_is_first(ran):
     _, done = ran
     (track,) = beside(done.folders, done.left_out).tracks
-    assert {row.memory for row in track.rows} == set(ROWS)
+    assert {row.memory for row in track.rows} == {*ROWS, "refusal"}
     assert track.rows[0].memory == "oracle"
     by_name = {row.memory: row for row in track.rows}
     none = by_name.pop("none")
@@ -47,6 +51,28 @@ def test_each_row_is_held_to_no_memory_and_the_largest_difference_is_first(ran):
     assert by_name["placebo"].difference.low <= 0
     shown = as_html(lambda console: print_beside(beside(done.folders), console))
     assert shown.index("oracle") < shown.index("placebo")
+
+
+class Declines:
+    def predict(self, sample):
+        return Prediction(benchmark_id=sample.benchmark_id, track="personamem", outcome="refused")
+
+
+def test_a_constant_refusal_has_what_a_reader_gets_that_declines(ran, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [str(ROOT), *sys.path])
+    folder, done = ran
+    (track,) = beside(done.folders).tracks
+    (row,) = (row for row in track.rows if row.memory == "refusal")
+    words = {"task": "personamem", "model": "python:tests.test_memory_beside:Declines"}
+    with pytest.warns(UserWarning, match="210 of 210 predictions failed"):
+        asked = evaluate(**words, memory="none", size="32k", out=str(tmp_path / "declines"))
+    summary = json.loads((asked.folder / "summary.json").read_text())
+    assert row.score.value == summary["tracks"]["personamem"]["scores"]["accuracy"]["value"]
+    (none,) = (row for row in track.rows if row.memory == "none")
+    assert row.difference.value == pytest.approx(-none.score.value)
+    assert row.difference.high < 0
+    assert track.rows[-1] is row
+    assert not (folder / "beside" / "refusal").exists()
 
 
 def test_rows_that_were_run_are_not_run_again(ran):

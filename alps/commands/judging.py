@@ -137,15 +137,16 @@ def sensitivity(words: tuple[str, ...]) -> None:
     """
     from alps.parsing import parse_words, part_words
     from alps.report.sensitivity import find_sensitivity, print_sensitivity
+    from alps.run.cells import judge_cells
     from alps.run.opened import find_run
-    from alps.run.sensitivity import judge_reworded, plan_wordings
+    from alps.run.sensitivity import plan_wordings
     from alps.settings import SensitivitySettings
 
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, SensitivitySettings)
     plan = plan_wordings([find_run(word) for word in runs], parsed)
     click.echo(plan.announcement, err=True)
-    done = judge_reworded(plan, typed_settings(parsed))
+    done = judge_cells(plan, typed_settings(parsed))
     print_as(find_sensitivity(done), parsed.format, print_sensitivity)
     stop_at_budget(done)
     if done.too_many_unscored:

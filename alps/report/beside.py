@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -13,16 +12,27 @@ from alps.errors import UsageError
 from alps.report.compare import Comparison, compare_runs
 from alps.report.contrasts import MetricComparison
 from alps.report.formatting import counted, interval, number, signed, visible
+from alps.report.pareto import tokens_shown
+from alps.report.shared_records import (
+    SharedRecords,
+    metric_values,
+    record_values,
+    sessions_of,
+)
 from alps.report.tables import print_parts
 from alps.report.terminal import figures_table
 from alps.run.opened import Run, open_run
 from alps.stats.bootstrap import Estimate
+from alps.tasks import Metric
 from alps.tasks.recall import FULL, NOTHING
+
+REFUSAL = "refusal"
+"""A reader that declines whatever it is asked: the worst mark on each record, without a run."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A run of the table.
+    """A run of the table, or the constant refusal, which has no folder.
 
     Attributes:
         score: Its headline.
@@ -32,7 +42,7 @@ class Row:
     """
 
     memory: str
-    folder: Path
+    folder: Path | None
     score: Estimate
     difference: Estimate | None
     tokens: float | None
@@ -41,7 +51,8 @@ class Row:
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         difference = None if self.difference is None else self.difference.row
-        row = {"memory": self.memory, "run": str(self.folder), "score": self.score.row}
+        run = None if self.folder is None else str(self.folder)
+        row = {"memory": self.memory, "run": run, "score": self.score.row}
         return {**row, "difference": difference, "tokens": self.tokens, "ties": list(self.ties)}
 
 
@@ -88,7 +99,10 @@ def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> Beside:
     tracks = []
     for track in comparison.tracks:
         if track.lead is not None:
-            rows = _rows(track.track, track.lead, comparison, named, base)
+            metric = track.lead.metric
+            refused = _refusal(track.track, metric, runs, named[base][1])
+            rows = (*_rows(track.track, track.lead, comparison, named, base), refused)
+            rows = tuple(sorted(rows, key=_ahead, reverse=True))
             tracks.append(Track(track.track, track.lead.metric.title, track.shared, rows))
     return Beside(tuple(tracks), (*notes, *comparison.notes))
 
@@ -114,9 +128,23 @@ def _rows(
     for side in comparison.sides:
         memory, run = named[side.letter]
         difference = differences.get(side.letter)
-        told = _tokens(run, track), ties.get(side.letter, ())
+        told = tokens_shown(run.folder, track), ties.get(side.letter, ())
         rows.append(Row(memory, side.folder, scores[side.letter], difference, *told))
-    return tuple(sorted(rows, key=_ahead, reverse=True))
+    return tuple(rows)
+
+
+def _refusal(track: str, metric: Metric, runs: Sequence[Run], none: Run) -> Row:
+    """Return what always declining gets on the records that all runs have."""
+    columns = {}
+    for run in runs:
+        records = record_values(run.rows("scores")).get(track, {})
+        columns[run.folder] = metric_values(records, metric)
+    ids = list(columns[none.folder])
+    sessions = sessions_of(runs, track, ids) or dict(zip(ids, ids, strict=True))
+    shared = SharedRecords.of(metric, ids, columns.values(), sessions)
+    refused = dict.fromkeys(ids, metric.highest if metric.lower_is_better else metric.lowest)
+    behind = shared.difference(refused, columns[none.folder]).estimate
+    return Row(REFUSAL, None, shared.mean(refused), behind, 0.0, ())
 
 
 def _ahead(row: Row) -> tuple[float, bool]:
@@ -130,15 +158,6 @@ def _reversed(estimate: Estimate) -> Estimate:
         None if one is None else -one for one in (estimate.value, estimate.high, estimate.low)
     )
     return Estimate(value, low, high, estimate.n, estimate.reason, estimate.method)
-
-
-def _tokens(run: Run, track: str) -> float | None:
-    """Return how many tokens of a history a reader was shown; None where nobody counted them."""
-    counts = []
-    for key, row in run.rows("predictions").items():
-        if key.track == track and row.get("shown"):
-            counts.append(float(row["shown"]["tokens"]))
-    return fmean(counts) if counts else None
 
 
 def print_beside(result: Beside, console: Console) -> None:
@@ -159,6 +178,7 @@ def print_beside(result: Beside, console: Console) -> None:
     explanations = [
         f"Δ: the paired difference from memory={NOTHING}, by which the rows are sorted.",
         "ties: rows that share a letter are not significantly different (p ≥ .05, Holm).",
+        f"{REFUSAL}: what a reader gets that always declines; it has no part in the ties.",
         "tokens: of history that the reader was shown, on average; –: all of it.",
     ]
     print_parts(console, parts, result.notes, explanations)

@@ -129,7 +129,7 @@ def fronts(
     for (letter, size, inside), values in columns.items():
         run = runs[letter]
         question, mean = question_of(run.folder, inside, track), records.mean(values)
-        each = _shown(inside, track), question.seconds, question.cost
+        each = tokens_shown(inside, track), question.seconds, question.cost
         points.append(Point(letter, size, values, mean, *each))
     for axis in AXES:
         taken = [getattr(point, axis) for point in points]
@@ -155,7 +155,8 @@ def _values(inside: Path, track: str, metric: Metric) -> dict[str, float]:
     return metric_values(record_values(rows).get(track, {}), metric)
 
 
-def _shown(inside: Path, track: str) -> float | None:
+def tokens_shown(inside: Path, track: str) -> float | None:
+    """Return how many tokens of a history a reader was shown; None where nobody counted them."""
     counts = []
     for key, row in read_rows(inside / "predictions.jsonl", track=track).items():
         if key.track == track and row.get("shown"):

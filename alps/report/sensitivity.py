@@ -29,8 +29,9 @@ from alps.report.shared_records import (
 from alps.report.tables import print_parts, run_legend
 from alps.report.terminal import WIDTH, figures_table
 from alps.rows import Calls
+from alps.run.cells import JudgedCells
 from alps.run.opened import Run, open_run
-from alps.run.sensitivity import OURS, Reworded, Wording
+from alps.run.wordings import OURS, Wording
 from alps.stats.bootstrap import Estimate, Floats
 from alps.tasks import Metric
 
@@ -172,7 +173,7 @@ class Sensitivity:
         }
 
 
-def find_sensitivity(done: Reworded) -> Sensitivity:
+def find_sensitivity(done: JudgedCells) -> Sensitivity:
     """Compare the scores of the runs under every wording.
 
     Raises:
@@ -189,12 +190,12 @@ def find_sensitivity(done: Reworded) -> Sensitivity:
     seed = int(first.manifest.settings.get("seed") or 0)
     tracks, notes = _compare_tracks(plan.wordings, runs)
     return Sensitivity(
-        plan.judge,
+        plan.judges[0],
         folders,
         plan.wordings,
         tuple(tracks),
         (*plan.notes, *notes),
-        _calls(done),
+        done.calls,
         seed,
     )
 
@@ -212,7 +213,7 @@ def _compare_tracks(
     for track in names_of_tracks:
         having = {letter: row for letter, row in runs.items() if track in row[OURS].tracks}
         one = next(iter(having.values()))[OURS]
-        metric = _judged_metric(one, track)
+        metric = judged_metric(one, track)
         names = [wording.name for wording in wordings if _rewords(wording, one, track)]
         if metric is None:
             left_out.setdefault("no judge decides their scores", []).append(track)
@@ -229,7 +230,7 @@ def _compare_tracks(
     return tracks, notes
 
 
-def _judged_metric(run: Run, track: str) -> Metric | None:
+def judged_metric(run: Run, track: str) -> Metric | None:
     """Return the headline of a track, or what its judge decides where that needs none."""
     # Retrieval is right or wrong without a judge, who only rates the answers given along with it.
     if run.tasks[track].judged:
@@ -389,20 +390,6 @@ def _tau(ours: Mapping[str, float], other: Mapping[str, float]) -> float | None:
 def _apart(one: Floats, other: Floats) -> Any:
     # Means of repeats differ in their last digits when they are added in another order.
     return np.abs(one - other) > _ROUNDING
-
-
-def _calls(done: Reworded) -> Calls:
-    """Add up what was asked under all wordings; a cost of which some is not known is None."""
-    counts = dict.fromkeys(("http", "cached", "prompt_tokens", "completion_tokens"), 0)
-    cost: float | None = 0.0
-    for finished in done.finished:
-        for one in finished.values():
-            calls = one.summary.calls
-            for name in counts:
-                counts[name] += getattr(calls, name)
-            # A sum of the known prices alone would read as the bill.
-            cost = None if cost is None or calls.cost is None else cost + calls.cost
-    return Calls.model_validate({**counts, "cost": cost})
 
 
 def _track_json(track: TrackSensitivity) -> dict[str, Any]:

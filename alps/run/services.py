@@ -45,6 +45,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class AskedAs:
+    """How an LLM judge is asked where the same answers are judged several times.
+
+    Attributes:
+        rubrics: By their names, those that are said in other words.
+        draw: Which of its independent draws, from 0.
+    """
+
+    rubrics: Mapping[str, Prompt] = field(default_factory=dict)
+    draw: int = 0
+
+
+AS_EVER = AskedAs()
+
+
+@dataclass(frozen=True)
 class Services:
     """The systems, the judge and the reply cache of a run, and the clients that ask LLMs.
 
@@ -125,14 +141,13 @@ def open_services(
     tasks: Sequence[Task],
     ledger: Ledger,
     folder: Path | None,
-    wording: Mapping[str, Prompt] | None = None,
+    asked_as: AskedAs = AS_EVER,
     *,
     id_key: str = "",
 ) -> Services:
     """Set up system and judge; litellm is only ever imported where one of them is an LLM.
 
-    `wording` holds, by their names, the rubrics that an LLM judge is told in other words. `id_key`
-    makes the ids that programs and classes are shown.
+    `id_key` makes the ids that programs and classes are shown.
 
     Raises:
         AlpsError: If one of them is unknown, or the budget can't be enforced.
@@ -161,7 +176,7 @@ def open_services(
     judge = (
         embedded_judge(settings.judge)
         if embedded
-        else _llm_judge(settings, client(settings.judge_api_base, settings.judge), wording)
+        else _llm_judge(settings, client(settings.judge_api_base, settings.judge), asked_as)
     )
     given = memory_models(settings, client)
     return Services(systems, judge, cache, tuple(clients.values()), ladder, given=given)
@@ -178,7 +193,7 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
         return Services((), embedded_judge(settings.judge), None)
     cache, budget = _open_cache(), _budget_of(settings, ledger)
     client = _client(settings, ledger, cache, budget)
-    return Services((), _llm_judge(settings, client, None), cache, (client,))
+    return Services((), _llm_judge(settings, client), cache, (client,))
 
 
 @asynccontextmanager
@@ -381,10 +396,10 @@ def _llm_systems(
     return tuple(answers if task.continuations is None else compares for task in tasks)
 
 
-def _llm_judge(
-    settings: AskSettings, client: "Client", wording: Mapping[str, Prompt] | None
-) -> Judge:
+def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_EVER) -> Judge:
     from alps.judges.llm import LlmJudge
+
+    first = asked_as.draw * settings.judge_repeats
 
     draws = [
         LlmJudge(
@@ -395,10 +410,10 @@ def _llm_judge(
             extra=settings.judge_request or {},
             repeat=repeat,
             seed=settings.seed,
-            wording=wording,
+            wording=asked_as.rubrics,
             structured=settings.judge_structured,
         )
-        for repeat in range(settings.judge_repeats)
+        for repeat in range(first, first + settings.judge_repeats)
     ]
     return draws[0] if len(draws) == 1 else RepeatedJudge(draws)
 

@@ -20,7 +20,6 @@ from alps.judges.rubric import Rubric
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
-from alps.prompts import Prompt
 from alps.rows import Check, CurvePoint, Pools, Summary, TrackSummary
 from alps.run.admitted import admitted, check_estimable
 from alps.run.asked import as_asked
@@ -64,7 +63,9 @@ from alps.run.opened import MANIFEST, SUMMARY, open_run
 from alps.run.phases import answers_of, phases_of, stored_by
 from alps.run.progress import progress_line
 from alps.run.services import (
+    AS_EVER,
     STRUCTURED,
+    AskedAs,
     Services,
     closing,
     open_services,
@@ -135,7 +136,7 @@ def run(settings: RunSettings) -> Finished:
 
 
 def score_again(
-    source: Path, judging: dict[str, Any], *, wording: Mapping[str, Prompt] | None = None
+    source: Path, judging: dict[str, Any], *, asked_as: AskedAs | None = None
 ) -> Finished:
     """Judge the finished predictions of a run with another judge, in a folder of its own.
 
@@ -144,13 +145,14 @@ def score_again(
     Args:
         source: The folder of the run.
         judging: The judge settings that were given; the others stay as they were.
-        wording: By their names, the rubrics that an LLM judge is told in other words.
+        asked_as: How an LLM judge is asked where its scores are one cell of several; the trivial
+            baselines are then left out.
 
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
     source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
-    settings, data = resolve_again(source, judging, baselines=wording is None)
+    settings, data = resolve_again(source, judging, baselines=asked_as is None)
     refuse_half_an_audit(settings)
     check_audit(settings, data)
     predictions = _predictions_of(source, settings.less_contexts)
@@ -160,10 +162,10 @@ def score_again(
     if folder.resolve() == source.resolve():
         raise UsageError(f"out={folder}: a new judge needs a folder of its own")
     told = [f"The predictions are those of {source}; alps score judged them, under this judge."]
-    other = ["Its rubrics were worded otherwise, by alps sensitivity, which no setting here says."]
-    told += other if wording is not None else repeating(folder)
+    other = ["How the judge was asked, alps sensitivity or alps judges said, and no setting here."]
+    told += other if asked_as is not None else repeating(folder)
     session = Session(settings, data, folder)
-    return _carry_out(session, predictions=predictions, wording=wording, told=told)
+    return _carry_out(session, predictions=predictions, asked_as=asked_as or AS_EVER, told=told)
 
 
 def finish(session: Session, manifest: Mapping[str, Any], told: Sequence[str]) -> Finished:
@@ -247,7 +249,7 @@ def _estimated(
             services = open_services(settings, data.tasks, ledger, None)
             services = as_asked(settings, data, services, None)
         else:
-            services = _judging_services(settings, data.tasks, ledger, None, wording=None)
+            services = _judging_services(settings, data.tasks, ledger, None)
         opened.callback(lambda: run_loop(services.aclose()))
         plans = _track_plans(settings, data, services)
         rounds = [Round(plans, *_held(answered, judged, Path(scratch) / "run", opened))]
@@ -294,7 +296,7 @@ def _carry_out(
     session: Session,
     *,
     predictions: _Predictions | None,
-    wording: Mapping[str, Prompt] | None = None,
+    asked_as: AskedAs = AS_EVER,
     told: Sequence[str],
     manifest: Mapping[str, Any] | None = None,
 ) -> Finished:
@@ -311,7 +313,7 @@ def _carry_out(
             services = open_services(settings, data.tasks, ledger, folder, id_key=data.id_key)
             services = as_asked(settings, data, services, folder)
         else:
-            services = _judging_services(settings, data.tasks, ledger, folder, wording=wording)
+            services = _judging_services(settings, data.tasks, ledger, folder, asked_as)
         running = _run(
             settings,
             data,
@@ -560,12 +562,11 @@ def _judging_services(
     tasks: Sequence[Task],
     ledger: Ledger,
     folder: Path | None,
-    *,
-    wording: Mapping[str, Prompt] | None,
+    asked_as: AskedAs = AS_EVER,
 ) -> Services:
     """Open a judge, and nobody to answer: what is missing in finished predictions stays unheard."""
     judging = open_services(
-        settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder, wording
+        settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder, asked_as
     )
     systems = tuple((Unheard(settings.model),) * settings.repeats for task in tasks)
     return replace(judging, systems=systems)
