@@ -50,7 +50,7 @@ def script(body):
 def asked_through(url, work, path, cache=None):
     """Ask through a proxy in front of a server; returns what it metered, and the ledger."""
     metered, ledger = [], Ledger(path / "calls.jsonl")
-    client = Client(concurrency=2, ledger=ledger, cache=cache, timeout=5, patience=0)
+    client = Client(concurrency=2, ledger=ledger, cache=cache, timeout=120, patience=0)
     behind = [Behind(f"openai/{name}", client, url) for name in ("m", "e")]
     proxy = Proxy(*behind, note=metered.append, about=lambda: "ingest")
 
