@@ -12,10 +12,11 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any
 
-from alps.errors import UsageError, closest
+from alps.errors import AlpsError, UsageError, closest
 from alps.judges import lexical, minilm
 from alps.judges.base import Judge
 from alps.judges.constant import CONSTANT_JUDGES, ConstantJudge
+from alps.judges.fitted import FITTED, FittedJudge, read_fitted
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import (
     POLICIES,
@@ -175,20 +176,33 @@ AGREEMENTS: Mapping[str, str] = {"lexical": lexical.AGREEMENT, "minilm": minilm.
 RECORDED = "recorded:"
 
 
+def known_agreement(name: str) -> str | None:
+    """Return how far an embedded judge can be trusted, as it was measured; None if nobody knows."""
+    if not name.startswith(FITTED):
+        return AGREEMENTS.get(name)
+    try:
+        return read_fitted(Path(name.removeprefix(FITTED))).agreement
+    except AlpsError:  # a run is shown long after, and elsewhere
+        return None
+
+
 def is_embedded_judge(name: str) -> bool:
     """Tell whether `name` is a judge that needs no LLM client."""
-    return name in (*EMBEDDED_JUDGES, *CONSTANT_JUDGES) or name.startswith(RECORDED)
+    embedded = name in (*EMBEDDED_JUDGES, *CONSTANT_JUDGES)
+    return embedded or name.startswith((RECORDED, FITTED))
 
 
 def embedded_judge(name: str) -> Judge:
-    """Return the embedded judge, or the recorded verdicts, that `name` names.
+    """Return the embedded or fitted judge, or the recorded verdicts, that `name` names.
 
     Raises:
         UsageError: If there is none, or it needs an extra that is not installed.
-        DataError: If the recorded verdicts can't be read.
+        DataError: If the recorded verdicts or the fitted judge can't be read.
     """
     if name.startswith(RECORDED):
         return RecordedJudge(Path(name.removeprefix(RECORDED)).expanduser())
+    if name.startswith(FITTED):
+        return FittedJudge(Path(name.removeprefix(FITTED)).expanduser())
     if name == "lexical":
         return LexicalJudge()
     if name == "minilm":

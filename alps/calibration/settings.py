@@ -43,7 +43,10 @@ class DrawSettings(FrozenSettings):
 class CalibrateSettings(AskSettings):
     """What `alps calibrate` can be told."""
 
-    labels: str = Field(description="a label folder, or stress: items whose answers are known")
+    labels: str = Field(
+        description="a label folder, or stress: items whose answers are known; of fit=yes, runs"
+    )
+    fit: bool = Field(False, description="fit a cheap judge to the verdicts of runs; out=FILE")
     verdicts: str | None = Field(
         None, description="recorded verdicts, to be used instead of asking"
     )

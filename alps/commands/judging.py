@@ -97,6 +97,11 @@ def calibrate(settings: tuple[str, ...]) -> None:
       alps calibrate judge=lexical labels=stress
       alps calibrate judge=openai/gpt-4.1 labels=DIR
       alps calibrate judge=gpt-4 labels=DIR verdicts=FILE out=calibrated
+
+    With fit=yes a cheap judge learns from the verdicts that a run holds:
+
+    \b
+      alps calibrate fit=yes labels=RUN out=cheap.json
     """
     from alps.calibration.calibrate import calibrate_judge
     from alps.calibration.page import write_calibration_page
@@ -105,6 +110,11 @@ def calibrate(settings: tuple[str, ...]) -> None:
     from alps.parsing import parse_words
 
     parsed = parse_words(settings, CalibrateSettings)
+    if parsed.fit:
+        from alps.calibration.fit import fit_judge, print_fit
+
+        print_fit(fit_judge(parsed), console())
+        return
     done = calibrate_judge(parsed)
     screen = console()
     print_calibration(done.reports, judge=done.judge, console=screen)

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row
-from alps.judges.resolve import AGREEMENTS
+from alps.judges.resolve import known_agreement
 from alps.report import charts
 from alps.report.accounts import AccountRow, account
 from alps.report.breakdowns import BreakdownPart, page_part
@@ -563,7 +563,7 @@ def render(runs: Sequence[Run]) -> str:
         curves=recall_curves(heads),
         contexts=context_figures(sections),
         abilities=ability_tables(heads),
-        agreements=AGREEMENTS,
+        known_agreement=known_agreement,
         script=Markup(SCRIPT),
         # The page's policy runs this script and no other, whatever a text of a model holds.
         script_hash=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),

@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from alps.judges.resolve import AGREEMENTS
+from alps.judges.resolve import known_agreement
 from alps.report.charts import GOLD_ACTIONS, PREDICTED_ACTIONS
 from alps.report.corrected import audit_part, corrected_part
 from alps.report.curves import curve_tables
@@ -527,5 +527,5 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
     # Its scores are of words in common: beside an LLM judge's they would be read as the same.
     elif not summary.comparable and judged:
         yield f"Judge {summary.judge}: not comparable with LLM-judged scores."
-        if summary.judge in AGREEMENTS:
-            yield f"  Its agreement: {AGREEMENTS[summary.judge]}."
+        if agreement := known_agreement(summary.judge):
+            yield f"  Its agreement: {agreement}."

@@ -1,0 +1,211 @@
+"""The fitted judge: two logistic regressions on how alike two memories are, kept as plain JSON.
+
+The first tells pairs that are about the same thing from all others, the second tells of those which
+say the same. `alps calibrate fit=yes` trains both on the verdicts of a run. It is deterministic and
+free, and knows nothing but likeness: a cheap judge to be corrected by audits.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+from scipy.special import expit
+
+from alps.errors import DataError, UsageError
+from alps.judges.base import EmbeddedJudge
+from alps.judges.matching import Item, Judgement, MatchQuestion, Pair, Relation
+from alps.judges.question import Question
+from alps.similarity import Features, features, similarity_matrix
+
+FITTED = "fitted:"
+# Raised with every change of a feature: a file of another version is refused.
+VERSION: Final = 1
+OF_A_PAIR = (
+    "similarity",
+    "gold_covered",
+    "predicted_covered",
+    "gold_left",
+    "predicted_left",
+    "gold_length",
+    "predicted_length",
+    "same_label",
+    "same_topic",
+    "same_type",
+    "gold_is_direct",
+    "one_negated",
+    "numbers_shared",
+    "gold_numbers",
+    "predicted_numbers",
+    "names_shared",
+    "gold_names",
+    "predicted_names",
+    "one_script",
+)
+"""What the second regression sees of a pair."""
+AMONG_OTHERS = (*OF_A_PAIR, "above_row", "above_column", "most_alike")
+"""What the first sees: also how much more alike the two are than each is to the other memories."""
+DECIMALS = 9
+
+Floats = NDArray[np.float64]
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Line(BaseModel):
+    """A logistic regression on features as they are: a bias, and a weight by feature."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    bias: float
+    weights: dict[str, float]
+
+    def logits(self, values: Floats) -> Floats:
+        """Return the log odds; the last axis of `values` holds the features in their order."""
+        return np.asarray((values @ np.array([*self.weights.values()]) + self.bias).round(DECIMALS))
+
+
+class Fitted(BaseModel):
+    """What is in the file of a fitted judge.
+
+    Attributes:
+        related: Whether a pair is about the same thing.
+        same: Whether such a pair is a match.
+        fitted_on: The judges whose verdicts it learnt, and how many.
+        agreement: How far it agrees with them on sessions that it had not seen.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: Literal["fitted"] = "fitted"
+    version: Literal[1] = VERSION
+    related: Line
+    same: Line
+    fitted_on: dict[str, Any]
+    agreement: str
+
+
+def read_fitted(path: Path) -> Fitted:
+    """Read the file of a fitted judge.
+
+    Raises:
+        UsageError: If there is none.
+        DataError: If it is not what `alps calibrate fit=yes` wrote.
+    """
+    if not path.is_file():
+        raise UsageError(f"judge={FITTED}{path}: no such file; alps calibrate fit=yes writes it")
+    try:
+        fitted = Fitted.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "file"
+        raise DataError(f"not a fitted judge ({where}: {first['msg']})", path=path) from error
+    expected = {"related": AMONG_OTHERS, "same": OF_A_PAIR}
+    for name, line in (("related", fitted.related), ("same", fitted.same)):
+        if tuple(line.weights) != expected[name]:
+            raise DataError(f"not a fitted judge ({name}.weights: other features)", path=path)
+    return fitted
+
+
+class FittedJudge(EmbeddedJudge):
+    """Pairs memories that both regressions hold for likelier than not.
+
+    Raises:
+        UsageError: If the file does not exist.
+        DataError: If it can't be read.
+    """
+
+    relations: frozenset[Relation] = frozenset({"same"})
+    comparable = False
+
+    def __init__(self, path: Path) -> None:
+        self._fitted = read_fitted(path)
+        self.name = f"{FITTED}{path}"
+        self.fingerprint: Mapping[str, Any] = {
+            "judge": "fitted",
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "version": VERSION,
+        }
+
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
+        """Name every pair that is likelier than not about the same thing, and the same."""
+        if not isinstance(question, MatchQuestion):
+            return question.refused()
+        values = features_of(question)
+        related = self._fitted.related.logits(values)
+        same = self._fitted.same.logits(values[..., : len(OF_A_PAIR)])
+        pairs = []
+        for row, column in np.argwhere((related >= 0) & (same >= 0)).tolist():
+            chances = float(expit(related[row, column])), float(expit(same[row, column]))
+            reason = f"related {chances[0]:.2f}, same {chances[1]:.2f}"
+            pairs.append(Pair(row, column, "same", reason, math.prod(chances)))
+        return Judgement("ok", tuple(pairs))
+
+
+def features_of(question: MatchQuestion) -> Floats:
+    """Return `AMONG_OTHERS` of every pair; shape (gold, predicted, features)."""
+    alike = np.array(
+        similarity_matrix(
+            [item.value for item in question.gold], [item.value for item in question.predicted]
+        )
+    )
+    rows = []
+    for gold, likeness in zip(question.gold, alike.tolist(), strict=True):
+        pairs = zip(question.predicted, likeness, strict=True)
+        rows.append([_of_a_pair(gold, predicted, like) for predicted, like in pairs])
+    above_row, above_column = alike - _most_of_others(alike), alike - _most_of_others(alike.T).T
+    most_alike = (above_row >= 0) & (above_column >= 0) & (alike > 0)
+    return np.concatenate([rows, np.stack([above_row, above_column, most_alike], axis=-1)], axis=-1)
+
+
+def _most_of_others(alike: Floats) -> Floats:
+    """Return, for each place, the largest figure at others of its row; 0 if there is none."""
+    if alike.shape[1] < 2:
+        return np.zeros_like(alike)
+    ordered = np.sort(alike, axis=1)
+    return np.where(alike == ordered[:, -1:], ordered[:, -2:-1], ordered[:, -1:])
+
+
+def _of_a_pair(gold: Item, predicted: Item, likeness: float) -> list[float]:
+    """Return `OF_A_PAIR` of two memories."""
+    one, other = features(gold.value), features(predicted.value)
+    shared = _shared(one, other)
+    weights = sum(one.content.values()), sum(other.content.values())
+    names = _names(gold.value), _names(predicted.value)
+    return [
+        likeness,
+        shared / weights[0] if weights[0] else 0.0,
+        shared / weights[1] if weights[1] else 0.0,
+        weights[0] - shared,
+        weights[1] - shared,
+        math.log1p(len(gold.value)),
+        math.log1p(len(predicted.value)),
+        gold.label == predicted.label,
+        gold.label.partition("/")[0] == predicted.label.partition("/")[0],
+        gold.type == predicted.type,
+        gold.type == "direct",
+        one.negated != other.negated,
+        bool(one.numbers & other.numbers),
+        bool(one.numbers - other.numbers),
+        bool(other.numbers - one.numbers),
+        bool(names[0] & names[1]),
+        len(names[0] - names[1]),
+        len(names[1] - names[0]),
+        gold.value.isascii() == predicted.value.isascii(),
+    ]
+
+
+def _shared(one: Features, other: Features) -> float:
+    """Return the weight of the pieces of content that two texts share."""
+    common = one.content.keys() & other.content.keys()
+    return math.fsum(min(one.content[piece], other.content[piece]) for piece in common)
+
+
+def _names(value: str) -> set[str]:
+    """Return the capitalised words of a value, without the first: any sentence begins so."""
+    words: Sequence[str] = _WORD.findall(value)[1:]
+    return {word.casefold() for word in words if word[0].isupper()}

@@ -1,0 +1,168 @@
+"""`alps calibrate fit=yes`: a cheap judge that learns from the verdicts of a run."""
+
+import json
+import re
+
+import pytest
+
+from alps.event_loop import run_loop
+from alps.judges.matching import Item, MatchQuestion
+from alps.judges.resolve import embedded_judge
+from tests.endtoend import summary
+from tests.tracks import alps_here
+
+PLACES = ("Oslo", "Lima", "Porto", "Turin", "Ghent", "Basel", "Cairo", "Delhi", "Kyoto", "Quito")
+SPORTS = ("rowing", "archery", "fencing", "curling", "judo", "sailing", "boxing", "golf", "karate")
+LABELS = ("Personal_Background/Location", "Preferences/Sports")
+
+
+def memory(name, value, label):
+    return {"memory_id": name, "type": "direct", "value": value, "label": label}
+
+
+def session(number):
+    """Two memories each: one is the same in other words, one another in nearly the same words."""
+    place, sport = PLACES[number % len(PLACES)], SPORTS[number % len(SPORTS)]
+    gold = [
+        memory("g-home", f"Lives near the old harbour of {place}", LABELS[0]),
+        memory("g-sport", f"Does {sport} before breakfast twice a week", LABELS[1]),
+    ]
+    predicted = [
+        memory("p-home", f"Is at home in {place}", LABELS[0]),
+        memory("p-sport", f"Does {sport} before breakfast twice a month", LABELS[1]),
+    ]
+    reviews = [
+        {"gold_id": "g-home", "pred_id": "p-home", "error_type": "EQUIVALENT"},
+        {"gold_id": "g-sport", "pred_id": "p-sport", "error_type": "VALUE_DRIFT"},
+    ]
+    output = {
+        "model_output": {"memory_items": predicted},
+        "judge_output": {"pair_reviews": reviews},
+    }
+    return gold, output
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """A folder with a run that recorded verdicts judged, and the judge that was fitted to it."""
+    folder = tmp_path_factory.mktemp("fitted")
+    inputs, references, records = [], [], []
+    for number in range(24):
+        gold, output = session(number)
+        about = {"benchmark_id": f"r{number}", "session_id": f"s{number}"}
+        dialogue = [{"role": "user", "text": one["value"]} for one in gold]
+        inputs.append({**about, "input": {"dialogue": dialogue}})
+        references.append({**about, "gold": {"memory_items": gold}})
+        records.append({**about, **output})
+    track = folder / "data" / "dev" / "task1"
+    track.mkdir(parents=True)
+    files = {
+        track / "model_input.jsonl": inputs,
+        track / "reference_output.jsonl": references,
+        folder / "records.jsonl": records,
+    }
+    for path, rows in files.items():
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run = ("run", "task=extraction", "model=predictions:records.jsonl", "data=data")
+        done = alps_here(*run, "judge=recorded:records.jsonl", "out=judged")
+        assert done.code == 0, done.err
+        fitted = alps_here("calibrate", "fit=yes", "labels=judged", "out=cheap.json")
+        assert fitted.code == 0, fitted.err
+    return folder, fitted.out
+
+
+@pytest.fixture
+def here(judged, monkeypatch):
+    monkeypatch.chdir(judged[0])
+    return judged[0]
+
+
+def test_it_prints_its_agreement_on_unseen_sessions_beside_that_of_lexical(judged):
+    row = re.search(r"^ *named +(\S+) +(\S+ \[.*?\]) +(\S+ \[.*?\])", judged[1], re.MULTILINE)
+    assert row, judged[1]
+    fitted, lexical = float(row[2].split()[0]), float(row[3].split()[0])
+    assert row[1] == "48"
+    assert fitted >= lexical + 0.2
+
+
+def test_the_file_is_plain_json_and_says_what_it_was_fitted_on(here):
+    fitted = json.loads((here / "cheap.json").read_text(encoding="utf-8"))
+    assert fitted["fitted_on"]["named"] == 48
+    assert fitted["fitted_on"]["matches"] == 24
+    assert fitted["fitted_on"]["sessions"] == 24
+    # None of the texts that it learnt from.
+    assert not any(place in json.dumps(fitted) for place in PLACES)
+
+
+def test_it_judges_a_run_is_never_comparable_and_tells_its_agreement(here):
+    done = alps_here(
+        *("run", "task=extraction", "model=predictions:records.jsonl", "data=data"),
+        *("judge=fitted:cheap.json", "out=cheap"),
+    )
+    assert done.code == 0, done.err
+    found = summary(here / "cheap")
+    assert found["comparable"] is False
+    # Of two memories each, the one that says the same in other words matches.
+    assert found["tracks"]["task1"]["scores"]["f1"]["value"] == pytest.approx(0.5, abs=0.05)
+    assert "Its agreement: kappa" in done.out
+
+
+def test_its_fingerprint_is_that_of_the_files_content(here, tmp_path):
+    before = embedded_judge("fitted:cheap.json").fingerprint
+    other = tmp_path / "other.json"
+    other.write_bytes((here / "cheap.json").read_bytes())
+    assert embedded_judge(f"fitted:{other}").fingerprint == before
+    fitted = json.loads(other.read_text(encoding="utf-8"))
+    fitted["same"]["bias"] += 1
+    other.write_text(json.dumps(fitted), encoding="utf-8")
+    assert embedded_judge(f"fitted:{other}").fingerprint != before
+
+
+def test_the_order_of_the_memories_changes_no_verdict(here):
+    gold = [Item("g1", "Lives in Oslo", "direct", LABELS[0], None)]
+    gold += [Item("g2", "Does judo 3 times a week", "direct", LABELS[1], None)]
+    predicted = [Item("p1", "Has a home in Oslo", "direct", LABELS[0], None)]
+    predicted += [Item("p2", "Does judo", "direct", LABELS[1], None)]
+    judge = embedded_judge("fitted:cheap.json")
+
+    def named(golds, answers):
+        found = run_loop(judge.answer(MatchQuestion(golds, answers), about="one"))
+        return {(golds[pair.gold].id, answers[pair.predicted].id) for pair in found.pairs}
+
+    assert named(gold, predicted) == named(gold[::-1], predicted[::-1])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("labels=judged",), "out="),
+        (("labels=judged", "out=records.jsonl"), "is there already"),
+        (("labels=judged", "judge=lexical", "out=x.json"), "leave judge= out"),
+        (("labels=nowhere", "out=x.json"), "nowhere"),
+    ],
+)
+def test_what_can_not_be_fitted_is_refused_in_one_line(here, words, said):
+    done = alps_here("calibrate", "fit=yes", *words)
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_run_that_an_embedded_judge_judged_teaches_nothing(here):
+    run = ("run", "task=extraction", "model=predictions:records.jsonl", "data=data")
+    assert alps_here(*run, "out=plain").code == 0
+    done = alps_here("calibrate", "fit=yes", "labels=plain", "out=x.json")
+    assert done.code == 2
+    assert "nothing can be learnt" in done.err
+
+
+@pytest.mark.parametrize("text", ["{}", "no JSON", '{"judge": "fitted", "version": 99}'])
+def test_a_file_that_is_no_fitted_judge_is_refused_before_a_run(here, tmp_path, text):
+    path = tmp_path / "odd.json"
+    path.write_text(text, encoding="utf-8")
+    done = alps_here("run", "task=extraction", "model=rules", f"judge=fitted:{path}", "out=odd")
+    assert done.code == 2
+    assert "not a fitted judge" in done.err
+    assert not (here / "odd").exists()
