@@ -18,7 +18,7 @@ from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row
 from alps.judges.fitted import AMONG_OTHERS, FITTED, OF_A_PAIR, Fitted, Line, features_of
 from alps.judges.matching import POLICIES, MatchQuestion
-from alps.judges.resolve import is_embedded_judge, RECORDED
+from alps.judges.resolve import RECORDED, is_embedded_judge
 from alps.run.judge_questions import Asked, asked_in
 from alps.run.opened import find_run, open_run, read_rows
 from alps.run.source import open_again
