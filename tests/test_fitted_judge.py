@@ -158,6 +158,14 @@ def test_a_run_that_an_embedded_judge_judged_teaches_nothing(here):
     assert "nothing can be learnt" in done.err
 
 
+def test_too_few_verdicts_are_refused_with_what_is_needed(here):
+    run = ("run", "task=extraction", "model=predictions:records.jsonl", "data=data", "limit=12")
+    assert alps_here(*run, "judge=recorded:records.jsonl", "out=few").code == 0
+    done = alps_here("calibrate", "fit=yes", "labels=few", "out=x.json")
+    assert done.code == 2
+    assert "12 matches, of 12 sessions; 20 of 10 are needed" in done.err
+
+
 @pytest.mark.parametrize("text", ["{}", "no JSON", '{"judge": "fitted", "version": 99}'])
 def test_a_file_that_is_no_fitted_judge_is_refused_before_a_run(here, tmp_path, text):
     path = tmp_path / "odd.json"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FOLDS, REPEATS = 10, 5
 LEAST = 20
-"""Matches, and named pairs that are none, below which nothing is fitted."""
+"""Matches, named pairs that are none, and others, below which nothing is fitted."""
 # The inverse strength of the penalty on standardised weights: from .1 to 1 kappas on recorded
 # verdicts differ by .01.
 PENALTY = 0.1
@@ -135,12 +135,19 @@ def _examples_of(asked: Asked, verdict: Row) -> Iterator[tuple[Floats, bool, boo
 
 
 def _check(examples: Examples) -> None:
-    counts = int(examples.same.sum()), int((examples.named & ~examples.same).sum())
-    for count, what in zip(counts, ("matches", "named pairs that are none"), strict=True):
-        if count < LEAST:
-            raise UsageError(f"fit=yes: {count} {what} among the verdicts; {LEAST} are needed")
-    if (sessions := len(set(examples.sessions))) < FOLDS:
-        raise UsageError(f"fit=yes: {sessions} sessions; {FOLDS} are needed to hold some out")
+    """Refuse what no regression can learn from, on all sessions or without those held out."""
+    kinds = {
+        "matches": examples.same,
+        "named pairs that do not match": examples.named & ~examples.same,
+        "pairs that were not named": ~examples.named,
+    }
+    for what, chosen in kinds.items():
+        sessions = {examples.sessions[place] for place in np.flatnonzero(chosen).tolist()}
+        if chosen.sum() < LEAST or len(sessions) < FOLDS:
+            raise UsageError(
+                f"fit=yes: {chosen.sum()} {what}, of {len(sessions)} sessions; "
+                f"{LEAST} of {FOLDS} are needed"
+            )
 
 
 def _line(values: Floats, truth: Flags, names: Sequence[str]) -> Line:
