@@ -119,3 +119,28 @@ def test_judges_prompts_and_trivial_judges_stand_beside_each_other(server, obser
 )
 def test_what_can_not_be_judged_is_said_in_one_line(observed, words, said):
     assert said in alps_here("judges", "steady", *words).one_line
+
+
+def test_anchors_split_a_drift_into_judge_and_system(server, observed):
+    base = f"judge_api_base={server.url}"
+    for run, judge_then, out in (
+        ("steady", STRICT, "old"),
+        ("steady", MILD, "now"),
+        ("loose", STRICT, "then"),
+        ("loose", MILD, "new"),
+    ):
+        words = ("score", run, f"judge={judge_then}", base, f"out={out}", "baseline_records=0")
+        assert alps_here(*words).code == 0
+    ran = alps_here("judges", "then", "new", "anchors=new", "format=json")
+    drift = json.loads(ran.out)["tracks"]["task4_ability1"]
+    assert (drift["change"]["value"], drift["judge"]["value"]) == (0.75, 0.75)
+    assert drift["system"]["value"] == 0
+    ran = alps_here("judges", "old", "new", "anchors=now")
+    assert ran.code == 0, ran.err
+    shown = " ".join(ran.out.split())
+    assert "the judge .000" in shown
+    assert "the system +.250" in shown
+    assert "No alarm" in ran.out
+    assert "another fingerprint" in ran.out
+    assert "byte for byte" in alps_here("judges", "old", "new", "anchors=new").one_line
+    assert "takes two runs" in alps_here("judges", "old", "anchors=now").one_line

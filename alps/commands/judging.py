@@ -175,9 +175,13 @@ def judges(words: tuple[str, ...]) -> None:
     The result shows how far they agree, whether judge, prompt or noise moves a score, and how often
     two runs swap places. lexical and two judges that always say the same stand beside.
 
+    With anchors=RUN, which is OLD judged once more, the change from OLD to NEW is split into that
+    of the judge and that of the system.
+
     \b
       alps judges runs/extraction-rules-samples judge=openai/gpt-4.1,openai/gpt-4o
       alps judges runs/a runs/b judge=openai/gpt-4.1 prompts=wordings draws=3
+      alps judges runs/old runs/new anchors=runs/old-judged-now
     """
     from alps.parsing import parse_words, part_words
     from alps.report.observatory import observe
@@ -189,6 +193,12 @@ def judges(words: tuple[str, ...]) -> None:
 
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, JudgesSettings)
+    if parsed.anchors is not None:
+        from alps.report.drift import find_drift, print_drift
+
+        found = find_drift([find_run(word) for word in runs], find_run(parsed.anchors), parsed)
+        print_as(found, parsed.format, print_drift)
+        return
     plan = plan_judges([find_run(word) for word in runs], parsed)
     click.echo(plan.announcement, err=True)
     done = judge_cells(plan, typed_settings(parsed))
