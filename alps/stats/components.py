@@ -150,7 +150,8 @@ class _Moments:
         judges, prompts, draws = self._design.sizes
         if draws < 2:
             return None
-        between = np.kron(np.eye(judges * prompts), np.eye(draws) - 1 / draws)
+        within = np.eye(draws) - 1 / draws
+        between = np.asarray(np.kron(np.eye(judges * prompts), within), dtype=np.float64)
         residuals = self._sums - np.outer(self._counts, self._means(np.ones(len(self._counts))))
         squares = float(_square(residuals, between, residuals).sum())
         clusters, total = len(self._counts), self._counts.sum()
