@@ -246,12 +246,20 @@ class SensitivitySettings(AskSettings):
 class JudgesSettings(AskSettings):
     """What `alps judges` can be told beside the runs."""
 
-    judge: str = Field(description="judges, with commas between: litellm models or embedded ones")
+    judge: str = Field(
+        "", description="judges, with commas between: litellm models or embedded ones"
+    )
     prompts: str | None = Field(
         None, description="a folder of wordings: NAME/RUBRIC.md, or NAME.md for a single rubric"
     )
     draws: int = Field(
         1, ge=1, le=20, description="ask each LLM judge so often, each time a run of its own"
+    )
+    anchors: HomePath | None = Field(
+        None, description="a run: the first run's answers, judged once more with the second's"
+    )
+    level: float = Field(
+        0.001, gt=0, lt=1, description="the share of checks of an unchanged judge that alarm"
     )
     out: HomePath | None = Field(
         None, description="where the scores land: RUN/JUDGE--WORDING; else beside the run"

@@ -40,6 +40,7 @@ from alps.settings import (
     BesideSettings,
     CompareSettings,
     DiagnoseSettings,
+    JudgesSettings,
     PersonaSettings,
     PoolSettings,
     RunSettings,
@@ -57,8 +58,8 @@ RUN = [document for document in DOCUMENTS if document.name not in WITHOUT_COMMAN
 SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, PersonaSettings, DrawSettings),
     *(AnnotateSettings, ExportSettings),
-    *(AgreementSettings, CalibrateSettings, SensitivitySettings, CompareSettings),
-    *(BesideSettings, DiagnoseSettings),
+    *(AgreementSettings, CalibrateSettings, SensitivitySettings, JudgesSettings),
+    *(CompareSettings, BesideSettings, DiagnoseSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
 )
 LEFT_TO_CI = ("make ", "python3 -m venv ")

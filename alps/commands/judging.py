@@ -1,6 +1,6 @@
 """Commands about judges and the people who label.
 
-`labels`, `agreement`, `calibrate`, `sensitivity`.
+`labels`, `agreement`, `calibrate`, `sensitivity`, `judges`.
 """
 
 import sys
@@ -158,6 +158,51 @@ def sensitivity(words: tuple[str, ...]) -> None:
     click.echo(plan.announcement, err=True)
     done = judge_cells(plan, typed_settings(parsed))
     print_as(find_sensitivity(done), parsed.format, print_sensitivity)
+    stop_at_budget(done)
+    if done.too_many_unscored:
+        sys.exit(1)
+
+
+@command()
+@takes(
+    "RUN… judge=a,b [prompts=DIR] [draws=…] [out=DIR] [format=json]",
+    "alps.settings:JudgesSettings",
+    runs=True,
+)
+def judges(words: tuple[str, ...]) -> None:
+    """Judge the same predictions by several judges, and with several prompts.
+
+    The result shows how far they agree, whether judge, prompt or noise moves a score, and how often
+    two runs swap places. lexical and two judges that always say the same stand beside.
+
+    With anchors=RUN, which is OLD judged once more, the change from OLD to NEW is split into that
+    of the judge and that of the system.
+
+    \b
+      alps judges runs/extraction-rules-samples judge=openai/gpt-4.1,openai/gpt-4o
+      alps judges runs/a runs/b judge=openai/gpt-4.1 prompts=wordings draws=3
+      alps judges runs/old runs/new anchors=runs/old-judged-now
+    """
+    from alps.parsing import parse_words, part_words
+    from alps.report.observatory import observe
+    from alps.report.observatory_table import print_observatory
+    from alps.run.cells import judge_cells
+    from alps.run.observatory import plan_judges
+    from alps.run.opened import find_run
+    from alps.settings import JudgesSettings
+
+    runs, settings = part_words(allow_typed(words))
+    parsed = parse_words(settings, JudgesSettings)
+    if parsed.anchors is not None:
+        from alps.report.drift import find_drift, print_drift
+
+        found = find_drift([find_run(word) for word in runs], find_run(parsed.anchors), parsed)
+        print_as(found, parsed.format, print_drift)
+        return
+    plan = plan_judges([find_run(word) for word in runs], parsed)
+    click.echo(plan.announcement, err=True)
+    done = judge_cells(plan, typed_settings(parsed))
+    print_as(observe(done), parsed.format, print_observatory)
     stop_at_budget(done)
     if done.too_many_unscored:
         sys.exit(1)

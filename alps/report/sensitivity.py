@@ -214,7 +214,7 @@ def _compare_tracks(
         having = {letter: row for letter, row in runs.items() if track in row[OURS].tracks}
         one = next(iter(having.values()))[OURS]
         metric = judged_metric(one, track)
-        names = [wording.name for wording in wordings if _rewords(wording, one, track)]
+        names = [wording.name for wording in wordings if rewords(wording, one, track)]
         if metric is None:
             left_out.setdefault("no judge decides their scores", []).append(track)
         elif not names:
@@ -242,7 +242,7 @@ def judged_metric(run: Run, track: str) -> Metric | None:
     return None
 
 
-def _rewords(wording: Wording, run: Run, track: str) -> bool:
+def rewords(wording: Wording, run: Run, track: str) -> bool:
     """Tell whether a wording says any rubric of a track otherwise."""
     return any(rubric(name) in run.tasks[track].rubrics for name in wording.rubrics)
 

@@ -32,6 +32,10 @@ def plan_judges(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:
     Raises:
         AlpsError: What can't be used, and why, in one line.
     """
+    if not settings.judge:
+        raise UsageError("name the judges, judge=a,b, or anchors=RUN for a drift between two runs")
+    if "level" in settings.model_fields_set:
+        raise UsageError(f"level={settings.level} would change nothing without anchors=RUN")
     judges = [name.strip() for name in settings.judge.split(",")]
     _check_names(judges)
     asked = [name for name in judges if not is_embedded_judge(name)]

@@ -79,6 +79,11 @@ def _share(times: Floats, *, moments: "_Moments", name: str) -> Floats:
     return ratio(components[name], total)
 
 
+def _square(left: Floats, projection: Floats, right: Floats) -> Floats:
+    """Return leftᵀ Π right of each row; shape (…)."""
+    return np.asarray(((left @ projection) * right).sum(axis=-1))
+
+
 @dataclass(frozen=True)
 class _Design:
     """Projections of the scores, flat over judges × prompts × draws, and their sizes."""
@@ -121,7 +126,7 @@ class _Moments:
         # Of each cluster its own square under each projection: what is resampled is added up.
         self._squares = {}
         for name, projection in design.projections.items():
-            self._squares[name] = np.einsum("ci,ij,cj->c", sums, projection, sums)
+            self._squares[name] = _square(sums, projection, sums)
         ones = np.ones(len(counts))
         self._noise = {name: float(self._noise_of(name, ones)) for name in design.projections}
 
@@ -145,9 +150,10 @@ class _Moments:
         judges, prompts, draws = self._design.sizes
         if draws < 2:
             return None
-        between = np.kron(np.eye(judges * prompts), np.eye(draws) - 1 / draws)
+        within = np.eye(draws) - 1 / draws
+        between = np.asarray(np.kron(np.eye(judges * prompts), within), dtype=np.float64)
         residuals = self._sums - np.outer(self._counts, self._means(np.ones(len(self._counts))))
-        squares = np.einsum("ci,ij,cj->", residuals, between, residuals)
+        squares = float(_square(residuals, between, residuals).sum())
         clusters, total = len(self._counts), self._counts.sum()
         variance = squares / total**2 * clusters / (clusters - 1) / (judges * prompts * (draws - 1))
         return float(variance**0.5)
@@ -156,7 +162,7 @@ class _Moments:
         """Return a mean square less what noise adds to it."""
         means = self._means(times)
         projection, degrees = self._design.projections[name], self._design.freedom[name]
-        square = np.einsum("...i,ij,...j->...", means, projection, means) / degrees
+        square = _square(means, projection, means) / degrees
         excess = square - self._noise_of(name, times)
         # A resample has the noise of the records, and once more that of drawing among them.
         return np.asarray(excess if times.ndim == 1 else excess - self._noise[name])
@@ -168,8 +174,8 @@ class _Moments:
         crossed = times @ (self._counts[:, None] * self._sums)
         squared = times @ self._counts**2
         total = times @ self._squares[name]
-        total = total - 2 * np.einsum("...i,ij,...j->...", means, projection, crossed)
-        total = total + squared * np.einsum("...i,ij,...j->...", means, projection, means)
+        total = total - 2 * _square(means, projection, crossed)
+        total = total + squared * _square(means, projection, means)
         scale = clusters / (clusters - 1) / (times @ self._counts) ** 2
         return np.asarray(np.maximum(total * scale, 0.0) / self._design.freedom[name])
 

@@ -1,0 +1,146 @@
+"""The same answers under several judges and prompts, beside trivial judges: judges on loopback are
+as strict as their name and their system message say.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from tests.desk import QUIET_LITELLM
+from tests.loopback import Answer, LoopbackServer, serve
+from tests.tracks import Ran, alps_here, met, payload_of, target_row, write_ability
+
+pytestmark = QUIET_LITELLM
+LENIENT = "Be lenient."
+ANSWERS = {
+    "steady": ("exact",) * 4 + ("wrong",) * 4,
+    "loose": ("close",) * 6 + ("wrong",) * 2,
+}
+STRICT, MILD = "openai/strict", "openai/mild"
+
+
+def judge(body: dict[str, Any]) -> Answer:
+    liked = ["exact"]
+    if body["model"] == "mild" or body["messages"][0]["content"] == LENIENT:
+        liked.append("close")
+    return met("met" if payload_of(body)["response"].split()[0] in liked else "not_met")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LoopbackServer]:
+    with serve(judge) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def observed(server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Two runs over eight records from eight sessions, and one wording; the current folder."""
+    folder = tmp_path_factory.mktemp("observed")
+    rows = (target_row(f"r{n}", session_id=f"s{n}") for n in range(8))
+    write_ability(folder / "data", 1, *rows)
+    (folder / "words").mkdir()
+    (folder / "words" / "lenient.md").write_text(f"<!-- id: mine/1 -->\n\n{LENIENT}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("ALPS_CACHE", "off")
+        patch.setenv("OPENAI_API_KEY", "none")
+        for name, answers in ANSWERS.items():
+            with (folder / f"{name}.jsonl").open("w") as file:
+                for n, answer in enumerate(answers):
+                    row = {"benchmark_id": f"r{n}", "answer": f"{answer} {name} {n}"}
+                    file.write(json.dumps(row) + "\n")
+            words = ("data=data", f"model=predictions:{name}.jsonl", f"out={name}")
+            assert alps_here("run", "task=utilization", "ability=pa", *words).code == 0
+        yield folder
+
+
+def ask(server: LoopbackServer, *words: str) -> Ran:
+    base = f"judge_api_base={server.url}"
+    return alps_here("judges", *ANSWERS, f"judge={STRICT},{MILD}", base, *words)
+
+
+def test_judges_prompts_and_trivial_judges_stand_beside_each_other(server, observed):
+    ran = ask(server, "prompts=words", "draws=2", "out=cells", "format=json")
+    assert ran.code == 0, ran.err
+    track = json.loads(ran.out)["tracks"]["task4_ability1"]
+    scores = {(one["judge"], one["prompt"]): one["scores"] for one in track["judged"]}
+    mild = {"A": 0.5, "B": 0.75}
+    assert scores == {
+        (STRICT, "ours"): {"A": 0.5, "B": 0},
+        (STRICT, "lenient"): mild,
+        (MILD, "ours"): mild,
+        (MILD, "lenient"): mild,
+        ("always-yes", "ours"): {"A": 1, "B": 1},
+        ("always-no", "ours"): {"A": 0, "B": 0},
+    }
+    assert [one["counts"] for one in track["judged"]] == [True] * 4 + [False] * 2
+    assert (track["figure"], track["n"], track["clusters"]) == ("kappa", 8, 8)
+    kappas = {(p["first"], p["second"]): p["estimate"]["value"] for p in track["agreements"]}
+    assert kappas[1, 2] == kappas[2, 3] == 1
+    # Of 16 answers 4 are accepted by the strict one, and 10, these among them, by the others.
+    by_chance = (4 * 10 + 12 * 6) / 16**2
+    assert kappas[0, 1] == pytest.approx((10 / 16 - by_chance) / (1 - by_chance))
+    assert kappas[0, 4] == 0
+    (swap,) = track["swaps"]
+    assert (swap["ahead"], swap["behind"]) == (0.25, 0.75)
+    assert swap["swapped"] == pytest.approx(2 * 1 * 3 / (4 * 3))
+    winner = track["winner"]
+    assert winner["A"] + winner["B"] == pytest.approx(1)
+    assert 0.25 < winner["A"] < winner["B"]
+    steady, loose = track["sources"]
+    assert {name: one["deviation"] for name, one in steady["components"].items()} == (
+        pytest.approx(dict.fromkeys(steady["components"], 0), abs=1e-6)
+    )
+    assert loose["draws"] == pytest.approx(0, abs=1e-6)
+    shares = [one["share"]["value"] for one in loose["components"].values()]
+    assert sum(shares) == pytest.approx(1)
+    asked = len(server.requests)
+    assert asked == 2 * 8 * 4 * 2  # runs, records, judges and prompts, draws
+    table = ask(server, "prompts=words", "draws=2", "out=cells")
+    assert (table.code, len(server.requests)) == (0, asked)
+    assert max(map(cell_len, table.out.splitlines())) <= 80
+    for shown in ("Agreement (Cohen's kappa", "judge × prompt", "P(winner)", "always-yes"):
+        assert shown in table.out
+    assert "Left out on task4_ability1 (gives no score there): lexical" in table.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("judge=lexical,lexical",), "judge=lexical: named twice"),
+        (("judge=lexical,",), "names no judge between two commas"),
+        (("judge=lexical", "prompts=words"), "prompts=words would change nothing"),
+        (("judge=lexical", "draws=2"), "draws=2 would change nothing"),
+    ],
+)
+def test_what_can_not_be_judged_is_said_in_one_line(observed, words, said):
+    assert said in alps_here("judges", "steady", *words).one_line
+
+
+def test_anchors_split_a_drift_into_judge_and_system(server, observed):
+    base = f"judge_api_base={server.url}"
+    for run, judge_then, out in (
+        ("steady", STRICT, "old"),
+        ("steady", MILD, "now"),
+        ("loose", STRICT, "then"),
+        ("loose", MILD, "new"),
+    ):
+        words = ("score", run, f"judge={judge_then}", base, f"out={out}", "baseline_records=0")
+        assert alps_here(*words).code == 0
+    ran = alps_here("judges", "then", "new", "anchors=new", "format=json")
+    drift = json.loads(ran.out)["tracks"]["task4_ability1"]
+    assert (drift["change"]["value"], drift["judge"]["value"]) == (0.75, 0.75)
+    assert drift["system"]["value"] == 0
+    ran = alps_here("judges", "old", "new", "anchors=now")
+    assert ran.code == 0, ran.err
+    shown = " ".join(ran.out.split())
+    assert "the judge .000" in shown
+    assert "the system +.250" in shown
+    assert "No alarm" in ran.out
+    assert "another fingerprint" in ran.out
+    assert "byte for byte" in alps_here("judges", "old", "new", "anchors=new").one_line
+    assert "takes two runs" in alps_here("judges", "old", "anchors=now").one_line
