@@ -60,7 +60,7 @@ for _command in (
     *(looking.ls, looking.show, looking.report, looking.compare),
     data.data,
     *(judging.labels, annotating.annotate, judging.agreement),
-    *(judging.calibrate, judging.sensitivity, judging.judges),
+    *(judging.calibrate, judging.sensitivity, judging.judges, judging.transport),
     *(boards.submit, boards.verify, boards.rescore, boards.leaderboard),
     memory.memory,
     machine.doctor,

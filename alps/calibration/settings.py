@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from alps.settings import AskSettings, FrozenSettings, HomePath, Share
+from alps.settings import AskSettings, Format, FrozenSettings, HomePath, Share
 
 
 @dataclass(frozen=True)
@@ -83,3 +83,12 @@ class CalibrateSettings(AskSettings):
     def gates(self) -> Gates:
         """Return the gates by which a judge is measured."""
         return Gates(**{name: getattr(self, f"gate_{name}") for name in vars(GATES)})
+
+
+class TransportSettings(FrozenSettings):
+    """What `alps transport` can be told beside the runs."""
+
+    margin: float = Field(
+        0.05, gt=0, description="the largest difference of mean errors that does not matter"
+    )
+    format: Format = Field("table", description="table or json")

@@ -1,6 +1,6 @@
 """Commands about judges and the people who label.
 
-`labels`, `agreement`, `calibrate`, `sensitivity`, `judges`.
+`labels`, `agreement`, `calibrate`, `sensitivity`, `judges`, `transport`.
 """
 
 import sys
@@ -206,3 +206,31 @@ def judges(words: tuple[str, ...]) -> None:
     stop_at_budget(done)
     if done.too_many_unscored:
         sys.exit(1)
+
+
+@command()
+@takes(
+    "RUN OTHER… [margin=…] [format=json]", "alps.calibration.settings:TransportSettings", runs=True
+)
+def transport(words: tuple[str, ...]) -> None:
+    """Test whether audits of other systems' runs hold for a run, from a few audits of its own.
+
+    Pass: the judge errs on RUN as on the others, within the margin. Exit 1 where it does not.
+
+    \b
+      alps transport runs/new runs/a runs/b runs/c margin=0.05
+    """
+    from alps.calibration.settings import TransportSettings
+    from alps.parsing import parse_words, part_words
+    from alps.report.transport import print_transports
+    from alps.run.opened import find_run
+    from alps.run.transport import check_transport
+
+    runs, settings = part_words(allow_typed(words))
+    parsed = parse_words(settings, TransportSettings)
+    if len(runs) < 2:
+        raise click.UsageError("name a run, and the runs whose audits are to hold for it")
+    folders = [find_run(run) for run in runs]
+    found = check_transport(folders[0], folders[1:], parsed.margin)
+    print_as(found, parsed.format, print_transports)
+    sys.exit(1 if any(row.failed for row in found.rows) else 0)
