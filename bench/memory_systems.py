@@ -153,12 +153,13 @@ def section(
     text = (
         "Seven memory systems on 654 real sessions: what a model once extracted from each, found "
         "by BM25. Each is one\n`alps run task=extraction,retrieval memory=recorded:FOLDER "
-        "memory.dialogues=FILE k=10`. For retrieval the session and\n"
-        "the distractors of its pool are told, and the right candidate is not: it has to be found "
-        "among what was extracted, in\nwords that are alike. So recall is bounded by extraction. "
-        "Systems that share a letter do not differ significantly (Holm).\n"
-        "The figures of the lexical judge are lower bounds, and not those of the paper, which an "
-        "LLM judged. `unread` counts\nsessions of which the model's recorded output can't be read."
+        "memory.dialogues=FILE k=10`.\n"
+        "For retrieval the session and the distractors of its pool are told, and the right "
+        "candidate is not: it has to be\nfound among what was extracted, in words that are alike. "
+        "So recall is bounded by extraction. Systems that share\na letter do not differ "
+        "significantly (Holm). The figures of the lexical judge are lower bounds, and not those of\n"
+        "the paper, which an LLM judged. `unread` counts sessions of which the model's recorded "
+        "output can't be read."
     )
     notes = [
         f"Ordered as in the paper's Table 2: by F1 {agreement(places['f1'])}, by recall@10 "
