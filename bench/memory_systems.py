@@ -157,8 +157,8 @@ def section(
         "For retrieval the session and the distractors of its pool are told, and the right "
         "candidate is not: it has to be\nfound among what was extracted, in words that are alike. "
         "So recall is bounded by extraction. Systems that share\na letter do not differ "
-        "significantly (Holm). The figures of the lexical judge are lower bounds, and not those of\n"
-        "the paper, which an LLM judged. `unread` counts sessions of which the model's recorded "
+        "significantly (Holm). The figures of the lexical judge are lower bounds, and not those "
+        "of\nthe paper, which an LLM judged. `unread` counts sessions of which the model's recorded "
         "output can't be read."
     )
     notes = [
