@@ -158,8 +158,8 @@ def section(
         "candidate is not: it has to be\nfound among what was extracted, in words that are alike. "
         "So recall is bounded by extraction. Systems that share\na letter do not differ "
         "significantly (Holm). The figures of the lexical judge are lower bounds, and not those "
-        "of\nthe paper, which an LLM judged. `unread` counts sessions of which the model's recorded "
-        "output can't be read."
+        "of\nthe paper, which an LLM judged. `unread` counts sessions of which the model's "
+        "recorded output can't be read."
     )
     notes = [
         f"Ordered as in the paper's Table 2: by F1 {agreement(places['f1'])}, by recall@10 "
