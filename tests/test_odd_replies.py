@@ -64,7 +64,7 @@ def test_a_field_of_any_shape_ends_no_run(desk: Desk, name: str):
         assert one.raw is None or isinstance(one.raw, str)
         assert (one.value is None) == (one.outcome != "ok")
     assert len(requests) <= MOST_ASKED * len(answers)
-    json.dumps([one.__dict__ for one in completions])
+    json.dumps([one.__dict__ for one in completions], default=lambda used: used.model_dump())
 
 
 @pytest.mark.parametrize(
