@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
-from scipy.special import expit
 
 from alps.errors import DataError, UsageError
 from alps.judges.base import EmbeddedJudge
@@ -135,6 +134,8 @@ class FittedJudge(EmbeddedJudge):
         """Name every pair that is likelier than not about the same thing, and the same."""
         if not isinstance(question, MatchQuestion):
             return question.refused()
+        from scipy.special import expit  # a page about a run need not load it
+
         values = features_of(question)
         related = self._fitted.related.logits(values)
         same = self._fitted.same.logits(values[..., : len(OF_A_PAIR)])
