@@ -1,4 +1,4 @@
-"""How a memory system was run: what must be the same for two of them to be ranked together.
+"""Setup of a memory system in a run: what must be the same for two of them to be ranked together.
 
 It is read out of the card, which is made of the manifest; nobody types it.
 """

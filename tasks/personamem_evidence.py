@@ -1,4 +1,4 @@
-"""Where in a history the evidence of a question is, found by the distance that the file gives.
+"""Place of a question's evidence in its history, found by the distance that the file gives.
 
 The published files say how many tokens lie between the evidence and the end of the question, and
 not where it is: it is the user's turn from which on the turns and the question have just as many

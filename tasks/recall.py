@@ -1,4 +1,4 @@
-"""What a memory is given of a user, and what a reader is shown in its place.
+"""History that a memory is given of a user, and what a reader is shown in its place.
 
 A task whose samples have a history says here how a memory comes between the two: the memory is
 given the history and the query, and the reader is asked about the sample as the memory left it. One

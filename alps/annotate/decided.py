@@ -1,4 +1,4 @@
-"""What people say of an item in the end: all the same, or what was adjudicated."""
+"""Decision on an item: what all people say the same of it, or what was adjudicated."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What labels become: label folders, gold in the release layout with a log of changes, queries."""
+"""Export of labels: label folders, gold in the release layout with a log of changes, queries."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What an export prints: how much was written, and how far labels were anchored."""
+"""Table of an export: how much was written, and how far labels were anchored."""
 
 from typing import Any
 

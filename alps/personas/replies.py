@@ -1,4 +1,4 @@
-"""What a model writes about an invented person, and the checks that each reply must pass.
+"""Replies of a model about an invented person, and the checks that each reply must pass.
 
 A reply that breaks one is asked for again, with the sentence that says what is wrong.
 """

@@ -1,4 +1,4 @@
-"""What stands before the system of a run: the variants of a task, and a memory before those."""
+"""Wrappers before the system of a run: the variants of a task, and a memory before those."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What an audit found: scores that it corrects, their slices, what bends the cheap judge, cost."""
+"""Findings of an audit: corrected scores, their slices, what bends the cheap judge, cost."""
 
 from pathlib import Path
 from typing import Any

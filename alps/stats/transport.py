@@ -1,4 +1,4 @@
-"""Whether what audits of some systems say of a cheap judge holds for another system, too."""
+"""Transport: whether what audits of some systems say of a cheap judge holds for another."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass

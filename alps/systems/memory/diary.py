@@ -1,4 +1,4 @@
-"""What was asked of a memory system and what it answered, kept so that a killed run goes on."""
+"""Journal of what a memory system was asked and answered, so that a killed run goes on."""
 
 import secrets
 from collections import Counter
