@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from alps.calibration.calibrate import Calibrated
     from alps.report.compare import Comparison
-    from alps.run.start import Finished
+    from alps.run.finished import Finished
 
 T = TypeVar("T")
 
@@ -211,8 +211,8 @@ def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> "Calibrated
 
 
 def _evaluated(given: Mapping[str, Any]) -> Run:
+    from alps.fleet.engines import run
     from alps.parsing import parse_settings
-    from alps.run.start import run
     from alps.settings import RunSettings
 
     # Parsed as the command parses its words, so that both refuse the same mistakes.

@@ -10,6 +10,7 @@ from alps.commands import (
     annotating,
     boards,
     data,
+    exchanging,
     judging,
     looking,
     machine,
@@ -56,12 +57,15 @@ def completion(shell: str) -> None:
 
 
 for _command in (
-    *(running.run, running.merge, running.score, running.beside, running.diagnose),
-    *(looking.ls, looking.show, looking.report, looking.compare),
+    *(running.run, running.sweep, running.merge, running.score, running.beside, running.diagnose),
+    *(looking.ls, looking.show, looking.report, looking.view),
+    looking.compare,
+    *(exchanging.export, exchanging.import_results),
     data.data,
     *(judging.labels, annotating.annotate, judging.agreement),
-    *(judging.calibrate, judging.sensitivity, judging.judges, judging.transport),
-    *(boards.submit, boards.verify, boards.rescore, boards.leaderboard),
+    *(judging.calibrate, judging.calibrations, judging.sensitivity),
+    *(judging.judges, judging.transport),
+    *(boards.submit, boards.verify, boards.rescore, boards.leaderboard, boards.reference),
     memory.memory,
     machine.doctor,
 ):

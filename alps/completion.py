@@ -146,11 +146,12 @@ def takes(
     own_task: bool = False,
     runs: bool = False,
     folders: bool = False,
+    none: bool = False,
 ) -> Callable[[Command], Command]:
     """Give a command words as its argument, shown as `metavar`, with what Tab answers to them.
 
     The argument is called `settings`; where runs or folders stand among the words, `words`, and one
-    must be given. See `Words` on settings.
+    must be given unless `none` will do. See `Words` on settings.
     """
     mixed = runs or folders
     return click.argument(
@@ -159,7 +160,7 @@ def takes(
         settings=settings,
         own_task=own_task,
         nargs=-1,
-        required=mixed,
+        required=mixed and not none,
         metavar=metavar,
         shell_complete=words_of(runs=runs, folders=folders),
     )

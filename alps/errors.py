@@ -5,6 +5,7 @@ AlpsError                exit 2, one line: what, where, how to mend
 │   └── CodeNotImportedError   a module that only a file names
 ├── DataError            a file that was given: names the file, the line and the field
 ├── RunFolderError       a run folder that can't be used as asked
+│   └── FolderInUseError       another process holds it
 ├── CredentialError      a provider's key that is missing or was refused
 ├── QuotaError           a provider that lets nothing through for longer than a run should wait
 ├── BudgetError          exit 3: the money or the tokens allowed are spent
@@ -70,6 +71,10 @@ class DataError(AlpsError):
 
 class RunFolderError(AlpsError):
     """A run folder belongs to another run, is in use, or can't be written."""
+
+
+class FolderInUseError(RunFolderError):
+    """Another process holds a folder."""
 
 
 class CredentialError(AlpsError):

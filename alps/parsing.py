@@ -18,6 +18,7 @@ SettingsT = TypeVar("SettingsT", bound=BaseModel)
 _NOW = {
     "condition": "memory=oracle for the true memories, memory=full for the history alone",
     "window": "max_context_tokens=",
+    "epochs": "repeats=",
 }
 # Settings that may be given as nothing.
 _UNSETTABLE = ("temperature", "judge_temperature")
@@ -110,7 +111,7 @@ def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
         raise DataError(f"not TOML ({error})", path=path) from error
     for key in values:
         if key not in model.model_fields:
-            raise DataError(f"unknown key{_instead(key, model)}", path=path, field=key)
+            raise DataError(f"unknown key{unlike_any(key, model)}", path=path, field=key)
     return values
 
 
@@ -163,7 +164,7 @@ def _check_known(key: str, model: type[BaseModel]) -> None:
     known = model.model_fields
     if key not in known:
         those = "" if _names_a_secret(key, model) else f" (known: {', '.join(sorted(known))})"
-        raise UsageError(f"unknown key '{key}'{_instead(key, model)}{those}")
+        raise UsageError(f"unknown key '{key}'{unlike_any(key, model)}{those}")
 
 
 def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
@@ -172,10 +173,12 @@ def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
     )
 
 
-def _instead(key: str, model: type[BaseModel]) -> str:
+def unlike_any(key: str, model: type[BaseModel]) -> str:
     """Say what to do instead of giving a `key` that is not known."""
     if _names_a_secret(key, model):
         return "; keys come from the environment: export OPENAI_API_KEY=…, or that of your provider"
+    if key in _NOW and model is RunSettings:
+        return f"; write {_NOW[key]}"
     return closest(key, model.model_fields)
 
 

@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict
 
 Json = dict[str, Any]
+PEOPLE = "people"
+"""Who audited where no judge did."""
 
 
 class Figure(Protocol):
@@ -438,12 +440,17 @@ class AuditedTrack(Fields):
     bent: list[BentRow] = []
 
 
+def auditor_of(judge: str, fingerprint: str) -> str:
+    """Return whose audits go together: those of one judge, or of people, whoever they are."""
+    return judge if judge == PEOPLE else fingerprint
+
+
 class AuditSummary(Fields):
     """What an audit found: the corrected scores by track and metric, and what it cost.
 
     Attributes:
-        judge: Who audited.
-        fingerprint: Of that judge.
+        judge: Who audited: the name of a judge, or `people`.
+        fingerprint: Of that judge, or of the labels.
         share: Of the sessions.
         calls: What the audit alone took: that of the run stands in its own `calls`.
         tracks: What it found on each.
@@ -454,6 +461,16 @@ class AuditSummary(Fields):
     share: float
     calls: Calls
     tracks: dict[str, AuditedTrack]
+
+    @property
+    def by_people(self) -> bool:
+        """Whether people audited."""
+        return self.judge == PEOPLE
+
+    @property
+    def auditor(self) -> str:
+        """What audits of several runs must share to go together; see `auditor_of`."""
+        return auditor_of(self.judge, self.fingerprint)
 
 
 class Summary(Fields):

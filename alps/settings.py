@@ -1,9 +1,7 @@
 """Everything that the commands can be told, as typed settings."""
 
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -15,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from alps.llm.batches.interface import AT_ONCE
 from alps.llm.options import (
     JUDGE_SAMPLING,
     SAMPLING,
@@ -22,9 +21,24 @@ from alps.llm.options import (
     JudgeExtra,
     MemoryExtra,
 )
-from alps.llm.retries import AUTO_MOST, PATIENCE, seconds_of
-from alps.llm.secrets import check_address, names_in, redact
+from alps.llm.retries import AUTO_MOST, DAY, PATIENCE
+from alps.llm.secrets import names_in, redact
 from alps.llm.types import Structured
+from alps.values import (
+    Address,
+    Concurrency,
+    ContextSizes,
+    Distractors,
+    Format,
+    HomePath,
+    Orders,
+    Seconds,
+    Share,
+    Temperature,
+    given_temperature,
+    shard_of,
+    unset,
+)
 
 # Keys that others took the place of, as they stand in every manifest: the hash of the settings
 # names a run's folder, and a run that was begun before must find its own. By the key before them.
@@ -33,109 +47,22 @@ _ONCE: dict[str, dict[str, Any]] = {
     "prompt": {"window": None},
 }
 _MEMORY = "memory:"
-_LEAST_CONTEXT = 100
 # Keys of how a run is carried out, not of what it measures: a resumed run may change them.
-_OPERATIONAL = """
-out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config calibration
-audit audit_judge audit_judge_api_base
-"""
-
-
-def _share(value: object) -> object:
-    """Read `5%` as 0.05."""
-    if isinstance(value, str) and value.endswith("%"):
-        try:
-            return float(value[:-1]) / 100
-        except ValueError:
-            return value
-    return value
-
-
-def _word(value: object) -> object:
-    """Read the number of a config file as the word of the command line."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _context_sizes(value: object) -> object:
-    """Read `256,1k,4k` as (256, 1024, 4096), and `1k` as 1024; a k is 1,024 tokens."""
-    if isinstance(value, str):
-        value = [_thousands(part) for part in value.split(",")]
-    if not isinstance(value, list | tuple):
-        return value
-    if not all(isinstance(size, int) and size >= _LEAST_CONTEXT for size in value):
-        example = "such as 4000, or 256,1k,4k,16k"
-        raise ValueError(f"numbers of tokens from {_LEAST_CONTEXT} on, {example}")
-    sizes = tuple(sorted(set(value)))
-    return sizes if len(sizes) > 1 else sizes[0]
-
-
-def _thousands(text: str) -> object:
-    number, size = text.strip().casefold(), 1
-    if number.endswith("k"):
-        number, size = number[:-1], 1_024
-    return int(number) * size if number.isdecimal() else text
-
-
-def _seconds(value: object) -> object:
-    """Read `30min` as 1800."""
-    return seconds_of(value) if isinstance(value, str) else value
-
-
-def shard_of(text: str) -> tuple[int, int]:
-    """Read `3/8`, the third of eight shards.
-
-    Raises:
-        ValueError: If it is no such fraction.
+OPERATIONAL = frozenset(
     """
-    match = re.fullmatch(r"([1-9]\d{0,4})/([1-9]\d{0,4})", text)
-    if match is None or int(match[1]) > int(match[2]):
-        raise ValueError("expected NUMBER/COUNT, as 3/8")
-    return int(match[1]), int(match[2])
+    out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config
+    calibration audit audit_judge audit_judge_api_base audit_labels engine workers
+    scheduler batch batch_deadline
+    """.split()  # noqa: SIM905 - a list of quoted words hides what is in it
+)
+HERE: Final = "asyncio"
+"""The engine that is this process alone."""
 
 
-def _at_home(path: str) -> str:
-    """Read a leading `~` as the home folder, which most shells leave alone behind a `key=`."""
-    try:
-        return str(Path(path).expanduser()) if path.startswith("~") else path
-    except RuntimeError as error:
-        raise ValueError(f"there is no home folder for {Path(path).parts[0]}") from error
-
-
-def _readable(address: str | None) -> str | None:
-    if address is not None:
-        check_address(address)
-    return address
-
-
-def _unset(value: object) -> object:
-    """Read nothing, and the word for it, as a setting that is not sent."""
-    return "none" if isinstance(value, str) and value.strip().casefold() in ("", "none") else value
-
-
-def _given_temperature(value: object) -> object:
-    return None if _unset(value) == "none" else value
-
-
+Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 _DATA = "samples, hub[:OWNER/NAME][@REVISION], or a folder in the release layout"
 _SPLIT = "dev, validation, …; needed where there are several"
 _SENT = "sent to the model, if given"
-Address = Annotated[str | None, AfterValidator(_readable)]
-Format = Literal["table", "json"]
-# A path that may begin with `~`.
-HomePath = Annotated[str, AfterValidator(_at_home)]
-Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
-Orders = Annotated[
-    Literal[1, 4, 24], BeforeValidator(lambda n: int(n) if n in ("1", "4", "24") else n)
-]
-ContextSizes = Annotated[
-    Annotated[int, Field(ge=_LEAST_CONTEXT)] | tuple[int, ...] | None,
-    BeforeValidator(_context_sizes),
-]
-Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
-Temperature = Annotated[float, Field(ge=0)]
-Seconds = Annotated[float, BeforeValidator(_seconds)]
-Concurrency = Annotated[int, Field(ge=1, le=1024)] | Literal["auto"]
-Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 
 
 class AskSettings(BaseModel):
@@ -145,7 +72,7 @@ class AskSettings(BaseModel):
 
     judge: str = Field("lexical", description="lexical, minilm, a litellm model, or recorded:FILE")
     judge_api_base: Address = Field(None, description="endpoint of the judge")
-    judge_temperature: Annotated[Temperature | Literal["none"] | None, BeforeValidator(_unset)] = (
+    judge_temperature: Annotated[Temperature | Literal["none"] | None, BeforeValidator(unset)] = (
         Field(None, description="of the judge [0, where the model takes it]; none: not sent")
     )
     judge_max_tokens: int | None = Field(None, ge=1, description="of the judge's replies")
@@ -185,7 +112,7 @@ class AskSettings(BaseModel):
         return None if self.concurrency == "auto" else self.concurrency
 
     @property
-    def workers(self) -> int:
+    def records_at_once(self) -> int:
         """How many records are worked on at once: two endpoints are kept busy."""
         return 2 * (self.at_once or AUTO_MOST)
 
@@ -228,6 +155,16 @@ class JudgeSettings(AskSettings):
     audit: Share | None = Field(
         None, description="the share of the sessions that audit_judge judges: 10%"
     )
+    audit_labels: HomePath | None = Field(None, description="labels of people who audited a share")
+    batch: bool = Field(False, description="yes: ask in batches, at half the price, within a day")
+    batch_deadline: Seconds = Field(
+        DAY, ge=0, description="what a batch has not answered by then is asked one by one [24h]"
+    )
+
+    @property
+    def records_at_once(self) -> int:
+        """How many records are worked on at once; with batches, as many as fill one."""
+        return AT_ONCE if self.batch else super().records_at_once
 
 
 class SensitivitySettings(AskSettings):
@@ -256,7 +193,7 @@ class JudgesSettings(AskSettings):
         1, ge=1, le=20, description="ask each LLM judge so often, each time a run of its own"
     )
     anchors: HomePath | None = Field(
-        None, description="a run: the first run's answers, judged once more with the second's"
+        None, description="a folder: the first run's answers, judged once more without the cache"
     )
     level: float = Field(
         0.001, gt=0, lt=1, description="the share of checks of an unchanged judge that alarm"
@@ -356,6 +293,13 @@ class RunSettings(JudgeSettings, MemoryModels):
         None, description="NAME,NAME: variables that a program gets, too (program:CMD)"
     )
     repeats: int = Field(1, ge=1, le=100, description="ask the system so often")
+    engine: Literal["asyncio", "processes", "dask"] = Field(
+        HERE, description="processes: shards in processes of this machine; dask: of a cluster"
+    )
+    workers: int | None = Field(
+        None, ge=1, le=1024, description="how many processes, or workers of the cluster [all]"
+    )
+    scheduler: str | None = Field(None, description="the address of the scheduler of engine=dask")
     dry_run: bool = Field(
         False, description="say what a run would ask and cost, without one request"
     )
@@ -367,7 +311,7 @@ class RunSettings(JudgeSettings, MemoryModels):
         None,
         description="how typed answers are asked for: schema, tools, json or prompt [auto]",
     )
-    temperature: Annotated[Temperature | None, BeforeValidator(_given_temperature)] = Field(
+    temperature: Annotated[Temperature | None, BeforeValidator(given_temperature)] = Field(
         None, description=_SENT
     )
     top_p: float | None = Field(None, gt=0, le=1, description=_SENT)
@@ -440,7 +384,7 @@ class RunSettings(JudgeSettings, MemoryModels):
         )
         fields = type(self).model_fields
         later = [name for name in since if getattr(self, name) == fields[name].default]
-        settings = self.model_dump(exclude={*_OPERATIONAL.split(), *later})
+        settings = self.model_dump(exclude={*OPERATIONAL, *later})
         kept: dict[str, Any] = {}
         for name, value in settings.items():
             kept[name] = value
@@ -567,7 +511,7 @@ class PersonaSettings(FrozenSettings):
     filter_api_base: Address = Field(None, description="endpoint of the filter")
     api_base: Address = _as_of(RunSettings, "api_base")
     structured: Structured | None = _as_of(RunSettings, "structured")
-    temperature: Annotated[Temperature | None, BeforeValidator(_given_temperature)] = _as_of(
+    temperature: Annotated[Temperature | None, BeforeValidator(given_temperature)] = _as_of(
         RunSettings, "temperature"
     )
     max_tokens: int | None = _as_of(RunSettings, "max_tokens")

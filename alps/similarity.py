@@ -38,8 +38,9 @@ _UNSPACED = (
 )
 _SEMITIC = r"\u0590-\u077f\u08a0-\u08ff"
 _INDIC = r"\u0900-\u0963\u0970-\u0dff"
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _TOKEN = re.compile(
-    rf"(?P<number>\d+(?:[.,]\d+)*)|(?P<unspaced>[{_UNSPACED}]+)"
+    rf"(?P<number>{_NUMBER.pattern})|(?P<unspaced>[{_UNSPACED}]+)"
     rf"|(?P<semitic>(?:(?!\d)[{_SEMITIC}])+)"
     rf"|(?P<word>(?:[{_INDIC}]|(?![{_UNSPACED}{_SEMITIC}])[^\W\d_])+)"
 )
@@ -187,6 +188,11 @@ def features_of_any_script(text: str) -> Features:
         token.replace(",", "") for token, kind in tokens.items() if kind == "number"
     )
     return Features(folded, content, boilerplate, total, numbers, negations > 0)
+
+
+def numbers_of(text: str) -> frozenset[str]:
+    """Return the `numbers` of `features`, for texts as long as a dialogue; nothing is kept."""
+    return frozenset(token.replace(",", "") for token in _NUMBER.findall(fold_loosely(text)))
 
 
 def _compare(first: Features, second: Features) -> float:

@@ -20,6 +20,8 @@ _INVISIBLE: dict[int, None] = {}
 for _range in _INVISIBLE_RANGES.split():
     _first, _, _last = _range.partition("-")
     _INVISIBLE |= dict.fromkeys(range(int(_first, 16), int(_last, 16) + 1))
+# To translate a text takes 25 times as long as to see that nothing of it is to be dropped.
+_INVISIBLE_CHARACTERS = frozenset(map(chr, _INVISIBLE))
 
 
 class _Kept(dict[int, str | None]):
@@ -44,7 +46,8 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return " ".join(text.lower().split())
-    text = text.translate(_INVISIBLE)
+    if not _INVISIBLE_CHARACTERS.isdisjoint(text):
+        text = text.translate(_INVISIBLE)
     # Folding case can undo the normal form, so it is made twice.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(folded.split())

@@ -41,13 +41,19 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "fuzz": ("inputs=2000",),
     "coverage": ("draws=100",),
     "audits": ("draws=50",),
+    "drift": ("streams=30",),
     "leaderboard": ("systems=20",),
     "matching": ("records=300",),
+    "scale": ("records=500,1000,2000", "prompts=2"),
+    "shards": ("sessions=60", "records=24"),
     "soak": ("samples=300",),
     "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),
     "personamem": ("sizes=32k",),
     "annotate": ("items=10", "kills=1"),
+    "view": ("records=2000",),
+    "stranger": ("systems=8",),
+    "sweeps": ("models=3", "limit=2", "kills=2"),
 }
 """Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot.
 """

@@ -356,6 +356,12 @@ def _padded(sample: Sample) -> list[Any]:
 
 def extraction() -> Iterator[Attack]:
     """Yield the attacks on extraction."""
+    yield from _everything_said()
+    yield from _parts_of_what_was_said()
+    yield from _made_of_gold()
+
+
+def _everything_said() -> Iterator[Attack]:
     varied = {
         "three transcripts": _plain,
         "… varied by a word": _word,
@@ -389,6 +395,9 @@ def extraction() -> Iterator[Attack]:
     }
     for name, make in more.items():
         yield Attack(f"everything said: {name}", "extraction", make)
+
+
+def _parts_of_what_was_said() -> Iterator[Attack]:
     # A sentence of the user may well be a memory in the user's own words.
     parts: dict[str, Callable[[Sample], list[Any]]] = {
         "chunks of 120 characters": _within_limits(120),
@@ -420,6 +429,9 @@ def extraction() -> Iterator[Attack]:
     )
     for field in ("value", "evidence", "label"):
         yield Attack(f"orders in the {field}", "extraction", _injected(field), letters=("broken",))
+
+
+def _made_of_gold() -> Iterator[Attack]:
     golden: dict[str, Callable[[str, Sample, int], str]] = {
         "invented detail": lambda value, sample, at: value + INVENTED,
         "invented habit": lambda value, sample, at: (

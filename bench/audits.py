@@ -40,8 +40,8 @@ from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
 from alps.parsing import parse_words
 from alps.rows import Figure
+from alps.run.audit_draws import LEAST
 from alps.run.audited_records import Pairs, corrected_score
-from alps.run.auditing import LEAST
 from alps.schema import Prediction
 from alps.similarity import similarity
 from alps.stats.paired import powered_difference

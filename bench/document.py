@@ -19,9 +19,10 @@ DOCUMENT = Path(
 )
 ORDER = (
     *("harness", "throughput", "startup", "data", "matching", "economy"),
-    *("soak", "crashes", "fuzz", "outages"),
-    *("retrieval", "coverage", "audits", "calibrate", "leaderboard", "attacks"),
+    *("scale", "shards", "soak", "crashes", "sweeps", "fuzz", "outages"),
+    *("retrieval", "coverage", "audits", "drift", "calibrate", "leaderboard", "attacks"),
     *("wire", "personamem", "memory_systems", "memory_kills", "memory_products", "annotate"),
+    *("view", "stranger"),
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
 PREFACE = """# Benchmarks

@@ -47,12 +47,12 @@ from fuzz_table import Tally, section, table, together
 
 from alps import settings
 from alps.calibration.calibrate import calibrate_judge
-from alps.calibration.labels import read_labels, read_verdicts
 from alps.calibration.settings import CalibrateSettings, DrawSettings
 from alps.data.release import read_samples
 from alps.errors import AlpsError
 from alps.jsonl import dump
 from alps.judges.calibration_file import read_calibration_row
+from alps.judges.labels import read_labels, read_verdicts
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import (
     MATCH_ANSWER,

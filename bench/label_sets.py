@@ -26,13 +26,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alps.calibration.labels import CROWD, ITEMS, LABELS, PEOPLE, SCALE, VERDICTS
-from alps.calibration.rows import Row, Value, read_rows
 from alps.errors import AlpsError, DataError, UsageError, closest, shown
 from alps.jsonl import dump
+from alps.judges.label_rows import Row, Value, read_rows
+from alps.judges.labels import CROWD, ITEMS, LABELS, PEOPLE, SCALE, VERDICTS
 from alps.parsing import parse_words
-from alps.settings import HomePath
 from alps.stats.agreement import Scale
+from alps.values import HomePath
 
 
 @dataclass(frozen=True)

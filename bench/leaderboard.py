@@ -2,9 +2,9 @@
 
 Makes up so many submissions on every track of the samples, builds the site from them in a process
 of its own, and prints seconds, peak memory and the bytes of the first page with what it loads; in
-Chromium, where there is one, also how long the first page takes until it can be used. Exits 1 where
-a bound is exceeded. `keep` is a folder for all of it, and `write=yes` writes the section of
-docs/benchmarks.md.
+Chromium, where there is one, also how long the first page takes until it can be used. Seconds of
+CPU stand below, as others may use the machine meanwhile. Exits 1 where a bound is exceeded. `keep`
+is a folder for all of it, and `write=yes` writes the section of docs/benchmarks.md.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from alps.leaderboard.gold_data import SampleTrack, own_track
 from alps.leaderboard.submission import checksum_of
 from alps.tasks import all_tracks
 
-SECONDS, MEGABYTES, FIRST_PAGE, USABLE = 20.0, 500.0, 500_000, 1.0
+SECONDS, MEGABYTES, FIRST_PAGE, USABLE = 20.0, 500.0, 300_000, 0.5
 KINDS = ("llm", "llm", "llm", "memory", "retriever", "program", "recorded")
 JUDGES = (
     {"id": "0a1b2c3d4e5f", "judge": "openai/judge-2026-01-01"},
@@ -41,7 +41,9 @@ def synthesise(
 
     Systems of growing skill, two judges.
     """
-    known = [own_track(name) for name in tracks or all_tracks()]
+    # What a memory system kept and found is not made up here.
+    makeable = [name for name, task in all_tracks().items() if task.name in _MAKE]
+    known = [own_track(name) for name in tracks or makeable]
     for n in range(count):
         generator = np.random.default_rng((seed, n))
         _write(
@@ -200,12 +202,6 @@ def _records(
     track: SampleTrack, skill: float, generator: np.random.Generator, judge: str, words: str
 ) -> Iterator[tuple[Row, Row, Row]]:
     """Yield prediction, verdict and score of every sample."""
-    make = {
-        "extraction": _listed,
-        "update": _listed,
-        "retrieval": _retrieved,
-        "utilization": _answered,
-    }
     for name, sample in track.samples.items():
         ids = {"benchmark_id": name, "track": track.task.track}
         if generator.random() < 0.02 and track.task.name != "utilization":
@@ -223,7 +219,7 @@ def _records(
                 {**ids, "outcome": "refused", "scores": zeros, "counts": {}},
             )
             continue
-        answer, verdict, scores, counts = make[track.task.name](track, sample, skill, generator)
+        answer, verdict, scores, counts = _MAKE[track.task.name](track, sample, skill, generator)
         _say(answer, words)
         yield (
             {**ids, "outcome": "ok", "repaired": False, "prediction": answer, "raw": None},
@@ -238,11 +234,14 @@ def _say(answer: Row, words: str) -> None:
         item["value"] = f"{' '.join(item['value'].split()[:3])} {words}"
     if "answer" in answer:
         answer["answer"] = f"{answer['answer']} {words}".strip()
+    if "choice" in answer:
+        answer["reason"] = words
 
 
 _METRICS = {
     "extraction": ("f1", "precision", "recall", "f1_strict", "recall_direct"),
     "update": ("f1_changed", "precision_changed", "recall_changed", "f1", "action_accuracy"),
+    "personamem": ("accuracy",),
     "retrieval": ("recall_at_1", "recall_at_5", "recall_at_10", "mrr"),
 }
 
@@ -328,13 +327,29 @@ def _answered(
     return answer, verdict, scores, {"enforced": 0}
 
 
+def _chosen(
+    track: SampleTrack, sample: Any, skill: float, generator: np.random.Generator
+) -> tuple[Row, Row, Row, Row]:
+    right = generator.random() < 0.25 + 0.7 * skill
+    wrong = [letter for letter in "abcd" if letter != sample.gold]
+    choice = sample.gold if right else wrong[int(generator.integers(3))]
+    return {"choice": choice, "reason": ""}, {}, {"accuracy": float(right)}, {}
+
+
+_MAKE = {
+    "extraction": _listed,
+    "update": _listed,
+    "retrieval": _retrieved,
+    "utilization": _answered,
+    "personamem": _chosen,
+}
 _BUILD = """
 import resource, sys, time
 from pathlib import Path
 start = time.perf_counter()
 from alps.leaderboard.site import build
 built = build(Path(sys.argv[1]), Path(sys.argv[2]))
-print(time.perf_counter() - start, \
+print(time.perf_counter() - start, time.process_time(), \
 resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, built.pages, built.bytes)
 """
 
@@ -347,7 +362,7 @@ def measure(folder: Path, count: int) -> tuple[list[Bound], str]:
     synthesise(folder / "submissions", count)
     command = [sys.executable, "-c", _BUILD, str(folder / "submissions"), str(folder / "site")]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    took, memory = float(said[0]), float(said[1])
+    took, processor, memory = map(float, said[:3])
     site = folder / "site"
     first = sum(
         (site / name).stat().st_size for name in ("index.html", "assets/site.css", "assets/site.js")
@@ -365,21 +380,21 @@ def measure(folder: Path, count: int) -> tuple[list[Bound], str]:
             first <= FIRST_PAGE,
         ),
     ]
-    ready = usable_after(site / "index.html")
-    if ready is not None:
-        bounds.append(
-            Bound(f"{what}usable in Chromium", f"≤ {USABLE:g} s", f"{ready:.2f} s", ready <= USABLE)
-        )
-    unseen = (
-        "" if ready is not None else "; no Chromium here, so when it can be used was not measured"
+    note = f"{said[3]} pages, {int(said[4]) / 1e6:.1f} MB; {processor:.1f} s of CPU"
+    used = usable_after(site / "index.html")
+    if used is None:
+        return bounds, f"{note}; no Chromium here, so when it can be used was not measured"
+    ready, thread = used
+    bounds.append(
+        Bound(f"{what}usable in Chromium", f"≤ {USABLE:g} s", f"{ready:.2f} s", ready <= USABLE)
     )
-    return bounds, f"{said[2]} pages, {int(said[3]) / 1e6:.1f} MB{unseen}"
+    return bounds, f"{note}, and {thread:.2f} s of the first page's own thread until it is usable"
 
 
-def usable_after(page: Path) -> float | None:
-    """Return the seconds from opening a page to its first sorted table.
+def usable_after(page: Path) -> tuple[float, float] | None:
+    """Return the seconds from opening a page to its first sorted table, and those of CPU.
 
-    The best of three, None without Chromium.
+    The best of three, None without Chromium. CPU is that of the thread of scripts and layout.
     """
     import shutil
 
@@ -400,11 +415,15 @@ def usable_after(page: Path) -> float | None:
         for _ in range(3):
             with browser.new_context() as context:
                 tab = context.new_page()
+                watch = context.new_cdp_session(tab)
+                watch.send("Performance.enable", {"timeDomain": "threadTicks"})
                 start = time.perf_counter()
                 tab.goto(page.as_uri(), wait_until="commit")
                 tab.locator("thead button").first.click()
                 tab.locator("th[aria-sort=descending], th[aria-sort=ascending]").first.wait_for()
-                found.append(time.perf_counter() - start)
+                seconds = time.perf_counter() - start
+                rows = watch.send("Performance.getMetrics")["metrics"]
+                found.append((seconds, {row["name"]: row["value"] for row in rows}["TaskDuration"]))
         browser.close()
     return min(found)
 

@@ -11,18 +11,25 @@ _SENTENCE, _WORD = re.compile(r"[^.!?\n]+"), re.compile(r"\w{4,}")
 def content(body: dict[str, Any]) -> str:
     """Return the answer to a request: a judge's by the payload contract, memories, or plain text.
 
-    The judge finds a pair the same where half of the longer words of one stand in the other. The
-    memories are the first sentences of what the user says.
+    No two models answer alike, so that a judge is asked about each of them. The judge finds a pair
+    the same where half of the longer words of one stand in the other. The memories are the first
+    sentences of what the user says.
     """
     said = body["messages"][min(1, len(body["messages"]) - 1)]["content"]
     place = said.find('{"kind": ')
     if place >= 0:
         return json.dumps(_judged(json.loads(said[place:])))
     if said.startswith('{"conversation": [{"turn": '):  # extraction numbers them
-        return json.dumps({"memory_items": list(_memories(json.loads(said)["conversation"]))})
+        memories = _memories(body["model"], json.loads(said)["conversation"])
+        return json.dumps({"memory_items": list(memories)})
     if said.startswith('{"memories": [{"memory_id": '):  # update: they stay as they are
         return json.dumps({"memory_items": json.loads(said)["memories"]})
-    return "A plain answer: " + " ".join(_WORD.findall(said)[:12])
+    if said.startswith('{"candidates": [{"id": '):  # retrieval: each model has a favourite
+        chosen = json.loads(said)["candidates"][sum(body["model"].encode()) % 100]["id"]
+        return json.dumps({"reason": "it may be", "selected_memory_id": chosen, "answer": "Yes."})
+    if '"options": {"a": ' in body["messages"][-1]["content"]:  # personamem, after the history
+        return json.dumps({"reason": "it may be", "choice": "abcd"[len(said) % 4]})
+    return f"A plain answer of {body['model']}: " + " ".join(_WORD.findall(said)[:12])
 
 
 def _judged(payload: dict[str, Any]) -> dict[str, Any]:
@@ -52,7 +59,7 @@ def _alike(one: set[str], other: set[str]) -> bool:
     return 2 * len(one & other) >= min(len(one), len(other)) > 0
 
 
-def _memories(conversation: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _memories(model: str, conversation: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     said = [
         (turn["turn"], one)
         for turn in conversation
@@ -65,7 +72,7 @@ def _memories(conversation: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             "type": "direct",
             "label": "UNMAPPED",
             "label_suggestion": None,
-            "value": f"The user says: {sentence}",
+            "value": f"The user says to {model}: {sentence}",
             "reasoning": "The user says so.",
             "evidence": {"session_id": None, "utterance_index": turn, "text": sentence},
             "confidence": 0.95,

@@ -61,6 +61,7 @@ class Settings:
         per_window: The capacity: more requests in a window are answered 429; what is turned away
             takes none of it.
         window: Seconds of a window; the first begins with the first request.
+        tells: 1 where an answer tells what its window has left, as most providers do.
         outage: The status that everything is answered with while the server is down.
         outage_after: Seconds from the first request to the outage.
         outage_for: Seconds that it lasts.
@@ -80,6 +81,7 @@ class Settings:
     burst: float = 1.0
     per_window: int = 0
     window: float = 60.0
+    tells: int = 0
     outage: int = 0
     outage_after: float = 0.0
     outage_for: float = 0.0
@@ -212,7 +214,10 @@ class Answers:
             )
             return _http(status, json.dumps(said).encode(), more=asked), False
         whole = _http(
-            200, _completion(found), "text/plain" if fault == "type" else "application/json"
+            200,
+            _completion(found),
+            "text/plain" if fault == "type" else "application/json",
+            self._left(),
         )
         return (whole[: len(whole) - len(whole) // 4], True) if fault == "cut" else (whole, False)
 
@@ -307,6 +312,18 @@ class Answers:
             return True
         self.taken += 1
         return False
+
+    def _left(self) -> str:
+        """Tell what is left of the window, and when the next one opens."""
+        if not (self.settings.tells and self.settings.per_window and self.first is not None):
+            return ""
+        seconds = time.monotonic() - self.first
+        reset = (int(seconds // self.settings.window) + 1) * self.settings.window - seconds
+        left = self.settings.per_window - self.taken
+        return (
+            f"x-ratelimit-remaining-requests: {left}\r\n"
+            f"x-ratelimit-reset-requests: {reset:.3f}s\r\n"
+        )
 
     def _full(self) -> bool:
         """Tell whether the capacity is used up; what is turned away takes none of it."""

@@ -13,7 +13,6 @@ import json
 import os
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,12 +23,15 @@ from typing import Any
 from document import Bound, Section, missed, terminal, write_section
 from words import read_words
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from alps.judges.matching import Item, MatchQuestion
 from alps.llm.ledger import Ledger
 from alps.parsing import parse_words
 from alps.run.services import closing, open_judge
 from alps.run.session import effective_judge
 from alps.settings import AskSettings
+from tests.loopback import running
 
 KEY = "sk-canary-of-the-wire-table"
 SIGNED = "AKIAWIRETABLE0000000"
@@ -361,22 +363,6 @@ async def _judged(settings: AskSettings, ledger: Ledger) -> tuple[str, str]:
         return judgement.outcome, judgement.error or ""
 
 
-@contextmanager
-def serving() -> Iterator[Server]:
-    """Serve on a free port of loopback."""
-    server = Server()
-    thread = threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-    )
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 def cells(row: Row) -> tuple[str, ...]:
     """Return the cells of a row."""
     if row.asked is None:
@@ -401,7 +387,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def measure(names: list[str]) -> list[Row]:
     """Ask the providers of these names, all where there are none."""
-    with serving() as server:
+    with running(Server()) as server:
         return [
             asked(one, server)
             for one in PROVIDERS

@@ -81,7 +81,7 @@ class PoolSource:
     def __init__(self, split: Split, *, seed: int) -> None:
         self._split = split
         self.seed = seed
-        self._like_gold: dict[str, frozenset[int]] = {}
+        self._drawn: dict[str, list[BankMemory]] = {}
 
     @cached_property
     def queries(self) -> list[Query]:
@@ -107,6 +107,10 @@ class PoolSource:
 
         Generated ones at the end.
         """
+        return [shape.memory for shape in self._shapes]
+
+    @cached_property
+    def _shapes(self) -> list["_Comparable"]:
         written = _distinct([*_memories(self._split), *self._golds()])
         ours = Path(str(files("alps.data") / "samples"))
         if ours not in self._split.folder.parents:
@@ -123,68 +127,71 @@ class PoolSource:
                     f"{QUERIES}/{query.benchmark_id}", query.session_id, query.value, label
                 )
 
-    def rows(self, size: int) -> Iterator[tuple[Row, Row | None]]:
+    def rows(self, size: int) -> Iterator[tuple[Row, Row]]:
         """Yield input and gold row of every query with a pool of `size` distractors.
 
         Raises:
             UsageError: If there are not enough memories.
         """
-        for query in self.queries:
-            if query.memory is None:
-                name = f"{self._split.folder}: '{query.benchmark_id}'"
-                raise UsageError(f"{name} has no gold: its pool can't be built")
-            yield self._pool(query, size)
+        return (self.pool(query, size) for query in self.queries)
 
-    def generated_share(self, size: int) -> float:
-        """Return the share of generated memories among the distractors of a size, in [0, 1]."""
-        generated = {fold(memory.value) for memory in self.bank if memory.generated}
-        if not generated:
-            return 0.0
-        count = 0
-        for row, _ in self.rows(size):
-            for item in row["input"]["candidate_memories"]:
-                count += fold(item["value"]) in generated
-        return count / (size * len(self.queries))
+    def pool(self, query: Query, size: int) -> tuple[Row, Row]:
+        """Return input and gold row of a query with a pool of `size` distractors.
 
-    def _pool(self, query: Query, size: int) -> tuple[Row, Row]:
-        drawing = random.Random(f"{self.seed}\x00{query.benchmark_id}")
-        known: list[BankMemory] = []
-        generated: list[BankMemory] = []
-        for memory in self._eligible(query):
-            (generated if memory.generated else known).append(memory)
-        # Each is shuffled whole before it is cut: the distractors of a smaller pool are then the
-        # first of a larger one. Generated memories fill up what people's memories leave open.
-        drawing.shuffle(known)
-        drawing.shuffle(generated)
-        drawn = [*known, *generated][:size]
-        if len(drawn) < size:
-            have = f"{self._split.folder} has {len(drawn)} memories"
-            most = f"{have} that can stand beside '{query.benchmark_id}'"
-            instead = f"choose fewer, or give pools as task3/d{size}"
-            raise UsageError(f"distractors={size}: {most}; {instead}")
-        values = [memory.value for memory in drawn]
+        Raises:
+            UsageError: If there are not enough memories, or its gold is withheld.
+        """
+        if query.memory is None:
+            name = f"{self._split.folder}: '{query.benchmark_id}'"
+            raise UsageError(f"{name} has no gold: its pool can't be built")
+        values = [memory.value for memory in self._draw(query, size)]
         # Seeded by the size, too: distractors of pools are nested, their places and the gold's not.
         placing = random.Random(f"{self.seed}\x00{query.benchmark_id}\x00{size}")
         placing.shuffle(values)
         values.insert(placing.randint(0, size), query.value)
         return _rows(query, values)
 
-    def _eligible(self, query: Query) -> list[BankMemory]:
-        # The same for pools of every size.
-        if query.benchmark_id not in self._like_gold:
-            gold = _Comparable(query.value)
-            alike = frozenset(n for n, shape in enumerate(self._shapes) if _alike(gold, shape))
-            self._like_gold[query.benchmark_id] = alike
-        like_gold = self._like_gold[query.benchmark_id]
-        return [
-            memory
-            for n, memory in enumerate(self.bank)
-            if memory.session_id != query.session_id and n not in like_gold
-        ]
+    def generated_share(self, size: int) -> float:
+        """Return the share of generated memories among the distractors of a size, in [0, 1]."""
+        if not any(memory.generated for memory in self.bank):
+            return 0.0
+        count = 0
+        for query in self.queries:
+            count += sum(memory.generated for memory in self._draw(query, size))
+        return count / (size * len(self.queries))
 
-    @cached_property
-    def _shapes(self) -> list["_Comparable"]:
-        return [_Comparable(memory.value) for memory in self.bank]
+    def _draw(self, query: Query, size: int) -> list[BankMemory]:
+        """Return the distractors of a query, the same for every reading of every size.
+
+        Raises:
+            UsageError: If there are not enough.
+        """
+        drawn = self._drawn.get(query.benchmark_id)
+        if drawn is None or size > SIZES[-1]:
+            # A pool is read for its hash, for its share and for the run: only the first one draws.
+            drawn = self._order(query)[: max(size, SIZES[-1])]
+            self._drawn[query.benchmark_id] = drawn
+        if len(drawn) < size:
+            have = f"{self._split.folder} has {len(drawn)} memories"
+            most = f"{have} that can stand beside '{query.benchmark_id}'"
+            instead = f"choose fewer, or give pools as task3/d{size}"
+            raise UsageError(f"distractors={size}: {most}; {instead}")
+        return drawn[:size]
+
+    def _order(self, query: Query) -> list[BankMemory]:
+        """Shuffle every memory that may stand beside the gold of a query."""
+        drawing = random.Random(f"{self.seed}\x00{query.benchmark_id}")
+        known: list[BankMemory] = []
+        generated: list[BankMemory] = []
+        gold = _Comparable(BankMemory("", None, query.value, ""))
+        for shape in self._shapes:
+            if shape.memory.session_id != query.session_id and not _alike(gold, shape):
+                (generated if shape.memory.generated else known).append(shape.memory)
+        # Each is shuffled whole before it is cut: the distractors of a smaller pool are then the
+        # first of a larger one. Generated memories fill up what people's memories leave open.
+        drawing.shuffle(known)
+        drawing.shuffle(generated)
+        return [*known, *generated]
 
 
 def write_pools(
@@ -219,11 +226,11 @@ def write_pools(
 
 
 class _Comparable:
-    """A value with its content words, to tell quickly that two have little in common."""
+    """A memory with its content words, to tell quickly that two have little in common."""
 
-    def __init__(self, value: str) -> None:
-        self.value, self.folded = value, fold(value)
-        self.content = features(value).content
+    def __init__(self, memory: BankMemory) -> None:
+        self.memory, self.folded = memory, fold(memory.value)
+        self.content = features(memory.value).content
         self.weight = sum(self.content.values()) or 1.0
 
 
@@ -241,15 +248,14 @@ def _share_enough(one: _Comparable, other: _Comparable, shared: float) -> bool:
     """Tell whether two values are alike whose common content words weigh `shared`."""
     return (
         shared >= _WORTH_COMPARING * min(one.weight, other.weight)
-        and similarity(one.value, other.value) >= THRESHOLD
+        and similarity(one.memory.value, other.memory.value) >= THRESHOLD
     )
 
 
 def _distinct(
-    memories: Iterable[BankMemory], *, beside: Sequence[BankMemory] = ()
-) -> list[BankMemory]:
+    memories: Iterable[BankMemory], *, beside: Sequence[_Comparable] = ()
+) -> list[_Comparable]:
     """Keep the first of those that are alike; of those like one of `beside`, which differ, none."""
-    kept: list[BankMemory] = []
     shapes: list[_Comparable] = []
     by_piece: dict[str, list[int]] = {}
     seen: set[str] = set()
@@ -268,14 +274,13 @@ def _distinct(
                 shared[place] += weight
         return any(_share_enough(shape, shapes[n], shared[n]) for n in shared)
 
-    for memory in beside:
-        add(_Comparable(memory.value))
+    for shape in beside:
+        add(shape)
     for memory in memories:
-        shape = _Comparable(memory.value)
+        shape = _Comparable(memory)
         if shape.folded not in seen and not is_like_one(shape):
             add(shape)
-            kept.append(memory)
-    return kept
+    return shapes[len(beside) :]
 
 
 def _memories(split: Split) -> list[BankMemory]:

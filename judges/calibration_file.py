@@ -104,6 +104,14 @@ def _items(rows: Any) -> Any:
     return [tuple(row) if isinstance(row, list) else row for row in rows]
 
 
+class FigureRow(_Model):
+    """A figure with its interval."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
 class RubricRow(_Model):
     """What is known of a judge under one rubric, as far as it is used again."""
 
@@ -114,6 +122,18 @@ class RubricRow(_Model):
     sample: Sample | None = None
     acceptance: dict[str, Any] | None = None
     heterogeneity: dict[str, Any] = {}
+    reasons: tuple[str, ...] = ()
+    n: int = 0
+    tp: int = 0
+    fn: int = 0
+    fp: int = 0
+    tn: int = 0
+    kappa: FigureRow | None = None
+    people_kappa: FigureRow | None = None
+    sensitivity: FigureRow | None = None
+    specificity: FigureRow | None = None
+    self_agreement: FigureRow | None = None
+    unparsed: int = 0
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -141,6 +161,23 @@ class RubricRow(_Model):
         return isinstance(p, int | float) and p < 0.01
 
 
+class RestsOn(_Model):
+    """The labels that a calibration of ours rests on.
+
+    Attributes:
+        what: What was labelled, in words.
+        n: Items.
+        date: When the judge was asked about them.
+    """
+
+    source: Texts
+    address: Texts
+    licence: Texts
+    what: Texts
+    n: int
+    date: Texts
+
+
 class ServedRow(_Model):
     """A model that answered, as its provider named it."""
 
@@ -151,12 +188,14 @@ class CalibrationRow(_Model):
     """A calibration, as far as it is used again."""
 
     judge: Texts
+    labels: str | None = None
     judge_fingerprint: dict[str, Any] | None = None
     api_base: str | None = None
     made: str | None = None
     expires: str | None = None
     served: dict[str, tuple[ServedRow, ...]] = {}
     rubrics: dict[str, RubricRow]
+    rests_on: RestsOn | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from alps.judges.base import Judge, fingerprint_id
@@ -35,7 +36,7 @@ from alps.judges.rubric import MATCHING, SUPPORT, rubric
 from alps.judges.screening import Screening, screen
 from alps.rejection import shown_value
 from alps.schema import Memory
-from alps.similarity import features
+from alps.similarity import features, numbers_of
 from alps.text import fold
 
 RUBRICS = (rubric(MATCHING), rubric(SUPPORT))
@@ -182,6 +183,23 @@ def in_other_words(memory: Memory) -> Memory:
     return memory.model_copy(update={"value": shown_value(memory.value)[::-1]})
 
 
+class _Said:
+    """What is known, of which the numbers and the words are looked up: folded when first needed."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The numbers in it."""
+        return numbers_of(self._text)
+
+    @cached_property
+    def folded(self) -> str:
+        """It as `fold` gives it."""
+        return fold(self._text)
+
+
 def _with_detail_named(
     pairs: Sequence[Pair], gold: Sequence[Memory], predicted: Sequence[Memory], dialogue: Dialogue
 ) -> tuple[Pair, ...]:
@@ -191,28 +209,30 @@ def _with_detail_named(
     """
     # A judge easily takes one word more for the same; a name or number that neither the gold memory
     # nor the user has said is detail, and is checked as such.
-    said = " ".join(turn.text for turn in dialogue if turn.role == "user")
+    said = _Said(" ".join(turn.text for turn in dialogue if turn.role == "user"))
     named = []
     for pair in pairs:
         memory, answer = gold[pair.gold], predicted[pair.predicted]
         quote = memory.evidence.text if memory.evidence else ""
-        known = f"{memory.value} {quote} {said}"
+        known = (_Said(f"{memory.value} {quote}"), said)
         is_detail = pair.relation == "same" and _adds_name_or_number(answer.value, known)
         named.append(replace(pair, relation="narrower") if is_detail else pair)
     return tuple(named)
 
 
-def _adds_name_or_number(value: str, known: str) -> bool:
-    """Tell whether `value` has a number or a name that `known` does not have.
+def _adds_name_or_number(value: str, known: Sequence[_Said]) -> bool:
+    """Tell whether `value` has a number or a name that nothing of what is known has.
 
     A name is a capitalised word after the first.
     """
-    if features(value).numbers - features(known).numbers:
-        return True
-    folded = fold(known)
+    for number in features(value).numbers:
+        if not any(number in said.numbers for said in known):
+            return True
     # The first word is a capital in any sentence.
-    words = _WORD.findall(value)[1:]
-    return any(word[0].isupper() and fold(word) not in folded for word in words)
+    for word in _WORD.findall(value)[1:]:
+        if word[0].isupper() and not any(fold(word) in said.folded for said in known):
+            return True
+    return False
 
 
 def _not_the_same(screening: Screening, pairs: Sequence[Pair]) -> set[int]:

@@ -174,6 +174,8 @@ EMBEDDED_JUDGES = ("lexical", "minilm")
 AGREEMENTS: Mapping[str, str] = {"lexical": lexical.AGREEMENT, "minilm": minilm.AGREEMENT}
 """How far embedded judges can be trusted, as it was measured."""
 RECORDED = "recorded:"
+LABELLED = "people:"
+"""A label folder, which is read as a judge where people audit a run."""
 
 
 def known_agreement(name: str) -> str | None:
@@ -189,7 +191,7 @@ def known_agreement(name: str) -> str | None:
 def is_embedded_judge(name: str) -> bool:
     """Tell whether `name` is a judge that needs no LLM client."""
     embedded = name in (*EMBEDDED_JUDGES, *CONSTANT_JUDGES)
-    return embedded or name.startswith((RECORDED, FITTED))
+    return embedded or name.startswith((RECORDED, FITTED, LABELLED))
 
 
 def embedded_judge(name: str) -> Judge:
@@ -203,6 +205,10 @@ def embedded_judge(name: str) -> Judge:
         return RecordedJudge(Path(name.removeprefix(RECORDED)).expanduser())
     if name.startswith(FITTED):
         return FittedJudge(Path(name.removeprefix(FITTED)).expanduser())
+    if name.startswith(LABELLED):
+        from alps.judges.people import PeopleJudge  # label folders are seldom read
+
+        return PeopleJudge(Path(name.removeprefix(LABELLED)).expanduser())
     if name == "lexical":
         return LexicalJudge()
     if name == "minilm":

@@ -11,6 +11,7 @@ from alps.data.hub import public_name as public_data
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import dump, scan
 from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.audits import audit_card, audit_rows
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.checks.rows import CallRow, ScoreRow
 from alps.leaderboard.submission import (
@@ -25,6 +26,7 @@ from alps.leaderboard.submission import (
     without,
 )
 from alps.leaderboard.untrusted import all_text, leak_in, leak_in_answer, shown
+from alps.run.auditing import FOLDER
 from alps.run.opened import Run
 
 # What a card calls the split of data that have none, as a task's files of its own.
@@ -169,6 +171,8 @@ def track_card(run: Run, index: int, name: str, files: Mapping[str, Any]) -> dic
         "floors": floors,
         "files": dict(files),
     }
+    if "audit" in files:
+        card["audit"] = audit_card(run, name)
     if track.seconds_per_query is not None:
         card["seconds_per_query"] = track.seconds_per_query
     return card
@@ -197,6 +201,13 @@ def write_track(
         if stage != "verdicts" or (verdicts and published):
             check_publishable(published, f"{run.folder / stage}.jsonl", run)
             cards[stage] = write_rows(folder / f"{stage}.jsonl", published)
+    audit = [] if withheld else audit_rows(run, name)
+    if audit:
+        for row in audit:
+            if row["verdict"] is not None:
+                row["verdict"] = _published("verdicts", row["verdict"], calls)
+        check_publishable(audit, f"{run.folder / FOLDER}", run)
+        cards["audit"] = write_rows(folder / "audit.jsonl", audit)
     # What a call was keyed by is a hash of everything that was asked: it stays here.
     made = [call for call in calls_of(run) if calls and call.get("about") in ids]
     if made:

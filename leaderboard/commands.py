@@ -21,6 +21,7 @@ from alps.leaderboard.checks.files import SUBMISSIONS
 from alps.leaderboard.findings import SEVERITIES, Finding, Verification
 from alps.leaderboard.packing import Packed, pack, today
 from alps.leaderboard.people import AGREEMENT
+from alps.leaderboard.pull_request import missing, write_request
 from alps.leaderboard.settings import (
     RescoreSettings,
     ServeSettings,
@@ -87,9 +88,29 @@ def submit_command(words: Sequence[str]) -> int:
         show=lambda about_to_write: print_packed(about_to_write, console),
         write=not settings.dry_run,
     )
+    _print_missing(packed, console)
+    if settings.dry_run:
+        console.print("Nothing was written (dry_run).", markup=False)
+        return 0
     line = f"wrote {packed.folder / CARD}; check it with: alps verify {packed.folder}"
-    console.print("Nothing was written (dry_run)." if settings.dry_run else line, markup=False)
+    console.print(line, markup=False)
+    if settings.request is not None:
+        write_request(packed, Path(settings.request))
+        line = (
+            f"wrote {settings.request}: the text of the pull request; what is not ticked is yours"
+        )
+        console.print(line, markup=False)
     return 0
+
+
+def _print_missing(packed: Packed, console: Console) -> None:
+    lines = list(missing(packed.card, packed.verification))
+    if not lines:
+        return
+    parts: list[RenderableType] = [Text("Before you send it, in this order:", "bold")]
+    for number, line in enumerate(lines, start=1):
+        parts.append(Padding(Text(f"{number}. {visible(line)}"), (0, 0, 0, 1)))
+    console.print(Group(*parts), width=min(_WIDTH, console.width))
 
 
 def verify_command(words: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ Data are known by their hash. Of data that are not the package's, the site shows
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -28,7 +28,7 @@ class SampleTrack:
     sha256: str
     samples: Mapping[str, Any]
 
-    @property
+    @cached_property
     def sessions(self) -> dict[str, str]:
         """The session of every sample."""
         return {name: sample.session_id for name, sample in self.samples.items()}

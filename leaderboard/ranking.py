@@ -9,7 +9,7 @@ cluster by cluster, each pair on the records that both have.
 import hashlib
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan
 from typing import Any, NamedTuple
@@ -19,14 +19,18 @@ from numpy.typing import NDArray
 
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.above import Above, Baseline, above, strongest
+from alps.leaderboard.audits import transports
 from alps.leaderboard.checks.copies import Answers, answers_of, originals
 from alps.leaderboard.gold_data import needs_reader, task_under
 from alps.leaderboard.memory_setup import setup_of
 from alps.leaderboard.people import People, PeopleRow
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.record_scores import record_scores
-from alps.leaderboard.site_data import Published, Reported, System
+from alps.leaderboard.references.rows import ReferenceFile, Reported
+from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import without
+from alps.run.transport import Transported
 from alps.stats.bootstrap import Floats, cluster_index
 from alps.stats.paired import holm_all, t_tests
 from alps.tasks import Metric, Task, all_tracks
@@ -81,7 +85,9 @@ class Standing:
     its submitter's word, stands below the others, and is never ranked. `copy_of` names the
     submission whose answers these are: both are one system to the tests, and have one rank. `again`
     is the place of a maintainer's score under the same judge, which replaces the submitted one.
-    `ahead` is how far a memory system is ahead of no memory, by the metric of the board.
+    `ahead` is how far a memory system is ahead of no memory, by the metric of the board, and
+    `above` how far any system is above the strongest trivial baseline there. `records` is what is
+    tested, by record. `transport` is whether the audits of the other systems hold for it.
     """
 
     system: System
@@ -91,6 +97,9 @@ class Standing:
     copy_of: str | None = None
     again: Place | None = None
     ahead: Place | None = None
+    above: Above | None = None
+    transport: Transported | None = None
+    records: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def withheld(self) -> str:
@@ -101,6 +110,10 @@ class Standing:
     def score(self, metric: str) -> Place:
         """Return the place of one of its scores, as it was submitted."""
         return self.track["scores"][metric]
+
+    def audit(self, metric: str) -> Place:
+        """Return the place of a score that audits correct."""
+        return self.track["audit"]["scores"][metric]
 
     def lead(self, metric: str) -> Place:
         """Return the score that a board is about: a maintainer's where there is one."""
@@ -138,7 +151,7 @@ class FloorRow:
 class Board:
     """Systems by their score on one metric, the best first.
 
-    Floors, reported rows and that of people are apart.
+    Floors, reported rows and that of people are apart; `baseline` is the strongest floor.
     """
 
     key: Key
@@ -151,6 +164,7 @@ class Board:
     judge_known: bool = True
     beside: tuple[RowBeside, ...] = ()
     people: PeopleRow | None = None
+    baseline: Baseline | None = None
 
     @property
     def by_difference(self) -> bool:
@@ -174,6 +188,19 @@ class Board:
         return known or self.key.judge is None
 
     @cached_property
+    def has_corrected(self) -> bool:
+        """Whether corrected scores are shown too: where a judge's marks are averaged."""
+        for row in (*self.standings, *self.floor_systems):
+            if row.score(self.metric.name)["corrected"] or row.audit(self.metric.name):
+                return True
+        return bool(self.metric.rubrics)
+
+    @cached_property
+    def has_worst_case(self) -> bool:
+        """Whether any of its systems has records without a score."""
+        return any(row.score(self.metric.name)["worst_case"] for row in self.standings)
+
+    @cached_property
     def others(self) -> tuple[Metric, ...]:
         """The other metrics that any of its systems has a value of, in the order of the task."""
         rows = (*self.standings, *self.floor_systems)
@@ -187,7 +214,7 @@ class Board:
 
 
 def build_boards(
-    systems: Sequence[System], published: Published, people: People | None = None
+    systems: Sequence[System], references: ReferenceFile, people: People | None = None
 ) -> list[Board]:
     """Return every board, by track; those under judges that compare and with more systems first."""
     groups: dict[Key, list[Standing]] = {}
@@ -203,7 +230,7 @@ def build_boards(
         files = _Files(track, {}, {})
         for key, rows in groups.items():
             if key.track == track:
-                board = _board(key, rows, files, published, known)
+                board = _board(key, rows, files, references, known)
                 of_people = None if people is None else people.on(_printed(board))
                 boards.append(replace(board, people=of_people))
     return sorted(boards, key=lambda board: _precedence(board, order))
@@ -302,7 +329,7 @@ def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _board(
-    key: Key, rows: list[Standing], files: _Files, published: Published, known: frozenset[str]
+    key: Key, rows: list[Standing], files: _Files, references: ReferenceFile, known: frozenset[str]
 ) -> Board:
     task = task_under(key.track, rows[0].track["conditions"].value)
     metric = next(metric for metric in task.metrics if metric.name == key.metric)
@@ -311,7 +338,8 @@ def _board(
     for row in rows:
         ahead = row.system.ahead(key.track) if by_difference else None
         again = row.system.again(key.track, key.metric)
-        found.append(replace(row, again=again, ahead=ahead))
+        judged = replace(row, again=again, ahead=ahead)
+        found.append(replace(judged, records=_records(judged, metric, files)))
     rows = sorted(found, key=lambda row: _worth(row, metric, by_difference))
     proven: list[Standing] = []
     others: list[Standing] = []
@@ -322,17 +350,52 @@ def _board(
         is_proven &= row.ahead is not None or not by_difference
         (floors if row.system.is_floor else proven if is_proven else others).append(row)
     beside = {key.metric, *metric.beside}
+    embedded = tuple(_floors(rows, key))
+    baseline = strongest(list(_baselines(floors, embedded, metric)))
+    ranked = _with_transport(_with_ranks(proven, files), key.track, task, metric)
+    standings = [*ranked, *others]
     return Board(
         key=key,
         task=task,
         metric=metric,
-        standings=(*_with_ranks(proven, metric, files), *others),
+        standings=tuple(_above(row, baseline, metric, key.track) for row in standings),
         floor_systems=tuple(floors),
-        floors=tuple(_floors(rows, key)),
-        reported=tuple(_reported(key, beside, published)),
+        floors=embedded,
+        baseline=baseline,
+        reported=tuple(_reported(key, beside, references)),
         judge_known=key.judge is None or key.judge in known,
         beside=_rows_beside(rows, key.track) if by_difference else (),
     )
+
+
+def _baselines(
+    systems: Sequence[Standing], embedded: Sequence[FloorRow], metric: Metric
+) -> Iterator[Baseline]:
+    """Yield the trivial baselines of a board that were recomputed."""
+    for row in systems:
+        if row.recomputed and not row.system.refuted:
+            card, score = row.system.card, row.lead(metric.name)
+            yield Baseline(card.name, row.system.slug, score, row.records)
+    for floor in embedded:
+        yield Baseline(floor.name, "", floor.scores[metric.name], {})
+
+
+def _above(row: Standing, baseline: Baseline | None, metric: Metric, track: str) -> Standing:
+    """Return a standing with how far it is above the strongest trivial baseline."""
+    if baseline is None or row.withheld or row.ahead is not None:
+        return row
+    sessions = row.system.sessions(track) if baseline.records else {}
+    found = above(baseline, row.lead(metric.name), row.records, sessions, metric)
+    return replace(row, above=found)
+
+
+def _with_transport(
+    rows: Sequence[Standing], track: str, task: Task, metric: Metric
+) -> list[Standing]:
+    # A copy would vouch for its original.
+    systems = [row.system for row in rows if row.copy_of is None]
+    found = transports(systems, track, task, metric)
+    return [replace(row, transport=found.get(row.system.slug)) for row in rows]
 
 
 def _rows_beside(rows: Sequence[Standing], track: str) -> tuple[RowBeside, ...]:
@@ -344,9 +407,9 @@ def _rows_beside(rows: Sequence[Standing], track: str) -> tuple[RowBeside, ...]:
     return tuple(sorted(found.values(), key=lambda row: -(row.ahead["value"].value or 0.0)))
 
 
-def _reported(key: Key, metrics: Set[str], published: Published) -> Iterator[Reported]:
+def _reported(key: Key, metrics: Set[str], references: ReferenceFile) -> Iterator[Reported]:
     conditions = json.loads(key.conditions)
-    for row in published.on(key.track):
+    for row in references.on(key.track):
         if metrics & row.scores.keys() and row.table.fits(conditions):
             yield row
 
@@ -365,7 +428,7 @@ def _worth(row: Standing, metric: Metric, by_difference: bool) -> tuple[Any, ...
     return row.system.refuted, unproven, partial, worth, row.system.slug
 
 
-def _with_ranks(rows: list[Standing], metric: Metric, files: _Files) -> list[Standing]:
+def _with_ranks(rows: list[Standing], files: _Files) -> list[Standing]:
     """Return the standings with their ranks; copies of a submission have its rank."""
     if not rows:
         return []
@@ -375,8 +438,7 @@ def _with_ranks(rows: list[Standing], metric: Metric, files: _Files) -> list[Sta
     slugs = [row.system.slug for row in order]
     original = {slug: slugs[first] for slug, first in zip(slugs, firsts, strict=True)}
     distinct = [row for row in rows if original[row.system.slug] == row.system.slug]
-    records = [_records(row, metric, files) for row in distinct]
-    ranks = _ranks(records, rows[0].system.sessions(files.track))
+    ranks = _ranks([row.records for row in distinct], rows[0].system.sessions(files.track))
     # Copies of one system, alone on a board, share its one place.
     if len(distinct) == 1 and len(rows) > 1:
         ranks = [Rank(1, 1)]

@@ -28,7 +28,7 @@ from alps.judges.resolve import RECORDED
 from alps.judges.rubric import Rubric, RubricQuestion
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.submission import RunCard, Track, only, without
-from alps.rows import Corrected, TrackSummary
+from alps.rows import PEOPLE, Corrected, TrackSummary
 from alps.run.collector import Journals, Plan, run_tracks
 from alps.run.correction import Chosen, corrected_scores
 from alps.run.engine import TrackPlan
@@ -86,7 +86,8 @@ class ReplayedJudge(EmbeddedJudge):
         self._rubrics: Mapping[str, Any] = rest.pop("rubrics", None) or {}
         self.fingerprint: Mapping[str, Any] = rest
         self.relations: frozenset[Relation] = frozenset(RELATIONS)
-        self.comparable = parts.get("judge") != "recorded"
+        # Labels are of what was asked: people checked nothing against a dialogue besides.
+        self.comparable = parts.get("judge") not in ("recorded", PEOPLE)
         kinds: set[type[Question[Any]]] = {MatchQuestion, RubricQuestion}
         self.answers = frozenset(kinds | {SupportQuestion} if self.comparable else kinds)
 

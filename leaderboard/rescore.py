@@ -5,8 +5,9 @@ verdicts are on disk before the next question, the same command resumes, budgets
 """
 
 import hashlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -16,18 +17,17 @@ from pydantic import ValidationError
 from alps.errors import DataError, UsageError
 from alps.jsonl import dump
 from alps.judges.resolve import is_embedded_judge
+from alps.leaderboard.contradictions import Contradiction, contradictions
 from alps.leaderboard.gold_data import data_for
 from alps.leaderboard.packing import today
+from alps.leaderboard.rescore_sample import judge_sample, sampled_stages
 from alps.leaderboard.settings import RescoreSettings
 from alps.leaderboard.submission import (
     REFUTED,
     REVIEW,
     SAMPLES,
-    Contradiction,
     Entry,
     Review,
-    Submission,
-    contradictions,
     only,
     read_entry,
     without,
@@ -37,10 +37,12 @@ from alps.leaderboard.untrusted import faults_of
 from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
 from alps.parsing import parse_settings
+from alps.run.auditing import FOLDER
 from alps.run.estimate import Stage
+from alps.run.finished import Finished
 from alps.run.folder import write_json
 from alps.run.source import open_data
-from alps.run.start import Finished, dry_score, score_again
+from alps.run.start import dry_score, score_again
 from alps.settings import JudgeSettings, RunSettings
 
 # Settings of a run that say which records it is about, how often each is answered, how it is
@@ -88,7 +90,7 @@ def rescore(
         AlpsError: If the submission is not in order, or the judge or the data can't be used.
     """
     _check_in_order(folder)
-    if settings.audit_judge is not None or settings.audit is not None:
+    if (settings.audit_judge, settings.audit, settings.audit_labels) != (None, None, None):
         raise UsageError("audit_judge=: a review judges every record; alps score RUN audits a run")
     entry = read_entry(folder)
     work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
@@ -98,15 +100,50 @@ def rescore(
         _check_capped(settings, calls)
     if settings.dry_run:
         return None
-    finished: list[Finished] = []
-    for run in _runs(entry, settings, typed, work):
-        caps = _left(settings, finished)
-        finished.append(score_again(run.source, {**run.judging, **caps, "out": str(run.out)}))
-    done = _rescored(folder, entry, settings, finished)
+    runs = _runs(entry, settings, typed, work)
+    judge = _judge_all if settings.sample is None else _judge_samples
+    done = judge(folder, entry, settings, runs)
     # Of a part alone it would be no review: the same command goes on where this one stopped.
     if not done.budget_spent and not done.too_many_unscored:
         write_card(done.path, done.review)
     return done
+
+
+def _judge_all(
+    folder: Path, entry: Entry, settings: RescoreSettings, runs: Sequence["_Run"]
+) -> Rescored:
+    finished: list[Finished] = []
+    for run in runs:
+        caps = _left(settings, [one.folder for one in finished])
+        finished.append(score_again(run.source, {**run.judging, **caps, "out": str(run.out)}))
+    tracks: dict[str, Any] = {}
+    for name, submitted in entry.card.tracks.items():
+        track = finished[submitted.run].summary.tracks.get(name)
+        if track is None:
+            continue
+        scores = {}
+        for metric, score in track.scores.items():
+            scores[metric] = without(score.row(), "corrected")
+        tracks[name] = {"scores": scores, "judge_fingerprint": track.judge_fingerprint}
+    done = _rescored(folder, entry, settings, tracks, finished[0].summary.judge_fingerprint)
+    return replace(done, runs=tuple(finished))
+
+
+def _judge_samples(
+    folder: Path, entry: Entry, settings: RescoreSettings, runs: Sequence["_Run"]
+) -> Rescored:
+    tracks: dict[str, Any] = {}
+    for place, run in enumerate(runs):
+        caps = _left(settings, [one.out for one in runs[:place]])
+        # Of each judge a folder of its own: an audit is of one.
+        run.out.mkdir(parents=True, exist_ok=True)
+        for file in run.source.iterdir():
+            shutil.copyfile(file, run.out / file.name)
+        sampled = judge_sample(entry, run.out, settings, {**run.judging, **caps})
+        for name, track in sampled.tracks.items():
+            tracks[name] = {**track, "sample": sampled.sampled[name].model_dump()}
+    fingerprint = next(iter(tracks.values()))["judge_fingerprint"]
+    return _rescored(folder, entry, settings, tracks, fingerprint)
 
 
 def _estimate(
@@ -118,19 +155,24 @@ def _estimate(
         for run in _runs(entry, settings, typed, Path(scratch) / "work"):
             stages = dry_score(run.source, {**run.judging, "out": str(work / run.out.name)})
             calls += [stage for stage in stages if stage.name == "judge"]
-    return calls
+    return calls if settings.sample is None else sampled_stages(calls, settings.sample)
 
 
 def _rescored(
-    folder: Path, entry: Entry, settings: RescoreSettings, finished: Sequence[Finished]
+    folder: Path,
+    entry: Entry,
+    settings: RescoreSettings,
+    tracks: Mapping[str, Any],
+    fingerprint: str,
 ) -> Rescored:
-    review = _review(entry.card, settings, finished, _recomputed(folder, settings))
+    """Return the review with the scores of `tracks`, which refutes what they contradict."""
+    review = _review(settings, tracks, fingerprint, _recomputed(folder, settings))
     if entry.review is not None and entry.review.continues is not None:
         review = review.model_copy(update={"continues": entry.review.continues})
     refuted = tuple(contradictions(entry.card, review))
     if refuted:
         review = review.model_copy(update={"status": REFUTED})
-    return Rescored(review, folder / REVIEW, tuple(finished), refuted)
+    return Rescored(review, folder / REVIEW, (), refuted)
 
 
 def _check_in_order(folder: Path) -> None:
@@ -185,9 +227,9 @@ def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
         raise UsageError(f"{what}; {mend}")
 
 
-def _left(settings: RescoreSettings, finished: Sequence[Finished]) -> dict[str, Any]:
+def _left(settings: RescoreSettings, judged: Sequence[Path]) -> dict[str, Any]:
     """Return what is left of the caps, which are of all runs of a submission together."""
-    tokens, cost = counted_in(run.folder for run in finished)
+    tokens, cost = counted_in([*judged, *(folder / FOLDER for folder in judged)])
     left: dict[str, Any] = {}
     if settings.max_cost is not None:
         left["max_cost"] = max(0.0, settings.max_cost - cost)
@@ -248,20 +290,14 @@ def _recomputed(folder: Path, settings: RescoreSettings) -> tuple[str, ...]:
 
 
 def _review(
-    card: Submission, settings: RescoreSettings, runs: Sequence[Finished], recomputed: Sequence[str]
+    settings: RescoreSettings,
+    tracks: Mapping[str, Any],
+    fingerprint: str,
+    recomputed: Sequence[str],
 ) -> Review:
-    tracks: dict[str, Any] = {}
-    for name, submitted in card.tracks.items():
-        track = runs[submitted.run].summary.tracks.get(name)
-        if track is None:
-            continue
-        scores = {}
-        for metric, score in track.scores.items():
-            scores[metric] = without(score.row(), "corrected")
-        tracks[name] = {"scores": scores, "judge_fingerprint": track.judge_fingerprint}
     row: dict[str, Any] = {
         "status": settings.status,
-        "judge_fingerprint": runs[0].summary.judge_fingerprint,
+        "judge_fingerprint": fingerprint,
         "date": settings.date or today(),
         "tracks": tracks,
         "note": settings.note,

@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from alps.leaderboard.fields import Day, Slug
 from alps.leaderboard.submission import Kind
-from alps.settings import HomePath, JudgeSettings
+from alps.settings import JudgeSettings
+from alps.values import HomePath, Share
 
 
 class SubmitSettings(BaseModel):
@@ -41,6 +42,9 @@ class SubmitSettings(BaseModel):
         None, description="the folder that is written; its name becomes the slug"
     )
     date: Day | None = Field(None, description="the day of the submission; today unless given")
+    request: HomePath | None = Field(
+        None, description="a file to write the text of the pull request into"
+    )
     dry_run: bool = Field(False, description="yes: only show what would be published")
 
 
@@ -76,6 +80,9 @@ class RescoreSettings(JudgeSettings):
     split: str | None = Field(None, description="their split, where it is not the one on the card")
     status: Literal["re-scored", "reproduced"] = Field(
         "re-scored", description="reproduced: the system was run again"
+    )
+    sample: Share | None = Field(
+        None, description="a share of the sessions, such as 20%: the scores are corrected by it"
     )
     note: str | None = Field(
         None, description="what a reader should know; at most 2,000 characters"

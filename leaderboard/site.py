@@ -1,10 +1,9 @@
 """The static site: built from the submissions, put into a folder, served on loopback.
 
-It is a pure function of the submissions, of what the paper reports, of an agreement file, and of
-the package's samples. A
-build changes and removes only what a build wrote: every site holds a list of its files with their
-hashes, `.alps-site.json`. What it does not list is somebody else's: the `.git` and `CNAME` of the
-checkout that a site is published from, and whatever else lies there.
+It is a pure function of the submissions, of reference rows, of an agreement file, and of the
+package's samples. A build changes and removes only what a build wrote: every site holds a list of
+its files with their hashes, `.alps-site.json`. What it does not list is somebody else's: the `.git`
+and `CNAME` of the checkout that a site is published from, and whatever else lies there.
 """
 
 import hashlib
@@ -24,13 +23,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from alps.errors import UsageError
 from alps.leaderboard.pages.common import Content, Renderer
+from alps.leaderboard.pages.compare import write_compared
 from alps.leaderboard.pages.downloads import write_downloads
+from alps.leaderboard.pages.overview import write_overview
 from alps.leaderboard.pages.records import write_records
+from alps.leaderboard.pages.references import write_references
 from alps.leaderboard.pages.systems import write_judges, write_systems
-from alps.leaderboard.pages.tasks import write_changes, write_overview, write_tasks
+from alps.leaderboard.pages.tasks import write_changes, write_tasks
 from alps.leaderboard.people import read_people
 from alps.leaderboard.ranking import build_boards
-from alps.leaderboard.site_data import PUBLISHED, load, read_published
+from alps.leaderboard.references.rows import REFERENCES, read_references
+from alps.leaderboard.site_data import load
 
 LIST = ".alps-site.json"
 ASSETS = Path(__file__).with_name("assets")
@@ -40,7 +43,9 @@ _PARTS = (
     write_tasks,
     write_systems,
     write_judges,
+    write_references,
     write_records,
+    write_compared,
     write_changes,
     write_downloads,
 )
@@ -63,7 +68,7 @@ class Built:
 
 
 def build(
-    submissions: Path, out: Path, *, base: Path = PUBLISHED, people: Path | None = None
+    submissions: Path, out: Path, *, references: Path = REFERENCES, people: Path | None = None
 ) -> Built:
     """Write the site of all submissions below `submissions`; the same files give the same bytes.
 
@@ -73,7 +78,7 @@ def build(
     Args:
         submissions: The folder that holds a folder for each submission.
         out: The folder to write.
-        base: What the paper reports, as a file in the form of `published.json`.
+        references: Tables of reference rows, as a file in the form of `references.json`.
         people: How far people agree, as `alps agreement` writes it; None for no row of people.
 
     Raises:
@@ -82,9 +87,9 @@ def build(
         DataError: If a submission can't be read; names the file.
     """
     before = _check_out(out)
-    systems, published = load(submissions), read_published(base)
+    systems, rows = load(submissions), read_references(references)
     own = read_people(people) if people is not None else None
-    content = Content(systems, build_boards(systems, published, own), published)
+    content = Content(systems, build_boards(systems, rows, own), rows)
     parent = out.resolve().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)

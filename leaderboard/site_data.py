@@ -1,4 +1,4 @@
-"""Data of the site: the submissions as they lie in their files, and what the paper reports."""
+"""Data of the site: the submissions as they lie in their files."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import from_json
 
 from alps.errors import DataError, UsageError
 from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.contradictions import contradictions, same_judge
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.recompute import judge_of
@@ -21,19 +21,14 @@ from alps.leaderboard.submission import (
     SAMPLES,
     Entry,
     Submission,
-    contradictions,
     memory_folder,
     read_entry,
-    same_judge,
     without_memory,
 )
-from alps.leaderboard.untrusted import read_model
 from alps.run.beside import FOLDER as BESIDE
 from alps.systems.memory.diary import FILE
 from alps.tasks import all_tracks
 from alps.tasks.recall import FULL
-
-PUBLISHED = Path(__file__).with_name("published.json")
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class System:
         """The checked card."""
         return self.entry.card
 
-    @property
+    @cached_property
     def slug(self) -> str:
         """The name of its folder."""
         return self.card.slug
@@ -187,113 +182,3 @@ def _root(folder: Path, name: str) -> Place:
     path = folder / name
     value = from_json(path.read_bytes()) if path.is_file() else None
     return Place(f"{folder.name}/{name}", "", value)
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Source(_Part):
-    """The paper that the figures were read from."""
-
-    title: str
-    venue: str
-    place: str
-
-
-class Column(_Part):
-    """The metric of a column, in our names."""
-
-    track: str
-    metric: str
-
-
-class ReportedRow(_Part):
-    """One row of a table of the paper."""
-
-    name: str
-    values: list[float | None]
-
-
-class ReportedTable(_Part):
-    """One table of published figures: who is in it, and how it was measured.
-
-    Attributes:
-        source: Whose they are, where not the paper's that the file is about.
-        recomputed: Whether we scored published answers ourselves; else a paper reports them.
-        conditions: What a board must be run under to show them.
-        data_sha256: The data they are about, where a board may be about the same.
-    """
-
-    id: str
-    title: str
-    note: str
-    kind: str
-    source: Source | None = None
-    recomputed: bool = False
-    conditions: dict[str, str] = {}
-    data_sha256: str | None = None
-    columns: list[Column] = Field(min_length=1)
-    rows: list[ReportedRow] = Field(min_length=1)
-
-    def fits(self, conditions: Mapping[str, Any]) -> bool:
-        """Tell whether a board under `conditions` shows it."""
-        return all(conditions.get(name) == value for name, value in self.conditions.items())
-
-    @model_validator(mode="after")
-    def _rectangular(self) -> "ReportedTable":
-        for row in self.rows:
-            if len(row.values) != len(self.columns):
-                counts = f"{len(row.values)} values, {len(self.columns)} columns"
-                raise ValueError(f"{self.id}, {row.name}: {counts}")
-        return self
-
-
-class Reports(_Part):
-    """All that is reported."""
-
-    format: int
-    source: Source
-    tables: list[ReportedTable]
-
-
-@dataclass(frozen=True)
-class Reported:
-    """One system as the paper reports it on one track: the places of its figures by metric."""
-
-    name: str
-    table: ReportedTable
-    scores: dict[str, Place]
-
-
-@dataclass(frozen=True)
-class Published:
-    """Published tables, as facts with their source: never ranked with our boards."""
-
-    reports: Reports
-    root: Place
-
-    def on(self, track: str) -> Iterator[Reported]:
-        """Yield the systems that are reported on `track`, in the order of the tables."""
-        for table, table_place in zip(self.reports.tables, self._tables(), strict=True):
-            for n, row in enumerate(table.rows):
-                values, scores = table_place["rows"][n]["values"], {}
-                for at, column in enumerate(table.columns):
-                    if column.track == track and row.values[at] is not None:
-                        scores[column.metric] = values[at]
-                if scores:
-                    yield Reported(row.name, table, scores)
-
-    def _tables(self) -> Iterator[Place]:
-        for n in range(len(self.reports.tables)):
-            yield self.root["tables"][n]
-
-
-def read_published(path: Path = PUBLISHED) -> Published:
-    """Read the reported tables.
-
-    Raises:
-        DataError: If the file does not fit its form.
-    """
-    reports = read_model(path, Reports)
-    return Published(reports, Place(path.name, "", from_json(path.read_bytes())))

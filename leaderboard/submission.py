@@ -35,21 +35,17 @@ from alps.leaderboard.fields import (
     Url,
 )
 from alps.leaderboard.untrusted import LARGEST_FILE, open_plain, read_model
-from alps.tasks import Metric, all_tracks
 from alps.tasks.recall import FULL, NOTHING, keeps_memories
 
 CARD, REVIEW = "submission.json", "review.json"
 SAMPLES = "samples"
 MEMORY, MEMORY_FOLDER = "memory:", "memory-"
 # The files that a track may have: STAGE.jsonl each.
-STAGES = ("predictions", "verdicts", "scores", "calls")
+STAGES = ("predictions", "verdicts", "scores", "calls", "audit")
 REFUTED = "refuted"
 # From what the submitter says to what a maintainer reproduced; the last is what was not.
 FORMAT_CHECKED = "format-checked"
 STATUSES = ("self-reported", FORMAT_CHECKED, "re-scored", "reproduced", REFUTED)
-# The share of a scale up to which two judgements of the same answers may differ, as judges do from
-# day to day; and where no interval says how far the records let the score vary.
-APART, WITHOUT_INTERVAL = 0.02, 0.05
 
 # Rows beside a run, which `alps beside` makes up to seven of.
 MOST_BESIDE = 12
@@ -189,10 +185,32 @@ class Files(Part):
     verdicts: File | None = None
     scores: File
     calls: File | None = None
+    audit: File | None = None
 
     def present(self) -> dict[str, File]:
         """Return those that are there, by their stage."""
         return {stage: file for stage in STAGES if (file := getattr(self, stage)) is not None}
+
+
+class AuditedScore(rows.AuditedScore, Part):
+    """A score that audits correct."""
+
+    n: Count
+    audited: Count
+    cheap: Interval
+    alone: Interval | None = None
+    needed: Count | None = None
+    reason: Long | None = None
+
+
+class Audit(Part):
+    """An audit: who audited, how many sessions, which by the seed, and what it corrects."""
+
+    judge: Line
+    fingerprint: Settings
+    sessions: Count
+    seed: Count
+    scores: Annotated[dict[Name, AuditedScore], Field(max_length=60)]
 
 
 class Track(Part):
@@ -215,6 +233,7 @@ class Track(Part):
     seconds_per_query: Seconds | None = None
     floors: Annotated[dict[Name, Floor], Field(max_length=20)]
     files: Files
+    audit: Audit | None = None
 
 
 class Check(rows.Check, Part):
@@ -336,11 +355,23 @@ ReviewStatus = Annotated[
 ]
 
 
+class Sampled(Part):
+    """A sample of a track that a maintainer judged: `records` of its `n`, drawn by `seed`."""
+
+    seed: Count
+    records: Count
+    n: Count
+
+
 class ReviewedTrack(Part):
-    """A maintainer's scores of a track; none where the predictions could not be judged."""
+    """A maintainer's scores of a track; none where the predictions could not be judged.
+
+    Where only a sample was judged, the scores are the submitted ones, corrected by it.
+    """
 
     scores: Annotated[dict[Name, Score], Field(max_length=60)]
     judge_fingerprint: FingerprintId | None = None
+    sample: Sampled | None = None
 
 
 class Review(Part):
@@ -421,61 +452,6 @@ def read_entry(folder: Path) -> Entry:
     # A link that leads nowhere is no missing review: a refutation must not be hidden by one.
     has_review = os.path.lexists(folder / REVIEW)
     return Entry(folder, card, read_model(folder / REVIEW, Review) if has_review else None)
-
-
-@dataclass(frozen=True)
-class Contradiction:
-    """A submitted score that a maintainer did not reproduce under the same judge."""
-
-    track: str
-    metric: str
-    submitted: float
-    again: float
-
-    def __str__(self) -> str:
-        scores = f"submitted {self.submitted:.3f}, judged again {self.again:.3f}"
-        return f"{self.track} {self.metric}: {scores}"
-
-
-def same_judge(card: Submission, review: Review | None, track: str, metric: str) -> bool:
-    """Tell whether a review has the track under the same judge, or the metric needs none."""
-    if review is None or review.status not in ("re-scored", "reproduced", REFUTED):
-        return False
-    if track not in review.tracks or track not in card.tracks:
-        return False
-    fingerprint = review.tracks[track].judge_fingerprint
-    unjudged = metric in all_tracks()[track].unjudged
-    return unjudged or fingerprint == card.tracks[track].judge_fingerprint
-
-
-def contradictions(card: Submission, review: Review | None) -> list[Contradiction]:
-    """Return the headline scores that a review refutes.
-
-    One is refuted where it lies outside the 95 % interval of the maintainer's, and more than
-    `APART` of the scale away.
-    """
-    if review is None:
-        return []
-    refuted = []
-    for name in review.tracks:
-        for metric in all_tracks()[name].metrics:
-            if metric.headline and same_judge(card, review, name, metric.name):
-                refuted.append(_contradiction(card, review, name, metric))
-    return list(filter(None, refuted))
-
-
-def _contradiction(
-    card: Submission, review: Review, name: str, metric: Metric
-) -> Contradiction | None:
-    submitted = card.tracks[name].scores.get(metric.name)
-    again = review.tracks[name].scores.get(metric.name)
-    if submitted is None or submitted.value is None or again is None or again.value is None:
-        return None
-    distance, scale = abs(submitted.value - again.value), metric.highest - metric.lowest
-    apart = distance > WITHOUT_INTERVAL * scale
-    if again.low is not None and again.high is not None:
-        apart = distance > APART * scale and not again.low <= submitted.value <= again.high
-    return Contradiction(name, metric.name, submitted.value, again.value) if apart else None
 
 
 def histories(links: Mapping[str, str | None]) -> dict[str, frozenset[str]]:

@@ -10,6 +10,7 @@ from alps.errors import AlpsError
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
+from alps.leaderboard.checks.audits import check_audit
 from alps.leaderboard.checks.copies import check_copies
 from alps.leaderboard.checks.files import check_changes, check_files, check_folder
 from alps.leaderboard.checks.memory import check_ahead, check_hits, check_memory, check_stray_hits
@@ -272,6 +273,7 @@ class _TrackCheck:
         if (diary := self.diaries.get(self.track.run)) is not None:
             check_hits(self.card, gold, rows, diary, self.findings)
             check_stray_hits(self.name, gold, diary, self.findings)
+        check_audit(self.name, gold, rows, self.findings, track=self.track, run=self.run)
         again = self._recompute_unjudged(gold, rows) if unjudged else self._recompute(gold, rows)
         return _Checked(again, gold, rows.scores)
 

@@ -93,19 +93,23 @@ def joined(sample: ChoiceSample, answers: Sequence[Prediction], *, n: int, seed:
         choices.append(_choice(order, answer))
     answered = [answer for answer in answers if answer.outcome == "ok"]
     held = [answer.strict for answer in answers if answer.strict is not None]
-    return Prediction(
+    notes = [note for answer in answers for note in answer.notes]
+    together = Prediction(
         benchmark_id=sample.benchmark_id,
         track=first.track,
-        outcome="ok" if answered else first.outcome,
+        outcome=first.outcome,
+        error=first.error,
         repaired=any(answer.repaired for answer in answers),
         truncated=any(answer.truncated for answer in answers),
         strict=all(held) if held else None,
-        prediction=OrderedChoices(choices=choices).model_dump() if answered else None,
         raw=_texts([answer.raw for answer in answers]),
         thought=_texts([answer.thought for answer in answers]),
-        notes=tuple(note for answer in answers for note in answer.notes),
-        error=None if answered else first.error,
+        notes=tuple(notes),
     )
+    if not answered:
+        return together
+    chosen = OrderedChoices(choices=choices).model_dump()
+    return together.model_copy(update={"outcome": "ok", "error": None, "prediction": chosen})
 
 
 def _choice(order: Order, answer: Prediction) -> OrderedChoice:

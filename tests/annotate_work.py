@@ -13,14 +13,16 @@ import pytest
 
 from alps.annotate.making import begin
 from alps.annotate.seat import Seat, Step
-from alps.annotate.server import HOST, listen, server_of
+from alps.annotate.server import application
 from alps.annotate.settings import AnnotateSettings
+from alps.loopback import HOST, listen, server_of
 from alps.parsing import parse_settings
 from tests.endtoend import Process, start
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, between, felt, met, payload_of
 
 NEEDED = "starlette and uvicorn are not installed: pip install 'alps-eval[annotate]'"
+TOKEN = "a-token-of-the-tests"
 
 
 def rated_run(folder: Path, *, limit: int = 4) -> Path:
@@ -56,11 +58,11 @@ def opened(folder: Path, person: str = "anna", **settings: bool) -> Iterator[str
     """Serve the page of a person in this process, and give its address."""
     bound = listen(0)
     seat = Seat(folder, person, **settings)
-    server = server_of(seat)
+    server = server_of(application(seat, TOKEN))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:
-        yield f"http://{HOST}:{bound.getsockname()[1]}"
+        yield f"http://{HOST}:{bound.getsockname()[1]}/?token={TOKEN}"
     finally:
         server.should_exit = True
         thread.join()
@@ -79,11 +81,11 @@ class Served(NamedTuple):
     """A page served by a process of its own."""
 
     process: Process
-    port: int
+    address: str
 
     @property
-    def address(self) -> str:
-        return f"http://{HOST}:{self.port}"
+    def port(self) -> int:
+        return int(re.findall(r":(\d+)/", self.address)[0])
 
     def end(self, number: int = signal.SIGINT) -> None:
         """End the process by a signal, and close its pipes."""
@@ -96,11 +98,11 @@ def served(folder: Path, person: str = "anna", *, port: int = 0) -> Served:
     process = start(folder.parent, "annotate", str(folder), f"as={person}", f"port={port}")
     assert process.stdout is not None
     for line in process.stdout:
-        if found := re.match(r"http://[^:]+:(\d+)/", line):
+        if found := re.match(r"http://\S+", line):
             break
     else:
         raise AssertionError(process.communicate()[1])
-    return Served(process, int(found[1]))
+    return Served(process, found[0])
 
 
 def plain_work(folder: Path, count: int, *, values: Sequence[int | str] = (0, 1), **plan) -> Path:

@@ -23,7 +23,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     }
     own = {
         "ALPS_CACHE": str(folder / "cache"),
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        **warm.LOCAL,
         "COLUMNS": "80",
     }
     return {**kept, **own, **more}

@@ -8,11 +8,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseServer
 from typing import Any, TypeVar
 
 from alps.llm import provider
 
 T = TypeVar("T")
+Server = TypeVar("Server", bound=BaseServer)
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,8 @@ def asked_over_http(work: Coroutine[Any, Any, T]) -> T:
 
 
 @contextmanager
-def serve(script: Script) -> Iterator[LoopbackServer]:
-    """Run a server on a free port of loopback for the time of a test."""
-    server = LoopbackServer(script)
+def running(server: Server) -> Iterator[Server]:
+    """Let a server serve in a thread of its own, and close it."""
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
     )
@@ -152,3 +153,10 @@ def serve(script: Script) -> Iterator[LoopbackServer]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def serve(script: Script) -> Iterator[LoopbackServer]:
+    """Run a server on a free port of loopback for the time of a test."""
+    with running(LoopbackServer(script)) as server:
+        yield server

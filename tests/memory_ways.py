@@ -3,10 +3,10 @@
 import sqlite3
 import sys
 from contextlib import closing, contextmanager
-from threading import Thread
 
 from tests import memory_served
 from tests.endtoend import complete_rows
+from tests.loopback import running
 
 WAYS = ["class", "program", "server", "tools"]
 _PREFIXES = {"program": "program", "tools": "mcp", "with_library": "mcp"}
@@ -19,15 +19,8 @@ def served(way, folder):
     if way == "class":
         yield ("memory=python:tests.memory_served:Kept", f"memory.log={log}")
     elif way == "server":
-        server = memory_served.Server(folder, log)
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
+        with running(memory_served.Server(folder, log)) as server:
             yield (f"memory={server.url}",)
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
     else:
         command = f"{sys.executable} {memory_served.__file__} {way} {log}"
         yield (f"memory={_PREFIXES[way]}:{command}",)

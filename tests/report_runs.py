@@ -3,11 +3,14 @@ one of every task.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from alps.data.release import write_track
+from alps.report.record import Highlights, state_of
+from alps.run.opened import Key
+from alps.tasks.record_parts import Highlight, Row, ScoredAnswer
 from tests.endtoend import run
 from tests.loopback import Answer, serve
 from tests.tracks import felt, llm, met, payload_of, pool_row, target_row
@@ -330,3 +333,13 @@ def _verdict(name: str, record: dict[str, Any]) -> dict[str, Any]:
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def choose(
+    groups: Sequence[Highlight], scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
+) -> list[tuple[Highlight, list[Key]]]:
+    """Return the instructive records among rows, as a report does."""
+    passing = Highlights(groups)
+    for key, row in scores.items():
+        passing.add(key, ScoredAnswer(state_of(row, predictions.get(key)), row))
+    return passing.chosen()

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from alps.data.release import open_split, read_track
-from alps.leaderboard.site_data import PUBLISHED
+from alps.leaderboard.gold_data import own_track
+from alps.leaderboard.references.rows import REFERENCES
+from alps.leaderboard.slices import groups_of
+from alps.report.formatting import number, signed
 from alps.stats.paired import holm, paired_difference
 from alps.tasks import all_tracks
 
@@ -26,7 +29,7 @@ class Origins:
 
     @cache  # noqa: B019 - lives as long as the module's fixture
     def file(self, name: str):
-        path = PUBLISHED if name == PUBLISHED.name else self.folder / name
+        path = REFERENCES if name == REFERENCES.name else self.folder / name
         text = path.read_text("utf-8")
         return (
             [json.loads(line) for line in text.splitlines()]
@@ -97,6 +100,60 @@ class Origins:
             about["track"], about["metric"], tuple(self._members(boards, board))
         )[slug]
         return best, str(best) if best == worst else f"{best}–{worst}"
+
+    def _above(self, boards, board, slug):
+        """The difference to the strongest floor, mean by mean: all records have both scores."""
+        about = boards[board]
+        track, metric = about["track"], about["metric"]
+        floors = []
+        for other, card in self.cards.items():
+            row = card["tracks"].get(track)
+            if row is None or row["data_sha256"] != about["data_sha256"]:
+                continue
+            judged = metric not in all_tracks()[track].unjudged
+            if judged and row["judge_fingerprint"] != about["judge_fingerprint"]:
+                continue
+            for floor in row["floors"].values():
+                floors.append(floor["scores"].get(metric, {}).get("value"))
+            if card["system"]["kind"] == "floor":
+                floors.append(self.value_of(other, track, metric))
+        best = max(value for value in floors if value is not None)
+        value = round(self.value_of(slug, track, metric) - best, 6)
+        return value, signed(value)
+
+    def _record_score(self, boards, slug, track, metric, name):
+        value = round(self.records_of(slug, track, metric)[name], 6)
+        return value, number(value)
+
+    @cache  # noqa: B019
+    def records_of(self, slug, track, metric):
+        found = {}
+        for row in self.file(f"{slug}/{track}/scores.jsonl"):
+            value = row["scores"].get(metric) if isinstance(row["scores"], dict) else None
+            if type(value) in (int, float):
+                found[row["benchmark_id"]] = value
+        return found
+
+    def members_of(self, slug, track, trait, group):
+        found = groups_of(own_track(track))[trait.replace("_", " ")][group.replace("_", " ")]
+        metric = next(
+            metric.name
+            for metric in all_tracks()[track].metrics
+            if metric.headline and self.cards[slug]["tracks"][track]["scores"].get(metric.name)
+        )
+        records = self.records_of(slug, track, metric)
+        return [records[name] for name in found if name in records]
+
+    def _slice(self, boards, *args):
+        members = self.members_of(*args)
+        value = round(sum(members) / len(members), 6)
+        return value, number(value)
+
+    def _slice_n(self, boards, *args):
+        return len(self.members_of(*args))
+
+    def value_of(self, slug, track, metric):
+        return self.cards[slug]["tracks"][track]["scores"][metric]["value"]
 
     def _submissions(self, boards):
         return len(self.cards)

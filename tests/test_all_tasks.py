@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from alps.tasks import all_tracks
 from tests.conftest import ROOT
 from tests.endtoend import contents, one_line, rows, run, run_cold, summary
 
@@ -73,8 +74,8 @@ def test_floors_stand_beside_every_track(whole, track):
 def test_one_table_a_track_and_one_of_all_that_averages_nothing(whole):
     printed = whole[1].stdout
     assert max(len(line) for line in printed.splitlines()) <= 80
-    overview = printed[printed.index("every track, none of them averaged") :]
-    assert all(f" {track} " in overview for track in TRACKS)
+    overview = printed[printed.index("every task, none of them averaged") :]
+    assert all(f" {all_tracks()[track].heading}" in overview for track in TRACKS)
     assert "average  " not in overview
 
 

@@ -11,10 +11,11 @@ import pytest
 
 from alps.annotate.export import export
 from alps.annotate.journal import people_in, read_journal
+from alps.annotate.login import token_for
 from alps.annotate.seat import Seat
 from alps.annotate.server import application
 from alps.errors import UsageError
-from tests.annotate_work import NEEDED, label_all, made, plain_work, rated_run, related_run
+from tests.annotate_work import NEEDED, TOKEN, label_all, made, plain_work, rated_run, related_run
 from tests.endtoend import rows
 from tests.pages import Page
 from tests.tracks import alps_here
@@ -46,9 +47,9 @@ class Desk:
 
     def __init__(self, folder: Path, person: str = "anna", **settings: bool) -> None:
         self.seat = Seat(folder, person, **settings)
-        self.client = testclient.TestClient(application(self.seat), base_url=ORIGIN)
+        self.client = testclient.TestClient(application(self.seat, TOKEN), base_url=ORIGIN)
         self.headers = {"origin": ORIGIN, "x-requested-with": "fetch"}
-        self.text = self.client.get("/").text
+        self.text = self.client.get("/", params={"token": TOKEN}).text
 
     def __enter__(self) -> "Desk":
         return self
@@ -100,9 +101,9 @@ def test_a_label_that_is_sent_twice_is_written_once(work):
 def test_whoever_comes_back_goes_on_where_they_were(work):
     with Desk(work) as desk:
         desk.say(label="1")
-        waiting = desk.hidden
+        waiting = (desk.hidden["item"], desk.hidden["rows"])
     with Desk(work) as desk:
-        assert desk.hidden == waiting
+        assert (desk.hidden["item"], desk.hidden["rows"]) == waiting
         assert "1" in [i["value"] for i in Page(desk.text).all("input") if "checked" in i]
 
 
@@ -115,6 +116,59 @@ def test_a_torn_line_of_a_killed_page_is_labelled_again(work):
         assert len(lines(work)) == 1
         desk.say(label="1")
         assert len(lines(work)) == 2
+
+
+def test_a_label_from_another_tab_is_kept_beside_and_the_page_says_so(work):
+    with Desk(work) as desk:
+        first_tab, item = desk.hidden, desk.hidden["item"]
+        desk.text = desk.client.get("/").text
+        desk.say(label="1")
+        desk.text = desk.client.post(
+            "/label", data={**first_tab, "label": "0"}, headers=desk.headers
+        ).text
+        assert "You labelled this item in another tab, too" in Page(desk.text).text
+        assert desk.hidden["item"] == item
+        checked = [i["value"] for i in Page(desk.text).all("input") if "checked" in i]
+        assert checked == ["0"]
+        kept = [(one.item_id, one.answer["label"], one.shown) for one in lines(work)]
+        assert kept == [(item, 1, False), (item, 0, True)]
+
+
+def test_a_form_that_is_sent_again_after_the_server_was_killed_is_written_once(work):
+    with Desk(work) as desk:
+        once = desk.hidden
+        desk.say(label="1")
+    with Desk(work) as desk:
+        again = desk.client.post("/label", data={**once, "label": "1"}, headers=desk.headers)
+        assert "another tab" not in again.text
+    assert len(lines(work)) == 1
+
+
+def test_without_the_token_nothing_is_shown_and_nothing_is_taken(work):
+    with Desk(work) as desk:
+        stranger = testclient.TestClient(desk.client.app, base_url=ORIGIN)
+        for path in ("/", "/item/1", "/?token=guessed", "/assets/annotate.js"):
+            assert stranger.get(path).status_code == 403
+        form = {**desk.hidden, "label": "1"}
+        for path in ("/label", f"/label?token={TOKEN}"):
+            assert stranger.post(path, data=form, headers=desk.headers).status_code == 403
+        assert "whole address that alps printed" in stranger.get("/").text
+        assert lines(work) == []
+        let_in = stranger.get("/", params={"token": TOKEN})
+        assert let_in.status_code == 200
+        assert "token" not in str(let_in.url)
+        stranger.close()
+
+
+def test_the_token_outlives_the_server_and_is_never_one_that_others_can_read(tmp_path):
+    token = token_for(tmp_path, "anna")
+    path = tmp_path / ".token-anna"
+    assert path.stat().st_mode & 0o077 == 0
+    assert token_for(tmp_path, "anna") == token
+    assert token_for(tmp_path, "ben") != token
+    path.chmod(0o644)
+    assert token_for(tmp_path, "anna") != token
+    assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ def tab(browser, address, **options):
         yield page
         # A page that was killed refuses connections, which the browser reports itself.
         assert [text for text in complaints if "ERR_CONNECTION" not in text] == []
-        elsewhere = [url for url in requests if not url.startswith((f"{address}/", "data:,"))]
+        own = (address.partition("?")[0], "data:,")
+        elsewhere = [url for url in requests if not url.startswith(own)]
         assert elsewhere == []
 
 
@@ -166,8 +167,8 @@ def test_a_query_is_not_taken_that_is_long_or_gives_the_memory_away(browser, wor
         for text, fault in ((value, "word by word"), ("why " * 26, "at most 25 words")):
             page.locator("textarea[name=query]").fill(text)
             page.keyboard.press("Control+Enter")
-            page.wait_for_selector(".fault")
-            assert fault in page.locator(".fault").inner_text()
+            # The fault before is shown until this one is: a busy machine takes its time.
+            page.wait_for_selector(f".fault:has-text('{fault}')")
             assert page.locator("textarea[name=query]").input_value() == text.strip() or text
         assert said(folder) == []
         page.keyboard.press("ControlOrMeta+a")
@@ -215,6 +216,24 @@ def test_a_page_that_is_killed_loses_and_doubles_nothing(browser, work):
         server.end()
     kept = [(one.item_id, one.stage) for one in said(folder)]
     assert len(kept) == len(set(kept)) == 3
+
+
+def test_two_tabs_of_one_person_drop_no_label(browser, work):
+    folder = work("rate")
+    with opened(folder) as address, tab(browser, address) as page:
+        other = page.context.new_page()
+        other.goto(address)
+        codes = [code.get_attribute("data-code") for code in page.locator("main input").all()]
+        codes = [code for code in codes if code]
+        press(page, codes[0])
+        press(other, codes[-1])
+        assert other.locator(".elsewhere h2").inner_text().endswith("in another tab, too")
+        assert "in another tab" in other.get_by_role("status").inner_text()
+        press(other, "Enter")
+        assert other.locator(".elsewhere").count() == 0
+    first = [one.answer["label"] for one in said(folder) if one.item_id == said(folder)[0].item_id]
+    assert len(first) == 3
+    assert first[0] != first[1] == first[2]
 
 
 @pytest.mark.parametrize("job", ["rate", "match", "gold", "queries"])

@@ -14,8 +14,8 @@ from alps.annotate.figures import standing_of
 from alps.annotate.items import open_work
 from alps.annotate.page import as_form
 from alps.annotate.seat import Seat
-from alps.calibration.labels import read_labels
 from alps.errors import UsageError
+from alps.judges.labels import read_labels
 from tests.annotate_work import NEEDED, label_all, made, plain_work
 from tests.endtoend import rows
 from tests.tracks import alps_here

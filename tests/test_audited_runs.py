@@ -12,6 +12,7 @@ from tests.desk import QUIET_LITELLM
 from tests.endtoend import files_of, rows, summary
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, met, payload_of
+from tests.visitors import write_visitors
 
 pytestmark = QUIET_LITELLM  # else the reply of a judge may be taken for an outage
 
@@ -319,3 +320,32 @@ def test_a_rubric_that_both_judges_rate_by_is_corrected(here):
     assert score["cheap"]["value"] > score["value"] > 0
     assert score["value"] == pytest.approx(np.mean(audits), abs=0.1)
     assert score["audited"] == len(audits) >= 20
+
+
+def test_differences_by_slice_are_those_of_the_records_in_them(here):
+    write_visitors(here / "data", 78)
+    for model, out in (("rules", "a"), ("oracle", "b")):
+        words = ("run", "task=extraction", f"model={model}", "data=data", f"out={out}")
+        assert alps_here(*words, "audit_judge=always-no", "audit=90%").code == 0
+    told = json.loads(alps_here("compare", "a", "b", "format=json").out)
+    slices = told["corrected_by_audits"]["task1"]["slices"]
+    lengths = {row["slice"]: row for row in slices if row["by"] == "input length"}
+    assert sum(row["n"] for row in lengths.values()) == 78
+    cheap = [f1_of(here / name / "scores.jsonl") for name in "ab"]
+    dear = [f1_of(here / name / "audit/scores.jsonl") for name in "ab"]
+    asked = {}
+    for row in rows(here / "data" / "dev" / "task1" / "model_input.jsonl"):
+        turns = row["input"]["dialogue"]
+        asked[row["benchmark_id"]] = len("\n".join("\n".join(turn.values()) for turn in turns))
+    edges = np.quantile(list(asked.values()), [1 / 3, 2 / 3])
+    short = [name for name in cheap[0] if asked[name] <= edges[0]]
+    known = [name for name in short if name in dear[0]]
+    apart = [np.array([side[0][n] - side[1][n] for n in known]) for side in (dear, cheap)]
+    rest = np.array([cheap[0][n] - cheap[1][n] for n in short if n not in dear[0]])
+    found = lengths["short"]
+    assert (found["n"], found["audited"]) == (len(short), len(known))
+    assert found["difference"]["value"] == pytest.approx(ppi(*apart, rest).value, abs=1e-9)
+    assert found["p_holm"] >= found["p"]
+    shown = alps_here("compare", "a", "b").out
+    assert "by input length, corrected by audits" in shown
+    assert max(map(len, shown.splitlines())) <= 80

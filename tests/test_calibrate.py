@@ -9,12 +9,11 @@ import pytest
 from rich.console import Console
 
 from alps.calibration.calibrate import Calibrated, calibrate
-from alps.calibration.labels import Verdict, Verdicts, read_labels, read_verdicts
-from alps.calibration.matrix import truth_of
 from alps.calibration.report import FAIL, LIMITS, PASS, report_rows
 from alps.calibration.settings import Gates
 from alps.calibration.table import print_account, print_calibration
 from alps.errors import UsageError
+from alps.judges.labels import Verdict, Verdicts, read_labels, read_verdicts, truth_of
 from alps.rows import Calls
 from alps.stats.agreement import Scale, disagreement, kappa_of, pair_table
 from bench.label_sets import import_labels
@@ -321,7 +320,7 @@ def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
     assert accounted(unheard=1, left_out=("pa", "pf"), calls=Calls(**CALLS)) == [
         "Not rated by org/[bold]judge: pa, pf.",
         "1 item could not be asked about; it is in no figure.",
-        "1 call (1,200 more from the cache), 3,000 + 40 tokens, cost –.",
+        "1 call (1,200 more from the cache), 3,000 prompt + 40 completion tokens, cost –.",
     ]
     assert accounted(unheard=2) == ["2 items could not be asked about; they are in no figure."]
     assert accounted(calls=Calls(**CALLS | {"http": 0, "cached": 0})) == []

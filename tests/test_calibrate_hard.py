@@ -5,10 +5,10 @@ from html import unescape
 import pytest
 
 from alps.calibration.ask import LabelledJudge
-from alps.calibration.labels import read_labels
 from alps.calibration.page import write_calibration_page
 from alps.calibration.table import lines_of
 from alps.errors import UsageError
+from alps.judges.labels import read_labels
 from alps.judges.rubric import RubricQuestion, rubric
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows

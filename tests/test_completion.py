@@ -52,7 +52,7 @@ def runs(tmp_path):
 
 
 def test_a_command_is_completed(tab):
-    assert tab("alps ca") == ["calibrate"]
+    assert tab("alps ca") == ["calibrate", "calibrations"]
     assert set(COMMANDS) <= set(tab("alps "))
     assert tab("alps leaderboard ") == ["build", "serve"]
 

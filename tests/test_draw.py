@@ -3,10 +3,10 @@ import shutil
 
 import pytest
 
-from alps.calibration.labels import read_labels
 from alps.calibration.sample import draw_labels
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
+from alps.judges.labels import read_labels
 from alps.judges.matching import RELATIONS
 from alps.parsing import parse_settings
 from alps.run.judge_questions import asked_in, population_hash

@@ -21,8 +21,9 @@ from alps.leaderboard.findings import Findings
 from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.references.rows import read_references
 from alps.leaderboard.site import build
-from alps.leaderboard.site_data import load, read_published
+from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import read_entry
 from alps.leaderboard.verify import verify
 from alps.parsing import parse_settings
@@ -76,7 +77,7 @@ def copy(source: Path, target: Path, change: Callable[[Card], object] = lambda c
 
 def boards_of(folder: Path, metric: str = "f1") -> list[Board]:
     """Return the boards of extraction, the leading one first."""
-    found = build_boards(load(folder), read_published())
+    found = build_boards(load(folder), read_references())
     return [board for board in found if (board.key.track, board.metric.name) == ("task1", metric)]
 
 
@@ -198,7 +199,7 @@ def test_a_judge_that_nobody_knows_leads_no_page(honest: Path, tmp_path: Path) -
 
 def test_a_board_under_an_unknown_judge_says_so_and_compares_nothing(tmp_path: Path) -> None:
     bench().synthesise(tmp_path / "subs", 3, tracks=["task4_ability1"])
-    boards = build_boards(load(tmp_path / "subs"), read_published())
+    boards = build_boards(load(tmp_path / "subs"), read_references())
     assert {(board.metric.name, board.judge_known, board.comparable) for board in boards} == {
         ("pa", False, False)
     }

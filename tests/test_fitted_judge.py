@@ -80,11 +80,15 @@ def here(judged, monkeypatch):
 
 
 def test_it_prints_its_agreement_on_unseen_sessions_beside_that_of_lexical(judged):
-    row = re.search(r"^ *named +(\S+) +(\S+ \[.*?\]) +(\S+ \[.*?\])", judged[1], re.MULTILINE)
+    figures = 3 * r" +(\S+ \[.*?\])"
+    row = re.search(rf"^ *named +(\S+){figures}", judged[1], re.MULTILINE)
     assert row, judged[1]
     fitted, lexical = float(row[2].split()[0]), float(row[3].split()[0])
     assert row[1] == "48"
     assert fitted >= lexical + 0.2
+    difference, low = row[4].split(", ")[0].split(" [")
+    assert float(difference) == pytest.approx(fitted - lexical, abs=0.011)
+    assert 0 < float(low) <= float(difference)
 
 
 def test_the_file_is_plain_json_and_says_what_it_was_fitted_on(here):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from alps.calibration.labels import read_labels, read_verdicts
 from alps.data.release import INPUT, read_samples
 from alps.errors import AlpsError, DataError
 from alps.judges.authors_v1 import judge_score
+from alps.judges.labels import read_labels, read_verdicts
 from alps.judges.recorded import RecordedJudge
 from alps.llm import prices
 from alps.parsing import read_config

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.calibration.labels import Annotator, Verdict, read_crowd, read_labels, read_verdicts
 from alps.errors import AlpsError, DataError, UsageError
+from alps.judges.labels import Annotator, Verdict, read_crowd, read_labels, read_verdicts
 
 Row = dict[str, Any]
 SCALES: Row = {

@@ -28,6 +28,7 @@ WORDS = {
     "rejection",
     "similarity",
     "embeddings",
+    "loopback",
 }
 SEEN = {
     "llm": WORDS,
@@ -36,13 +37,27 @@ SEEN = {
     "judges": WORDS | {"llm", "stats"},
     "tasks": WORDS | {"llm", "judges", "data"},
     "systems": WORDS | {"llm", "tasks"},
-    "settings": WORDS | {"llm"},
-    "parsing": WORDS | {"llm", "settings"},
+    "values": WORDS | {"llm"},
+    "settings": WORDS | {"llm", "values"},
+    "parsing": WORDS | {"llm", "settings", "values"},
     "run": WORDS
-    | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings", "parsing"},
-    "personas": WORDS | {"event_loop", "llm", "data", "settings", "parsing", "run"},
+    | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings", "values"}
+    | {"parsing"},
+    "fleet": WORDS | {"event_loop", "llm", "tasks", "settings", "values", "parsing", "run"},
+    "personas": WORDS | {"event_loop", "llm", "data", "settings", "values", "parsing", "run"},
     "report": WORDS
-    | {"llm", "stats", "data", "judges", "tasks", "systems", "settings", "parsing", "run"},
+    | {
+        "llm",
+        "stats",
+        "data",
+        "judges",
+        "tasks",
+        "systems",
+        "settings",
+        "values",
+        "parsing",
+        "run",
+    },
     "calibration": WORDS
     | {
         "event_loop",
@@ -53,11 +68,17 @@ SEEN = {
         "tasks",
         "systems",
         "settings",
+        "values",
         "parsing",
         "run",
     }
     | {"report"},
-    "annotate": WORDS | {"stats", "data", "judges", "settings", "run", "report", "calibration"},
+    "view": WORDS | {"settings", "values", "tasks", "run", "report"},
+    "importers": WORDS
+    | {"llm", "stats", "data", "judges", "tasks", "settings", "values", "report"},
+    "export": WORDS | {"llm", "data", "judges", "tasks", "settings", "values", "run", "report"},
+    "annotate": WORDS
+    | {"stats", "data", "judges", "settings", "values", "run", "report", "calibration"},
     "agreement": WORDS
     | {
         "event_loop",
@@ -66,6 +87,7 @@ SEEN = {
         "data",
         "judges",
         "settings",
+        "values",
         "parsing",
         "run",
         "report",
@@ -82,6 +104,7 @@ SEEN = {
         "tasks",
         "systems",
         "settings",
+        "values",
         "parsing",
         "run",
         "report",

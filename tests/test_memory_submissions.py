@@ -13,8 +13,9 @@ from alps.errors import UsageError
 from alps.leaderboard.cards import Details
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.references.rows import read_references
 from alps.leaderboard.site import build
-from alps.leaderboard.site_data import load, read_published
+from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import REVIEW
 from alps.leaderboard.verify import Options, verify
 from tests.endtoend import rows
@@ -55,7 +56,7 @@ def packed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def boards(packed: Path) -> dict[str, Board]:
     """Return the boards of the headline by the systems on each."""
     found = {}
-    for board in build_boards(load(packed), read_published()):
+    for board in build_boards(load(packed), read_references()):
         if board.metric.headline:
             found[" ".join(row.system.slug for row in board.standings)] = board
     return found

@@ -12,7 +12,10 @@ from rich.cells import cell_len
 
 from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, LoopbackServer, serve
+from tests.pages import Page, browser, look
 from tests.tracks import Ran, alps_here, met, payload_of, target_row, write_ability
+
+__all__ = ["browser"]  # a fixture
 
 pytestmark = QUIET_LITELLM
 LENIENT = "Be lenient."
@@ -106,6 +109,7 @@ def test_judges_prompts_and_trivial_judges_stand_beside_each_other(server, obser
     for shown in ("Agreement (Cohen's kappa", "judge × prompt", "P(winner)", "always-yes"):
         assert shown in table.out
     assert "Left out on task4_ability1 (gives no score there): lexical" in table.out
+    assert "wrote cells/judges.html" in table.out
 
 
 @pytest.mark.parametrize(
@@ -144,3 +148,43 @@ def test_anchors_split_a_drift_into_judge_and_system(server, observed):
     assert "another fingerprint" in ran.out
     assert "byte for byte" in alps_here("judges", "old", "new", "anchors=new").one_line
     assert "takes two runs" in alps_here("judges", "old", "anchors=now").one_line
+
+
+@pytest.fixture(scope="module")
+def page(server, observed):
+    assert ask(server, "prompts=words", "draws=2", "out=cells").code == 0
+    return observed / "cells" / "judges.html"
+
+
+def test_the_page_shows_what_the_tables_show(page, server):
+    shown = Page(page.read_text())
+    words = " ".join(shown.text.split())
+    for told in (
+        "always-yes",
+        "lenient",
+        "judge × prompt",
+        "Cohen's kappa",
+        "swapped",
+        "P(winner)",
+    ):
+        assert told in words
+    assert "is the best with probability" in words
+    first = page.read_bytes()
+    assert ask(server, "prompts=words", "draws=2", "out=cells").code == 0
+    assert page.read_bytes() == first
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (768, "light"), (1280, "dark")])
+def test_the_page_fits_and_follows_the_colour_scheme(page, browser, width, scheme):
+    look(browser, page, width=width, scheme=scheme)
+
+
+def test_no_barrier_is_found_in_the_page(page, browser):
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+    )
+    with browser.new_context(viewport={"width": 375, "height": 700}) as context:
+        tab = context.new_page()
+        tab.goto(page.as_uri())
+        found = axe.Axe().run(tab, options={"resultTypes": ["violations"]}).response
+    assert [(one["id"], one["nodes"][0]["html"][:120]) for one in found["violations"]] == []

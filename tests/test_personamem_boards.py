@@ -16,12 +16,12 @@ from alps.leaderboard.cards import Details
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.references.rows import read_references
 from alps.leaderboard.site import build
-from alps.leaderboard.site_data import load, read_published
+from alps.leaderboard.site_data import load
 from alps.leaderboard.verify import Options, verify
 from tests.conftest import ROOT
 from tests.endtoend import rows, summary
-from tests.persona_runs import PUBLISHED, published
 from tests.submissions import forge, forge_rows, make_run, refused
 
 TRACK = "personamem"
@@ -203,7 +203,7 @@ def test_a_board_that_a_run_does_not_belong_on_is_refused(
 
 @pytest.fixture(scope="module")
 def boards(packed: Path) -> list[Board]:
-    return build_boards(load(packed), read_published())
+    return build_boards(load(packed), read_references())
 
 
 def test_sizes_and_settings_are_never_ranked_together(boards: list[Board]) -> None:
@@ -227,23 +227,6 @@ def test_published_answers_stand_on_boards_of_their_size_alone(boards: list[Boar
     for board in boards:
         names = [row.name for row in board.reported]
         assert bool(names) == ('"32k"' in board.key.conditions), board.key
-
-
-@published
-@pytest.mark.parametrize(("name", "place"), [("none", 0), ("rag", 1), ("mem0", 2)])
-def test_reference_rows_are_what_published_answers_give(
-    tmp_path: Path, name: str, place: int
-) -> None:
-    file = PUBLISHED / "predictions" / f"pred_32k_{name}_gpt-4o.csv"
-    words = (f"data={PUBLISHED}", f"model=predictions:{file}", "memory=none")
-    run = make_run(tmp_path / "run", "task=personamem", *words)
-    track = summary(run)["tracks"][TRACK]
-    row = list(read_published().on(TRACK))[place]
-    assert len(row.scores) == 11
-    for metric, score in row.scores.items():
-        assert track["scores"][metric]["value"] == pytest.approx(score.value, abs=0.00005), metric
-    manifest = json.loads((run / "manifest.json").read_text())
-    assert manifest["data"]["tracks"][TRACK]["sha256"] == row.table.data_sha256
 
 
 @pytest.fixture(scope="module")
@@ -271,8 +254,8 @@ def test_its_page_has_figures_baselines_and_references(site: Path) -> None:
     assert "no judge has a part in this score" in words
     # Once on the page, and marked as what they are.
     assert page.count("GPT-4o with Mem0") == 1
-    assert "Reference: GPT-4o (PersonaMem, COLM 2025)" in words
-    assert "never ranked with ours. Recomputed by us from the published predictions" in words
+    assert "Recomputed from public answers: GPT-4o" in words
+    assert "never ranked with ours; run by the authors of PersonaMem" in words
     assert "PersonaMem" in words_of((site / "index.html").read_text())
 
 

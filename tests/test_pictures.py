@@ -34,10 +34,13 @@ def test_the_picture_of_a_run_is_what_a_terminal_shows(tmp_path: Path) -> None:
     assert shown(drawn) == shown(kept), "make pictures draws it anew"
 
 
-def test_every_picture_of_the_readme_is_there_and_can_be_told_without_seeing_it() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = re.findall(r'(?:src|srcset)="([^"]+)"', readme)
-    assert sorted(named) == sorted(
-        f"docs/pictures/{path.name}" for path in PICTURES.glob("*.[sp][vn]g")
-    )
-    assert all(re.search(r'alt="[^"]{20,}"', image) for image in re.findall(r"<img[^>]*>", readme))
+def test_every_picture_is_on_a_page_and_can_be_told_without_seeing_it() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    named: set[Path] = set()
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for source in re.findall(r'(?:src|srcset)="([^"]+)"', text):
+            named.add((page.parent / source).resolve())
+        for image in re.findall(r"<img[^>]*>", text):
+            assert re.search(r'alt="[^"]{20,}"', image), f"{page.name}: {image}"
+    assert named == set(PICTURES.resolve().glob("*.[sp][vn]g"))

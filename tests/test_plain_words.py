@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,15 @@ def refused(*words: str, settings: type = RunSettings) -> str:
     with pytest.raises(AlpsError) as caught:
         parse_words(words, settings)
     return str(caught.value)
+
+
+def without_effect(words: Sequence[str], *, settings: type = RunSettings) -> str:
+    """Return why a setting is refused that would change nothing; empty: none is."""
+    try:
+        refuse_without_effect(parse_words(words, settings))
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 def test_an_empty_model_is_a_missing_one(alps):
@@ -170,9 +180,7 @@ def test_what_a_gate_is_unless_given_stands_in_its_help():
     ],
 )
 def test_a_setting_that_nobody_heeds_is_refused(words, told):
-    with pytest.raises(UsageError) as caught:
-        refuse_without_effect(parse_words(words, RunSettings))
-    assert told in str(caught.value)
+    assert told in without_effect(words)
 
 
 @pytest.mark.parametrize(
@@ -203,11 +211,11 @@ def test_a_setting_that_nobody_heeds_is_refused_by_every_command(
     "words", [(*LLM, "temperature=0.3"), (*RULES, "judge=openai/x", "judge_repeats=3"), RULES]
 )
 def test_a_setting_that_is_heeded_is_taken(words):
-    refuse_without_effect(parse_words(words, RunSettings))
+    assert without_effect(words) == ""
 
 
 def test_a_run_is_judged_again_without_what_its_model_heeded():
-    refuse_without_effect(parse_words(["judge=lexical"], JudgeSettings))
+    assert without_effect(["judge=lexical"], settings=JudgeSettings) == ""
 
 
 @pytest.mark.parametrize(
@@ -242,8 +250,8 @@ def test_tables_keep_to_a_narrow_terminal_and_leave_no_blanks_in_a_pipe(tmp_path
     assert max(map(len, narrow)) <= 60
     assert "…" not in "".join(narrow)
     assert not any(line.endswith(" ") for line in narrow)
-    assert any(line.split()[:3] == ["task1", "F1", "(macro)"] for line in narrow)
-    assert max(map(len, told("ls", ".", COLUMNS="200").splitlines())) <= 80
+    assert any(line.split()[:3] == ["Extraction:", "F1", "(macro)"] for line in narrow)
+    assert max(map(len, told("ls", ".", COLUMNS="200").splitlines())) <= 120
 
 
 def test_an_estimate_names_the_setting_that_bounds_the_judge(capsys):

@@ -160,7 +160,9 @@ def test_generated_memories_come_in_only_where_the_others_do_not_suffice_and_sta
 ):
     write(tmp_path, queries=300, memories=24, each=1)
     made = source(tmp_path)
-    made.bank = [*made.bank[:12], *(replace(one, generated=True) for one in made.bank[12:24])]
+    del made._shapes[24:]
+    for shape in made._shapes[12:]:
+        shape.memory = replace(shape.memory, generated=True)
     known = {one.value for one in made.bank[:12]}
     places = Counter()
     for row, _ in made.rows(18):

@@ -1,9 +1,9 @@
 import pytest
 
 from alps.calibration.controls import by_rank, references, texts_of
-from alps.calibration.labels import read_labels, read_verdicts
 from alps.calibration.matrix import label_matrix
 from alps.calibration.report import plain
+from alps.judges.labels import read_labels, read_verdicts
 from alps.stats.agreement import Scale
 from tests.label_folders import BINARY, FIVE, binary, write
 

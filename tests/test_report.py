@@ -1,24 +1,28 @@
 import json
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from alps.errors import RunFolderError, UsageError
 from alps.report import charts
+from alps.report.compare import compare_runs
 from alps.report.formatting import MEANINGS, number
 from alps.report.page import SCRIPT, write_report
-from alps.report.record import LIMIT, choose, rule
+from alps.report.record import LIMIT, rule
 from alps.rows import Score
 from alps.run.opened import Key, open_run
 from alps.tasks import TASKS, load_task
-from tests.endtoend import task1
+from alps.tasks.record_parts import ScoredAnswer
+from tests.endtoend import run, task1
 from tests.pages import Page, browser, look
-from tests.report_runs import ARABIC, RECORDS, make_hard_run, make_samples_run
+from tests.report_runs import ARABIC, RECORDS, choose, make_hard_run, make_samples_run
 
 __all__ = ["browser"]  # a fixture
 
@@ -306,6 +310,32 @@ def test_empty_places_are_given_out_again() -> None:
     assert keys[:2] == [Key("task1", "r6"), Key("task1", "r13")]
 
 
+def test_of_many_records_the_best_of_all_are_chosen() -> None:
+    draw = Random(0)
+    scores: dict[Key, dict[str, Any]] = {}
+    for n in range(3_000):
+        found = draw.randrange(4)
+        values = {"f1": found / 4, "recall": found / 4, "precision": 1.0}
+        row = {"outcome": "ok", "stage": "score", "scores": values}
+        scores[Key("task1", f"r{n}")] = {**row, "counts": {"gold": 9, "matched": found}}
+    groups = load_task("extraction").highlights
+    ranked = []
+    for group in groups:
+        ranks = {key: group.rank(ScoredAnswer("ok", row)) for key, row in scores.items()}
+        own = [key for key, rank in ranks.items() if rank is not None]
+        # Python's sort keeps the order of the data among equal ranks, in reverse, too.
+        ranked.append(sorted(own, key=lambda key: ranks[key] or (), reverse=True))
+    chosen = {group.title: keys for group, keys in choose(groups, scores, {})}
+    taken: set[Key] = set()
+    for group, keys in zip(groups, ranked, strict=True):
+        if (first := chosen.get(group.title)) is not None:
+            left = [key for key in keys if key not in taken]
+            assert first == left[: len(first)]
+            taken.update(first)
+    assert len(chosen) > 1
+    assert len(taken) == LIMIT
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_the_printed_rule_names_every_group_and_the_places_add_up(task: str) -> None:
     groups = load_task(task).highlights
@@ -355,3 +385,50 @@ def test_a_browser_shows_it_whole_and_asks_for_nothing(
     browser: Any, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
     look(browser, pages[name], width=width, scheme=scheme)
+
+
+def test_one_run_takes_three_screens_and_a_link_unfolds_what_it_leads_to(
+    browser, pages: dict[str, Path]
+) -> None:
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        for name in ("samples", "hard"):
+            page.goto(pages[name].as_uri())
+            assert page.evaluate("document.documentElement.scrollHeight") <= 3 * 800
+            for link in page.query_selector_all("nav.contents a"):
+                assert page.query_selector(str(link.get_attribute("href"))) is not None
+        page.goto(pages["both"].as_uri())
+        assert page.query_selector("#run-b > details[open]") is None
+        page.click("a[href='#run-b']")
+        page.wait_for_selector("#run-b > details[open]")
+
+
+def test_two_runs_are_printed_on_a_few_pages(browser, pages: dict[str, Path]) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(pages["both"].as_uri())
+        assert page.query_selector("details.record") is not None
+        assert len(re.findall(rb"/Type */Page\b", page.pdf())) <= 20
+        assert page.query_selector("#run-b > details[open]") is not None
+        assert page.query_selector("details.record[open]") is None
+
+
+def test_two_runs_begin_with_their_difference(
+    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(place)
+    finished = run(
+        tmp_path, "run", "task=extraction", "model=oracle", "data=samples", "out=oracle-run"
+    )
+    assert finished.returncode == 0, finished.stderr
+    folders = [place / "samples-run", tmp_path / "oracle-run"]
+    page = read(write_report(folders, tmp_path / "both.html"))
+    (difference,) = compare_runs(folders).tracks[0].metrics[0].contrasts
+    estimate = difference.difference.estimate
+    # Shown of the worse run, as its score less that of the best.
+    assert str(estimate.value) in page.values
+    assert f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]" in (
+        " ".join(page.text.split())
+    )
+    ids = [section.get("id") for section in page.all("section")]
+    assert ids[0] == "differences"

@@ -3,6 +3,7 @@ import json
 import random
 import subprocess
 import sys
+from collections import Counter
 from importlib.util import find_spec
 
 import numpy as np
@@ -239,6 +240,35 @@ def test_bm25_keeps_no_more_than_it_may(monkeypatch):
     assert retriever._packed.cache_info().currsize == 100
     assert len(retriever._met) <= 300 + 40
     assert len(retriever._numbers) <= 500 + 2 * 40
+
+
+def test_tfidf_weighs_as_scikit_learn_does():
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    pool, query = [*MEMORIES, "", "peanuts peanuts and a night"], "a night of peanuts, cello, harps"
+    vectoriser = TfidfVectorizer(analyzer=retrievers.features, sublinear_tf=True)
+    expected = (vectoriser.fit_transform(pool) @ vectoriser.transform([query]).T).toarray()[:, 0]
+    retriever = TfIdf()
+    retriever.rank("of another pool", ["cello harps of another pool"])
+    counted = [retriever._count(value) for value in pool]
+    known = retriever._numbers
+    wanted = Counter(known[name] for name in retrievers.features(query) if name in known)
+    found = retrievers._cosines(retrievers._as_arrays(wanted), counted, len(known))
+    assert found == pytest.approx(expected)
+
+
+def test_tfidf_cuts_values_once_and_keeps_no_more_than_it_may(monkeypatch):
+    cut, features = [], retrievers.features
+    monkeypatch.setattr(retrievers, "features", lambda text: cut.append(text) or features(text))
+    retriever = TfIdf()
+    retriever.rank("harp", MEMORIES)
+    retriever.rank("cello", MEMORIES)
+    assert sorted(cut) == sorted([*MEMORIES, "harp", "cello"])
+    monkeypatch.setattr(retrievers, "MOST_FEATURES", 100)
+    for number in range(20):
+        pool = [f"subject{number}x{place} cello{place}" for place in range(9)]
+        assert best(retriever, f"cello{number % 9}", pool) == pool[number % 9]
+        assert len(retriever._counted) <= 9
 
 
 @pytest.mark.parametrize("missing", EXTRA)

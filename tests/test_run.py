@@ -204,6 +204,15 @@ def test_what_does_not_change_a_result_may_differ_on_resume(alps, finished_run):
     assert alps(*WORDS, "concurrency=1", "timeout=5", "max_failures=50%", "out=out").returncode == 0
 
 
+def test_a_command_that_goes_on_says_how_much_was_there(alps, tmp_path):
+    words = (*WORDS, "limit=3", "out=out")
+    assert "Resumed" not in alps(*words).stdout
+    keep = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines(keepends=True)[:2]
+    (tmp_path / "out" / "predictions.jsonl").write_text("".join(keep))
+    assert "Resumed, with 2 answers from before.\n" in alps(*words).stdout
+    assert "Resumed, with 3 answers from before.\n" in alps(*words).stdout
+
+
 def test_limit_takes_the_first_records(alps, tmp_path):
     assert alps(*WORDS, "limit=3", "out=out").returncode == 0
     assert task1(tmp_path / "out")["n"] == 3

@@ -384,7 +384,6 @@ def test_the_temperature_of_a_judge_can_be_set_and_unset(
             ["judge=openai/o3", "judge_temperature=0"],
             "judge_temperature=0.0: openai/o3 does not take it",
         ),
-        (["model=openai/a,openai/b"], "model=openai/a,openai/b: one run asks one model"),
         (["judge=openai/a,openai/b"], "judge=openai/a,openai/b: one run asks one model"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from alps.judges.lexical import LexicalJudge
 from alps.judges.relate import match_memories
-from alps.similarity import THRESHOLD, similarity, similarity_matrix
+from alps.similarity import THRESHOLD, features, numbers_of, similarity, similarity_matrix
 from tests.builders import memories
 
 REPRODUCIBLY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -273,3 +273,9 @@ def test_the_lexical_judge_is_not_comparable_and_tells_nothing_but_same():
     assert judge.relations == {"same"}
     assert not judge.comparable
     assert judge.fingerprint["threshold"] == THRESHOLD
+
+
+@REPRODUCIBLY
+@given(TEXT | st.text("0123 45.,不没5٣۴५৫ ne-pas' no,l'1Ⅷ½x無ないkg٫は的用户", max_size=14))
+def test_the_numbers_of_a_text_are_those_of_its_features(text):
+    assert numbers_of(text) == features(text).numbers

@@ -3,7 +3,6 @@ import http.client
 import io
 import json
 import re
-import threading
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -20,10 +19,13 @@ from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.pages import systems
 from alps.leaderboard.pages.downloads import csv_of, plain_cell
 from alps.leaderboard.ranking import all_pairs, build_boards, rank_classes
+from alps.leaderboard.references.rows import read_references
 from alps.leaderboard.site import build, serve
-from alps.leaderboard.site_data import load, read_published
+from alps.leaderboard.site_data import load
+from alps.report.formatting import number
 from alps.stats.paired import holm, paired_difference
 from tests import site_made
+from tests.loopback import running
 from tests.site_made import HOSTILE, Tree, pages_of, tree_of
 from tests.site_origins import Origins, reads_as
 
@@ -84,6 +86,17 @@ def test_no_number_stands_on_a_page_without_its_origin(site):
     for path, page in pages_of(site):
         rest = re.sub(labels, "", page.bare)
         assert not re.search(r"\d", rest), (path, re.findall(r".{0,20}\d.{0,20}", rest))
+
+
+def test_scores_by_record_are_those_of_the_files_of_their_columns(site, submissions):
+    page = next(site.glob("compare/task1-f1-fcfd1f1c.html")).read_text("utf-8")
+    files = re.findall(r'<th [^>]*data-from="([^"]+)"', page)
+    assert len(files) == 4
+    for column, file in enumerate(files, start=1):
+        rows = map(json.loads, (submissions / file).read_text("utf-8").splitlines())
+        scores = {row["benchmark_id"]: number(row["scores"]["f1"]) for row in rows}
+        cells = rf'<td class="c{column}"><a href="[^"]*/([^/"]+)\.html#[^"]+">([^<]+)</a>'
+        assert dict(re.findall(cells, page)) == scores
 
 
 def test_no_number_is_typed_in_a_template():
@@ -396,7 +409,7 @@ def test_ranks_on_pools_of_another_seed_heed_the_sessions(tmp_path):
         (tmp_path / slug / "task3_d100" / "scores.jsonl").write_text(lines, "utf-8")
     (board,) = [
         one
-        for one in build_boards(load(tmp_path), read_published())
+        for one in build_boards(load(tmp_path), read_references())
         if one.metric.name == "recall_at_1"
     ]
     matrix = np.array(
@@ -415,15 +428,13 @@ def test_one_session_ranks_nobody():
 
 
 def test_the_reported_rows_are_those_of_the_paper():
-    published = read_published()
-    models = {row.name for row in published.on("task1") if row.table.id == "models"}
+    published = read_references()
+    models = {row.name for row in published.on("task1") if row.table.id.endswith("paper-models")}
     assert len(models) == 7
-    assert (
-        len([row for row in published.on("task4_ability5") if row.table.id == "memory-utilization"])
-        == 9
-    )
+    memories = [row.table.id for row in published.on("task4_ability5")]
+    assert memories.count("alpsbench-paper-memory-utilization") == 9
     best = next(row for row in published.on("task3_d1000") if row.name == "DeepSeek-v3.2")
-    assert best.scores["recall_at_1"].value == 0.9495
+    assert best.scores["recall_at_1"]["value"].value == 0.9495
 
 
 def test_what_is_no_site_is_never_replaced(submissions, tmp_path):
@@ -450,32 +461,24 @@ def test_an_empty_leaderboard_is_a_site_too(tmp_path, capsys):
         build_command([f"submissions={tmp_path / 'submissions'}", f"out={tmp_path / 'site'}"]) == 0
     )
     assert "0 submissions on 0 boards" in capsys.readouterr().out
-    assert "Nobody has submitted this task yet." in (tmp_path / "site" / "index.html").read_text(
-        "utf-8"
-    )
+    assert "no submission yet" in (tmp_path / "site" / "index.html").read_text("utf-8")
     with pytest.raises(UsageError, match="did you mean 'out'"):
         build_command(["uot=x"])
 
 
 def test_a_site_is_served_on_loopback_file_by_file(site):
-    with serve(site) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            host, port = server.server_address[:2]
-            assert host == "127.0.0.1"
-            for path, status in (
-                ("/", 200),
-                ("/assets/site.css", 200),
-                ("/data/", 404),
-                ("/../submissions/", 404),
-            ):
-                connection = http.client.HTTPConnection(host, port, timeout=300)
-                connection.request("GET", path)
-                assert connection.getresponse().status == status, path
-                connection.close()
-        finally:
-            server.shutdown()
-            thread.join()
+    with running(serve(site)) as server:
+        host, port = server.server_address[:2]
+        assert host == "127.0.0.1"
+        for path, status in (
+            ("/", 200),
+            ("/assets/site.css", 200),
+            ("/data/", 404),
+            ("/../submissions/", 404),
+        ):
+            connection = http.client.HTTPConnection(host, port, timeout=300)
+            connection.request("GET", path)
+            assert connection.getresponse().status == status, path
+            connection.close()
     with pytest.raises(UsageError, match="no site there"):
         serve(site / "data")

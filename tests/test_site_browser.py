@@ -2,7 +2,6 @@
 without a script.
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from alps.leaderboard.site import build, serve
-from alps.tasks import TASKS, load_task
 from tests import site_made
+from tests.loopback import running
 from tests.pages import browser
 
 __all__ = ["browser"]  # a fixture
@@ -26,6 +25,8 @@ KINDS_OF_PAGES = (
         "utilization.html",
         "update.html",
         "systems.html",
+        "references.html",
+        "judges.html",
     ),
     *(
         "systems/system-003.html",
@@ -36,9 +37,6 @@ KINDS_OF_PAGES = (
     ),
     *("records/task1/alps_ext_002.html", "records/task4_ability1/alps_pa_001.html"),
 )
-
-SHOWN = [name for name in TASKS if not load_task(name).needs_memory]
-"""The tasks that have a panel though nobody has submitted a memory system."""
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +74,11 @@ def names(tab: Any, kind: str = "ranked") -> list[str]:
     return [text.split("\n")[0] for text in rows.all_inner_texts()]
 
 
+def comparison(site: Path) -> str:
+    """A page on which two systems are compared."""
+    return min(path.relative_to(site).as_posix() for path in site.glob("compare/*.html"))
+
+
 def query(tab: Any) -> str:
     return str(urlsplit(tab.url).query)
 
@@ -97,7 +100,7 @@ def test_a_column_sorts_both_ways_and_back_and_the_address_remembers(browser, si
         assert names(tab) == first[::-1]
         assert ".score.ascending" in query(tab)
         reported = names(tab, "reported")
-        assert reported[0] == "Llama-4 Maverick"  # sorted too, and still apart
+        assert reported[-1] == "annotator_1 and annotator_2"  # sorted too, and still apart
         tab.go_back()
         assert head(tab, "score").get_attribute("aria-sort") == "descending"
         assert names(tab) == first
@@ -155,14 +158,97 @@ def test_groups_of_columns_fold_away(browser, site):
         assert head(tab, "cost").is_visible()
 
 
-def test_tabs_of_the_tasks_stand_in_the_address(browser, site):
+def test_the_matrix_sorts_by_a_task_and_names_what_is_not_there_last(browser, site):
     with opened(browser, "index.html", site) as tab:
-        assert tab.locator("section.panel:visible").count() == 1
-        tab.click(".tabs a[href='#update']")
-        assert tab.locator("section.panel:visible").get_attribute("id") == "update"
-        assert query(tab) == "tab=update"
+        first = names(tab)
+        assert first[0] == "Model 4"
+        head(tab, "task4_ability1").locator("button").click()
+        assert query(tab) == "sort=t-matrix.task4_ability1.descending"
+        shown = names(tab)
+        assert shown[0] == "Model 4"
+        # It was judged by another judge: it has no place on the leading board.
+        assert shown[-1] == "Model 0"
         tab.go_back()
-        assert tab.locator("section.panel:visible").get_attribute("id") == "extraction"
+        assert names(tab) == first
+
+
+@pytest.mark.parametrize("width", [375, 768, 1280])
+def test_the_first_page_shows_scores_intervals_and_a_way_to_submit(browser, site, width):
+    viewport = {"width": width, "height": 900}
+    with opened(browser, "index.html", site, viewport=viewport, java_script_enabled=False) as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        assert tab.locator("a.button").first.get_attribute("href") == "about.html#submit"
+        cell = tab.locator("#t-matrix tbody.ranked td.cell").first
+        for part in ("b data", ".interval", ".delta", ".place"):
+            box = cell.locator(part).first.bounding_box()
+            assert box is not None, part
+            assert 0 <= box["x"] <= width - box["width"], part
+        # Which task a score is of is said next to it where there is no head above it.
+        label = cell.evaluate("cell => getComputedStyle(cell, '::before').content")
+        assert label == ('"Extraction"' if width < 1024 else "none")
+        assert tab.locator(".chip").first.is_visible()
+        assert tab.locator("svg .front").count() == 3
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_the_chart_of_recall_shows_the_largest_pool_and_names_every_line(browser, site, width):
+    viewport = {"width": width, "height": 900}
+    with opened(browser, "retrieval.html", site, viewport=viewport) as tab:
+        chart = tab.locator("svg.lines:visible")
+        assert chart.count() == 1
+        box = chart.bounding_box()
+        assert 0 <= box["x"] <= width - box["width"]
+        drawn, ends = chart.locator("path.drawn").count(), chart.locator("text.end")
+        assert drawn == ends.count() == tab.locator(".legend.named li").count() > 5
+        for end in ends.all():
+            assert end.bounding_box()["x"] + end.bounding_box()["width"] <= width
+            # What is above the drawing is cut off.
+            assert end.bounding_box()["y"] >= box["y"]
+        largest = chart.locator("circle.spot").last.bounding_box()
+        assert largest["x"] + largest["width"] <= width
+
+
+def test_a_page_of_a_system_shows_groups_of_records_and_a_rival(browser, site):
+    with opened(browser, "systems/system-002.html", site, java_script_enabled=False) as tab:
+        titles = tab.locator(".glance caption").all_inner_texts()
+        for title in ("Tasks", "Pool size", "Extraction by script of the input"):
+            assert title in titles
+        assert any(title.startswith("Update by gold memories") for title in titles)
+        assert tab.locator(".beside-of caption").first.inner_text().endswith("next to Model 4")
+        tab.locator(".beside-of tbody a").first.click()
+        assert tab.locator("h1.id").count() == 1
+
+
+def test_a_stranger_finds_five_answers_in_three_clicks_each(browser, site):
+    stranger = site_made.bench("stranger")
+    for question in stranger.questions("Model 2", "alps_upd_021", "openai/judge-2026-01-01"):
+        assert len(question.clicks) <= stranger.MOST_CLICKS
+        with opened(browser, "index.html", site) as tab:
+            stranger.seek(tab, f"{site.as_uri()}/index.html", question)
+
+
+def test_two_systems_of_the_readers_choice_stand_side_by_side_without_a_script(browser, site):
+    def compared() -> list[str]:
+        return tab.locator("thead th:not(.name):visible").all_inner_texts()
+
+    with opened(browser, "extraction.html", site, java_script_enabled=False) as tab:
+        tab.get_by_role("link", name="Two systems, record by record").first.click()
+        assert compared() == ["Model 4", "Model 3"]
+        tab.get_by_label("system").select_option(label="Model 1")
+        assert compared() == ["Model 4", "Model 1"]
+        tab.get_by_label("next to").select_option(label="Model 2")
+        assert compared() == ["Model 2", "Model 1"]
+        # The page of a system leads there with this system chosen.
+        tab.goto(f"{site.as_uri()}/systems/system-002.html")
+        tab.get_by_role("link", name="all records, next to a system of your choice").nth(2).click()
+        assert compared() == ["Model 4", "Model 2"]
+        assert not tab.get_by_label("system").is_visible()
+        tab.get_by_label("next to").select_option(label="Model 3")
+        assert compared() == ["Model 3", "Model 2"]
+        # A score leads to its answer, which is unfolded among many folded ones.
+        tab.locator("tbody tr").first.locator("td:visible a").last.click()
+        assert tab.locator(".answer[open]").count() == 1
+        assert "Model 2" in tab.locator(".answer[open]").inner_text()
 
 
 def test_keys_alone_are_enough(browser, site):
@@ -192,7 +278,7 @@ def test_keys_alone_are_enough(browser, site):
 
 def test_without_a_script_everything_is_there(browser, site):
     with opened(browser, "index.html", site, java_script_enabled=False) as tab:
-        assert tab.locator("section.panel:visible").count() == len(SHOWN)
+        assert tab.locator("#t-matrix tbody.ranked tr:visible").count() == 5
         assert tab.locator(".filters:visible, button:visible").count() == 0
         tab.goto(f"{site.as_uri()}/extraction.html")
         assert names(tab) == ["Model 4", "Model 3", "Model 2", "Model 1"]
@@ -201,10 +287,13 @@ def test_without_a_script_everything_is_there(browser, site):
 
 def test_on_a_phone_the_page_fits_and_the_name_stays(browser, site):
     with opened(browser, "index.html", site, viewport={"width": 375, "height": 700}) as tab:
-        for page in KINDS_OF_PAGES:
+        for page in (*KINDS_OF_PAGES, comparison(site)):
             tab.goto(f"{site.as_uri()}/{page}")
             assert tab.evaluate("document.documentElement.scrollWidth") <= 375, page
         tab.goto(f"{site.as_uri()}/extraction.html")
+        for part in ("td.lead data", "td.bounds .interval"):
+            box = tab.locator(f"tbody.ranked {part}").first.bounding_box()
+            assert box["x"] + box["width"] <= 375, part
         scroll = tab.locator(".scroll").first
         assert scroll.evaluate("box => box.scrollWidth > box.clientWidth")
         scroll.evaluate("box => { box.scrollLeft = 400; }")
@@ -228,25 +317,44 @@ def test_colours_follow_the_system_and_the_reader(browser, site):
 
 
 def test_a_served_site_asks_for_nothing_beyond_itself(browser, site):
-    with serve(site) as server, browser.new_context() as context:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            tab = context.new_page()
-            requests, complaints = [], []
-            tab.on("request", lambda request: requests.append(request.url))
-            tab.on("console", lambda message: complaints.append(message.text))
-            origin = f"http://127.0.0.1:{server.server_address[1]}"
-            tab.goto(f"{origin}/index.html")
-            head(tab, "system").locator("button").click()
-            assert names(tab) == ["Model 1", "Model 2", "Model 3", "Model 4"]
-            assert complaints == []
-            assert {url.removeprefix(origin).split("?")[0] for url in requests} == {
-                *("/index.html", "/assets/site.css", "/assets/site.js", "/assets/icon.svg")
-            }
-        finally:
-            server.shutdown()
-            thread.join()
+    with running(serve(site)) as server, browser.new_context() as context:
+        tab = context.new_page()
+        requests, complaints = [], []
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.on("console", lambda message: complaints.append(message.text))
+        origin = f"http://127.0.0.1:{server.server_address[1]}"
+        tab.goto(f"{origin}/index.html")
+        head(tab, "system").locator("button").click()
+        assert names(tab) == [f"Model {n}" for n in range(5)]
+        assert complaints == []
+        assert {url.removeprefix(origin).split("?")[0] for url in requests} == {
+            *("/index.html", "/assets/site.css", "/assets/site.js", "/assets/icon.svg")
+        }
+
+
+def test_an_answer_in_arabic_begins_on_the_right(browser, site):
+    page = "records/task4_ability1/alps_pa_001.html"
+    with opened(browser, page, site) as tab:
+        answer = tab.locator(".answer .prose").first
+        answer.evaluate("(one, words) => { one.textContent = words; }", "أعيش في بيروت مع قطتي")
+        assert answer.evaluate("one => getComputedStyle(one).direction") == "rtl"
+        said = tab.locator(".said, blockquote").all()
+        assert all(one.get_attribute("dir") == "auto" for one in said)
+
+
+def test_a_dark_page_is_printed_light_with_what_is_folded_and_without_controls(browser, site):
+    with opened(browser, "systems/system-002.html", site, color_scheme="dark") as tab:
+        tab.click("button.theme")
+        tab.click("button.theme")
+        assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
+        tab.locator("details.fold summary").first.click()
+        assert not tab.locator("details.fold dl").first.is_visible()
+        tab.emulate_media(media="print")
+        assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == (
+            "rgb(255, 255, 255)"
+        )
+        assert tab.locator("details.fold dl").first.is_visible()
+        assert not tab.locator("button.theme").is_visible()
 
 
 def test_hostile_words_do_nothing(browser, site):
@@ -265,7 +373,7 @@ def test_no_serious_barrier_is_found(browser, site, scheme):
     )
     options = {"resultTypes": ["violations"], "preload": False}
     pages = (
-        KINDS_OF_PAGES
+        (*KINDS_OF_PAGES, comparison(site))
         if scheme == "light"
         else ("index.html", "retrieval.html", "records/task1/alps_ext_002.html")
     )

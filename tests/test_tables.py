@@ -23,7 +23,7 @@ def test_a_name_that_looks_like_markup_is_shown_as_it_was_given(tmp_path, monkey
     assert (ran.code, ran.err) == (0, "")
     said = re.sub(r"\s+", " ", ran.out)
     assert f"predictions:{name} on task1, judged by lexical" in said
-    assert f"predictions:{name}, judged by lexical: every track" in said
+    assert f"predictions:{name}, judged by lexical: every task" in said
     assert "Run folder: [b]" in said
 
 

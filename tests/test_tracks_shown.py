@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +18,8 @@ from alps.report import charts
 from alps.report.charts import Line, recall_curve
 from alps.report.formatting import number
 from alps.report.listing import list_runs
-from alps.report.page import SCRIPT, draw_actions, write_report
-from alps.report.record import choose
+from alps.report.page import SCRIPT, write_report
+from alps.report.sections import draw_actions
 from alps.report.show import show_record
 from alps.report.svg import Axis, axis_labels
 from alps.rows import Score
@@ -27,7 +28,7 @@ from alps.run.source import options_of
 from alps.tasks import TaskOptions, load_task
 from tests.endtoend import run, summary
 from tests.pages import Page, browser, look
-from tests.report_runs import make_tracks_run
+from tests.report_runs import choose, make_tracks_run
 from tests.visitors import memory_items
 
 __all__ = ["browser"]  # a fixture
@@ -386,6 +387,17 @@ def test_letters_at_one_place_are_moved_apart() -> None:
     drawn = recall_curve([Line(name, name, "colour-0", same) for name in "AB"], name="recall")
     assert 'y="143"' in drawn
     assert 'y="128"' in drawn
+
+
+@pytest.mark.parametrize("share", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("count", [12, 40])
+def test_letters_of_many_lines_stay_within_the_drawing(share: float, count: int) -> None:
+    score = Score(value=share, low=None, high=None, n=1)
+    same = [(100, score), (300, score)]
+    lines = [Line(f"m{n}", f"L{n}", "colour-0", same) for n in range(count)]
+    heights = [float(y) for y in re.findall(r'y="([\d.]+)">L', recall_curve(lines, name="recall"))]
+    assert len(set(heights)) == count
+    assert all(14 <= height <= 270 for height in heights)
 
 
 def test_bars_and_whiskers_lie_on_a_scale_of_their_own() -> None:

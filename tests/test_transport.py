@@ -5,7 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from alps.run.audited_records import Pairs
+from alps.run.transport import of_metric
 from alps.stats.transport import Residuals, transport
+from alps.tasks import all_tracks
 from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, payload_of
@@ -13,6 +16,7 @@ from tests.tracks import alps_here, payload_of
 pytestmark = QUIET_LITELLM
 
 LABELS, MARGIN, DRAWS = 60, 0.05, 300
+F1 = all_tracks()["task1"].headline
 
 
 def drawn(draw, *, fooling=0.0, count=LABELS):
@@ -76,6 +80,24 @@ def test_without_answers_nothing_is_tested():
     with pytest.raises(ValueError, match="each side"):
         transport(one, {}, MARGIN)
     assert transport(one, {"a": one}, MARGIN).verdict == "inconclusive"
+
+
+def pairs_of(cheap, audited=30):
+    """Answers with these cheap scores, each a session, of which the first are audited."""
+    cheap = np.asarray(cheap, dtype=float)
+    audit = np.where(np.arange(len(cheap)) < audited, cheap * 0.9, np.nan)
+    names = list(range(len(cheap)))
+    return Pairs(cheap, audit, ~np.isnan(audit), names, (0.0, 1.0))
+
+
+def test_scores_where_no_other_system_has_an_audit_are_refused():
+    draw = np.random.default_rng(3)
+    others = {"a": pairs_of(draw.uniform(0.1, 0.5, 60)), "b": pairs_of(draw.uniform(0.2, 0.6, 60))}
+    within = of_metric("task1", F1, pairs_of(draw.uniform(0.2, 0.4, 60)), others, MARGIN)
+    assert (within.found is not None, within.refused) == (True, None)
+    beyond = of_metric("task1", F1, pairs_of(draw.uniform(0.4, 1.0, 60)), others, MARGIN)
+    assert beyond.found is None
+    assert "% of the scores are outside: audits of the others are from 0.1" in beyond.refused
 
 
 def exact(body):

@@ -15,8 +15,9 @@ from alps.judges.base import fingerprint_id
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.references.rows import read_references
 from alps.leaderboard.site import build
-from alps.leaderboard.site_data import load, read_published
+from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import Submission
 from alps.leaderboard.verify import verify
 from alps.schema import Prediction
@@ -83,7 +84,9 @@ def rename_data(card: Card) -> None:
 
 def board_of(folder: Path) -> Board:
     """Return the board of the fullest track."""
-    return max(build_boards(load(folder), read_published()), key=lambda board: len(board.standings))
+    return max(
+        build_boards(load(folder), read_references()), key=lambda board: len(board.standings)
+    )
 
 
 def test_the_samples_under_another_name_are_still_the_samples(honest: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from alps.llm.libraries import libraries
 from tests import warm
 from tests.endtoend import environment, finish, one_line, start_cold, wait_until
 from tests.visitors import write_visitors
@@ -133,6 +134,16 @@ def test_what_litellm_sets_when_it_counts_tokens_needs_no_other_start(tmp_path: 
         == warm.address_for(ordinary)
         is not None
     )
+
+
+def test_what_alps_sets_before_litellm_is_imported_needs_no_other_start(tmp_path: Path) -> None:
+    if os.environ.get("ALPS_TESTS_COLD"):
+        pytest.skip("all processes shall be cold")
+    before = set(os.environ)
+    libraries.__wrapped__()
+    read = {name for name in set(os.environ) - before if name.startswith(warm.READ_AT_START)}
+    assert read <= set(warm.LOCAL)
+    assert warm.address_for(environment(tmp_path)) is not None
 
 
 def test_the_environment_can_be_read_while_another_thread_changes_it(

@@ -4,6 +4,8 @@ whole table.
 
 import importlib.util
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from alps.llm.cache import cache_key
 from alps.llm.provider import marked
 from alps.llm.types import Request
+from tests.loopback import Answer, serve
 
 FILE = Path(__file__).resolve().parent.parent / "bench" / "wire.py"
 
@@ -42,6 +45,42 @@ def wire() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def rows(wire: Any) -> list[Any]:
     return wire.measure([])
+
+
+IMPORTED_TWICE = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from alps.llm.libraries import libraries
+from alps.llm.provider import send
+from alps.llm.types import Request
+from tests.loopback import asked_over_http
+
+together = Barrier(2)
+
+def imported(number):
+    together.wait()
+    libraries()
+
+with ThreadPoolExecutor() as threads:
+    list(threads.map(imported, range(2)))
+request = Request(model="openai/tiny", messages=(), answer=None, api_base=sys.argv[1])
+print(asked_over_http(send(request, [{"role": "user", "content": "x"}])).text)
+"""
+
+
+def test_a_reply_is_read_where_two_threads_imported_the_libraries_at_once():
+    reply = {"choices": [{"message": {"role": "assistant", "content": "heard"}}]}
+    with serve(lambda _: Answer(body=json.dumps(reply))) as server:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", IMPORTED_TWICE, server.url],
+            env={**os.environ, "OPENAI_API_KEY": "none"},
+            cwd=FILE.parents[1],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.stdout == "heard\n", done.stderr
 
 
 def body(rows: list[Any], name: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from alps.leaderboard.pull_request import CHECKLIST as PACKED
 from tests.conftest import ROOT
 from tests.endtoend import environment, install
 from tests.submissions import SLUG, card_of, forge, pack_rules
@@ -403,4 +404,5 @@ def test_the_checklist_of_a_pull_request_is_that_of_the_documentation() -> None:
     page = (ROOT / "docs" / "submitting.md").read_text(encoding="utf-8")
     told = re.findall(r"^- \[ \] (.+(?:\n  .+)*)$", page, re.MULTILINE)
     assert items == [" ".join(item.split()) for item in told]
+    assert items == [item for item, _ in PACKED]
     assert len(items) > 5

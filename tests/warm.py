@@ -60,6 +60,14 @@ READ_AT_START = (
 """Variables that begin so are read by the interpreter or by libraries, once. Those of the hub are
 not among them: the parent leaves its library to its children (tests/warm_parent.py).
 """
+LOCAL = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+}
+"""What alps itself sets before litellm is imported. A worker that imported it would else start
+every further command anew, its environment not being the parent's: the suite took three times as
+long.
+"""
 CLIENT = Path(warm_client.__file__)
 PARENT = CLIENT.with_name("warm_parent.py")
 HARMLESS = ("PYTHONDONTWRITEBYTECODE", "TIKTOKEN_CACHE_DIR")
@@ -159,7 +167,7 @@ class Home:
 
     def __init__(self, *, light: bool = False, **more: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="alps-"))
-        environment = {**variables(), "LITELLM_LOCAL_MODEL_COST_MAP": "True", **more}
+        environment = {**variables(), **LOCAL, **more}
         self.place = Place(str(self.folder / "warm"), _read_at_start(environment))
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(self.place.address)

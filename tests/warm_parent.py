@@ -18,12 +18,14 @@ import socket
 import struct
 import sys
 import threading
+import warnings
 from contextlib import suppress
 from typing import Any
 
 LIBRARIES = (
     "numpy",
     "scipy.stats",
+    "sklearn.feature_extraction.text",
     "pydantic",
     "litellm",
     "instructor",
@@ -161,16 +163,20 @@ def _end_early() -> None:
     os._exit(_codes[0] & 0xFF)
 
 
+_SLOW = ".inspect_logs"
+"""The library of Inspect takes 4 s to import, and few commands need it."""
+
+
 def import_all(*libraries: str) -> None:
     """Import the package, and what a run with a model imports of others in the way it does it."""
     package = importlib.import_module("alps")
+    importlib.import_module("alps.errors")
     own = [module.name for module in pkgutil.walk_packages(package.__path__, "alps.")]
     for name in (*libraries, *own):
-        if name == "alps.__main__":
+        if name == "alps.__main__" or name.endswith(_SLOW):
             continue
-        with suppress(
-            ModuleNotFoundError
-        ):  # in another version: the child will import what it needs
+        # In another version, or without an extra: the child will import what it needs
+        with suppress(ModuleNotFoundError, package.errors.AlpsError):
             importlib.import_module(name)
     if "huggingface_hub" in sys.modules:
         raise RuntimeError("a child's HF_ variables would come too late: see tests/warm.py")
@@ -183,6 +189,8 @@ def be_parent(number: int, *, light: bool) -> None:
     listener = socket.socket(fileno=number)
     atexit.register(_end_early)  # before all others: the last to run
     import_all(*([] if light else LIBRARIES))
+    # The allocator of pyarrow, which scikit-learn brings, has a thread that minds forks by itself.
+    warnings.filterwarnings("ignore", ".*is multi-threaded", DeprecationWarning)
     asked = Parent(listener).serve()
     if asked is None:
         shutil.rmtree(os.getcwd(), ignore_errors=True)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from alps.agreement.rows import FigureRow, LabelAgreement, LabelledRow, PairOfPeople
-from alps.calibration.labels import LabelSet, Verdict, Verdicts
 from alps.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures
 from alps.errors import UsageError
+from alps.judges.labels import LabelSet, Verdict, Verdicts
 from alps.stats.agreement import rater_estimates
 from alps.stats.bootstrap import DRAWS
 

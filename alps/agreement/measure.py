@@ -11,7 +11,6 @@ from alps.agreement.labelled import label_agreement
 from alps.agreement.matching import PUBLISHERS, JudgeRule, PublishersRule
 from alps.agreement.rows import GoldAgreement, LabelAgreement
 from alps.agreement.settings import AgreementSettings
-from alps.calibration.labels import ITEMS, LABELS, SCALE, read_labels
 from alps.data.annotations import (
     TITLES,
     TwoPeople,
@@ -22,6 +21,7 @@ from alps.data.annotations import (
 )
 from alps.errors import UsageError, closest
 from alps.event_loop import run_loop
+from alps.judges.labels import ITEMS, LABELS, SCALE, read_labels
 from alps.judges.resolve import EMBEDDED_JUDGES
 from alps.llm.ledger import Ledger
 from alps.rows import Calls

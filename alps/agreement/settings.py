@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from alps.settings import AskSettings, Format, HomePath
+from alps.settings import AskSettings
+from alps.values import Format, HomePath
 
 
 class AgreementSettings(AskSettings):

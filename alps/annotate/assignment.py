@@ -11,7 +11,8 @@ def order_for(work: Work, person: str) -> list[Item]:
     """Return the items of a person; those of one session follow each other.
 
     Where those who label are named, each group of items goes to `annotators` of them, and all have
-    about as many; else whoever comes labels everything, in an order of their own.
+    about as many; else whoever comes labels everything, in an order of their own. For an audit all
+    follow the order of the drawing: who stops early leaves a smaller share.
     """
     groups: dict[str, list[Item]] = {}
     for item in work.items.values():
@@ -21,7 +22,10 @@ def order_for(work: Work, person: str) -> list[Item]:
         assigned = _assign([*groups], plan)
         groups = {name: items for name, items in groups.items() if person in assigned[name]}
     ordered: list[Item] = []
-    for name in sorted(groups, key=lambda name: rank(plan.seed, person, name)):
+    names = [*groups]
+    if plan.audit is None:
+        names.sort(key=lambda name: rank(plan.seed, person, name))
+    for name in names:
         ordered += groups[name]
     return ordered
 

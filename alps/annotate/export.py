@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,10 @@ from alps.annotate.decided import Decided, Which, decided
 from alps.annotate.gold import ANNOTATED, Change, verified
 from alps.annotate.items import RECORDS, SHOWN, Work, open_work, read_lines
 from alps.annotate.journal import Said, people_in
-from alps.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE, VERDICTS, read_scales
-from alps.calibration.sample import SAMPLE
 from alps.data.release import write_track
 from alps.errors import UsageError
 from alps.jsonl import Row, dump, parse_json
+from alps.judges.labels import ITEMS, LABELS, PEOPLE, SAMPLE, SCALE, VERDICTS, read_scales
 from alps.run.folder import write_json, write_whole
 
 ADJUDICATED = "adjudicated"
@@ -100,7 +100,8 @@ def _label_folder(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[
         _write(out / VERDICTS, verdicts)
     write_whole(out / SCALE, (work.folder / SCALE).read_bytes())
     write_json(out / PEOPLE, _people(work, {row["annotator"] for row in rows}))
-    write_json(out / SAMPLE, _sample(parse_json((work.folder / SAMPLE).read_bytes()), items))
+    drawn = parse_json((work.folder / SAMPLE).read_bytes())
+    write_json(out / SAMPLE, _labelled_whole(work, _sample(drawn, items), labels))
     return {"items": len(items), "labels": len(rows), "verdicts of the run's judge": len(verdicts)}
 
 
@@ -136,6 +137,22 @@ def _sample(sample: Row, items: Sequence[Row]) -> Row:
             entry["tracks"] = tracks
         rubrics[name] = entry
     return {**sample, "rubrics": rubrics}
+
+
+def _labelled_whole(work: Work, sample: Row, labels: Mapping[str, Decided]) -> Row:
+    """Return `audit` of a sample with the sessions that are labelled whole.
+
+    Those before the first that is not, in the order of the drawing: they are a draw of their own.
+    """
+    if "audit" not in sample:
+        return sample
+    waiting = {item.cluster for item in work.items.values() if item.item_id not in labels}
+    tracks = {}
+    for track, sessions in sample["audit"]["tracks"].items():
+        if any(item_id.startswith(f"{track}/") for item_id in work.items):
+            whole = takewhile(lambda session: session not in waiting, sessions)
+            tracks[track] = list(whole)
+    return {**sample, "audit": {**sample["audit"], "tracks": tracks}}
 
 
 def _gold(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:

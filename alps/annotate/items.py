@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from alps.annotate.settings import Job
-from alps.calibration.labels import ITEMS
 from alps.errors import DataError, UsageError
 from alps.jsonl import Row, parse_json, scan
+from alps.judges.labels import ITEMS
 from alps.run.folder import write_json
 from alps.schema import Record
 
@@ -36,6 +36,7 @@ class Plan(Record):
         n: Items of each rubric, or memories, at most.
         annotators: People an item, where `people` names all who label.
         target: The half-width of the interval at which people may stop.
+        audit: The share of the sessions that are labelled whole, to audit the run by.
     """
 
     job: Job
@@ -47,6 +48,7 @@ class Plan(Record):
     people: tuple[str, ...] = ()
     blind: bool = True
     target: float | None = None
+    audit: float | None = None
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class Said(Record):
         shown: Whether judge or draft could be seen when it was given.
         seconds: From showing the item to the label.
         at: When, in UTC.
+        showing: The name of the form that it came by, so that it is written once.
     """
 
     item_id: str
@@ -35,6 +36,7 @@ class Said(Record):
     shown: bool = False
     seconds: float = 0.0
     at: str = ""
+    showing: str = ""
 
 
 class Journal:

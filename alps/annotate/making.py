@@ -11,10 +11,10 @@ from pathlib import Path
 from alps.annotate.items import PLAN, RECORDS, SHOWN, Plan, open_work, write_plan
 from alps.annotate.memories import Memories, memories_of
 from alps.annotate.settings import JOBS, Job, Settings
-from alps.calibration.labels import ITEMS
-from alps.calibration.sample import draw_labels
+from alps.calibration.sample import draw_audit, draw_labels
 from alps.errors import UsageError
 from alps.jsonl import Row, dump, scan
+from alps.judges.labels import ITEMS
 from alps.judges.matching import UNRELATED, MatchQuestion
 from alps.judges.rubric import MATCHING
 from alps.run.folder import write_whole
@@ -40,7 +40,10 @@ def _drawn(folder: Path, plan: Plan) -> None:
     if plan.split is not None:
         raise UsageError(f"split={plan.split}: a run has its own; leave it out")
     run = find_run(plan.source)
-    draw_labels(run, n=plan.n, out=folder, seed=plan.seed)
+    if plan.audit is not None:
+        draw_audit(run, plan.audit, pairs=plan.job == "match", out=folder, seed=plan.seed)
+    else:
+        draw_labels(run, n=plan.n, out=folder, seed=plan.seed)
     rubrics = _keep_job(folder, plan.job)
     if not rubrics:
         other = "rate" if plan.job == "match" else "match"
@@ -178,10 +181,13 @@ def _plan(settings: Settings, source: str, job: Job) -> Plan:
         )
     if "annotators" in settings.model_fields_set and not people:
         raise UsageError(f"annotators={settings.annotators}: name all who label with people=")
+    counted = job not in ("rate", "match") or "n" in settings.model_fields_set
+    if settings.audit is not None and counted:
+        raise UsageError(f"audit={100 * settings.audit:g}%: is for job=rate or match, without n=")
     if job == "queries" and settings.target is not None:
         raise UsageError(f"target={settings.target:g}: queries are for no figure; leave it out")
     of_plan = {name: getattr(settings, name) for name in _TAKEN}
     return Plan(job=job, source=source, people=people, **of_plan)
 
 
-_TAKEN = ("split", "n", "seed", "annotators", "blind", "target")
+_TAKEN = ("split", "n", "seed", "annotators", "blind", "target", "audit")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from secrets import token_hex
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,8 +10,8 @@ from alps.annotate.figures import Standing
 from alps.annotate.items import Answer, Item
 from alps.annotate.questions import Form
 from alps.annotate.seat import Seat, Step
-from alps.calibration.labels import SCALE
 from alps.judges.calibration_file import rubric_of
+from alps.judges.labels import SCALE
 from alps.report.html import page_environment
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ def render(
         start=start,
         lines_of_text=2,
         shown=said_in_words(step.shown, step.form),
+        elsewhere=said_in_words(step.in_another_tab, step.form),
+        showing=token_hex(8),
         others=[*_others(step)],
     )
 

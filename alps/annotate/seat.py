@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,9 +11,9 @@ from alps.annotate.differences import Difference, differing
 from alps.annotate.items import Answer, Item, Work, open_work
 from alps.annotate.journal import Journal, Said, Stage, before_shown, by_item, people_in
 from alps.annotate.questions import ADD, Form, form_of, read_answer
-from alps.calibration.labels import SCALE, read_scales
-from alps.calibration.rows import Value
 from alps.errors import UsageError
+from alps.judges.label_rows import Value
+from alps.judges.labels import SCALE, read_scales
 from alps.stats.agreement import Scale
 
 
@@ -23,11 +23,12 @@ class Step:
 
     Attributes:
         place: Its place in this person's order, from 1.
-        rows: How many labels of it were on disk when it was shown: a label that comes twice, after
-            a reply that was lost, is written once.
+        rows: How many labels of it were on disk when it was shown: where there are more by now,
+            another tab of the same person has labelled it.
         said: The label that the form starts with.
         shown: What the judge or the draft says, where it may be seen.
         others: The labels to be decided between, without names.
+        in_another_tab: What another tab said of it meanwhile; nothing, where none did.
     """
 
     item: Item
@@ -38,6 +39,7 @@ class Step:
     said: Answer | None = None
     shown: Answer | None = None
     others: tuple[Answer, ...] = ()
+    in_another_tab: Answer | None = None
 
 
 class Seat:
@@ -65,8 +67,10 @@ class Seat:
             raise UsageError(f"as={person}: has labelled here; adjudicate as somebody else")
         self._journal = Journal(folder, person)
         self._since: tuple[str, float] = ("", 0.0)
-        self._adjudicated = {one.item_id for one in self._journal.said if adjudicate}
+        rulings = [one for one in self._journal.said if one.stage == "adjudicated"]
+        self._rulings = {one.item_id: one.answer for one in rulings}
         self._own = {name: [*said] for name, said in by_item(self._journal.said).items()}
+        self._showings = {one.showing for one in self._journal.said if one.showing}
         self._set_order(self._to_decide() if adjudicate else order_for(self.work, person))
 
     @property
@@ -96,7 +100,7 @@ class Seat:
 
     def _is_done(self, item: Item) -> bool:
         if self.adjudicate:
-            return item.item_id in self._adjudicated
+            return item.item_id in self._rulings
         said = self._own.get(item.item_id, ())
         if not said or said[-1].answer.get("verdict") == ADD:
             return False
@@ -124,18 +128,29 @@ class Seat:
         form = form_of(item, self.scales)
         if self.adjudicate:
             others = {one.item.item_id: one.answers for one in self._differing()}
-            rows = int(item.item_id in self._adjudicated)
-            return Step(item, form, "adjudicated", place, rows, others=others.get(item.item_id, ()))
+            ruling = self._rulings.get(item.item_id)
+            rows = int(ruling is not None)
+            others_say = others.get(item.item_id, ())
+            return Step(item, form, "adjudicated", place, rows, ruling, others=others_say)
         said = self._own.get(item.item_id, [])
         seen = item.shown if said or not self.work.plan.blind else None
         if not said or said[-1].answer.get("verdict") == ADD:
             return Step(item, form, "first", place, len(said), shown=seen)
         return Step(item, form, "revised", place, len(said), said[-1].answer, seen)
 
-    def say(self, item_id: str, rows: int, given: Mapping[str, str]) -> Step | None:
+    def say(
+        self, item_id: str, rows: int, given: Mapping[str, str], showing: str = ""
+    ) -> Step | None:
         """Put a label on disk, and return what comes next.
 
-        A label of an item that has more labels by now than `rows` was written already.
+        Where another tab has labelled the item meanwhile, both labels are kept and the item comes
+        once more. A form that is sent again, after a reply that was lost, is written once.
+
+        Args:
+            item_id: The item.
+            rows: How many labels of it were on disk when its form was shown.
+            given: The form.
+            showing: The name of this showing of the form, which no other has.
 
         Raises:
             UsageError: If the label does not fit the item; one sentence.
@@ -146,7 +161,7 @@ class Seat:
         place = self._places[item_id]
         item = self.order[place - 1]
         step = self._step(item, place)
-        if step.rows != rows:
+        if showing in self._showings:
             return self.next()
         answer = dict(read_answer(step.item, step.form, given))
         started = self._since[1]
@@ -159,16 +174,24 @@ class Seat:
             shown=step.shown is not None,
             seconds=seconds,
             at=at,
+            showing=showing,
         )
         self._journal.append(said)
-        self._since = ("", 0.0)
-        if self.adjudicate:
-            self._adjudicated.add(item_id)
-        else:
-            self._own.setdefault(item_id, []).append(said)
-        if self._is_done(item):
-            self._done.add(item_id)
+        self._keep(item, said)
+        if step.rows > rows and step.said is not None:
+            return replace(self._step(item, place), in_another_tab=step.said)
         return self.next()
+
+    def _keep(self, item: Item, said: Said) -> None:
+        self._since = ("", 0.0)
+        if said.showing:
+            self._showings.add(said.showing)
+        if self.adjudicate:
+            self._rulings[said.item_id] = said.answer
+        else:
+            self._own.setdefault(said.item_id, []).append(said)
+        if self._is_done(item):
+            self._done.add(item.item_id)
 
     def close(self) -> None:
         """Let the person sit down elsewhere."""

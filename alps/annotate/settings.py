@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, create_model
 
-from alps.settings import FrozenSettings, HomePath
+from alps.settings import FrozenSettings
+from alps.values import HomePath, Share
 
 Job = Literal["rate", "match", "gold", "queries"]
 JOBS: tuple[Job, ...] = get_args(Job)
@@ -36,6 +37,9 @@ class Settings(FrozenSettings):
     blind: bool = Field(True, description="show judge and draft only after one's own label")
     target: float | None = Field(
         None, gt=0, lt=0.5, description="stop at this half-width of the interval, such as .05"
+    )
+    audit: Share | None = Field(
+        None, description="label this share of a run's sessions whole, for audit_labels=: 20%"
     )
     adjudicate: bool = Field(False, description="decide what two people label differently")
     port: int = Field(0, ge=0, le=65_535, description="0 for any that is free")

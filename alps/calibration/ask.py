@@ -20,11 +20,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from alps.calibration.labels import Item, LabelSet, Verdict
-from alps.calibration.rows import Value, on_scale
 from alps.errors import UsageError
 from alps.judges import matching
 from alps.judges.base import Judge
+from alps.judges.label_rows import Value, on_scale
+from alps.judges.labels import Item, LabelSet, Verdict
 from alps.judges.matching import UNRELATED, Judgement, MatchQuestion, Pair, identical_pairs
 from alps.judges.rubric import GRADED, MATCHING, Rating, Rubric, RubricQuestion, enforce, rubric
 from alps.schema import Turn

@@ -19,8 +19,17 @@ from typing import Any, get_args
 
 from alps.calibration.ask import LabelledJudge
 from alps.calibration.gates import gated
-from alps.calibration.labels import (
+from alps.calibration.report import RubricReport, label_matrices, report_on, report_rows
+from alps.calibration.settings import GATES, CalibrateSettings, Gates
+from alps.errors import BudgetError, RunFolderError, UsageError, closest
+from alps.event_loop import run_loop
+from alps.jsonl import Row, parse_json, scan
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.calibration_file import bound
+from alps.judges.label_rows import on_scale, read_object
+from alps.judges.labels import (
     ITEMS,
+    SAMPLE,
     SCALE,
     STRESS,
     VERDICTS,
@@ -32,14 +41,6 @@ from alps.calibration.labels import (
     read_verdicts,
     stress_labels,
 )
-from alps.calibration.report import RubricReport, label_matrices, report_on, report_rows
-from alps.calibration.rows import on_scale, read_object
-from alps.calibration.settings import GATES, CalibrateSettings, Gates
-from alps.errors import BudgetError, RunFolderError, UsageError, closest
-from alps.event_loop import run_loop
-from alps.jsonl import Row, parse_json, scan
-from alps.judges.base import Judge, fingerprint_id
-from alps.judges.calibration_file import bound
 from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import MATCHING, Rubric, read_rubric
 from alps.llm.ledger import Totals
@@ -55,7 +56,7 @@ from alps.run.summary import served, served_row, summarise_calls
 from alps.schema import UNHEARD, Outcome
 from alps.stats.agreement import Scale
 
-SAMPLE, CALIBRATION = "sample.json", "calibration.json"
+CALIBRATION = "calibration.json"
 # Pairs of other items that a judge which is asked several times is shown with each pair of the
 # stress set.
 COMPANIONS = 4
@@ -356,7 +357,9 @@ async def _ask_all(
                         verdicts[item.item_id] = verdict
                         progress(verdict.outcome == "ok")
 
-                async with stopping_together(work() for _ in range(settings.workers)) as workers:
+                async with stopping_together(
+                    work() for _ in range(settings.records_at_once)
+                ) as workers:
                     await asyncio.gather(*workers)
             journal.settle(item.item_id for item in items)
             days = map(_day, filter(None, map(journal.get, verdicts)))

@@ -14,12 +14,12 @@ import numpy as np
 from alps.calibration.matrix import (
     LabelMatrix,
     at,
-    most_frequent,
     pair_figures,
     rate,
     table_figures,
 )
-from alps.calibration.rows import Value
+from alps.judges.label_rows import Value
+from alps.judges.labels import most_frequent
 from alps.similarity import THRESHOLD, similarity
 from alps.stats.agreement import Scale
 from alps.stats.bootstrap import Estimate, Floats, Statistic, clustered_statistics, ratio

@@ -193,18 +193,43 @@ def cross_validated(examples: Examples, seed: int) -> dict[str, dict[str, Estima
         kappas[where] = {
             "fitted": _kappa(decided, examples, kept),
             "lexical": _kappa(lexical, examples, kept),
+            "difference": _difference(decided, examples, kept),
         }
     return kappas
 
 
 def _kappa(decided: Flags, examples: Examples, kept: Flags) -> Estimate:
     """Estimate kappa with the verdicts, over the mean table of the rows of `decided`."""
+    table = _table(decided, examples, kept)
+    return clustered_statistics(table, _sessions(examples, kept), [_of_table])[0]
+
+
+def _difference(decided: Flags, examples: Examples, kept: Flags) -> Estimate:
+    """Estimate the kappa of the fitted judge less that of `lexical`, paired by session."""
+    tables = [_table(rows, examples, kept) for rows in (decided, examples.lexical[None])]
+
+    def apart(sums: Floats) -> Floats:
+        fitted, lexical = np.split(sums, 2, axis=-1)
+        return np.asarray(_of_table(fitted) - _of_table(lexical))
+
+    joined = np.concatenate(tables, axis=1)
+    return clustered_statistics(joined, _sessions(examples, kept), [apart])[0]
+
+
+def _table(decided: Flags, examples: Examples, kept: Flags) -> Floats:
     truth = examples.same[kept].tolist()
     tables = [pair_features(truth, row[kept].tolist(), _YES_OR_NO) for row in decided]
-    sessions = [examples.sessions[place] for place in np.flatnonzero(kept).tolist()]
-    apart = disagreement(_YES_OR_NO, "unweighted")
-    kappa = on_table(lambda counts: kappa_of(counts, apart), tables[0].shape[1])
-    return clustered_statistics(np.mean(tables, axis=0), sessions, [kappa])[0]
+    return np.asarray(np.mean(tables, axis=0))
+
+
+def _sessions(examples: Examples, kept: Flags) -> list[str]:
+    return [examples.sessions[place] for place in np.flatnonzero(kept).tolist()]
+
+
+def _of_table(sums: Floats) -> Floats:
+    unweighted = disagreement(_YES_OR_NO, "unweighted")
+    kappa = on_table(lambda counts: kappa_of(counts, unweighted), len(_YES_OR_NO.values) ** 2)
+    return kappa(sums)
 
 
 def _fitted(examples: Examples, kappas: dict[str, dict[str, Estimate]]) -> Fitted:
@@ -251,7 +276,7 @@ def print_fit(fit: Fit, console: "Console") -> None:
         f"{about['named']:,} of them named by {', '.join(about['judges'])}"
     )
     table = Table(title="Kappa on sessions it had not seen, no values identical", box=None)
-    for name in ("pairs", "n", "fitted", "lexical"):
+    for name in ("pairs", "n", "fitted", "lexical", "fitted – lexical"):
         table.add_column(name)
     for where, found in fit.kappas.items():
         table.add_row(where, f"{found['fitted'].n:,}", *map(figure, found.values()))

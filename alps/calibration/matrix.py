@@ -6,7 +6,6 @@ be compared with each other.
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -16,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.calibration.labels import Item, LabelSet, Verdict, Verdicts
-from alps.calibration.rows import Value, on_scale
+from alps.judges.label_rows import Value, on_scale
+from alps.judges.labels import Item, LabelSet, Verdict, Verdicts, truth_of
 from alps.stats.agreement import Codes, Scale, disagreement, encode, kappa_of, pair_features
 from alps.stats.bootstrap import (
     Estimate,
@@ -216,36 +215,6 @@ def _of_crowds(labels: LabelSet, items: Sequence[Item], scale: Scale) -> dict[st
         if nearest.count(None) < len(nearest):
             columns[name] = nearest
     return columns
-
-
-def truth_of(
-    labels: Mapping[str, Value], people: Sequence[str], derived: Sequence[str], scale: Scale
-) -> Value | None:
-    """Return what people say of an item: the adjudicated label, else the most frequent one.
-
-    None where there is no label, or a tie on a nominal scale; see `most_frequent`.
-    """
-    # Who adjudicates has seen what the others said: it is no further vote.
-    for name in derived:
-        if name in labels:
-            return labels[name]
-    most = most_frequent([labels[name] for name in people if name in labels], scale)
-    return most[0] if len(most) == 1 else None
-
-
-def most_frequent(labels: Sequence[Value], scale: Scale) -> list[Value]:
-    """Return the most frequent label.
-
-    Where several tie, all of them on a nominal scale. On another scale the median of all labels by
-    their places, rounded down to a place: labels of 1 and 5 on a scale of five make 3, which nobody
-    gave, and 2 and 3 make 2.
-    """
-    counts = Counter(labels)
-    highest = max(counts.values(), default=0)
-    most = [label for label, count in counts.items() if count == highest]
-    if len(most) < 2 or scale.kind == "nominal":
-        return most
-    return [scale.values[int(np.median(scale.codes(labels)))]]  # type: ignore[list-item]
 
 
 def _clusters(items: Sequence[Item]) -> list[str]:

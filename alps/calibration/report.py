@@ -26,7 +26,6 @@ from alps.calibration.controls import (
     references,
     system_ranking,
 )
-from alps.calibration.labels import LabelSet, Verdicts
 from alps.calibration.matrix import (
     LabelMatrix,
     Labels,
@@ -36,9 +35,10 @@ from alps.calibration.matrix import (
     pair_figures,
     rate,
 )
-from alps.calibration.rows import Value
 from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
+from alps.judges.label_rows import Value
+from alps.judges.labels import LabelSet, Verdicts
 from alps.stats.agreement import (
     Scale,
     krippendorff,

@@ -13,17 +13,18 @@ that the run's judge related, half are the most similar others.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-from alps.calibration.labels import ITEMS, SCALE
 from alps.errors import UsageError
 from alps.jsonl import Row, dump
+from alps.judges.labels import ITEMS, SAMPLE, SCALE, pair_payload, rated_payload
 from alps.judges.matching import Item, MatchQuestion
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion
+from alps.run.audit_draws import draw_sessions, place_of
 from alps.run.folder import write_json
 from alps.run.judge_questions import Asked, asked_in, population_hash
 from alps.run.opened import open_run, read_rows
@@ -31,7 +32,7 @@ from alps.run.source import Data, open_again
 from alps.settings import RunSettings
 from alps.similarity import similarity_matrix
 
-SAMPLE, README = "sample.json", "README.md"
+README = "README.md"
 # Pairs of memories: track, record, repeat, and the ids of gold and predicted.
 _Related = set[tuple[str, str, int, str, str]]
 # A question that was drawn, and the items that people label for it.
@@ -67,6 +68,7 @@ class _Draw:
     rubric: Rubric
     asked: Sequence[Asked]
     chosen: Sequence[_Chosen]
+    random: bool
 
     @property
     def rubrics(self) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ class _Draw:
     def counts(self) -> Counts:
         """The counts of each of them."""
         population = _population(self.asked)
-        return Counts(population, len(self.chosen), self.rubric.name != MATCHING)
+        return Counts(population, sum(map(_drawn, self.chosen)), self.random)
 
 
 def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
@@ -93,29 +95,72 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
     """
     if n < 1:
         raise UsageError(f"n={n}: draw at least 1 item a rubric")
+    _refuse_taken(out)
+    settings, data = _open(run)
+    draws: list[_Draw] = []
+    for rubric, asked in _by_rubric(asked_in(run, data), run).items():
+        pairs = rubric == MATCHING
+        chosen = _pairs(asked, _related(run), n, seed) if pairs else _ratings(asked, n, seed)
+        draws.append(_Draw(asked[0].by, asked, chosen, random=not pairs))
+
+    def order(items: Sequence[Row]) -> str:
+        return rank(seed, "order", items[0]["item_id"])
+
+    return _write(out, draws, order, run=run, system=settings.model, seed=seed)
+
+
+def draw_audit(run: Path, share: float, *, pairs: bool, out: Path, seed: int = 0) -> Drawn:
+    """Write a label folder of everything that a run asked about a share of its sessions.
+
+    People who label it audit the run: its items are in the order in which sessions are drawn.
+
+    Args:
+        run: The finished run.
+        share: Of the sessions of each track.
+        pairs: Whether memories are to be related; else answers are to be rated.
+        out: A folder that is not there yet, or empty.
+        seed: Of the drawing.
+
+    Raises:
+        UsageError: As `draw_labels`, or if too few records would be audited; names the share that
+            is needed.
+        RunFolderError: If the run can't be read, or its data have changed since.
+    """
+    _refuse_taken(out)
+    settings, data = _open(run)
+    asked = [one for one in asked_in(run, data) if (one.rubric == MATCHING) == pairs]
+    named = {one.track for one in asked}
+    tracks: dict[str, tuple[str, ...]] = {}
+    for track in data.tracks:
+        if track.task.track in named:
+            tracks[track.task.track] = draw_sessions(track, share, seed).sessions
+    draws = []
+    for of_rubric in _by_rubric(asked, run).values():
+        taken = [one for one in of_rubric if one.cluster in tracks[one.track]]
+        chosen = [(one, _pair_items(one) if pairs else _rating_items(one)) for one in taken]
+        draws.append(_Draw(of_rubric[0].by, of_rubric, chosen, random=True))
+
+    def order(items: Sequence[Row]) -> bytes:
+        return place_of(items[0]["cluster"], seed)
+
+    audit = {"share": share, "seed": seed, "tracks": tracks}
+    return _write(out, draws, order, run=run, system=settings.model, seed=seed, audit=audit)
+
+
+def _refuse_taken(out: Path) -> None:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"out={out}: is not an empty folder; name a new one")
-    settings, data = _open(run)
+
+
+def _by_rubric(asked: Sequence[Asked], run: Path) -> dict[str, list[Asked]]:
     by_rubric: dict[str, list[Asked]] = {}
-    for one in asked_in(run, data):
+    for one in sorted(asked, key=lambda one: one.rubric):
         by_rubric.setdefault(one.rubric, []).append(one)
     if not by_rubric:
         raise UsageError(
             f"{run}: no judge is asked anything there: no answers to rate, no memories to match"
         )
-    draws: list[_Draw] = []
-    counts: dict[str, Counts] = {}
-    for rubric, asked in sorted(by_rubric.items()):
-        pairs = rubric == MATCHING
-        chosen = _pairs(asked, _related(run), n, seed) if pairs else _ratings(asked, n, seed)
-        draw = _Draw(asked[0].by, asked, chosen)
-        draws.append(draw)
-        counts |= dict.fromkeys(draw.rubrics, draw.counts)
-    try:
-        _write(out, draws, run=run, system=settings.model, seed=seed)
-    except OSError as error:
-        raise UsageError(f"out={out}: can't be written ({error.strerror})") from error
-    return Drawn(out, counts)
+    return by_rubric
 
 
 def _open(run: Path) -> tuple[RunSettings, Data]:
@@ -154,9 +199,7 @@ def _ratings(asked: Sequence[Asked], n: int, seed: int) -> list[_Chosen]:
 
 def _rating_items(asked: Asked) -> list[Row]:
     assert isinstance(asked.question, RubricQuestion)
-    payload = asked.question.payload()
-    for name in ("kind", "rubric"):
-        payload.pop(name, None)
+    payload = rated_payload(asked.question)
     return [_item(asked, asked.by.part(name), name, payload) for name in asked.by.labels]
 
 
@@ -182,10 +225,20 @@ def _pairs(asked: Sequence[Asked], related: _Related, n: int, seed: int) -> list
     return [(one, [_pair_item(one, g, p)]) for _, _, one, g, p in (*drawn, *similar)]
 
 
+def _pair_items(asked: Asked) -> list[Row]:
+    assert isinstance(asked.question, MatchQuestion)
+    pairs = product(asked.question.gold, asked.question.predicted)
+    return [_pair_item(asked, gold, predicted) for gold, predicted in pairs]
+
+
+def _drawn(chosen: _Chosen) -> int:
+    """Return how many items a question gave: its pairs, or one answer of however many marks."""
+    asked, items = chosen
+    return len(items) if asked.rubric == MATCHING else 1
+
+
 def _pair_item(asked: Asked, gold: Item, predicted: Item) -> Row:
-    payload = {"gold": gold.payload(), "predicted": predicted.payload()}
-    for memory in payload.values():
-        memory.pop("id", None)
+    payload = pair_payload(gold, predicted)
     return _item(asked, f"/{gold.id}-{predicted.id}", MATCHING, payload)
 
 
@@ -194,7 +247,17 @@ def _item(asked: Asked, part: str, rubric: str, payload: Row) -> Row:
     return {"item_id": f"{asked.name}{part}", "rubric": rubric, **about, "payload": payload}
 
 
-def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: int) -> None:
+def _write(
+    out: Path,
+    draws: Sequence[_Draw],
+    order: Callable[[Sequence[Row]], str | bytes],
+    *,
+    run: Path,
+    system: str,
+    seed: int,
+    audit: Row | None = None,
+) -> Drawn:
+    """Write a label folder; `order` says where the items of an answer stand."""
     groups: list[Sequence[Row]] = []
     sample: dict[str, Any] = {}
     scales: dict[str, Any] = {}
@@ -204,15 +267,23 @@ def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: i
         sample |= dict.fromkeys(draw.rubrics, _sample_row(draw))
         scales |= dict.fromkeys(draw.rubrics, _scale(draw.rubric))
     # Items of one answer stay together: who rates three dimensions reads its dialogue once.
-    groups.sort(key=lambda items: rank(seed, "order", items[0]["item_id"]))
+    groups.sort(key=order)
     items = [{**item, "system": system} for item in chain.from_iterable(groups)]
+    about = {"run": run.resolve().name, "seed": seed, "rubrics": sample}
     # Written before the folder is made, so that a draw that fails leaves none behind.
     text = _readme(draws, scales, example=items[0], folder=out)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / ITEMS).write_bytes(b"".join(map(dump, items)))
-    write_json(out / SCALE, scales)
-    write_json(out / SAMPLE, {"run": run.resolve().name, "seed": seed, "rubrics": sample})
-    (out / README).write_text(text, encoding="utf-8")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / ITEMS).write_bytes(b"".join(map(dump, items)))
+        write_json(out / SCALE, scales)
+        write_json(out / SAMPLE, about if audit is None else {**about, "audit": audit})
+        (out / README).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"out={out}: can't be written ({error.strerror})") from error
+    counts: dict[str, Counts] = {}
+    for draw in draws:
+        counts |= dict.fromkeys(draw.rubrics, draw.counts)
+    return Drawn(out, counts)
 
 
 def _scale(rubric: Rubric) -> dict[str, Any]:
@@ -226,8 +297,8 @@ def _sample_row(draw: _Draw) -> dict[str, Any]:
     for one in draw.asked:
         by_track.setdefault(one.track, []).append(one)
     drawn: Counter[str] = Counter()
-    for one, _ in draw.chosen:
-        drawn[one.track] += 1
+    for chosen in draw.chosen:
+        drawn[chosen[0].track] += _drawn(chosen)
     tracks: dict[str, dict[str, Any]] = {}
     for track, asked in sorted(by_track.items()):
         tracks[track] = {

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from alps.settings import AskSettings, Format, FrozenSettings, HomePath, Share
+from alps.settings import AskSettings, FrozenSettings
+from alps.values import Format, HomePath, Share
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,15 @@ class CalibrateSettings(AskSettings):
     def gates(self) -> Gates:
         """Return the gates by which a judge is measured."""
         return Gates(**{name: getattr(self, f"gate_{name}") for name in vars(GATES)})
+
+
+class TrustSettings(FrozenSettings):
+    """What `alps calibrations` can be told beside the calibrations."""
+
+    labels: HomePath | None = Field(
+        None, description="the label folder that examples of disagreements are taken from"
+    )
+    out: HomePath = Field("calibrations.html", description="the page that is written")
 
 
 class TransportSettings(FrozenSettings):

@@ -50,18 +50,22 @@ def annotate_serve(folder: str, settings: tuple[str, ...]) -> None:
 
 
 def _serve(folder: Path, parsed: Any) -> None:
+    from alps.annotate.login import token_for
     from alps.annotate.making import begin
     from alps.annotate.seat import Seat
-    from alps.annotate.server import HOST, listen, require_packages, server_of
+    from alps.annotate.server import application
+    from alps.loopback import HOST, listen, require_packages, server_of
 
-    require_packages()
+    require_packages("alps annotate")
     with listen(parsed.port) as bound:
         begin(folder, parsed)
         seat = Seat(folder, parsed.person, adjudicate=parsed.adjudicate)
         try:
-            server = server_of(seat)
+            token = token_for(folder, parsed.person)
+            server = server_of(application(seat, token))
             click.echo(f"{folder}: {seat.done:,} of {len(seat.order):,} items finished")
-            click.echo(f"http://{HOST}:{bound.getsockname()[1]}/ (Ctrl-C ends it)")
+            address = f"http://{HOST}:{bound.getsockname()[1]}/?token={token}"
+            click.echo(f"{address} (Ctrl-C ends it)")
             with suppress(KeyboardInterrupt):  # how the page is closed
                 server.run(sockets=[bound])
         finally:

@@ -9,9 +9,9 @@ from alps.completion import Explained, ExplainedGroup
 from alps.errors import BudgetError, TooManyFailuresError
 
 
-def command() -> Callable[[Callable[..., Any]], Explained]:
-    """Declare a command whose help lists its settings."""
-    return click.command(cls=Explained)
+def command(name: str | None = None) -> Callable[[Callable[..., Any]], Explained]:
+    """Declare a command whose help lists its settings; its name is that of the function."""
+    return click.command(name, cls=Explained)
 
 
 def group() -> Callable[[Callable[..., Any]], ExplainedGroup]:
@@ -64,7 +64,43 @@ def show_finished(finished: Any) -> None:
     from alps.report.tables import show_run
 
     metrics = {task.track: task.metrics for task in finished.tasks}
-    show_run(finished.summary, metrics, folder=str(finished.folder))
+    show_run(finished.summary, metrics, folder=str(finished.folder), resumed=finished.resumed)
     stop_at_budget(finished)
     if finished.complaint is not None:
         raise TooManyFailuresError(finished.complaint)
+
+
+def tell_faults(error: Any) -> None:
+    """Print each fault of a plan on a line, where there are several."""
+    for fault in error.faults if len(error.faults) > 1 else ():
+        click.echo(f"alps: {fault}", err=True)
+
+
+def show_sweep(plan: Any, *, only: Any) -> None:
+    """Carry out a sweep and show what it came to; raise what left it incomplete."""
+    from pathlib import Path
+
+    from alps.fleet.board import Board
+    from alps.fleet.plan import PlanError
+    from alps.fleet.sweep import sweep
+    from alps.report.sweep import SweptRun, print_sweep, report_sweep, write_sweep_page
+    from alps.run.opened import RUNS
+
+    try:
+        swept = sweep(plan, only=only, board=Board())
+    except PlanError as error:
+        tell_faults(error)
+        raise
+    runs = []
+    for one in swept.ended:
+        runs.append(SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure))
+    report = report_sweep(runs, left=swept.left)
+    print_sweep(report, console())
+    name = Path(plan.name).stem if plan.name.endswith(".toml") else "sweep"
+    page = write_sweep_page(report, (plan.out or RUNS) / f"{name}.html")
+    click.echo(f"wrote {page}")
+    stop_at_budget(swept)
+    if failed := swept.failed:
+        of = f"{len(failed)} of {len(plan.cells)} runs"
+        again = "the same command asks again what nobody answered"
+        raise TooManyFailuresError(f"{of} failed or lost records; {again}")

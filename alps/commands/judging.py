@@ -4,6 +4,8 @@
 """
 
 import sys
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -35,8 +37,6 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
     \b
       alps labels draw runs/utilization-rules-samples n=100 out=labels
     """
-    from pathlib import Path
-
     from alps.calibration.sample import draw_labels
     from alps.calibration.settings import DrawSettings
     from alps.parsing import parse_words
@@ -130,6 +130,36 @@ def calibrate(settings: tuple[str, ...]) -> None:
 
 @command()
 @takes(
+    "[DIR…] [labels=DIR] [out=FILE]",
+    "alps.calibration.settings:TrustSettings",
+    folders=True,
+    none=True,
+)
+def calibrations(words: tuple[str, ...]) -> None:
+    """Write a page of calibrations: may I trust this judge for this rubric?
+
+    DIR are folders that alps calibrate wrote, or a folder of such; without any, those that runs
+    find. Judges are ranked; with labels= the page shows where they differ from people.
+
+    \b
+      alps calibrations known labels=labels out=trust.html
+    """
+    from datetime import date
+
+    from alps.calibration.settings import TrustSettings
+    from alps.calibration.trust_page import find_calibrations, write_trust_page
+    from alps.parsing import parse_words, part_words
+
+    folders, settings = part_words(words)
+    parsed = parse_words(settings, TrustSettings)
+    labels = None if parsed.labels is None else Path(parsed.labels)
+    found = find_calibrations(folders)
+    page = write_trust_page(found, labels, Path(parsed.out), today=date.today())
+    click.echo(f"wrote {page}")
+
+
+@command()
+@takes(
     "RUN… judge=… prompts=DIR [out=DIR] [format=json]",
     "alps.settings:SensitivitySettings",
     runs=True,
@@ -175,8 +205,8 @@ def judges(words: tuple[str, ...]) -> None:
     The result shows how far they agree, whether judge, prompt or noise moves a score, and how often
     two runs swap places. lexical and two judges that always say the same stand beside.
 
-    With anchors=RUN, which is OLD judged once more, the change from OLD to NEW is split into that
-    of the judge and that of the system.
+    With anchors=DIR the answers of OLD are judged once more into DIR, without the cache, and the
+    change from OLD to NEW is split into that of the judge and that of the system.
 
     \b
       alps judges runs/extraction-rules-samples judge=openai/gpt-4.1,openai/gpt-4o
@@ -185,6 +215,7 @@ def judges(words: tuple[str, ...]) -> None:
     """
     from alps.parsing import parse_words, part_words
     from alps.report.observatory import observe
+    from alps.report.observatory_page import FILE, write_observatory_page
     from alps.report.observatory_table import print_observatory
     from alps.run.cells import judge_cells
     from alps.run.observatory import plan_judges
@@ -194,18 +225,41 @@ def judges(words: tuple[str, ...]) -> None:
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, JudgesSettings)
     if parsed.anchors is not None:
-        from alps.report.drift import find_drift, print_drift
-
-        found = find_drift([find_run(word) for word in runs], find_run(parsed.anchors), parsed)
-        print_as(found, parsed.format, print_drift)
+        _drift([find_run(word) for word in runs], parsed)
         return
     plan = plan_judges([find_run(word) for word in runs], parsed)
     click.echo(plan.announcement, err=True)
     done = judge_cells(plan, typed_settings(parsed))
-    print_as(observe(done), parsed.format, print_observatory)
+    observed = observe(done)
+    print_as(observed, parsed.format, print_observatory)
+    page = write_observatory_page(observed, plan.out / FILE)
+    click.echo(f"wrote {page}", err=parsed.format == "json")
     stop_at_budget(done)
     if done.too_many_unscored:
         sys.exit(1)
+
+
+def _drift(folders: list[Path], parsed: Any) -> None:
+    """Split the change between two runs; judge the anchors where they are not judged yet."""
+    from alps.errors import UsageError
+    from alps.report.drift import find_drift, print_drift
+    from alps.run.anchors import judge_anchors
+    from alps.run.opened import SUMMARY
+
+    if len(folders) != 2:
+        raise UsageError(f"anchors= takes two runs, the old and the new one, got {len(folders)}")
+    anchors, typed, ours = Path(parsed.anchors), typed_settings(parsed), ("anchors", "format")
+    finished = (anchors / SUMMARY).is_file()
+    nothing = {"prompts", "draws", "out"} | (typed.keys() - {*ours, "level"} if finished else set())
+    if others := sorted(nothing & typed.keys()):
+        raise UsageError(f"{others[0]}= would change nothing beside anchors={anchors}")
+    if not finished:
+        judging = {name: value for name, value in typed.items() if name not in (*ours, "level")}
+        done = judge_anchors(folders[0], folders[1], anchors, judging)
+        stop_at_budget(done)
+        if done.too_many_unscored:
+            sys.exit(1)
+    print_as(find_drift(folders, anchors, parsed.level), parsed.format, print_drift)
 
 
 @command()

@@ -1,4 +1,9 @@
-"""Commands that show and compare runs: `ls`, `show`, `report`, `compare`."""
+"""Commands that show and compare runs."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,8 +15,6 @@ from alps.completion import takes, words_of
 @click.argument("folder", default="runs", shell_complete=words_of(folders=True))
 def ls(folder: str) -> None:
     """List the runs in a folder, the newest first."""
-    from pathlib import Path
-
     from alps.report.listing import list_runs
 
     list_runs(Path(folder), console())
@@ -52,8 +55,6 @@ def report(words: tuple[str, ...]) -> None:
     \b
       alps report runs/extraction-rules-samples out=report.html
     """
-    from pathlib import Path
-
     from alps.parsing import parse_words, part_words
     from alps.report.page import write_report
     from alps.run.opened import find_run
@@ -66,6 +67,54 @@ def report(words: tuple[str, ...]) -> None:
         raise click.UsageError("name at least one run")
     path = write_report(folders, Path(out) if out else folders[0] / "report.html")
     click.echo(f"wrote {path}")
+
+
+@command()
+@takes("RUN… [out=DIR] [serve=yes]", "alps.view.settings:ViewSettings", own_task=True, runs=True)
+def view(words: tuple[str, ...]) -> None:
+    """Search and filter all records of runs in a browser, those of several runs side by side.
+
+    The page and its files work without a server; serve=yes needs none of them, and follows runs
+    that are under way.
+
+    \b
+      alps view runs/extraction-rules-samples
+      alps view runs/a runs/b serve=yes
+    """
+    from alps.parsing import parse_words, part_words
+    from alps.run.opened import find_run
+    from alps.view.settings import ViewSettings
+
+    runs, settings = part_words(allow_typed(words))
+    parsed: Any = parse_words(settings, ViewSettings)
+    folders = [find_run(run) for run in runs]
+    if not folders:
+        raise click.UsageError("name at least one run")
+    if parsed.serve:
+        _serve_view(folders, parsed.port)
+        return
+    from alps.run.opened import open_run
+    from alps.view.files import write_files
+    from alps.view.records import Records
+
+    path = write_files(Records([open_run(folder) for folder in folders]), Path(parsed.out))
+    click.echo(f"wrote {path}")
+
+
+def _serve_view(folders: Sequence[Path], port: int) -> None:
+    import secrets
+
+    from alps.loopback import HOST, listen, require_packages, server_of
+    from alps.view.server import application
+
+    require_packages("alps view serve=yes")
+    token = secrets.token_urlsafe(24)
+    with listen(port) as bound:
+        server = server_of(application(folders, token))
+        address = f"http://{HOST}:{bound.getsockname()[1]}/?token={token}"
+        click.echo(f"{address} (Ctrl-C ends it)")
+        with suppress(KeyboardInterrupt):  # how the page is closed
+            server.run(sockets=[bound])
 
 
 @command()

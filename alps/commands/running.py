@@ -1,4 +1,4 @@
-"""Commands that run a system or go on from a run: `run`, `merge`, `score`, `beside`, `diagnose`."""
+"""Commands that run systems or go on from a run: `run`, `sweep`, `merge`, `score` and others."""
 
 import click
 
@@ -8,6 +8,8 @@ from alps.commands.common import (
     console,
     print_as,
     show_finished,
+    show_sweep,
+    tell_faults,
     typed_settings,
 )
 from alps.completion import takes, words_of
@@ -24,12 +26,17 @@ def run(settings: tuple[str, ...]) -> None:
       alps run task=extraction model=rules data=samples
       alps run task=extraction model=openai/gpt-4.1-mini judge=openai/gpt-4.1
       alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
+      alps run task=extraction model=openai/gpt-4.1-mini,openai/gpt-4.1
     """
+    from alps.fleet.engines import run as carry_out
+    from alps.fleet.plan import plan_of_words
     from alps.parsing import parse_words
     from alps.run.start import dry_run
-    from alps.run.start import run as carry_out
     from alps.settings import RunSettings
 
+    if (plan := plan_of_words(settings)) is not None:
+        show_sweep(plan, only="all")
+        return
     parsed = parse_words(settings, RunSettings)
     if parsed.dry_run:
         from alps.report.tables import show_estimate
@@ -39,6 +46,36 @@ def run(settings: tuple[str, ...]) -> None:
         )
     else:
         show_finished(carry_out(parsed))
+
+
+@command()
+@click.argument("plan", metavar="PLAN.toml")
+@takes("[only=failed] [max_cost=…]", "alps.fleet.plan:SweepSettings")
+def sweep(plan: str, settings: tuple[str, ...]) -> None:
+    """Run every system of a plan on every task of it, in one process, and compare them.
+
+    The plan is checked whole before anything is asked. The same command again goes on with what is
+    left; only=failed with what failed.
+
+    \b
+      alps sweep plan.toml
+      alps sweep plan.toml only=failed
+    """
+    from dataclasses import replace
+    from pathlib import Path
+
+    from alps.fleet.plan import PlanError, SweepSettings, read_plan
+    from alps.parsing import parse_words
+
+    parsed = parse_words(settings, SweepSettings)
+    try:
+        read = read_plan(Path(plan))
+    except PlanError as error:
+        tell_faults(error)
+        raise
+    caps = {name: getattr(parsed, name) for name in ("max_cost", "max_total_tokens")}
+    given = {name: value for name, value in caps.items() if value is not None}
+    show_sweep(replace(read, **given), only=parsed.only)
 
 
 @command()
@@ -62,15 +99,17 @@ def merge(words: tuple[str, ...]) -> None:
 
 @command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
-@takes("judge=… or audit_judge=… audit=…", "alps.settings:JudgeSettings")
+@takes("judge=…, audit_judge=… audit=…, or audit_labels=…", "alps.settings:JudgeSettings")
 def score(run_folder: str, settings: tuple[str, ...]) -> None:
     """Judge the finished predictions of a run again, with another judge.
 
-    With audit_judge= alone, a share of its records, beside its own judge's verdicts on all of them.
+    With audit_judge= or audit_labels= alone a share of its records, beside the verdicts of its own
+    judge on all of them.
 
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
       alps score runs/mine audit_judge=openai/gpt-4.1 audit=20%
+      alps score runs/mine audit_labels=labels     of people
     """
     from alps.parsing import parse_words
     from alps.run.opened import find_run
@@ -80,7 +119,7 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     parsed = parse_words(allow_typed(settings), JudgeSettings)
     typed, folder = typed_settings(parsed), find_run(run_folder)
     # Without a new judge the run keeps its folder: audits stand beside its own verdicts.
-    auditing = "audit_judge" in typed and "judge" not in typed
+    auditing = bool({"audit_judge", "audit_labels"} & typed.keys()) and "judge" not in typed
     show_finished(audit_again(folder, typed) if auditing else score_again(folder, typed))
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
@@ -51,6 +51,27 @@ class _Seen:
             return _FIRST_ANSWER
         usual = _TIMES * self.answers[ceil(_QUANTILE * len(self.answers)) - 1]
         return usual if len(self.answers) >= _ENOUGH else max(usual, _FIRST_ANSWER)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A call that is to be made, as far as a budget looks at it.
+
+    Attributes:
+        model: Who is asked.
+        purpose: What for.
+        size: An upper bound on the tokens of the prompt.
+        most: The most tokens that the model may answer; None where nothing bounds it.
+        service: How it will be served.
+        sent: Whether it was sent before, so that it is set aside in any case.
+    """
+
+    model: str
+    purpose: str
+    size: int
+    most: int | None
+    service: str | None = None
+    sent: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,22 +135,36 @@ class Budget:
         return f"not within the budget: {'; '.join(parts)}"
 
     async def reserve(
-        self, request: Request[Any], messages: Sequence[Mapping[str, str]]
+        self,
+        request: Request[Any],
+        messages: Sequence[Mapping[str, str]],
+        *,
+        service: str | None = None,
+        sent: bool = False,
     ) -> int | None:
-        """Set aside what a call is likely to use; return its ticket, None if it does not fit."""
+        """Set aside what a call is likely to use; return its ticket, None if it does not fit.
+
+        `service` is how it will be served. What was `sent` before is set aside in any case.
+        """
         if not self.bounded:
             return -1
-        seen = self._seen.setdefault((request.model, request.purpose), _Seen())
-        size = prompt_bytes(request, messages)
-        price = self._price(request.model)
+        call = wanted(request, messages, self._price(request.model), service=service)
+        return await self.set_aside(replace(call, sent=sent))
+
+    async def set_aside(self, call: Wanted) -> int | None:
+        """Set aside what a call is likely to use; return its ticket, None if it does not fit."""
+        seen = self._seen.setdefault((call.model, call.purpose), _Seen())
+        price = self._price(call.model)
         async with self._landed:
-            while not self._fits(reserve := _reserve(request, size, price, seen)):
+            while not self._fits(reserve := _reserve(call, price, seen)):
+                if call.sent:
+                    break
                 if not self._flights:
                     self._refused = reserve
                     return None
                 await self._landed.wait()
             self._next += 1
-            self._flights[self._next] = _Flight(reserve, seen, size)
+            self._flights[self._next] = _Flight(reserve, seen, call.size)
             return self._next
 
     async def settle(self, ticket: int, call: Call, *, billed: bool | None) -> Spending:
@@ -165,19 +200,29 @@ class Budget:
         return self._max_cost is None or cost <= self._max_cost
 
 
-def _reserve(request: Request[Any], size: int, price: Price, seen: _Seen) -> Spending:
-    """Return what to set aside for a call whose prompt takes at most `size` bytes."""
-    prompt = ceil(size * seen.most_tokens_a_byte)
-    bound = answer_bound(request, price)
-    answer = seen.answer() if bound is None else min(seen.answer(), bound)
-    return Spending(prompt + answer, price.cost(prompt, answer) or 0.0)
+def _reserve(call: Wanted, price: Price, seen: _Seen) -> Spending:
+    prompt = ceil(call.size * seen.most_tokens_a_byte)
+    answer = seen.answer() if call.most is None else min(seen.answer(), call.most)
+    return Spending(prompt + answer, price.cost(prompt, answer, service=call.service) or 0.0)
+
+
+def wanted(
+    request: Request[Any],
+    messages: Sequence[Mapping[str, str]],
+    price: Price,
+    *,
+    service: str | None = None,
+) -> Wanted:
+    """Return what a budget looks at of a call."""
+    size, most = prompt_bytes(request, messages), answer_bound(request, price)
+    return Wanted(request.model, request.purpose, size, most, service)
 
 
 def first_reserve(
     request: Request[Any], messages: Sequence[Mapping[str, str]], price: Price
 ) -> Spending:
     """Return what is set aside for a call before any like it was answered."""
-    return _reserve(request, prompt_bytes(request, messages), price, _Seen())
+    return _reserve(wanted(request, messages, price), price, _Seen())
 
 
 def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int:

@@ -23,9 +23,8 @@ _TABLE = (
 
 def cache_key(request: Request[Any]) -> str:
     """Return the sha256 of everything in `request` that can change its answer."""
-    # The mark of a prompt cache, put on when it is sent, can't. What came later is left out where
-    # it is not given, so that replies of versions without it are still found.
-    parts = {
+    # The mark of a prompt cache, put on when it is sent, can't.
+    parts: dict[str, Any] = {
         "model": request.model,
         "api_base": request.api_base,
         "messages": [dict(message) for message in request.messages],
@@ -33,10 +32,15 @@ def cache_key(request: Request[Any]) -> str:
         "schema": schema_of(request.answer.schema) if request.answer is not None else None,
         "structured": request.structured,
         "repeat": request.repeat,
-        **({"extra": request.extra} if request.extra else {}),
-        **({} if request.echo_from is None else {"echo_from": request.echo_from}),
-        **({} if request.passed is None else {"passed": request.passed}),
     }
+    # What came later is left out where it is not given, so that replies of versions without it are
+    # still found.
+    if request.extra:
+        parts["extra"] = request.extra
+    if request.echo_from is not None:
+        parts["echo_from"] = request.echo_from
+    if request.passed is not None:
+        parts["passed"] = request.passed
     text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -5,14 +5,16 @@ import functools
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from alps.llm import provider
+from alps.llm.batches.gather import Batches, read_result
 from alps.llm.budget import Budget, may_be_billed
 from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger, told_by
 from alps.llm.limiter import EndpointDown, Limiter, Pace
+from alps.llm.prices import BATCH
 from alps.llm.retries import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries, unreachable
 from alps.llm.secrets import masked
 from alps.llm.structured import Ladder
@@ -33,8 +35,44 @@ REASK = load_prompt("alps.llm", "prompts", "reask")
 REASK_TEXT = load_prompt("alps.llm", "prompts", "reask_text")
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """One attempt under way.
+
+    Attributes:
+        call: Its row, as far as it is known.
+        started: When it began, by the clock of `time.perf_counter`.
+        ticket: What is set aside for it.
+        in_ledger: Whether a session that was killed has written its row, and so counted it.
+    """
+
+    call: Call
+    started: float
+    ticket: int
+    in_ledger: bool = False
+
+
 class _BudgetSpent(Exception):
     """The next call does not fit into the budget any more."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What clients of one endpoint share: its limits, the pace, and the requests under way."""
+
+    limiter: Limiter
+    pace: Pace = field(default_factory=Pace)
+    flights: dict[str, asyncio.Task[Completion[Any]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, concurrency: int | None, patience: float) -> "Endpoint":
+        """Return one that nobody asked yet; see `Client` on what it is given."""
+        limiter = Limiter(
+            AUTO_MOST if concurrency is None else concurrency,
+            start=AUTO_START if concurrency is None else None,
+            patience=patience,
+        )
+        return cls(limiter)
 
 
 class Client:
@@ -52,6 +90,8 @@ class Client:
         notice: Is given a line when there is something to wait for.
         send: Makes one HTTP request; another one can be given where no provider should be asked.
         ladder: How models are asked for typed answers; clients of one run share it.
+        endpoint: What it shares with other clients of the endpoint; None where there are none.
+        batches: Where requests wait to be sent together, None where each is sent by itself.
     """
 
     def __init__(
@@ -66,15 +106,13 @@ class Client:
         notice: Callable[[str], None] | None = None,
         send: Send | None = None,
         ladder: Ladder | None = None,
+        endpoint: Endpoint | None = None,
+        batches: Batches | None = None,
     ) -> None:
-        self._limiter = Limiter(
-            AUTO_MOST if concurrency is None else concurrency,
-            start=AUTO_START if concurrency is None else None,
-            patience=patience,
-        )
+        endpoint = endpoint or Endpoint.of(concurrency, patience)
+        self._limiter, self._pace = endpoint.limiter, endpoint.pace
         self._patience, self._permanent = patience, Permanent()
         self._notice, self._noticed = notice, False
-        self._pace = Pace()
         self._ledger = ledger
         self._cache = cache
         self._timeout = timeout
@@ -83,7 +121,9 @@ class Client:
             provider.send, timeout=timeout, told=self._limiter.told
         )
         self._ladder = ladder or Ladder()
-        self._flights: dict[str, asyncio.Task[Completion[Any]]] = {}
+        self._batches = batches
+        self._flights = endpoint.flights
+        self._own: set[asyncio.Task[Completion[Any]]] = set()
 
     async def complete(self, request: Request[T]) -> Completion[T]:
         """Answer `request` from the cache, from an identical request under way, or from the model.
@@ -96,20 +136,25 @@ class Client:
         """
         request = self._ladder.on_its_step(request)
         key = cache_key(request)
-        flight = self._flights.get(key)
-        shared = flight is not None
-        if flight is None:
-            flight = asyncio.ensure_future(self._answer(request, key))
-            self._flights[key] = flight
-            flight.add_done_callback(lambda ended: self._landed(key, ended))
-        else:
+        while (flight := self._flights.get(key)) is not None:
+            try:
+                completion = await asyncio.shield(flight)
+            except asyncio.CancelledError:
+                waiting = asyncio.current_task()
+                if not flight.cancelled() or (waiting is not None and waiting.cancelling()):
+                    raise
+                continue  # another run asked for it, and was ended
             self._ledger.totals.cached += 1  # answered by a call that another one pays for
-        completion = await asyncio.shield(flight)
-        return replace(completion, cached=True) if shared else completion
+            return replace(completion, cached=True)
+        flight = asyncio.ensure_future(self._answer(request, key))
+        self._flights[key] = flight
+        self._own.add(flight)
+        flight.add_done_callback(lambda ended: self._landed(key, ended))
+        return await asyncio.shield(flight)
 
     async def aclose(self) -> None:
         """Give up what is under way, before its connections are closed."""
-        flights = list(self._flights.values())
+        flights = list(self._own)
         for flight in flights:
             flight.cancel()
         await asyncio.gather(*flights, return_exceptions=True)
@@ -117,6 +162,7 @@ class Client:
     def _landed(self, key: str, ended: asyncio.Task[Completion[Any]]) -> None:
         """Forget a flight, and hear its error, which nobody waits for where the run has ended."""
         self._flights.pop(key, None)
+        self._own.discard(ended)
         if not ended.cancelled():
             ended.exception()
 
@@ -166,6 +212,10 @@ class Client:
         self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int
     ) -> Completion[T]:
         """Get one reply to `messages`, trying again while the failure may pass."""
+        if ask == 0 and self._batches is not None and self._batches.takes(request, key):
+            completion = await self._in_batch(self._batches, request, messages, key)
+            if completion is not None:
+                return completion
         loop, tries = asyncio.get_running_loop(), Tries(self._patience)
         for number in itertools.count(1):
             sent = loop.time()
@@ -193,6 +243,44 @@ class Client:
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
+    async def _in_batch(
+        self, batches: Batches, request: Request[T], messages: list[dict[str, str]], key: str
+    ) -> Completion[T] | None:
+        """Get the reply of a batch; None where the request is to be sent by itself."""
+        self._ladder.check(request)
+        sent = batches.is_sent(key)
+        # before the budget: whoever waits for that holds its texts, too
+        batches.room.note(messages)
+        ticket = await self._reserve(request, messages, service=BATCH, sent=sent)
+        started, call = time.perf_counter(), _call(request, key, service=BATCH)
+        answered = None
+        try:
+            answered = await batches.answered(request, messages, key)
+        finally:
+            if answered is None and self._budget is not None:
+                await self._budget.settle(ticket, call, billed=False)
+        if answered is None:
+            return None
+        result, call = answered.result, replace(call, request_id=answered.batch)
+        in_ledger = batches.journal.is_billed(key, answered.batch)
+        try:
+            reply = _without_secrets(await read_result(request, messages, answered), messages)
+        except TransportError as error:
+            call = replace(call, status=error.status, error=str(error))
+            billed = result.billed if result.lost else (None if error.billed else False)
+            await self._record(_Attempt(call, started, ticket, in_ledger), billed=billed)
+            await self._ledger.flushed()
+            batches.taken(answered)
+            if error.transient:
+                return None
+            raise
+        self._ladder.taken(request)
+        self._permanent.answered(request.model)
+        attempt = _Attempt(call, started, ticket, in_ledger)
+        completion = await self._heard(request, reply, key, attempt)
+        batches.taken(answered)
+        return completion
+
     async def _attempt(
         self,
         request: Request[T],
@@ -209,16 +297,7 @@ class Client:
             ticket = await self._reserve(request, messages)
             await self._limiter.pause_over()
             sent, started = asyncio.get_running_loop().time(), time.perf_counter()
-            call = Call(
-                key=key[:16],
-                purpose=request.purpose,
-                about=request.about,
-                model=request.model,
-                ask=ask,
-                attempt=attempt,
-                outcome="transport",
-                structured=request.structured,
-            )
+            call = _call(request, key, ask=ask, attempt=attempt)
             self._limiter.sent(sent)
             try:
                 reply = await self._send_in_time(request, messages)
@@ -226,38 +305,53 @@ class Client:
                 self._tell_limiter(error, sent)
                 call = replace(call, status=error.status, error=str(error))
                 billed = None if may_be_billed(error) else False
-                await self._record(call, started, ticket, billed=billed)
+                await self._record(_Attempt(call, started, ticket), billed=billed)
                 await self._ledger.flushed()
                 raise
             except asyncio.CancelledError:
                 # the run is interrupted, the provider may answer all the same
                 self._limiter.interrupted(sent)
                 call = replace(call, error="interrupted before the answer came")
-                await self._record(call, started, ticket, billed=None)
+                await self._record(_Attempt(call, started, ticket), billed=None)
                 raise
             self._limiter.succeeded(sent, asyncio.get_running_loop().time() - sent)
             self._permanent.answered(request.model)
             self._noticed = False
             self._ladder.taken(request)
+        return await self._heard(request, reply, key, _Attempt(call, started, ticket))
+
+    async def _heard(
+        self, request: Request[T], reply: Reply, key: str, attempt: _Attempt
+    ) -> Completion[T]:
+        """Understand a reply, write it down and keep it."""
         completion = _understood(reply, request)
         fields = {**told_by(reply), "error": completion.error, "strict": completion.strict}
-        call = replace(call, outcome=completion.outcome, status=200, **fields)
-        await self._record(call, started, ticket, billed=True)
+        call = replace(attempt.call, outcome=completion.outcome, status=200, **fields)
+        await self._record(replace(attempt, call=call), billed=True)
         # kept before anything is waited for: a process that is killed then need not ask again
         if completion.outcome == "ok" and self._cache is not None:
             self._cache.put(key, reply)
         await self._ledger.flushed()
         return completion
 
-    async def _reserve(self, request: Request[T], messages: list[dict[str, str]]) -> int:
+    async def _reserve(
+        self,
+        request: Request[T],
+        messages: list[dict[str, str]],
+        *,
+        service: str | None = None,
+        sent: bool = False,
+    ) -> int:
         """Set aside what a call is likely to use; return its ticket.
+
+        What a session that was killed has `sent` is paid for, whether or not it fits.
 
         Raises:
             _BudgetSpent: If it does not fit into the budget any more.
         """
         if self._budget is None:
             return -1
-        ticket = await self._budget.reserve(request, messages)
+        ticket = await self._budget.reserve(request, messages, service=service, sent=sent)
         if ticket is None:
             raise _BudgetSpent(self._budget.account)
         return ticket
@@ -279,15 +373,17 @@ class Client:
             wait = f"it is tried again for {self._patience / 60:.3g} min (patience=)"
             self._notice(f"{model} has not answered for {failing:.0f} s ({error}): {wait}")
 
-    async def _record(
-        self, call: Call, started: float, ticket: int, *, billed: bool | None
-    ) -> None:
-        """Write `call` and settle its budget; `billed` is None where nobody can know."""
-        call = replace(call, seconds=round(time.perf_counter() - started, 4))
+    async def _record(self, attempt: _Attempt, *, billed: bool | None) -> None:
+        """Write an attempt down and settle its budget; `billed` is None where nobody can know."""
+        seconds = round(time.perf_counter() - attempt.started, 4)
+        call = replace(attempt.call, seconds=seconds)
         if self._budget is not None:
-            assumed = await self._budget.settle(ticket, call, billed=billed)
+            told = _unused(call) if attempt.in_ledger else call
+            billed = False if attempt.in_ledger else billed
+            assumed = await self._budget.settle(attempt.ticket, told, billed=billed)
             call = replace(call, assumed_tokens=assumed.tokens, assumed_cost=assumed.cost)
-        self._ledger.record(call)
+        if not attempt.in_ledger:
+            self._ledger.record(call)
 
     async def _send_in_time(self, request: Request[T], messages: list[dict[str, str]]) -> Reply:
         try:
@@ -296,6 +392,27 @@ class Client:
         except TimeoutError as error:
             late = f"no answer within {self._timeout:g} s"
             raise TransportError(late, transient=True, status=408) from error
+
+
+def _call(
+    request: Request[Any], key: str, *, ask: int = 0, attempt: int = 1, service: str | None = None
+) -> Call:
+    """Return the row of an attempt of which nothing is heard yet."""
+    return Call(
+        key=key[:16],
+        purpose=request.purpose,
+        about=request.about,
+        model=request.model,
+        ask=ask,
+        attempt=attempt,
+        outcome="transport",
+        structured=request.structured,
+        service=service,
+    )
+
+
+def _unused(call: Call) -> Call:
+    return replace(call, prompt_tokens=None, completion_tokens=None, cost=None)
 
 
 def _understood(reply: Reply, request: Request[T]) -> Completion[T]:

@@ -123,11 +123,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._file = Appender(path)
         self.totals = _totals_before(path.parent)
-        for _, _, row in scan(path):
-            parts = (row or {}).items()
-            known = {name: value for name, value in parts if name in Call.__dataclass_fields__}
-            with suppress(TypeError):  # a row of another version counts as far as it is understood
-                self.totals.add(Call(**known))
+        _add_rows(self.totals, path)
 
     def record(self, call: Call) -> None:
         """Write `call`; only the crash of the machine can lose it until it is `flushed`."""
@@ -145,13 +141,19 @@ class Ledger:
 
 def counted_in(folders: Iterable[Path]) -> tuple[int, float]:
     """Return the tokens and US dollars of run folders that count against a common budget."""
-    tokens, cost = 0, 0.0
+    totals = Totals()
     for path in (folder / "calls.jsonl" for folder in folders):
         if path.exists():
-            ledger = Ledger(path)
-            ledger.close()
-            tokens, cost = tokens + ledger.totals.counted[0], cost + ledger.totals.counted[1]
-    return tokens, cost
+            _add_rows(totals, path)
+    return totals.counted
+
+
+def _add_rows(totals: Totals, path: Path) -> None:
+    for _, _, row in scan(path):
+        parts = (row or {}).items()
+        known = {name: value for name, value in parts if name in Call.__dataclass_fields__}
+        with suppress(TypeError):  # a row of another version counts as far as it is understood
+            totals.add(Call(**known))
 
 
 def _totals_before(folder: Path) -> Totals:

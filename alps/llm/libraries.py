@@ -5,6 +5,7 @@ import gc
 import importlib
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,14 +14,24 @@ from typing import Any
 
 from alps.llm.wire import teach_clients
 
+_LOCK = threading.Lock()
 
-@functools.cache
+
 def libraries() -> SimpleNamespace:
     """Return the modules `litellm` and `instructor`."""
+    # Two threads that came first together taught the clients twice: no body could be read then.
+    with _LOCK:
+        return _libraries()
+
+
+@functools.cache
+def _libraries() -> SimpleNamespace:
     for name, value in list(os.environ.items()):
         if name.endswith("_API_KEY") and not value.strip():
             del os.environ[name]  # litellm takes an empty key for a key
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # Else the first request to Anthropic fetches a table that lies in the package, too.
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
     # litellm opens 500 connections a host; of more requests at once the rest would wait inside
     # `timeout`.
     os.environ.setdefault("AIOHTTP_CONNECTOR_LIMIT_PER_HOST", "2048")

@@ -5,6 +5,7 @@ import math
 import time
 from collections import deque
 
+from alps.llm.rates import Announced
 from alps.llm.retries import Breaker
 
 # Seconds; a burst of 429s is one signal
@@ -66,7 +67,7 @@ class Limiter:
         self._round = 0.0
         self._timed, self._in_round = 0, int(self.allowed)
         self._quickest = math.inf
-        self._scarce, self._scarce_until = math.inf, -math.inf
+        self._announced = Announced()
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> None:
@@ -79,7 +80,7 @@ class Limiter:
         if self.breaker.gave_up(now) and now < self.breaker.resumes_at:
             raise EndpointDown
         if not self._waiting and self._may_start():
-            self._running += 1
+            self._start_one()
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -147,7 +148,7 @@ class Limiter:
         now = _now()
         self._doubling = False
         # a closed window says nothing of how many at once are too many
-        if self.breaker.tripped_at is None:
+        if self.breaker.tripped_at is None and self._announced.opens(now) is None:
             self._cut(now, retry_after)
         if retry_after:
             self.breaker.wait_until(now + retry_after)
@@ -167,8 +168,7 @@ class Limiter:
 
     def told(self, remaining: float, seconds: float) -> None:
         """Note what the server says is left of its limit, which is reset after so many seconds."""
-        self._scarce = remaining
-        self._scarce_until = _now() + seconds
+        self._announced.told(remaining, seconds, _now())
 
     def _cut(self, now: float, retry_after: float | None) -> None:
         if now - self._cut_at >= _CUT_EVERY:  # a burst of 429s is one signal, not many
@@ -211,17 +211,22 @@ class Limiter:
     def _room(self, now: float) -> float:
         """Return how many may run now: after a pause one, and soon all that are allowed."""
         breaker = self.breaker
-        if now < breaker.resumes_at:
+        if now < breaker.resumes_at or self._announced.opens(now) is not None:
             return 0.0
         if breaker.tripped_at is not None:
             return 1.0 + breaker.under_way_before()
         since = now - max(breaker.resumes_at, self._released)
         room = min(self.allowed, 1 + self.allowed * since / self._release)
-        announced = self._scarce if now < self._scarce_until else math.inf
-        return min(room, max(1.0, min(breaker.window.left(now), announced)))
+        left = min(breaker.window.left(now), self._announced.left(now))
+        return min(room, max(1.0, left))
 
     def _may_start(self) -> bool:
-        return self._running < int(self._room(_now()))
+        now = _now()
+        return now >= self._announced.next_start() and self._running < int(self._room(now))
+
+    def _start_one(self) -> None:
+        self._running += 1
+        self._announced.started(_now(), self._running)
 
     def _wake(self) -> None:
         now, tripped_at = _now(), self.breaker.tripped_at
@@ -230,7 +235,7 @@ class Limiter:
         while self._waiting and self._may_start():
             turn = self._waiting.popleft()
             if not turn.done():
-                self._running += 1
+                self._start_one()
                 turn.set_result(None)
         self._wake_later()
 
@@ -238,15 +243,20 @@ class Limiter:
         """Look again when there may be more room, where somebody waits and time makes it."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if not self._waiting or self._room(now) >= self.allowed:
+        paced = self._announced.next_start()
+        if not self._waiting or (now >= paced and self._room(now) >= self.allowed):
             return
         soon = _PROBED if self.breaker.tripped_at is not None else self._release / self.allowed
-        due = max(self.breaker.resumes_at, now + soon)
+        due = max(self.breaker.resumes_at, paced, self._announced.opens(now) or now + soon)
         if self._timer is not None and now < self._timer.when():
             if self._timer.when() <= due:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(due, self._wake)
+        self._timer = loop.call_at(due, self._wake_in_time)
+
+    def _wake_in_time(self) -> None:
+        self._timer = None  # a loop may call a little early, by which it would seem to be due yet
+        self._wake()
 
 
 def _now() -> float:

@@ -17,7 +17,8 @@ in US dollars per million tokens:
 that it put there; without them they cost as much as others. `reasoning` is for thought, which
 otherwise costs what `output` does. `batch`, `flex` and `priority` are the rates of requests that
 are served so, and `above` those of all tokens of a request whose prompt is longer than that; what
-they leave out stays as it is. A model that is free has `input = 0` and `output = 0`.
+they leave out stays as it is. Where nobody says what a batch costs, it is half of the rest. A model
+that is free has `input = 0` and `output = 0`.
 
 litellm's table is read from the file in its package: importing litellm takes 2.6 s, this 50 ms. Its
 `get_model_info` answers for a name that its table lacks with the family that the name looks like,
@@ -47,6 +48,8 @@ _SAME_RATES = {"fast": "priority"}
 # Ways of being served that cost more than the standard one: what is not priced by itself has no
 # known price there.
 _DEARER = ("priority", "ultrafast")
+BATCH = "batch"
+"""How a request in a batch is served; at half the price wherever anybody publishes one."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,10 @@ class Rates:
         )
         return sum(tokens * rate for tokens, rate in parts)
 
+    def halved(self) -> "Rates":
+        """Return half of each rate."""
+        return Rates(**{name: rate and rate / 2 for name, rate in vars(self).items()})
+
 
 @dataclass(frozen=True)
 class Tier:
@@ -134,16 +141,22 @@ class Price:
         return self.input is not None and self.output is not None
 
     def cost(
-        self, prompt_tokens: int, completion_tokens: int, *, cached_tokens: int = 0
+        self,
+        prompt_tokens: int,
+        completion_tokens: int,
+        *,
+        cached_tokens: int = 0,
+        service: str | None = None,
     ) -> float | None:
-        """Return the dollars for so many tokens in the ordinary way; None where it has no price."""
-        return self.cost_of(Used(prompt_tokens, completion_tokens, cached_tokens))
+        """Return the dollars for so many tokens; None where it has no price."""
+        used = Used(prompt_tokens, completion_tokens, cached_tokens, service=service)
+        return self.cost_of(used)
 
     def cost_of(self, used: Used) -> float | None:
         """Return the dollars for what was used, or None where the price is not known.
 
         A way of being served without rates of its own has the standard ones, unless it is known to
-        cost more.
+        cost more; a batch has half of them.
         """
         if self.input is None or self.output is None:
             return None
@@ -153,6 +166,9 @@ class Price:
         service = _SAME_RATES.get(service, service)
         if service in self.services:
             rates, tiers = self.services[service]
+        elif service == BATCH:
+            rates = rates.halved()
+            tiers = tuple(Tier(tier.above, tier.rates.halved()) for tier in tiers)
         elif service in _DEARER:
             return None
         reached = [tier.rates for tier in tiers if used.prompt > tier.above]

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -33,6 +33,8 @@ async def send(
     *,
     timeout: float | None = None,
     told: Callable[[float, float], None] | None = None,
+    stand_in: Callable[[Any], Any] | None = None,
+    service: str | None = None,
 ) -> Reply:
     """Make one HTTP request and return what came back, well-formed or not.
 
@@ -42,6 +44,8 @@ async def send(
         timeout: Seconds that the caller waits; litellm would give up after 600.
         told: Is given how many requests are left and in how many seconds their limit is reset,
             where the answer says.
+        stand_in: Answers in the place of the network, as a batch does.
+        service: How the request was served, where the caller knows better than the reply.
 
     Raises:
         TransportError: If no answer came. Its `fatal` is what ends the run where no later call can
@@ -56,11 +60,12 @@ async def send(
     if timeout is not None:
         options["timeout"] = timeout + _LATER
     with following_none() as exchange:
+        exchange.stand_in = stand_in
         if echo is not None:
             exchange.largest, exchange.take = echo.largest, echo.take
         try:
             response = await ask(max_retries=0, **options)
-            reply = _read(response, request)
+            reply = _read(response, request, service)
         except Exception as error:  # whatever a provider's client raises, no answer was heard
             if exchange.redirect is not None:
                 raise redirected(exchange) from error
@@ -77,6 +82,55 @@ async def send(
     if told is not None and (left := requests_left(exchange.headers)) is not None:
         told(*left)
     return replace(reply, strict=is_valid(reply, request))
+
+
+class _Drafted(BaseException):
+    """Ends a request that was to be seen and not sent; no client takes it for an error."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A request as its provider would have been sent it: address, headers, and the JSON body."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+async def draft(request: Request[Any], messages: list[dict[str, str]]) -> Draft:
+    """Return what `send` would send, without sending it.
+
+    Raises:
+        TransportError: If it could not even be sent.
+    """
+    drafts: list[Draft] = []
+
+    def keep(sent: Any) -> Any:
+        drafts.append(Draft(str(sent.url), dict(sent.headers), sent.content))
+        raise _Drafted
+
+    with suppress(_Drafted):
+        await send(request, messages, stand_in=keep)
+    if not drafts:
+        raise TransportError("its client sends no request", transient=False, unsent=True)
+    return drafts[0]
+
+
+async def read_kept(
+    request: Request[Any], messages: list[dict[str, str]], *, status: int, body: bytes, service: str
+) -> Reply:
+    """Return the reply of a response that came by another way, as `send` would have.
+
+    Raises:
+        TransportError: As `send` does.
+    """
+    import httpx
+
+    def kept(sent: Any) -> Any:
+        headers = {"content-type": "application/json"}
+        return httpx.Response(status, headers=headers, content=body, request=sent)
+
+    return await send(request, messages, stand_in=kept, service=service)
 
 
 def _asked(
@@ -98,10 +152,10 @@ def _asked(
     return ask, as_body({**options, **request.sampling, **sent(request.extra)}, request.model), echo
 
 
-def _read(response: Any, request: Request[Any]) -> Reply:
+def _read(response: Any, request: Request[Any], service: str | None) -> Reply:
     if request.passed is not None:
         return read_passed(response, request.model)
-    return with_arguments(read_reply(response, request.model), response)
+    return with_arguments(read_reply(response, request.model, service), response)
 
 
 def _echoed(reply: Reply, echo: Echo) -> Reply:
@@ -175,9 +229,10 @@ _NAMED = ("service", "served_model", "fingerprint", "request_id")
 _ID_HEADERS = ("llm_provider-x-request-id", "llm_provider-request-id", "x-request-id")
 
 
-def read_reply(response: Any, model: str) -> Reply:
-    """Return the reply in our own terms."""
+def read_reply(response: Any, model: str, service: str | None = None) -> Reply:
+    """Return the reply in our own terms; `service` is how it was served, None for as it says."""
     used = used_in(response)
+    used = used if service is None else replace(used, service=service)
     fields: dict[str, Any] = {
         "prompt_tokens": used.prompt or None,
         "completion_tokens": _completion(response, used),

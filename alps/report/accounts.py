@@ -1,14 +1,10 @@
 """Record outcomes: how many records of a track were scored, failed or could not be scored."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from alps.jsonl import Row
 from alps.report import charts
 from alps.report.formatting import MEANINGS
-from alps.report.record import state_of
-from alps.run.opened import Key
 from alps.schema import FAILURES, UNHEARD
 
 
@@ -19,9 +15,12 @@ class AccountRow(charts.Part):
     meaning: str
 
 
-def account(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[AccountRow]:
-    """Count what became of the records, by kind; every record is in exactly one row."""
-    states = Counter(state_of(row, predictions.get(key)) for key, row in scores.items())
+def account(states: Counter[str]) -> list[AccountRow]:
+    """Count what became of the records, by kind; every record is in exactly one row.
+
+    Args:
+        states: How many came to what `state_of` says.
+    """
     repaired = "repaired before it could be read, then scored"
     rows = [
         AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),

@@ -137,7 +137,7 @@ def _refusal(track: str, metric: Metric, runs: Sequence[Run], none: Run) -> Row:
     """Return what always declining gets on the records that all runs have."""
     columns = {}
     for run in runs:
-        records = record_values(run.rows("scores")).get(track, {})
+        records = record_values(run).get(track, {})
         columns[run.folder] = metric_values(records, metric)
     ids = list(columns[none.folder])
     sessions = sessions_of(runs, track, ids) or dict(zip(ids, ids, strict=True))

@@ -359,7 +359,7 @@ def _curves(lines: Sequence[Line], across: Across, *, name: str) -> Markup:
         shapes = [_band(line, across), _curve(line, across), *_spots(line, across)]
         parts.append(element("g", line.style, joined(shapes)))
     ends = [_CURVE.height_of(_up(line.points[-1][1], across)) for line in lettered]
-    for n, height in apart(ends, _APART, _CURVE.top + _CURVE.height):
+    for n, height in apart(ends, _APART, _CURVE.top + _CURVE.height, _CURVE.top):
         end = {"x": short(_CURVE.left + _CURVE.width + 12), "y": short(height + 4)}
         parts.append(text(lettered[n].letter, style=f"run-letter {lettered[n].style}", **end))
     label = f"{name}. {'; '.join(map(_curve_label, lines))}"

@@ -15,17 +15,19 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import UsageError
+from alps.judges.agreement import people_say
 from alps.report.compare_audits import compare_audits
 from alps.report.contrasts import (
     SIGNIFICANT,
     Contrast,
     Counts,
     MetricComparison,
+    SliceContrast,
     TrackComparison,
     contrasts_of,
     corrected_together,
 )
-from alps.report.corrected import bent_part
+from alps.report.corrected import bent_part, slices_part
 from alps.report.formatting import (
     counted,
     interval,
@@ -79,7 +81,7 @@ class Comparison:
     """What `compare_runs` found.
 
     `audited` are the same comparisons by the audits that all runs share; their tests are a family
-    of their own.
+    of their own. `known` is what calibrations say of the judge of all runs.
     """
 
     sides: tuple[Side, ...]
@@ -87,6 +89,7 @@ class Comparison:
     notes: tuple[str, ...]
     seed: int
     audited: tuple[TrackComparison, ...] = ()
+    known: tuple[str, ...] = ()
 
     def tests(self, first: str, second: str) -> int:
         """Return how many tests there are between two runs."""
@@ -131,12 +134,13 @@ class Comparison:
         return as_html(lambda console: print_comparison(self, console))
 
 
-def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
+def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = False) -> Comparison:
     """Compare finished runs on the records that all of them scored.
 
     Args:
         folders: At least two run folders; differences are of an earlier one less a later one.
         seed: Of older commands; nothing is drawn.
+        headlines: Whether one metric a track is compared and tested, the headline.
 
     Raises:
         UsageError: If there are fewer than two runs, one is named twice or not finished, or they
@@ -154,15 +158,16 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
     for track in shared:
         refuse_other_data(by_letter, track)
         refuse_other_scoring(by_letter, track)
-    values = {letter: record_values(run.rows("scores")) for letter, run in by_letter.items()}
-    tracks = [_compare_track(by_letter, track, values) for track in shared]
+    values = {letter: record_values(run) for letter, run in by_letter.items()}
+    tracks = [_compare_track(by_letter, track, values, headlines) for track in shared]
     # Every record may have failed in one run or another, though all have the track.
     if not any(track.shared for track in tracks):
         raise UsageError("no record is scored in all of these runs")
     audited, uncorrected = compare_audits(by_letter, shared)
     notes = (*_notes(by_letter, [*shared, *untold]), *untold.values(), *uncorrected)
     corrected = corrected_together(audited)
-    return Comparison(tuple(sides), corrected_together(tracks), notes, seed, corrected)
+    known = tuple(_known(next(iter(by_letter.values()))))
+    return Comparison(tuple(sides), corrected_together(tracks), notes, seed, corrected, known)
 
 
 def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
@@ -181,10 +186,16 @@ def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
     return notes
 
 
+def _known(run: Run) -> Iterator[str]:
+    for told in people_say(run.judge, run.finished.judge_fingerprint):
+        yield f"Judge {run.judge}, by a calibration: {told}"
+
+
 def _compare_track(
     runs: Mapping[str, Run],
     track: str,
     values: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]],
+    headlines: bool,
 ) -> TrackComparison:
     records = {letter: values[letter].get(track, {}) for letter in runs}
     ids = list(next(iter(records.values())))
@@ -197,6 +208,8 @@ def _compare_track(
     # Records of one session are alike: as if alone, they would give intervals that are too narrow.
     known = sessions_of(list(runs.values()), track, ids)
     chosen, notes = choose_metrics(runs, track)
+    if headlines:
+        chosen = [metric for metric in chosen if metric.headline] or chosen[:1]
     if known is None:
         notes.append(
             "The data was not found again, or has changed: each record stands alone in intervals"
@@ -276,15 +289,29 @@ def _is_binary(records: SharedRecords, *columns: Values) -> bool:
 
 def _track_json(track: TrackComparison, letters: Sequence[str]) -> dict[str, Any]:
     counts = map(asdict, track.counts)
-    return {
+    row: dict[str, Any] = {
         "shared": track.shared,
         "clusters": track.clusters,
         "counts": dict(zip(letters, counts, strict=True)),
         "metrics": {metric.metric.name: _metric_json(metric) for metric in track.metrics},
         "notes": list(track.notes),
-        **({"bent": [row.row() for row in track.bent]} if track.bent else {}),
-        **({"pareto": [front.as_json() for front in track.fronts]} if track.fronts else {}),
     }
+    if track.bent:
+        row["bent"] = [bent.row() for bent in track.bent]
+    if track.slices:
+        row["slices"] = list(map(_slice_json, track.slices))
+    if track.fronts:
+        row["pareto"] = [front.as_json() for front in track.fronts]
+    return row
+
+
+def _slice_json(one: SliceContrast) -> dict[str, Any]:
+    about = {"by": one.by, "slice": one.name, "first": one.pair[0], "second": one.pair[1]}
+    row: dict[str, Any] = {**about, "audited": one.audited, "n": one.n}
+    if one.difference is None:
+        return {**row, "difference": None, "reason": one.reason}
+    row |= {"difference": one.difference.estimate.row, "p": one.difference.p}
+    return {**row, "p_holm": one.corrected, "detectable": one.difference.detectable}
 
 
 def _metric_json(metric: MetricComparison) -> dict[str, Any]:
@@ -325,7 +352,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         parts += [Text(), *_track_parts(comparison.sides, track, narrow=narrow)]
     for track in comparison.audited:
         parts += [Text(), *_audited_parts(comparison.sides, track, narrow=narrow)]
-    print_parts(console, parts, comparison.notes, _explanations(comparison, narrow=narrow))
+    notes = (*comparison.notes, *comparison.known)
+    print_parts(console, parts, notes, _explanations(comparison, narrow=narrow))
 
 
 def _track_parts(
@@ -364,7 +392,8 @@ def _audited_parts(
         if track.lead is not None:
             yield _pairs(track.lead, narrow=narrow)
     tests = counted(len(contrasts_of([track])), "test")
-    if track.bent and track.lead is not None:
+    if track.lead is not None:
+        yield from slices_part(track.slices, track.lead.metric)
         yield from bent_part(track.bent, track.lead.metric)
     yield Text(f"PPI++ on the differences of records; p: Holm-corrected for these {tests}.")
     for note in track.notes:

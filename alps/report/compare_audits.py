@@ -1,14 +1,30 @@
 """Corrected comparison of runs that share audits: PPI++ on the differences of records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from alps.errors import AlpsError
-from alps.report.contrasts import Contrast, Counts, MetricComparison, TrackComparison
+from alps.report.contrasts import (
+    Contrast,
+    Counts,
+    MetricComparison,
+    SliceContrast,
+    TrackComparison,
+)
 from alps.rows import AuditedScore, BentRow
-from alps.run.audit_slices import bent_by, errors_of, family_of, traits_of
+from alps.run.audit_slices import (
+    Traits,
+    bent_by,
+    errors_of,
+    family_of,
+    slice_names,
+    traits_of,
+)
 from alps.run.audited_records import (
     AuditedRecords,
     Pairs,
@@ -20,7 +36,7 @@ from alps.run.auditing import FOLDER, read_audit
 from alps.run.opened import Key, Run
 from alps.run.source import Data, TrackData, open_again
 from alps.stats.bootstrap import Estimate
-from alps.stats.paired import Difference, Ranked, powered_difference
+from alps.stats.paired import Difference, Ranked, holm, powered_difference
 from alps.tasks import Metric
 
 
@@ -42,7 +58,7 @@ def compare_audits(
         return [], []
     if missing := [letter for letter in runs if letter not in known]:
         return [], [f"Not corrected: no audits of {', '.join(missing)}"]
-    if len({audit.fingerprint for audit in known.values()}) > 1:
+    if len({audit.auditor for audit in known.values()}) > 1:
         each = ", ".join(f"{letter} {audit.judge}" for letter, audit in known.items())
         return [], [f"Not corrected: audited by different judges, {each}"]
     first = next(iter(runs.values()))
@@ -71,15 +87,54 @@ def _compare_track(runs: Mapping[str, Run], track: str, data: Data) -> TrackComp
     for metric in of_track.task.metrics:
         if not all(correctable(metric, own) for own in records.values()):
             continue
-        columns = _aligned({letter: own.at(shared) for letter, own in records.items()}, metric)
+        aligned = {letter: own.at(shared) for letter, own in records.items()}
+        columns, _ = _aligned(aligned, metric)
         if reason := _why_not(list(columns.values())):
             notes.append(f"Not corrected ({metric.title.strip()}): {reason}")
         else:
             metrics.append(_compare_metric(metric, columns))
     clusters = len(set(next(iter(records.values())).at(shared).sessions))
     told = tuple(dict.fromkeys(notes))
-    bent = tuple(_bent(runs, records, of_track)) if metrics else ()
-    return TrackComparison(track, len(shared), clusters, tuple(counts), tuple(metrics), told, bent)
+    of_runs: dict[str, Any] = {}
+    if metrics:
+        aligned = {letter: own.at(shared) for letter, own in records.items()}
+        traits = traits_of(next(iter(runs.values())).folder, of_track, shared)
+        of_runs["bent"] = tuple(_bent(runs, records, of_track))
+        of_runs["slices"] = tuple(_slices(aligned, traits, of_track.task.headline))
+    found = tuple(counts), tuple(metrics), told
+    return TrackComparison(track, len(shared), clusters, *found, **of_runs)
+
+
+def _slices(
+    records: Mapping[str, AuditedRecords], traits: Traits, metric: Metric
+) -> list[SliceContrast]:
+    """Return the differences of every pair of runs on every slice that has audits enough."""
+    if not all(correctable(metric, own) for own in records.values()):
+        return []
+    columns, kept = _aligned(records, metric)
+    rows: list[SliceContrast] = []
+    for title, groups in traits.groups().items():
+        own = groups[kept]
+        names = slice_names(title, own)
+        for name in names if len(names) > 1 else ():
+            of_slice = {letter: pairs.where(own == name) for letter, pairs in columns.items()}
+            rows += _on_slice(title, name, of_slice)
+    tested = [row.difference.p for row in rows if row.difference and row.difference.p is not None]
+    corrected = iter(holm(tested))
+    told = []
+    for row in rows:
+        p = row.difference.p if row.difference is not None else None
+        told.append(row if p is None else replace(row, corrected=next(corrected)))
+    return told
+
+
+def _on_slice(by: str, name: str, columns: Mapping[str, Pairs]) -> Iterator[SliceContrast]:
+    for first, second in combinations(columns, 2):
+        one, other = columns[first], columns[second]
+        reason = one.why_not()
+        difference = powered_difference(*one.less(other)) if reason is None else None
+        size = int((one.audited & other.audited).sum()), len(one.cheap)
+        yield SliceContrast(by, name, (first, second), difference, *size, reason)
 
 
 def _bent(
@@ -104,8 +159,13 @@ def _shared(records: Sequence[AuditedRecords]) -> list[Key]:
     return keys
 
 
-def _aligned(records: Mapping[str, AuditedRecords], metric: Metric) -> dict[str, Pairs]:
-    """Return the same answers of each run: those that every cheap judge has the metric for."""
+def _aligned(
+    records: Mapping[str, AuditedRecords], metric: Metric
+) -> tuple[dict[str, Pairs], NDArray[np.bool_]]:
+    """Return the same answers of each run: those that every cheap judge has the metric for.
+
+    The second is which of the records these are.
+    """
     cheap = np.stack([own.cheap[metric.name] for own in records.values()])
     kept = np.asarray(~np.isnan(cheap).any(axis=0), dtype=np.bool_)
     both = np.logical_and.reduce([own.drawn for own in records.values()])
@@ -117,7 +177,7 @@ def _aligned(records: Mapping[str, AuditedRecords], metric: Metric) -> dict[str,
         bounds = metric.lowest, metric.highest
         pairs = Pairs(own.cheap[metric.name], audit, both, own.sessions, bounds)
         columns[letter] = pairs.where(kept)
-    return columns
+    return columns, kept
 
 
 def _why_not(columns: Sequence[Pairs]) -> str | None:

@@ -55,6 +55,30 @@ class Contrast:
 
 
 @dataclass(frozen=True)
+class SliceContrast:
+    """The headline of two runs on one slice of their records, corrected by shared audits.
+
+    Attributes:
+        by: What the slices are by.
+        name: That of the slice.
+        pair: The letters of the runs.
+        difference: First less second; None where there are too few audits, and `reason` says so.
+        audited: How many records of the slice are audited in both.
+        n: How many there are.
+        corrected: p by Holm's method over all slices and pairs of the track.
+    """
+
+    by: str
+    name: str
+    pair: tuple[str, str]
+    difference: Difference | None
+    audited: int
+    n: int
+    reason: str | None = None
+    corrected: float | None = None
+
+
+@dataclass(frozen=True)
 class MetricComparison:
     """One metric: every pair of runs.
 
@@ -72,7 +96,8 @@ class TrackComparison:
 
     `clusters` is the number of sessions among the `shared` records, None where the sessions are not
     known. `counts` is in the order of the runs; `notes` say what was not compared, and why. Of a
-    comparison by audits, `bent` is with what the errors of the judge go along in all runs together.
+    comparison by audits, `bent` is with what the errors of the judge go along in all runs together,
+    and `slices` are the differences of the headline by slice.
     `fronts` are those of runs at several context sizes.
     """
 
@@ -83,6 +108,7 @@ class TrackComparison:
     metrics: tuple[MetricComparison, ...]
     notes: tuple[str, ...]
     bent: tuple[BentRow, ...] = ()
+    slices: tuple[SliceContrast, ...] = ()
     fronts: "tuple[Front, ...]" = ()
 
     @property

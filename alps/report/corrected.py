@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from alps.report.contrasts import SIGNIFICANT
+from alps.report.contrasts import SIGNIFICANT, SliceContrast
 from alps.report.formatting import counted, interval, number, p_value, signed, visible
 from alps.report.terminal import figures_table
 from alps.rows import (
@@ -108,6 +108,35 @@ def _slices(found: AuditedTrack, lead: Metric) -> Iterator[RenderableType]:
                 yield Text(visible(f"{group}: {score.reason}."), style="dim")
 
 
+def slices_part(slices: Sequence[SliceContrast], lead: Metric) -> Iterator[RenderableType]:
+    """Yield a table of the differences by slice, if runs were compared by slices."""
+    for by in dict.fromkeys(one.by for one in slices):
+        told = [one for one in slices if one.by == by]
+        title = f"{lead.title.strip()} by {by}, corrected by audits"
+        table = figures_table(title, "", "", "difference", "95 % interval", "p", "audits", "n")
+        for one in told:
+            if one.difference is not None:
+                style = "bold" if one.corrected is not None and one.corrected <= SIGNIFICANT else ""
+                counts = str(one.audited), f"{one.n:,}"
+                row = Text(visible(one.name)), " – ".join(one.pair), *_slice_cells(one), *counts
+                table.add_row(*row, style=style)
+        if table.row_count:
+            yield table
+        short = [f"{one.name}, {one.audited}" for one in told if one.difference is None]
+        if short:
+            few = "; ".join(dict.fromkeys(short))
+            yield Text(visible(f"Slices by {by} with too few shared audits: {few}."), style="dim")
+    if any(one.corrected is not None for one in slices):
+        yield Text("p of slices: Holm-corrected for all of them.")
+
+
+def _slice_cells(one: SliceContrast) -> tuple[str, str, str]:
+    if one.difference is None:
+        return "–", "–", "–"
+    estimate = one.difference.estimate
+    return signed(estimate.value), interval(estimate), p_value(one.corrected)
+
+
 def bent_part(bent: Sequence[BentRow], lead: Metric) -> Iterator[RenderableType]:
     """Yield the table of what bends a cheap judge, if anything was looked at."""
     if not bent:
@@ -146,9 +175,12 @@ def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> l
 def _coverage(audit: AuditSummary, scores: Mapping[str, AuditedScore]) -> str:
     most = max(scores.values(), key=lambda score: score.audited)
     calls = audit.calls
+    said = f"{most.audited:,} of {counted(most.n, 'record')} audited"
+    if audit.by_people:
+        return f"{said} by people. PPI++ over sessions."
     cost = "cost unknown" if calls.cost is None else f"${calls.cost:.4f}"
     asked = f"{counted(calls.http, 'call')}, {calls.cached:,} cached, {cost}"
-    return f"{most.audited:,} of {counted(most.n, 'record')} audited: {asked}. PPI++ over sessions."
+    return f"{said}: {asked}. PPI++ over sessions."
 
 
 def _needed(score: AuditedScore) -> str:

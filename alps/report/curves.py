@@ -15,7 +15,7 @@ from alps.tasks import Metric
 from alps.tasks.recall import FULL
 
 if TYPE_CHECKING:
-    from alps.report.page import Section
+    from alps.report.sections import Section
 
 
 @dataclass(frozen=True)

@@ -22,51 +22,45 @@ from alps.report.shared_records import (
     sessions_of,
 )
 from alps.report.terminal import figures_table
-from alps.run.contexts import PREDICTIONS
+from alps.run.anchors import check_anchors
 from alps.run.opened import Run, open_run
-from alps.settings import JudgesSettings
 from alps.stats.drift import Change, Drift, attribute_drift
-
-_OURS = {"anchors", "level", "format"}
 
 
 @dataclass(frozen=True)
 class DriftOfRuns:
-    """What `find_drift` found, by track; `n` are the records that all three runs have scored."""
+    """What `find_drift` found, by track; `n` are the records that all three runs have scored.
+
+    `cached` are the replies of the second run that came from the cache, the system's among them.
+    """
 
     judges: tuple[str, str]
     fingerprints_equal: bool
     tracks: Mapping[str, Drift]
     n: Mapping[str, int]
+    cached: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
         return {"level_of_intervals": 0.95, **asdict(self)}
 
 
-def find_drift(folders: Sequence[Path], anchors: Path, settings: JudgesSettings) -> DriftOfRuns:
+def find_drift(folders: Sequence[Path], anchors: Path, level: float) -> DriftOfRuns:
     """Split the change from the first run to the second; nothing is asked.
 
     Raises:
         UsageError: If there are not two finished runs on the same data, or the anchors are not the
-            answers of the first, byte for byte.
+            answers of the first, judged once more.
         RunFolderError: If a file of a run can't be read.
     """
-    if others := sorted(settings.model_fields_set - _OURS):
-        raise UsageError(f"{others[0]}= would change nothing beside anchors=, which asks no judge")
-    if len(folders) != 2:
-        raise UsageError(f"anchors= takes two runs, the old and the new one, got {len(folders)}")
     old, new, now = (open_run(folder) for folder in (*folders, anchors))
-    if (old.folder / PREDICTIONS).read_bytes() != (now.folder / PREDICTIONS).read_bytes():
-        raise UsageError(
-            f"{anchors}: not the answers of {folders[0]}, byte for byte; alps score judges them"
-        )
+    check_anchors(old, now)
     tracks: dict[str, Drift] = {}
     counts: dict[str, int] = {}
     for track in old.scored_tracks:
         if track in new.scored_tracks and track in now.scored_tracks:
             refuse_other_data({"old": old, "new": new}, track)
-            drift, counts[track] = _on_track(track, (old, new, now), settings.level)
+            drift, counts[track] = _on_track(track, (old, new, now), level)
             if drift is not None:
                 tracks[track] = drift
     if not tracks:
@@ -75,7 +69,8 @@ def find_drift(folders: Sequence[Path], anchors: Path, settings: JudgesSettings)
     if new.judge_fingerprint(first) != now.judge_fingerprint(first):
         raise UsageError(f"{anchors}: not under the judge of {folders[1]}: judge both alike")
     same = old.judge_fingerprint(first) == now.judge_fingerprint(first)
-    return DriftOfRuns((old.judge, now.judge), same, tracks, counts)
+    cached = new.finished.calls.cached
+    return DriftOfRuns((old.judge, now.judge), same, tracks, counts, cached)
 
 
 def _on_track(track: str, runs: tuple[Run, Run, Run], level: float) -> tuple[Drift | None, int]:
@@ -84,7 +79,7 @@ def _on_track(track: str, runs: tuple[Run, Run, Run], level: float) -> tuple[Dri
         return None, 0
     values = []
     for run in runs:
-        values.append(metric_values(record_values(run.rows("scores")).get(track, {}), metric))
+        values.append(metric_values(record_values(run).get(track, {}), metric))
     ids = list(values[0])
     sessions = sessions_of(runs, track, ids) or dict(zip(ids, ids, strict=True))
     records = SharedRecords.of(metric, ids, values, sessions)
@@ -110,3 +105,10 @@ def print_drift(found: DriftOfRuns, console: Console) -> None:
     same = "the same" if found.fingerprints_equal else "another"
     line = f"Judge: {found.judges[0]} then, {found.judges[1]} now; {same} fingerprint."
     console.print(Text(visible(line)))
+    if found.cached:
+        console.print(
+            Text(
+                f"Of the second run {found.cached:,} replies came from the cache: where its "
+                "judge's are among them, they say what it said before."
+            )
+        )

@@ -89,7 +89,7 @@ def spent(calls: Calls) -> str:
     if calls.cached_tokens:
         share = calls.cached_tokens / calls.prompt_tokens
         kept = f" ({share:.0%} of the prompts from the provider's cache)"
-    tokens = f"{calls.prompt_tokens:,} + {calls.completion_tokens:,} tokens{kept}"
+    tokens = f"{calls.prompt_tokens:,} prompt + {calls.completion_tokens:,} completion tokens{kept}"
     asked = f"{counted(calls.http, 'call')} ({calls.cached:,} more from the cache)"
     return f"{asked}, {tokens}, cost {cost}."
 

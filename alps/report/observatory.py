@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from alps.judges.agreement import people_say
 from alps.judges.resolve import is_embedded_judge
 from alps.report.formatting import letter_of
 from alps.report.sensitivity import judged_metric, rewords
@@ -27,6 +28,7 @@ from alps.stats.components import Component, variance_components
 from alps.stats.open_labels import fixed_rank_correlation, name_estimates
 from alps.tasks import Metric
 
+FIGURES = {"kappa": "Cohen's kappa", "spearman": "Spearman's correlation"}
 _ROUNDING = 9
 """Digits by which scores tie: later ones are noise of the floating point."""
 
@@ -156,7 +158,20 @@ def observe(done: JudgedCells) -> Observatory:
         tracks.append(found)
         if lacking:
             notes.append(f"Left out on {track} (gives no score there): {', '.join(lacking)}")
+    notes += _known_of(next(iter(runs.values())), cells)
     return Observatory(folders, tuple(tracks), tuple(notes), done.calls)
+
+
+def _known_of(row: Mapping[str, Run], cells: Mapping[str, Cell]) -> list[str]:
+    """Say what calibrations tell of the embedded judges."""
+    said = []
+    for name, cell in cells.items():
+        fingerprint = row[name].finished.judge_fingerprint
+        said += [
+            f"{cell.judge}, by a calibration: {told}"
+            for told in people_say(cell.judge, fingerprint)
+        ]
+    return said
 
 
 def _any(row: Mapping[str, Run]) -> Run:
@@ -174,7 +189,7 @@ def _on_track(
     columns: dict[tuple[str, str], Values] = {}
     for letter, row in runs.items():
         for name in cells:
-            scored = record_values(row[name].rows("scores")).get(track, {})
+            scored = record_values(row[name]).get(track, {})
             columns[letter, name] = metric_values(scored, metric)
     lacking = [name for name in cells if not any(columns[letter, name] for letter in runs)]
     cells = {name: cell for name, cell in cells.items() if name not in lacking}

@@ -7,13 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.report.formatting import counted, interval, number, spent, visible
-from alps.report.observatory import Observatory, TrackJudges
+from alps.report.observatory import FIGURES, Observatory, TrackJudges
 from alps.report.tables import print_parts, run_legend
 from alps.report.terminal import figures_table
 
 _ACROSS = 9
 """Columns of a matrix that fit beside the numbers of its rows and a judge's name."""
-_FIGURES = {"kappa": "Cohen's kappa", "spearman": "Spearman's correlation"}
 
 
 def print_observatory(found: Observatory, console: Console) -> None:
@@ -62,7 +61,7 @@ def _matrix(track: TrackJudges) -> Iterator[Table]:
         shown[pair.first, pair.second] = number(pair.estimate.value)
     count = len(track.judged)
     pairs = len(track.judged[0].scores) * track.n
-    title = f"Agreement ({_FIGURES[track.figure]}, n = {pairs:,} answers)"
+    title = f"Agreement ({FIGURES[track.figure]}, n = {pairs:,} answers)"
     for start in range(0, count - 1, _ACROSS):
         across = range(start, min(start + _ACROSS, count - 1))
         table = _judges_table(title, [str(place + 1) for place in across])

@@ -15,11 +15,12 @@ from rich.text import Text
 
 from alps.report.contrasts import SIGNIFICANT
 from alps.report.formatting import dollars, interval, number, seconds, signed, tokens
-from alps.report.shared_records import SharedRecords, Values, metric_values, record_values
+from alps.report.shared_records import SharedRecords, Values, metric_values, values_in
 from alps.report.terminal import figures_table
 from alps.run.contexts import folder_of
-from alps.run.opened import Run, read_rows
+from alps.run.opened import Run
 from alps.run.phases import question_of
+from alps.run.stored import stored_rows
 from alps.stats.bootstrap import Estimate
 from alps.stats.curves import Spot, front_of, rival_of
 from alps.stats.paired import Difference, holm
@@ -151,16 +152,16 @@ def _sizes_of(run: Run, track: str) -> Iterator[tuple[int | None, Path]]:
 
 
 def _values(inside: Path, track: str, metric: Metric) -> dict[str, float]:
-    rows = read_rows(inside / "scores.jsonl", track=track)
-    return metric_values(record_values(rows).get(track, {}), metric)
+    return metric_values(values_in(inside / "scores.jsonl", track=track).get(track, {}), metric)
 
 
 def tokens_shown(inside: Path, track: str) -> float | None:
     """Return how many tokens of a history a reader was shown; None where nobody counted them."""
     counts = []
-    for key, row in read_rows(inside / "predictions.jsonl", track=track).items():
-        if key.track == track and row.get("shown"):
-            counts.append(float(row["shown"]["tokens"]))
+    with stored_rows(inside / "predictions.jsonl", track=track) as rows:
+        for key, row in rows.items():
+            if key.track == track and row.get("shown"):
+                counts.append(float(row["shown"]["tokens"]))
     return fmean(counts) if counts else None
 
 

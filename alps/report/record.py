@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
 
 from alps.errors import RunFolderError
 from alps.report.dialogue import DialogueView, Piece, dialogue_view, excerpt
@@ -203,17 +205,47 @@ def rule(groups: Sequence[Highlight]) -> str:
     )
 
 
-def choose(
-    groups: Sequence[Highlight], scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
-) -> list[tuple[Highlight, list[Key]]]:
-    """Choose the instructive records of a track.
+class Highlights:
+    """Instructive records of a track, found while its answers pass one by one."""
 
-    Groups without any are left out.
-    """
-    answers = {}
-    for key, row in scores.items():
-        answers[key] = ScoredAnswer(state_of(row, predictions.get(key)), row)
-    ranked = [(group, _ranked(answers, group)) for group in groups]
+    def __init__(self, groups: Sequence[Highlight]) -> None:
+        self._ranked = [(group, _Best()) for group in groups]
+
+    def add(self, key: Key, answer: ScoredAnswer) -> None:
+        """Let an answer pass; they come in the order of the data, by which ties go."""
+        for group, best in self._ranked:
+            if (rank := group.rank(answer)) is not None:
+                best.add(rank, key)
+
+    def chosen(self) -> list[tuple[Highlight, list[Key]]]:
+        """Choose the records; groups without any are left out."""
+        return _choose([(group, best.keys()) for group, best in self._ranked])
+
+
+class _Best:
+    """The answers with the highest ranks; of equal ones the first."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Any, Key]] = []
+
+    def add(self, rank: Any, key: Key) -> None:
+        self._kept.append((rank, key))
+        if len(self._kept) > 4 * LIMIT:
+            # Other groups take LIMIT of them at most, and this one as many of what they leave.
+            self._sort()
+            del self._kept[2 * LIMIT :]
+
+    def keys(self) -> list[Key]:
+        self._sort()
+        return [key for _, key in self._kept]
+
+    def _sort(self) -> None:
+        self._kept.sort(key=itemgetter(0), reverse=True)
+
+
+def _choose(
+    ranked: Sequence[tuple[Highlight, Sequence[Key]]],
+) -> list[tuple[Highlight, list[Key]]]:
     group_of: dict[Key, Highlight] = {}
     for group, keys in ranked:
         _take(group, keys, group_of, most=group.quota)
@@ -234,18 +266,6 @@ def _take(
     waiting = [key for key in keys if key not in group_of]
     for key in waiting[: min(LIMIT - len(group_of), most)]:
         group_of[key] = group
-
-
-def _ranked(answers: Mapping[Key, ScoredAnswer], group: Highlight) -> list[Key]:
-    """Return the answers that belong to a group, the most telling first.
-
-    Ties keep the order of the data.
-    """
-    ranks = {}
-    for key, answer in answers.items():
-        if (rank := group.rank(answer)) is not None:
-            ranks[key] = rank
-    return sorted(ranks, key=ranks.__getitem__, reverse=True)
 
 
 @dataclass(frozen=True)
@@ -284,15 +304,18 @@ class RecordCard:
 
 
 def cards(
-    run: Run, track: str, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
+    run: Run,
+    track: str,
+    chosen: Sequence[tuple[Highlight, Sequence[Key]]],
+    scores: Mapping[Key, Row],
+    predictions: Mapping[Key, Row],
 ) -> tuple[list[tuple[str, list[RecordCard]]], Samples]:
-    """Choose the instructive records of a track, and find their samples again."""
+    """Return the instructive records of a track that were chosen, with their samples."""
     task = run.tasks[track]
-    chosen = choose(task.highlights, scores, predictions)
     wanted: set[str] = set()
     for _, keys in chosen:
         wanted.update(key.id for key in keys)
-    samples, verdicts = read_wanted(run, track, wanted), run.rows("verdicts")
+    samples, verdicts = read_wanted(run, track, wanted), run.rows("verdicts", ids=wanted)
     groups = []
     for group, keys in chosen:
         members = []

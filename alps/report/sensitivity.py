@@ -255,9 +255,7 @@ def _on_track(
     for letter, row in runs.items():
         values[letter] = {}
         for name in names:
-            values[letter][name] = metric_values(
-                record_values(row[name].rows("scores")).get(track, {}), metric
-            )
+            values[letter][name] = metric_values(record_values(row[name]).get(track, {}), metric)
             # Of all wordings: a record that one of them leaves unscored has a session all the same.
             ids |= dict.fromkeys(values[letter][name])
     known = sessions_of([next(iter(runs.values()))[OURS]], track, ids)

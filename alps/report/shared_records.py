@@ -4,7 +4,8 @@ Runs are comparable that are finished, on the same data, under the same judge, w
 common.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -16,7 +17,8 @@ import numpy as np
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row
 from alps.rows import Score
-from alps.run.opened import Key, Run, open_run, read_wanted
+from alps.run.opened import Run, open_run, read_wanted
+from alps.run.stored import stored_rows
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import (
     Difference,
@@ -74,23 +76,37 @@ class SharedRecords:
         )
 
 
-def record_values(rows: Mapping[Key, Row]) -> dict[str, dict[str, dict[str, float]]]:
+def record_values(run: Run) -> dict[str, dict[str, dict[str, float]]]:
     """Return by track and id the value of every metric, the mean of the repeats that have one."""
-    repeats: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for key, row in rows.items():
-        if not (scores := row.get("scores")):
-            continue
-        record = repeats.setdefault(key.track, {}).setdefault(key.id, {})
-        for name, value in scores.items():
-            # One NaN of a metric of the user's own would be the mean of all records.
-            if isinstance(value, int | float) and isfinite(value):
-                record.setdefault(name, []).append(float(value))
+    return values_in(run.journal("scores"), track=run.unnamed)
+
+
+def values_in(scores: Path, *, track: str) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the same of a file of scores; `track` is that of rows without one."""
     means: dict[str, dict[str, dict[str, float]]] = {}
-    for track, records in repeats.items():
-        for name, record in records.items():
-            mean = {metric: fmean(values) for metric, values in record.items()}
-            means.setdefault(track, {})[name] = mean
+    # Of most records there is one answer: lists of values are made of the others alone.
+    repeats: dict[tuple[str, str, str], list[float]] = {}
+    with stored_rows(scores, track=track) as rows:
+        for key, row in rows.items():
+            if not row.get("scores"):
+                continue
+            record = means.setdefault(key.track, {}).setdefault(key.id, {})
+            for metric, value in _finite(row["scores"]):
+                if metric in record:
+                    at = key.track, key.id, metric
+                    repeats.setdefault(at, [record[metric]]).append(value)
+                else:
+                    record[metric] = value
+    for (of_track, name, metric), values in repeats.items():
+        means[of_track][name][metric] = fmean(values)
     return means
+
+
+def _finite(scores: Row) -> Iterator[tuple[str, float]]:
+    for metric, value in scores.items():
+        # One NaN of a metric of the user's own would be the mean of all records.
+        if isinstance(value, int | float) and isfinite(value):
+            yield sys.intern(metric), float(value)
 
 
 def metric_values(records: Mapping[str, Mapping[str, float]], metric: Metric) -> dict[str, float]:
@@ -110,10 +126,14 @@ def sessions_of(runs: Sequence[Run], track: str, ids: Collection[str]) -> dict[s
         if (data := run.manifest.settings.get("data")) in tried:
             continue
         tried.append(data)
-        samples = read_wanted(run, track, set(ids)).by_id
-        if samples.keys() >= set(ids):
-            return {name: str(samples[name].session_id) for name in ids}
+        sessions = read_wanted(run, track, set(ids), of=_session_of).by_id
+        if sessions.keys() >= set(ids):
+            return {name: sessions[name] for name in ids}
     return None
+
+
+def _session_of(sample: Any) -> str:
+    return str(sample.session_id)
 
 
 def open_finished(folders: Sequence[Path]) -> list[Run]:

@@ -5,14 +5,16 @@ style sheet; shape, pattern and letters tell the same without colour.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 _ISO_STEPS = 40
 _MOST_STEPS = 7
+_PLAIN = re.compile(r"[\w .%-]*", re.ASCII).fullmatch
 
 
 # SVG by hand: a drawing library would bring fonts, or scripts that run when the page is read.
@@ -25,7 +27,7 @@ def frame(parts: Iterable[Markup], *, style: str, label: str, height: int) -> Ma
     """
     said = Markup('role="img" aria-label="{}"').format(label) if label else 'aria-hidden="true"'
     opening = Markup('<svg class="{}" width="100%" height="{}" {}>')
-    return opening.format(style, height, Markup(said)) + joined(parts) + Markup("</svg>")
+    return Markup(f"{opening.format(style, height, Markup(said))}{joined(parts)}</svg>")
 
 
 def drawing(
@@ -44,13 +46,16 @@ def text(content: str, *, style: str = "", **attributes: object) -> Markup:
 
 def element(tag: str, style: str, content: str | Markup = "", **attributes: object) -> Markup:
     """Return an element of the class `style`; empty attributes are left out."""
-    written = Markup("")
+    # A site draws a hundred thousand elements: joined once, not formatted attribute by attribute.
+    written = [f"<{tag}"]
     for name, value in {"class": style, **attributes}.items():
         # A zero stays: it is a coordinate.
         if value != "":
-            written += Markup(' {}="{}"').format(name.replace("_", "-"), value)
-    opening = Markup("<{}{}").format(Markup(tag), written)
-    return opening + (Markup(">{}</{}>").format(content, Markup(tag)) if content else Markup("/>"))
+            # Nearly all are lengths and names of classes, and `escape` takes longer than the rest.
+            said = value if _PLAIN(str(value)) else escape(value)
+            written.append(f' {name.replace("_", "-")}="{said}"')
+    written.append(f">{escape(content)}</{tag}>" if content else "/>")
+    return Markup("".join(written))
 
 
 def title(content: str) -> Markup:
@@ -60,7 +65,7 @@ def title(content: str) -> Markup:
 
 def joined(parts: Iterable[Markup]) -> Markup:
     """Join markup."""
-    return Markup("").join(parts)
+    return Markup("".join(parts))
 
 
 def percent(share: float) -> str:
@@ -232,9 +237,17 @@ def upward_name(content: str, x: int, y: str) -> Markup:
     return text(content, x=x, y=y, text_anchor="middle", style="name", transform=turned)
 
 
-def apart(places: Sequence[float], gap: float, lowest: float) -> Iterator[tuple[int, float]]:
-    """Yield where labels of lines that end at `places` go, moved apart, from `lowest` upwards."""
+def apart(
+    places: Sequence[float], gap: float, lowest: float, highest: float
+) -> Iterator[tuple[int, float]]:
+    """Yield where labels of lines that end at `places` go, moved apart, from `lowest` upwards.
+
+    Heights count downwards, so `highest` is the smaller one. Where not all fit, they are closer.
+    """
+    gap = min(gap, (lowest - highest) / max(len(places) - 1, 1))
+    order = sorted(range(len(places)), key=lambda line: -places[line])
     height = lowest + gap
-    for line in sorted(range(len(places)), key=lambda line: -places[line]):
-        height = min(height - gap, places[line])
+    for above, line in zip(reversed(range(len(order))), order, strict=True):
+        # As many labels as are above this one need their room, too.
+        height = min(height - gap, max(places[line], highest + gap * above))
         yield line, height

@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from alps.judges.agreement import people_say
 from alps.judges.resolve import known_agreement
 from alps.report.charts import GOLD_ACTIONS, PREDICTED_ACTIONS
 from alps.report.corrected import audit_part, corrected_part
@@ -30,12 +31,14 @@ from alps.rows import Score, Summary, TrackSummary
 from alps.run.estimate import Stage
 from alps.run.opened import lead_of
 from alps.systems.base import STDERR, TRACEBACKS
-from alps.tasks import Metric
+from alps.tasks import Metric, all_tracks
 from alps.tasks.base import headline_of, only_rated
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NARROW = 72
 """Below so many columns the table of trivial baselines has to be narrower, too."""
+_WIDE = 100
+"""From so many columns on the table of all tasks has room for the baselines."""
 _NOT_MATCHING = {
     "bundles": "state several facts (bundle)",
     "unsupported_detail": "add detail that the dialogue does not support",
@@ -62,6 +65,7 @@ def show_run(
     *,
     folder: str,
     breakdowns: Sequence[RenderableType] = (),
+    resumed: int = 0,
 ) -> None:
     """Print the summary of a run.
 
@@ -70,6 +74,7 @@ def show_run(
         metrics: The columns of each track.
         folder: Where it is.
         breakdowns: Tables of groups of records; without them a line says how to get them.
+        resumed: How many of its answers an earlier command had left.
     """
     console = terminal()
     narrow = console.width < NARROW
@@ -91,6 +96,8 @@ def show_run(
     names = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
     if names and not breakdowns:
         parts.append(Text(f"{counted(len(names), 'breakdown')}: alps show {folder}"))
+    if resumed:
+        parts.append(Text(f"Resumed, with {counted(resumed, 'answer')} from before."))
     parts += map(Text, _footer(summary, metrics, folder=folder))
     console.print(Group(*parts), markup=False)
 
@@ -270,20 +277,37 @@ def _actions(track: TrackSummary) -> RenderableType:
 def _overview(
     summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, narrow: bool
 ) -> RenderableType:
-    """Put the headline of every track into one table: the whole run at a glance, never averaged."""
-    table = _table(
-        f"{summary.model}, judged by {summary.judge}: every track, none of them averaged"
-    )
-    table.add_column("track", no_wrap=True)
-    table.add_column("metric", overflow="fold")
-    for name in ("score", "95 % interval", "n", *(() if narrow else ("unscored",))):
+    """Put the headline of every task into one table: the whole run at a glance, never averaged."""
+    table = _table(f"{summary.model}, judged by {summary.judge}: every task, none of them averaged")
+    table.add_column("task and metric", overflow="fold")
+    wide = terminal().width >= _WIDE
+    rest = () if narrow else ("unscored", "Δ vs. strongest baseline") if wide else ("unscored",)
+    for name in ("score", "95 % interval", "n", *rest):
         table.add_column(name, justify="right", no_wrap=True)
     for name, track in summary.tracks.items():
         lead = lead_of(track, metrics[name])
         title = f"{lead.title}{conditions(track)}".strip()
-        row = (*_cells(track.scores[lead.name]), str(track.unscored))
-        table.add_row(name, title, *row[: len(table.columns) - 2])
+        # A task of the user's own is known by the name of its track alone.
+        known = all_tracks().get(name)
+        task = name if known is None else known.heading
+        both = f"{task}: {title}"
+        if title.lower().startswith(task.lower()):
+            both = f"{title[0].upper()}{title[1:]}"
+        row = (*_cells(track.scores[lead.name]), str(track.unscored), _above_strongest(track))
+        table.add_row(both, *row[: len(table.columns) - 1])
     return table
+
+
+def _above_strongest(track: TrackSummary) -> str:
+    """Write how far a run is above the trivial baseline that scores best; a dash if unknown."""
+    best = None
+    for floor in track.floors.values():
+        value = floor.scores[floor.lead].value
+        if value is not None and (best is None or value > best[0]):
+            best = value, floor.above
+    if best is None or best[1] is None:
+        return "–"
+    return f"{signed(best[1].value)} {interval(best[1])}"
 
 
 def has_floors(track: TrackSummary) -> bool:
@@ -529,3 +553,5 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
         yield f"Judge {summary.judge}: not comparable with LLM-judged scores."
         if agreement := known_agreement(summary.judge):
             yield f"  Its agreement: {agreement}."
+        for told in people_say(summary.judge, summary.judge_fingerprint):
+            yield f"  By a calibration: {told}."

@@ -1,4 +1,4 @@
-"""Terminal output and tables: 80 columns at most, no blanks at the ends of piped lines."""
+"""Terminal output and tables: as wide as the terminal up to a bound, no blanks at line ends."""
 
 import html
 import io
@@ -13,9 +13,9 @@ from rich.text import Text
 
 from alps.report.formatting import visible
 
-WIDTH, LEAST = 80, 20
-"""The widest that a table is printed, and the narrowest: below 20 columns there is none left for
-some cells.
+WIDTH, LEAST, MOST = 80, 20, 120
+"""How wide a table is where no terminal says it, the narrowest, and the widest: below 20 columns
+there is none left for some cells, and lines of more than 120 are hard to follow.
 """
 
 
@@ -24,7 +24,7 @@ def terminal() -> Console:
     # A table that is piped is pasted or compared, where blanks at the ends of lines are noise.
     piped = None if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
     return Console(
-        file=piped, width=max(LEAST, min(WIDTH, Console().width)), highlight=False, emoji=False
+        file=piped, width=max(LEAST, min(MOST, Console().width)), highlight=False, emoji=False
     )
 
 

@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from alps.stats.bootstrap import Floats
 from alps.stats.regression import clustered_effects
 from alps.tasks import Metric
 
-LENGTH, SCRIPT = "input length", "script"
+LENGTH, SCRIPT, LANGUAGE = "input length", "script", "language"
 THIRDS = ("short", "medium", "long")
 _LETTERS = 2_000
 """Letters of a text that tell its script."""
@@ -38,11 +39,20 @@ class Traits:
         asked: Characters of what is asked.
         answered: Characters of the answer.
         scripts: In which most of what is asked is written.
+        languages: As the data say; empty where they do not.
     """
 
     asked: Floats
     answered: Floats
     scripts: Sequence[str]
+    languages: Sequence[str] = ()
+
+    def groups(self) -> dict[str, NDArray[Any]]:
+        """Return in which slice each answer is: by thirds of length, script and language."""
+        groups = {LENGTH: _thirds(self.asked), SCRIPT: np.array(self.scripts, dtype=object)}
+        if any(self.languages):
+            groups[LANGUAGE] = np.array([one or "?" for one in self.languages], dtype=object)
+        return groups
 
 
 def traits_of(run: Path, track: TrackData, keys: Sequence[Key]) -> Traits:
@@ -51,17 +61,19 @@ def traits_of(run: Path, track: TrackData, keys: Sequence[Key]) -> Traits:
     Raises:
         DataError: If the data can't be read.
     """
-    asked: dict[str, tuple[int, str]] = {}
+    asked: dict[str, tuple[int, str, str]] = {}
     wanted = {key.id for key in keys}
     for sample in track.samples():
         if sample.benchmark_id in wanted:
-            text = _texts(track.task.input_row(sample).get("input"))
-            asked[sample.benchmark_id] = len(text), script_of(text)
+            text = texts_of(track.task.input_row(sample).get("input"))
+            language = str(getattr(sample.gold, "language", None) or "")
+            asked[sample.benchmark_id] = len(text), script_of(text), language
     lengths = _answer_lengths(run, track)
     return Traits(
         np.array([asked[key.id][0] for key in keys], dtype=np.float64),
         np.array([lengths.get(key, 0) for key in keys], dtype=np.float64),
         [asked[key.id][1] for key in keys],
+        [asked[key.id][2] for key in keys],
     )
 
 
@@ -73,18 +85,19 @@ def _answer_lengths(run: Path, track: TrackData) -> dict[Key, int]:
     return lengths
 
 
-def _texts(node: Any) -> str:
+def texts_of(node: Any) -> str:
     """Return the texts of what is asked, those of its parts among them."""
     if isinstance(node, Mapping):
         node = list(node.values())
     if isinstance(node, list | tuple):
-        return "\n".join(filter(None, map(_texts, node)))
+        return "\n".join(filter(None, map(texts_of, node)))
     return node if isinstance(node, str) else ""
 
 
 def script_of(text: str) -> str:
     """Return the script of most letters of a text: `Latin`, `CJK`, `Cyrillic` …; `none` without."""
-    letters = [character for character in text if character.isalpha()][:_LETTERS]
+    # A history may be a thousand times as long as what tells its script.
+    letters = islice(filter(str.isalpha, text), _LETTERS)
     counts: Counter[str] = Counter()
     for character, count in Counter(letters).items():
         name = unicodedata.name(character, "?").partition(" ")[0]
@@ -95,22 +108,25 @@ def script_of(text: str) -> str:
 def corrected_slices(
     records: AuditedRecords, traits: Traits, metric: Metric
 ) -> dict[str, dict[str, AuditedScore]]:
-    """Return the corrected metric by thirds of length, and by script.
+    """Return the corrected metric by thirds of length, by script, and by language if that is known.
 
     A slice with too few audits has no value, and says how many are needed.
     """
     pairs = records.of(metric)
     defined = ~np.isnan(records.cheap[metric.name])
     slices: dict[str, dict[str, AuditedScore]] = {}
-    for title, groups in (
-        (LENGTH, _thirds(traits.asked)),
-        (SCRIPT, np.array(traits.scripts, dtype=object)),
-    ):
+    for title, groups in traits.groups().items():
         own = groups[defined]
-        names = [name for name in THIRDS if name in own] if title == LENGTH else _largest(own)
-        if len(names) > 1:
+        if len(names := slice_names(title, own)) > 1:
             slices[title] = {name: corrected_score(pairs.where(own == name)) for name in names}
     return slices
+
+
+def slice_names(title: str, groups: NDArray[Any]) -> list[str]:
+    """Return the slices that answers are in: lengths in their order, others by their size."""
+    if title == LENGTH:
+        return [name for name in THIRDS if name in groups]
+    return _largest(groups)
 
 
 def _thirds(lengths: Floats) -> NDArray[Any]:

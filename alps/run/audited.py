@@ -6,7 +6,7 @@ from typing import Any
 from alps.llm.ledger import Ledger
 from alps.rows import AuditedTrack, AuditSummary
 from alps.run.audit_slices import bent_by, corrected_slices, errors_of, traits_of
-from alps.run.audited_records import AuditedRecords, audited_records, correctable, corrected_score
+from alps.run.audited_records import AuditedRecords, audited_records, correctable, corrected_scores
 from alps.run.auditing import FOLDER, read_audit
 from alps.run.source import Data, TrackData
 from alps.run.summary import summarise_calls
@@ -29,10 +29,7 @@ def audit_summary(run: Path, data: Data) -> AuditSummary | None:
         if drawn is None:
             continue
         records = audited_records(run, track, frozenset(drawn.sessions))
-        scores = {}
-        for metric in track.task.metrics:
-            if correctable(metric, records):
-                scores[metric.name] = corrected_score(records.of(metric))
+        scores = corrected_scores(track.task, records)
         tracks[track.task.track] = AuditedTrack(scores=scores, **_looked_into(run, track, records))
     ledger = Ledger(folder / "calls.jsonl")
     ledger.close()
@@ -47,11 +44,16 @@ def audit_summary(run: Path, data: Data) -> AuditSummary | None:
 
 def audit_fault(audit: AuditSummary | None) -> str | None:
     """Return why an audit corrects no score of a track; None where it does, or there is none."""
-    for name, track in audit.tracks.items() if audit is not None else ():
+    if audit is None:
+        return None
+    for name, track in audit.tracks.items():
         reasons = [score.reason for score in track.scores.values() if score.value is None]
         if not track.scores or len(reasons) == len(track.scores):
             why = reasons[0] if reasons else "no audit score on any record"
-            return f"{name} is not corrected: {why}"
+            mend = "the same command asks again"
+            if audit.by_people:
+                mend = "have people settle them"
+            return f"{name} is not corrected: {why}; {mend}"
     return None
 
 

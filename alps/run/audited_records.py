@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.rows import AuditedScore, Interval
-from alps.run.auditing import FOLDER, LEAST, SCORES
+from alps.run.audit_draws import LEAST
+from alps.run.auditing import FOLDER, SCORES
 from alps.run.opened import Key, read_rows
 from alps.run.source import TrackData
 from alps.stats.bootstrap import Floats, clustered_mean
 from alps.stats.corrections import labels_for, ppi
-from alps.tasks import Metric
+from alps.tasks import Metric, Task
 
 Names = Sequence[Hashable]
+ScoresByKey = Mapping[Key, Mapping[str, float]]
 WHOLE = 0.95
 """How much of a draw must be audited: what a judge leaves out differs from what it does not."""
 HALF = 0.03
@@ -93,7 +95,7 @@ class Pairs:
         audited, drawn = int(self.audited.sum()), int(self.drawn.sum())
         if audited < WHOLE * drawn and drawn >= LEAST:
             missing = f"{drawn - audited} of {drawn} drawn records have no audit score"
-            return f"{missing}, and may differ; the same command asks again"
+            return f"{missing}, and may differ"
         if audited < LEAST:
             return f"{audited} audited records: at least {LEAST} are needed, {LEAST - audited} more"
         return None
@@ -101,14 +103,32 @@ class Pairs:
 
 def audited_records(run: Path, track: TrackData, sessions: frozenset[str]) -> AuditedRecords:
     """Read the scores of a track under both judges."""
-    name = track.task.track
     session_of = {sample.benchmark_id: sample.session_id for sample in track.samples()}
-    cheap = _scores(run / "scores.jsonl", name)
-    audit = _scores(run / FOLDER / SCORES, name)
+    cheap = _scores(run / "scores.jsonl", track.task.track)
+    audit = _scores(run / FOLDER / SCORES, track.task.track)
+    return records_of(track.task, cheap, audit, session_of, sessions)
+
+
+def records_of(
+    task: Task,
+    cheap: ScoresByKey,
+    audit: ScoresByKey,
+    session_of: Mapping[str, str],
+    sessions: frozenset[str],
+) -> AuditedRecords:
+    """Return the records of a track of which these are the scores under both judges.
+
+    Args:
+        task: The task.
+        cheap: The scores of the run's own judge.
+        audit: Those of the audit judge.
+        session_of: The session of each record.
+        sessions: Those that were drawn.
+    """
     keys = [key for key in cheap if key.id in session_of]
     own = [session_of[key.id] for key in keys]
     drawn = np.array([session in sessions for session in own], dtype=np.bool_)
-    metrics = [metric.name for metric in track.task.metrics]
+    metrics = [metric.name for metric in task.metrics]
     # An audit of an earlier, larger draw counts no more than others: its session was not drawn.
     audited = [audit.get(key, {}) if kept else {} for key, kept in zip(keys, drawn, strict=True)]
     columns = {metric: _column([cheap[key] for key in keys], metric) for metric in metrics}
@@ -116,8 +136,17 @@ def audited_records(run: Path, track: TrackData, sessions: frozenset[str]) -> Au
     return AuditedRecords(keys, own, drawn, columns, others)
 
 
-def _scores(path: Path, track: str) -> dict[Key, Mapping[str, float]]:
-    rows = {}
+def corrected_scores(task: Task, records: AuditedRecords) -> dict[str, AuditedScore]:
+    """Return what audits correct of the metrics of a task."""
+    scores = {}
+    for metric in task.metrics:
+        if correctable(metric, records):
+            scores[metric.name] = corrected_score(records.of(metric))
+    return scores
+
+
+def _scores(path: Path, track: str) -> ScoresByKey:
+    rows: dict[Key, Mapping[str, float]] = {}
     for key, row in read_rows(path).items():
         if key.track == track and row.get("scores"):
             rows[key] = row["scores"]

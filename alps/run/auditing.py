@@ -1,25 +1,25 @@
-"""Audits of a run: a drawn sample of its sessions is judged once more, by a better judge.
+"""Audits of a run: a drawn sample of its sessions is judged once more, by a better judge or people.
 
-Sessions are drawn by their names and the seed alone, so that runs on the same data share their
-audits, a larger share holds the smaller one, and a run that goes on draws the same ones.
+People are asked nothing: their labels are read as a judge's verdicts.
 """
 
 import asyncio
-import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import parse_json
 from alps.judges.base import Judge, fingerprint_id
+from alps.judges.resolve import LABELLED
 from alps.judges.rubric import Rubric
 from alps.llm.ledger import Ledger
-from alps.rows import AuditManifest, Drawn
+from alps.rows import PEOPLE, AuditManifest, Drawn
+from alps.run.audit_draws import Draws, draw_tracks
 from alps.run.collector import stopping_together
 from alps.run.engine import Result, TrackPlan, Unit, evaluate, heard_prediction, is_judged, units
 from alps.run.folder import write_json
@@ -34,65 +34,6 @@ from alps.tasks.base import JUST_THE_SCORE, Records
 
 FOLDER, ABOUT = "audit", "audit.json"
 VERDICTS, SCORES = "verdicts.jsonl", "scores.jsonl"
-LEAST = 20
-"""Records of a track below which nothing is corrected: intervals of fewer cover less often."""
-
-
-@dataclass(frozen=True)
-class Draw:
-    """The sessions of a track that are audited, and how many of its records with gold they hold."""
-
-    sessions: frozenset[str]
-    records: int
-    n: int
-
-
-def draw_sessions(track: TrackData, share: float, seed: int) -> Draw:
-    """Draw a share of the sessions of a track.
-
-    Raises:
-        UsageError: If they hold fewer than `LEAST` records; names the share that is needed.
-    """
-    counts: dict[str, int] = {}
-    for sample in track.samples():
-        if track.task.has_gold(sample):
-            counts[sample.session_id] = counts.get(sample.session_id, 0) + 1
-    # Strata by the cheap score would shorten the intervals of PPI++ by 1 % at most (measured on
-    # answers of seven models), and two runs would not be audited on the same records.
-    order = sorted(counts, key=lambda session: _place(session, seed))
-    taken = order[: ceil(share * len(order))]
-    records, n = sum(counts[session] for session in taken), sum(counts.values())
-    if records < LEAST:
-        raise UsageError(_too_few(track.task.track, [counts[one] for one in order], share, records))
-    return Draw(frozenset(taken), records, n)
-
-
-def _place(session: str, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}\x00{session}".encode(errors="surrogatepass")).digest()
-
-
-def _too_few(track: str, sizes: Sequence[int], share: float, records: int) -> str:
-    said = f"audit={100 * share:g}%: {records} of {sum(sizes)} records of {track}"
-    if sum(sizes) < LEAST:
-        return f"{said}; at least {LEAST} are needed, and it has fewer: leave the track out"
-    held = sessions = 0
-    while held < LEAST:
-        held += sizes[sessions]
-        sessions += 1
-    return f"{said}; at least {LEAST} are needed: audit={ceil(100 * sessions / len(sizes))}%"
-
-
-def draw_tracks(data: Data, settings: RunSettings) -> dict[str, Draw]:
-    """Draw the sessions of every track that a judge has a part in; see `draw_sessions`.
-
-    Raises:
-        UsageError: If one of them is too small, or none is judged.
-    """
-    share = settings.audit or 0.0
-    judged = [track for track in data.tracks if track.task.judged]
-    if not judged:
-        raise UsageError("audit_judge=: no judge has a part in the scores of these tracks")
-    return {track.task.track: draw_sessions(track, share, settings.seed) for track in judged}
 
 
 def drawn_data(data: Data, settings: RunSettings) -> Data:
@@ -103,8 +44,8 @@ def drawn_data(data: Data, settings: RunSettings) -> Data:
     """
     draws, tracks = draw_tracks(data, settings), []
     for track in data.tracks:
-        if track.task.track in draws:
-            sessions = draws[track.task.track].sessions
+        if track.task.track in draws.tracks:
+            sessions = frozenset(draws.tracks[track.task.track].sessions)
             records = Records(partial(_of_sessions, track, sessions), sha256="")
             tracks.append(TrackData(track.task, records))
     return Data(tuple(tracks), data.description)
@@ -115,12 +56,22 @@ def _of_sessions(track: TrackData, sessions: frozenset[str]) -> Iterator[Any]:
 
 
 def audit_settings(settings: RunSettings) -> RunSettings:
-    """Return the settings under which the audit judge is asked: those of the run, with its name."""
+    """Return the settings under which the audit judge is asked: those of the run, with its name.
+
+    Labels of people are a judge of their own.
+    """
     fields = RunSettings.model_fields
     # What a cheap judge is sent is not meant for another model.
     plain = {name: fields[name].default for name in (*OF_THE_JUDGE, "judge_structured")}
-    own = {"judge": settings.audit_judge, "judge_api_base": settings.audit_judge_api_base}
+    labels = settings.audit_labels
+    judge = settings.audit_judge if labels is None else f"{LABELLED}{labels}"
+    own = {"judge": judge, "judge_api_base": settings.audit_judge_api_base}
     return settings.model_copy(update={**plain, **own})
+
+
+def is_audited(settings: RunSettings) -> bool:
+    """Tell whether a judge or people audit the run."""
+    return settings.audit_judge is not None or settings.audit_labels is not None
 
 
 def check_audit(settings: RunSettings, data: Data, *, keys: bool = True) -> None:
@@ -129,18 +80,24 @@ def check_audit(settings: RunSettings, data: Data, *, keys: bool = True) -> None
     Raises:
         AlpsError: If the judge can't be used, or too few records would be audited.
     """
-    if settings.audit_judge is not None:
+    if is_audited(settings):
         draw_tracks(data, settings)
         check_judge(audit_settings(settings), keys=keys)
 
 
 def refuse_half_an_audit(settings: RunSettings) -> None:
-    """Refuse an audit without a judge or a share, or by the judge of the run.
+    """Refuse an audit without a judge or a share, by the judge of the run, or by two at once.
 
     Raises:
         UsageError: If it is one.
     """
-    judge, share = settings.audit_judge, settings.audit
+    judge, share, labels = settings.audit_judge, settings.audit, settings.audit_labels
+    if labels is not None and judge is not None:
+        raise UsageError(
+            f"audit_judge={judge}: people audit by audit_labels=; leave one of the two"
+        )
+    if labels is not None and share is not None:
+        raise UsageError(f"audit={100 * share:g}%: the labels say of which records; leave it out")
     if judge is None and share is not None:
         raise UsageError(f"audit={100 * share:g}%: who audits? name audit_judge=, too")
     if judge is None and settings.audit_judge_api_base is not None:
@@ -157,7 +114,7 @@ class Audit:
 
     folder: Path
     data: Data
-    draws: dict[str, Draw]
+    draws: Draws
     judge: Judge
     predictions: Journal
     verdicts: Journal
@@ -166,13 +123,14 @@ class Audit:
     def units(self, settings: RunSettings) -> Iterator[Unit]:
         """Yield the answers that were drawn."""
         plans = []
+        drawn = {name: frozenset(draw.sessions) for name, draw in self.draws.tracks.items()}
         for track in self.data.tracks:
-            if track.task.track in self.draws:
+            if track.task.track in drawn:
                 system = Unheard(settings.model)
                 systems = (system,) * settings.repeats
                 plans.append(TrackPlan(track.task, track.samples, systems, {}, n=track.n))
         for unit in units(plans):
-            if unit.sample.session_id in self.draws[unit.track.task.track].sessions:
+            if unit.sample.session_id in drawn[unit.track.task.track]:
                 yield unit
 
 
@@ -195,12 +153,21 @@ def audit_run(settings: RunSettings, data: Data, run: Path, *, spent: tuple[int,
     folder = run / FOLDER
     asking = effective_judge(_capped(audit_settings(settings), spent))
     draws = draw_tracks(data, settings)
+    if settings.audit_labels is not None:
+        _forget_labels(folder)
     folder.mkdir(exist_ok=True)
     ledger = Ledger(folder / "calls.jsonl")
     try:
         return run_loop(_audit(asking, data, run, draws, ledger))
     finally:
         ledger.close()
+
+
+def _forget_labels(folder: Path) -> None:
+    """Remove an audit by people: it costs nothing to make anew, and labels may have changed."""
+    there = read_audit(folder)
+    if there is not None and there.judge == PEOPLE:
+        shutil.rmtree(folder)
 
 
 def _capped(settings: RunSettings, spent: tuple[int, float]) -> RunSettings:
@@ -214,12 +181,10 @@ def _capped(settings: RunSettings, spent: tuple[int, float]) -> RunSettings:
     return settings.model_copy(update=left)
 
 
-async def _audit(
-    asking: RunSettings, data: Data, run: Path, draws: dict[str, Draw], ledger: Ledger
-) -> bool:
+async def _audit(asking: RunSettings, data: Data, run: Path, draws: Draws, ledger: Ledger) -> bool:
     async with closing(open_judge(asking, ledger)) as services:
         folder, judge = run / FOLDER, services.judge
-        _claim(folder, asking, data, draws, judge)
+        _claim(folder, data, draws, judge)
         journals = [Journal(path) for path in (folder / VERDICTS, folder / SCORES)]
         predictions = Journal(run / "predictions.jsonl")
         audit = Audit(folder, data, draws, judge, predictions, *journals)
@@ -235,7 +200,7 @@ async def _ask(audit: Audit, asking: RunSettings, ledger: Ledger) -> bool:
 
     Return whether the budget stopped it.
     """
-    total = asking.repeats * sum(draw.records for draw in audit.draws.values())
+    total = asking.repeats * sum(draw.records for draw in audit.draws.tracks.values())
     waiting = audit.units(asking)
     order: list[str] = []
     outcomes: set[str] = set()
@@ -262,7 +227,7 @@ async def _ask(audit: Audit, asking: RunSettings, ledger: Ledger) -> bool:
             progress(result.score.scored is not None)
 
     with progress_line(f"audit by {asking.judge}", total, ledger.totals) as progress:
-        async with stopping_together(work() for _ in range(asking.workers)) as workers:
+        async with stopping_together(work() for _ in range(asking.records_at_once)) as workers:
             await asyncio.gather(*workers)
     for journal in (audit.verdicts, audit.scores):
         journal.settle(order)
@@ -273,9 +238,7 @@ def _rubrics(data: Data) -> list[Rubric]:
     return list({one.id: one for task in data.tasks for one in task.rubrics}.values())
 
 
-def _claim(
-    folder: Path, asking: RunSettings, data: Data, draws: dict[str, Draw], judge: Judge
-) -> None:
+def _claim(folder: Path, data: Data, draws: Draws, judge: Judge) -> None:
     """Write what the audit is, or check it against the one that is there.
 
     Raises:
@@ -283,13 +246,13 @@ def _claim(
     """
     fingerprint = judge.fingerprint_for(_rubrics(data))
     tracks = {}
-    for name, draw in draws.items():
+    for name, draw in draws.tracks.items():
         tracks[name] = Drawn(sessions=sorted(draw.sessions), records=draw.records, n=draw.n)
     about = AuditManifest(
         judge=judge.name,
         fingerprint={"id": fingerprint_id(fingerprint), **fingerprint},
-        share=asking.audit or 0.0,
-        seed=asking.seed,
+        share=draws.share,
+        seed=draws.seed,
         tracks=tracks,
     )
     there = read_audit(folder)

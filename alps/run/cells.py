@@ -12,10 +12,11 @@ from alps.errors import UsageError
 from alps.judges.resolve import is_embedded_judge
 from alps.llm.ledger import counted_in
 from alps.rows import Calls, Manifest
-from alps.run.opened import read_manifest
+from alps.run.finished import Finished
+from alps.run.opened import read_manifest, refuse_same_names
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
-from alps.run.start import Finished, score_again
+from alps.run.start import score_again
 from alps.run.wordings import Wording
 from alps.settings import AskSettings
 
@@ -54,6 +55,11 @@ class CellPlan:
     max_cost: float | None
     max_total_tokens: int | None
     notes: tuple[str, ...]
+
+    @property
+    def out(self) -> Path:
+        """The folder that those of all runs are in."""
+        return next(iter(self.folders[0].values())).parent.parent
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -141,7 +147,7 @@ def read_same_data(sources: Sequence[Path]) -> list[Manifest]:
     """
     if not sources:
         raise UsageError("name at least one run")
-    _check_apart(sources)
+    refuse_same_names(sources)
     manifests = [read_manifest(source) for source in sources]
     _check_same_data(sources, manifests)
     return manifests
@@ -181,20 +187,6 @@ def _for_judge(judge: str, given: Mapping[str, Any]) -> dict[str, Any]:
     ignored = (*OF_THE_JUDGE, "judge_structured") if is_embedded_judge(judge) else ()
     own = {key: value for key, value in given.items() if key not in ignored}
     return {**own, "judge": judge}
-
-
-def _check_apart(sources: Sequence[Path]) -> None:
-    """Refuse runs whose scores would land in one folder."""
-    names: dict[str, Path] = {}
-    for source in sources:
-        name = source.resolve().name
-        if name in names:
-            same = source.resolve() == names[name].resolve()
-            why = (
-                "named twice" if same else f"is called as {names[name]}; rename one of the folders"
-            )
-            raise UsageError(f"{source}: {why}")
-        names[name] = source
 
 
 def _check_same_data(sources: Sequence[Path], manifests: Sequence[Manifest]) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,7 @@ class Plan:
         floor_judge: The judge of the floors: the run's own, unless it can judge nothing but what
             was recorded.
         workers: How many samples may be under way at once.
+        places: Of as many as other runs leave, where others are answered by the same endpoint.
     """
 
     tracks: tuple[TrackPlan, ...]
@@ -145,6 +146,7 @@ class Plan:
     floor_judge: Judge
     journals: Journals
     workers: int
+    places: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
 
 
 async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[str, Outcome]:
@@ -161,15 +163,23 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[st
     # One stream for all workers: a slow answer holds up no record but its own.
     waiting = units(plan.tracks)
 
+    async def finish(unit: Unit) -> None:
+        track = unit.track.task.track
+        orders[track].append(plan.journals.number(unit.key))
+        result = await _evaluate(plan, unit)
+        outcomes[track].add(unit, result)
+        progress(result.score is not None and result.score.scored is not None)
+        if unit.repeat == 0:
+            await _score_free_floors(plan, unit, outcomes[track])
+
     async def work() -> None:
-        for unit in waiting:
-            track = unit.track.task.track
-            orders[track].append(plan.journals.number(unit.key))
-            result = await _evaluate(plan, unit)
-            outcomes[track].add(unit, result)
-            progress(result.score is not None and result.score.scored is not None)
-            if unit.repeat == 0:
-                await _score_free_floors(plan, unit, outcomes[track])
+        while True:
+            # The place comes before the record: who waits for one holds none in memory.
+            async with plan.places:
+                if (unit := next(waiting, None)) is None:
+                    return
+                await finish(unit)
+                del unit  # or the worker would hold it while it waits for the next place
 
     async with stopping_together(work() for _ in range(plan.workers)) as workers:
         await asyncio.gather(*workers)
@@ -250,26 +260,41 @@ async def _judge_floors(plan: Plan, journal: Journal, outcomes: Mapping[str, Out
 
     Last, so that a budget goes to the run first.
     """
-    sampled = _floor_units(plan.tracks)
+    asked = _floor_answers_sampled(plan.tracks)
     rows: list[tuple[int, int, int, str]] = []
     tracks = {track.task.track: number for number, track in enumerate(plan.tracks)}
 
+    async def judge(unit: Unit, number: int, name: str, prediction: Prediction) -> None:
+        track = unit.track.task.track
+        failed = prediction.outcome != "ok"
+        if failed or await free_verdict(unit, prediction, plan.floor_judge) is not None:
+            return
+        verdict = await _floor_verdict(plan, journal, unit, name, prediction)
+        if verdict["outcome"] == "ok":
+            _add_floor(plan, unit, outcomes[track].floors[name], prediction, verdict)
+        key = baseline_key({**unit.row({}), "baseline": name})
+        rows.append((tracks[track], unit.place, number, str(key)))
+
     async def work() -> None:
-        for unit in sampled:
-            track = unit.track.task.track
-            for number, (name, prediction) in enumerate(floor_answers(unit)):
-                failed = prediction.outcome != "ok"
-                if failed or await free_verdict(unit, prediction, plan.floor_judge) is not None:
-                    continue
-                verdict = await _floor_verdict(plan, journal, unit, name, prediction)
-                if verdict["outcome"] == "ok":
-                    _add_floor(plan, unit, outcomes[track].floors[name], prediction, verdict)
-                key = baseline_key({**unit.row({}), "baseline": name})
-                rows.append((tracks[track], unit.place, number, str(key)))
+        while True:
+            async with plan.places:
+                if (answer := next(asked, None)) is None:
+                    return
+                await judge(*answer)
+                del answer
 
     async with stopping_together(work() for _ in range(plan.workers)) as workers:
         await asyncio.gather(*workers)
     journal.settle(key for *_, key in sorted(rows))
+
+
+def _floor_answers_sampled(
+    tracks: Sequence[TrackPlan],
+) -> Iterator[tuple[Unit, int, str, Prediction]]:
+    """Yield each answer of each floor by itself, so that none waits for another's verdict."""
+    for unit in _floor_units(tracks):
+        for number, (name, prediction) in enumerate(floor_answers(unit)):
+            yield unit, number, name, prediction
 
 
 def _floor_units(tracks: Sequence[TrackPlan]) -> Iterator[Unit]:

@@ -336,7 +336,7 @@ def _facts(desk: _Desk, one: _Missed) -> Facts:
 
 async def _ask_all(desk: _Desk, missed: list[_Missed]) -> None:
     """Ask the reader of each miss with the evidence alone, and with the memory of it alone."""
-    gate = asyncio.Semaphore(desk.settings.workers)
+    gate = asyncio.Semaphore(desk.settings.records_at_once)
 
     async def ask(one: _Missed, name: str, shown: Shown) -> None:
         async with gate:

@@ -30,7 +30,7 @@ class TrackPlan:
     """One track of a run.
 
     Attributes:
-        samples: Streams its samples.
+        samples: Streams its samples; None may stand for one of other sessions.
         systems: The system, once per repeat; each draw has its own place in the reply cache.
         floor_systems: The floors, scored in passing where their judge costs nothing.
         floor_sample: The positions of the records that they are scored on where it does.
@@ -85,6 +85,8 @@ def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
     for _, group in groupby(tracks, key=lambda track: track.task.name):
         for track, place, sample in _mixed(list(group)):
             # Left out here and not in the stream: places and draws are those of all the data.
+            if sample is None:
+                continue
             if track.sessions is not None and sample.session_id not in track.sessions:
                 continue
             for repeat in range(len(track.systems)):

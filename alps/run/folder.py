@@ -18,7 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from alps import __version__
-from alps.errors import RunFolderError
+from alps.errors import FolderInUseError, RunFolderError
 from alps.jsonl import dump
 from alps.judges.rubric import SUPPORT, rubric
 from alps.llm.ledger import Ledger
@@ -243,7 +243,7 @@ def _locked(folder: Path) -> FileLock:
         lock.acquire()
     except Timeout as error:
         holder = path.read_text(errors="replace").strip() or "another process"
-        raise RunFolderError(
+        raise FolderInUseError(
             f"{folder}: in use by {holder}; wait for it, or choose another out="
         ) from error
     except OSError as error:  # a file system that knows no locks
@@ -256,8 +256,8 @@ def _locked(folder: Path) -> FileLock:
 
 
 @contextmanager
-def claimed_folder(folder: Path) -> Iterator[Ledger]:
-    """Make `folder`, and hold it and its ledger of calls until the end.
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Make `folder`, and hold it until the end.
 
     Raises:
         RunFolderError: If it can't be written, or another process holds it.
@@ -268,17 +268,29 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
     except OSError as error:
         raise RunFolderError(f"{folder}: {error.strerror}; choose another out=") from error
     try:
-        ledger = Ledger(folder / "calls.jsonl")
-        try:
-            yield ledger
-        finally:
-            ledger.close()
-    except OSError as error:
-        # A write does not say of which file, and the cache may be on another disk.
-        if error.errno in _DISK and error.filename is None:
-            error.filename = str(folder)
-        raise
+        yield
     finally:
         with suppress(OSError):
             (folder / _LOCK).write_text("")
         lock.release()
+
+
+@contextmanager
+def claimed_folder(folder: Path) -> Iterator[Ledger]:
+    """Make `folder`, and hold it and its ledger of calls until the end.
+
+    Raises:
+        RunFolderError: If it can't be written, or another process holds it.
+    """
+    with locked_folder(folder):
+        try:
+            ledger = Ledger(folder / "calls.jsonl")
+            try:
+                yield ledger
+            finally:
+                ledger.close()
+        except OSError as error:
+            # A write does not say of which file, and the cache may be on another disk.
+            if error.errno in _DISK and error.filename is None:
+                error.filename = str(folder)
+            raise

@@ -7,19 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
+from alps.llm.batches.journal import FILE as BATCHES
 from alps.parsing import parse_settings
 from alps.run.contexts import folder_of
+from alps.run.finished import Finished
 from alps.run.folder import difference_between, write_json
 from alps.run.opened import MANIFEST, SUMMARY, Run, manifest_row, open_run
 from alps.run.session import Session
-from alps.run.source import open_again
-from alps.run.start import Finished, finish, repeating
-from alps.settings import RunSettings, shard_of
+from alps.run.source import Data, open_again, refuse_changed
+from alps.run.start import finish, repeating
+from alps.settings import RunSettings
 from alps.systems.memory.diary import ANSWERS, CALLS, FILE
+from alps.values import shard_of
 
 JOURNALS = (
     *("predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "baselines.jsonl"),
-    *("calls.jsonl", FILE, CALLS, ANSWERS),
+    *("calls.jsonl", BATCHES, FILE, CALLS, ANSWERS),
 )
 
 
@@ -41,7 +44,13 @@ class _Shard:
         return {**self.manifest, "settings": settings}
 
 
-def merge(out: Path, folders: Sequence[Path]) -> Finished:
+def merge(
+    out: Path,
+    folders: Sequence[Path],
+    *,
+    typed: Mapping[str, Any] | None = None,
+    data: Data | None = None,
+) -> Finished:
     """Merge finished shards into the folder of the undivided run; nothing is asked.
 
     The journals of all shards are one after the other what an undivided run might have left that
@@ -50,6 +59,8 @@ def merge(out: Path, folders: Sequence[Path]) -> Finished:
     Args:
         out: The folder to write, which must not exist.
         folders: The run folders of all shards, in any order.
+        typed: Settings that no manifest has, such as `max_failures`.
+        data: Those of the undivided run, where they are open already.
 
     Raises:
         UsageError: If a shard is missing, there twice, or not finished.
@@ -58,7 +69,12 @@ def merge(out: Path, folders: Sequence[Path]) -> Finished:
     if out.exists():
         raise UsageError(f"{out}: there is something already; choose another folder")
     shards = _complete([_open(folder) for folder in folders])
-    settings, data = open_again(shards[0].folder, shards[0].run.manifest)
+    first = shards[0].run
+    if data is None:
+        settings, data = open_again(first.folder, first.manifest)
+    else:
+        settings = parse_settings(first.manifest.settings, RunSettings)
+        refuse_changed(first.folder, first.manifest, settings, data)
     # What was killed while it merged left this folder and no other.
     place = out.with_name(f"{out.name}.merging")
     shutil.rmtree(place, ignore_errors=True)
@@ -68,7 +84,9 @@ def merge(out: Path, folders: Sequence[Path]) -> Finished:
             _write_together(place / inside / name, [one.folder / inside / name for one in shards])
     manifest = shards[0].whole()
     write_json(place / MANIFEST, manifest)
-    finished = finish(Session(_whole(settings, out), data, place), manifest, repeating(out))
+    finished = finish(
+        Session(_whole(settings, out, typed or {}), data, place), manifest, repeating(out)
+    )
     # The same checks in each shard, and passed: one that fails a check is never finished.
     if checks := shards[0].run.finished.admission:
         summary = finished.summary.model_copy(update={"admission": checks})
@@ -78,14 +96,14 @@ def merge(out: Path, folders: Sequence[Path]) -> Finished:
     return replace(finished, folder=out)
 
 
-def _whole(settings: RunSettings, out: Path) -> RunSettings:
+def _whole(settings: RunSettings, out: Path, typed: Mapping[str, Any]) -> RunSettings:
     """Return the settings of the undivided run, with no more than was chosen in them."""
     chosen = {}
     for name, field in RunSettings.model_fields.items():
         value = getattr(settings, name)
         if name != "shard" and (field.is_required() or value != field.default):
             chosen[name] = value
-    return parse_settings({**chosen, "out": str(out)}, RunSettings)
+    return parse_settings({**chosen, **typed, "out": str(out)}, RunSettings)
 
 
 def _open(folder: Path) -> _Shard:

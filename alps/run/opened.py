@@ -1,6 +1,7 @@
 """A run folder opened for reading: its manifest, its summary, its journals and its samples."""
 
-from collections.abc import Collection, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from alps.data.release import Split, open_split
 from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageError, closest
 from alps.jsonl import Row, parse_json, scan
 from alps.rows import Manifest, Summary, TrackRow, TrackSummary
-from alps.run.source import TrackData, options_of
+from alps.run.source import TrackData, itself, options_of
 from alps.tasks import Metric, Task, load_tracks
 from alps.tasks.registry import not_importable, stand_in
 
@@ -172,22 +173,44 @@ class Run:
             return self.tasks[track].headline
         return lead_of(self.summary.tracks[track], self.tasks[track].metrics)
 
-    def rows(self, stage: str) -> dict[Key, Row]:
-        """Return the last readable row of each answer in the journal `stage`."""
-        # Early runs had one track, and did not name it in every row.
-        return read_rows(self.folder / f"{stage}.jsonl", track=next(iter(self.tracks), ""))
+    def rows(self, stage: str, *, ids: Collection[str] | None = None) -> dict[Key, Row]:
+        """Return the last readable row of each answer in the journal `stage`, or of some `ids`."""
+        return read_rows(self.journal(stage), track=self.unnamed, ids=ids)
+
+    def journal(self, stage: str) -> Path:
+        """Return the file of the rows of a stage."""
+        return self.folder / f"{stage}.jsonl"
+
+    @property
+    def unnamed(self) -> str:
+        """The track of rows that name none: early runs had one, and did not write it."""
+        return next(iter(self.tracks), "")
 
 
-def read_rows(path: Path, *, track: str = "") -> dict[Key, Row]:
-    """Return the last readable row of each answer in a journal; `track` is that of rows without."""
+def read_rows(path: Path, *, track: str = "", ids: Collection[str] | None = None) -> dict[Key, Row]:
+    """Return the last readable row of each answer in a journal.
+
+    Args:
+        path: The journal.
+        track: That of rows without one.
+        ids: The records to keep, all if None.
+    """
     rows: dict[Key, Row] = {}
     for _, _, row in scan(path):
-        if row is None:
+        key = None if row is None else key_of(row, track)
+        if row is None or key is None:
             continue
-        name, repeat = row.get("benchmark_id"), row.get("repeat", 0)
-        if isinstance(name, str) and isinstance(repeat, int):
-            rows[Key(str(row.get("track", track)), name, repeat)] = row
+        if ids is None or key.id in ids:
+            rows[key] = row
     return rows
+
+
+def key_of(row: Row, track: str) -> Key | None:
+    """Return which answer a row is of, on `track` where it names none; None where on no record."""
+    name, repeat = row.get("benchmark_id"), row.get("repeat", 0)
+    if not isinstance(name, str) or not isinstance(repeat, int):
+        return None
+    return Key(sys.intern(str(row.get("track", track))), name, repeat)
 
 
 def lead_of(track: TrackSummary, metrics: Sequence[Metric]) -> Metric:
@@ -246,6 +269,24 @@ def _read_json(path: Path) -> Any:
         raise RunFolderError(f"{path}: not JSON; {mend}") from error
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror or error}") from error
+
+
+def refuse_same_names(folders: Sequence[Path]) -> None:
+    """Refuse runs that can't be told apart by the names of their folders.
+
+    Raises:
+        UsageError: If two folders have one name, or a folder is there twice.
+    """
+    names: dict[str, Path] = {}
+    for folder in folders:
+        name = folder.resolve().name
+        if name in names:
+            same = folder.resolve() == names[name].resolve()
+            why = (
+                "named twice" if same else f"is called as {names[name]}; rename one of the folders"
+            )
+            raise UsageError(f"{folder}: {why}")
+        names[name] = folder
 
 
 def open_run(folder: Path) -> Run:
@@ -331,8 +372,10 @@ def read_keys(run: Run) -> list[Key]:
     return sorted(names, key=lambda key: places.get(key.track, 0))
 
 
-def read_wanted(run: Run, track: str, wanted: Collection[str]) -> Samples:
-    """Read the samples of `track` that are in `wanted`.
+def read_wanted(
+    run: Run, track: str, wanted: Collection[str], *, of: Callable[[Any], Any] = itself
+) -> Samples:
+    """Read the samples of `track` that are in `wanted`, or what `of` makes of each.
 
     None of them where the data are not those of the run.
     """
@@ -340,7 +383,7 @@ def read_wanted(run: Run, track: str, wanted: Collection[str]) -> Samples:
         return Samples({})
     try:
         data = _track_data(run, track)
-        samples = data.find(wanted, run.tracks[track].sha256)
+        samples = data.find(wanted, run.tracks[track].sha256, of=of)
     except CodeNotImportedError as error:
         return Samples({}, f"dialogues and gold are not shown: {error}")
     # Data may have become anything since the run: its records are still shown, without dialogues.

@@ -2,9 +2,12 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from alps.llm.ledger import Totals
+
+Watched = Callable[[str, int, Totals], AbstractContextManager[Callable[[bool], None]]]
+"""Shows how a run goes on: given its title, its number of answers and its totals so far."""
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """System, judge, and what they share: opened for a run, closed when it ends."""
 
-import os
-import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alps.errors import UsageError, closest
-from alps.folders import can_be_kept
 from alps.judges.base import Judge
 from alps.judges.resolve import EMBEDDED_JUDGES, RepeatedJudge, embedded_judge, is_embedded_judge
-from alps.llm.ledger import Ledger
+from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
+from alps.run.batching import open_batches, refuse_unbatched
 from alps.run.memory_models import (
     IN_THE_BOX,
     Given,
@@ -26,6 +24,7 @@ from alps.run.memory_models import (
     memory_models,
 )
 from alps.run.opened import read_manifest
+from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.settings import AskSettings, PersonaSettings, RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
@@ -39,8 +38,10 @@ from alps.tasks import Task
 
 if TYPE_CHECKING:
     from alps.llm import Client
+    from alps.llm.batches.gather import Batches
     from alps.llm.budget import Budget
     from alps.llm.cache import Cache
+    from alps.llm.client import Endpoint
     from alps.llm.structured import Ladder
 
 
@@ -51,10 +52,12 @@ class AskedAs:
     Attributes:
         rubrics: By their names, those that are said in other words.
         draw: Which of its independent draws, from 0.
+        cached: Whether replies may come from the cache.
     """
 
     rubrics: Mapping[str, Prompt] = field(default_factory=dict)
     draw: int = 0
+    cached: bool = True
 
 
 AS_EVER = AskedAs()
@@ -77,10 +80,14 @@ class Services:
     memory: Memory | None = None
     log: AnswerLog | None = None
     given: Given = field(default_factory=Given)
+    shared: Shared | None = None
+    batches: "Batches | None" = None
 
     async def aclose(self) -> None:
         """Give up what is still asked, and end the processes and connections that were opened."""
         await _give_up(self.clients)
+        if self.batches is not None:
+            await self.batches.aclose()
         shared = (_innermost(system) for row in self.systems for system in row)
         for system in {id(system): system for system in shared}.values():
             close = getattr(system, "aclose", None)
@@ -90,8 +97,10 @@ class Services:
             await self.memory.aclose()
         if self.log is not None:
             self.log.close()
-        await _close_connections()
-        close_cache(self.cache)
+        # Other runs go on with what they share.
+        if self.shared is None:
+            await close_connections()
+            close_cache(self.cache)
 
 
 def _innermost(system: Any) -> Any:
@@ -104,27 +113,12 @@ def _innermost(system: Any) -> Any:
 async def close_clients(clients: Iterable["Client"]) -> None:
     """Give up what clients ask, and close their connections."""
     await _give_up(clients)
-    await _close_connections()
+    await close_connections()
 
 
 async def _give_up(clients: Iterable["Client"]) -> None:
     for client in clients:
         await client.aclose()
-
-
-async def _close_connections() -> None:
-    if "litellm" in sys.modules:
-        from alps.llm import provider
-
-        await provider.close()
-
-
-def close_cache(cache: "Cache | None") -> None:
-    """Close the reply cache, and say on stderr what was wrong with it: a run goes on without."""
-    if cache is not None:
-        cache.close()
-        for trouble in cache.troubles:
-            click.echo(f"alps: {trouble}", err=True)
 
 
 @asynccontextmanager
@@ -136,6 +130,12 @@ async def closing(services: Services) -> AsyncIterator[Services]:
         await services.aclose()
 
 
+def opens_models(settings: RunSettings, tasks: Sequence[Task]) -> bool:
+    """Tell whether a run asks any LLM."""
+    local = is_local(settings.model, tasks) and is_embedded_judge(settings.judge)
+    return not local or bool(asked_models(settings))
+
+
 def open_services(
     settings: RunSettings,
     tasks: Sequence[Task],
@@ -144,29 +144,39 @@ def open_services(
     asked_as: AskedAs = AS_EVER,
     *,
     id_key: str = "",
+    shared: Shared | None = None,
 ) -> Services:
     """Set up system and judge; litellm is only ever imported where one of them is an LLM.
 
-    `id_key` makes the ids that programs and classes are shown.
+    `id_key` makes the ids that programs and classes are shown. `shared` is what other runs use,
+    too.
 
     Raises:
         AlpsError: If one of them is unknown, or the budget can't be enforced.
     """
     local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
-    if local and embedded and not asked_models(settings):
+    if not opens_models(settings, tasks):
         systems = _local(settings, tasks, folder, id_key)
         given = memory_models(settings, None)
-        return Services(systems, embedded_judge(settings.judge), None, given=given)
+        judge = embedded_judge(settings.judge)
+        return Services(systems, judge, None, given=given, shared=shared)
     from alps.llm.structured import Ladder
 
-    cache, budget, ladder = _open_cache(), _budget(settings, tasks, ledger), Ladder()
+    sharing = shared
+    if sharing is None:
+        cache = open_cache() if asked_as.cached else None
+        sharing = Shared(cache, _budget(settings, tasks, ledger), Ladder())
 
+    batches = None
+    if folder is not None:
+        batches = open_batches(settings, folder, sharing.room, say_once)
     # One an endpoint, as each keeps to `concurrency` alone.
     clients: dict[tuple[str | None, str], Client] = {}
 
     def client(api_base: str | None, model: str) -> "Client":
         endpoint = api_base, model.partition("/")[0]
-        return clients.setdefault(endpoint, _client(settings, ledger, cache, budget, ladder))
+        asking = _client(settings, ledger, sharing, sharing.endpoint(endpoint, settings), batches)
+        return clients.setdefault(endpoint, asking)
 
     systems = (
         _local(settings, tasks, folder, id_key)
@@ -179,7 +189,16 @@ def open_services(
         else _llm_judge(settings, client(settings.judge_api_base, settings.judge), asked_as)
     )
     given = memory_models(settings, client)
-    return Services(systems, judge, cache, tuple(clients.values()), ladder, given=given)
+    return Services(
+        systems,
+        judge,
+        sharing.cache,
+        tuple(clients.values()),
+        sharing.ladder,
+        given=given,
+        shared=shared,
+        batches=batches,
+    )
 
 
 def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
@@ -191,9 +210,9 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
     check_judge(settings)
     if is_embedded_judge(settings.judge):
         return Services((), embedded_judge(settings.judge), None)
-    cache, budget = _open_cache(), _budget_of(settings, ledger)
-    client = _client(settings, ledger, cache, budget)
-    return Services((), _llm_judge(settings, client), cache, (client,))
+    sharing = Shared(open_cache(), _budget_of(settings, ledger))
+    client = _client(settings, ledger, sharing)
+    return Services((), _llm_judge(settings, client), sharing.cache, (client,))
 
 
 @asynccontextmanager
@@ -205,20 +224,19 @@ async def open_clients(
     Raises:
         AlpsError: If a model is unknown, its key is missing, or the budget can't be enforced.
     """
-    cache, budget = _open_cache(), _capped(settings, ledger, asked)
+    sharing = Shared(open_cache(), _capped(settings, ledger, asked))
     clients: dict[tuple[str | None, str], Client] = {}
     opened = []
     for one in asked:
         endpoint = one.api_base, one.name.partition("/")[0]
         if endpoint not in clients:
-            clients[endpoint] = _client(settings, ledger, cache, budget)
+            clients[endpoint] = _client(settings, ledger, sharing)
         opened.append(clients[endpoint])
     try:
         yield tuple(opened)
     finally:
         await _give_up(clients.values())
-        await _close_connections()
-        close_cache(cache)
+        await sharing.aclose()
 
 
 def check_models(asked: Iterable["Asked"]) -> None:
@@ -281,6 +299,7 @@ def check_names(
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
     """
+    refuse_unbatched(settings, tasks if generate else ())
     if generate:
         check_memory(settings.memory, memory_options(settings, None))
         check_memory_models(settings, settings.memory)
@@ -329,39 +348,26 @@ def _local(
     return tuple((system,) * settings.repeats for system in systems)
 
 
-def _open_cache() -> "Cache | None":
-    from alps.llm.cache import Cache, default_path
-
-    path, chosen = default_path(), os.environ.get("ALPS_CACHE")
-    if not chosen and (path is None or not can_be_kept(path.parent)):
-        where = "there is no home folder" if path is None else f"{path.parent} can't be written"
-        click.echo(
-            f"alps: {where}: replies are not kept for other runs; ALPS_CACHE names a folder for "
-            "them",
-            err=True,
-        )
-        return None
-    return Cache(path) if path is not None else None
-
-
 def _client(
     settings: AskSettings | PersonaSettings,
     ledger: Ledger,
-    cache: "Cache | None",
-    budget: "Budget | None",
-    ladder: "Ladder | None" = None,
+    sharing: Shared,
+    endpoint: "Endpoint | None" = None,
+    batches: "Batches | None" = None,
 ) -> "Client":
     from alps.llm import Client
 
     return Client(
         concurrency=settings.at_once,
         ledger=ledger,
-        cache=cache,
+        cache=sharing.cache,
         timeout=settings.timeout,
-        budget=budget,
+        budget=sharing.budget,
         patience=settings.patience,
         notice=say_once,
-        ladder=ladder,
+        ladder=sharing.ladder,
+        endpoint=endpoint,
+        batches=batches,
     )
 
 
@@ -418,16 +424,25 @@ def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_E
     return draws[0] if len(draws) == 1 else RepeatedJudge(draws)
 
 
-def _budget(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger) -> "Budget | None":
-    if settings.max_cost is not None and not is_local(settings.model, tasks):
-        from alps.llm.prices import check_priced
+def check_priced_models(settings: RunSettings, tasks: Sequence[Task]) -> None:
+    """Refuse models that no price is known of: a cap in dollars could not be kept.
 
-        check_priced("model", settings.model)
-    for key, name, _ in asked_models(settings) if settings.max_cost is not None else ():
-        from alps.llm.prices import check_priced
+    Raises:
+        UsageError: Names the first.
+    """
+    from alps.llm.prices import check_priced
 
+    asked = [(key, name) for key, name, _ in asked_models(settings)]
+    asked += [] if is_local(settings.model, tasks) else [("model", settings.model)]
+    asked += [] if is_embedded_judge(settings.judge) else [("judge", settings.judge)]
+    for key, name in asked:
         check_priced(key, name)
-    return _budget_of(settings, ledger)
+
+
+def _budget(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger) -> "Budget | None":
+    if settings.max_cost is not None:
+        check_priced_models(settings, tasks)
+    return budget_within(settings.max_cost, settings.max_total_tokens, ledger.totals)
 
 
 def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
@@ -439,19 +454,23 @@ def _capped(
     settings: AskSettings | PersonaSettings, ledger: Ledger, asked: Iterable["Asked"]
 ) -> "Budget | None":
     """Return the budget of what is asked; a cap in dollars needs a price for each model."""
-    if settings.max_cost is None and settings.max_total_tokens is None:
+    for one in asked if settings.max_cost is not None else ():
+        from alps.llm.prices import check_priced
+
+        check_priced(one.key, one.name)
+    return budget_within(settings.max_cost, settings.max_total_tokens, ledger.totals)
+
+
+def budget_within(
+    max_cost: float | None, max_total_tokens: int | None, spent: Totals
+) -> "Budget | None":
+    """Return the budget that these caps leave after what is spent; None without a cap."""
+    if max_cost is None and max_total_tokens is None:
         return None
     from alps.llm.budget import Budget
-    from alps.llm.prices import check_priced, price_of
+    from alps.llm.prices import price_of
 
-    for one in asked if settings.max_cost is not None else ():
-        check_priced(one.key, one.name)
-    return Budget(
-        max_cost=settings.max_cost,
-        max_total_tokens=settings.max_total_tokens,
-        spent=ledger.totals,
-        price=price_of,
-    )
+    return Budget(max_cost=max_cost, max_total_tokens=max_total_tokens, spent=spent, price=price_of)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import click
 
 from alps.data.hub import HubName, hub_name, label, open_hub
 from alps.errors import UsageError
+from alps.jsonl import Row
 from alps.judges.resolve import is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.llm.options import SAMPLING
@@ -27,15 +28,17 @@ from alps.parsing import parse_settings
 from alps.run.correction import OFF, choose
 from alps.run.fitting import check_recorded, check_shown
 from alps.run.opened import MANIFEST, read_manifest
-from alps.run.services import check_names, close_cache, open_judge, say_once
-from alps.run.source import Data, open_data, options_of, refuse_changed
-from alps.settings import AskSettings, RunSettings, as_typed, shard_of
+from alps.run.services import check_names, open_judge, say_once
+from alps.run.shared import close_cache
+from alps.run.source import Data, open_data, open_data_once, open_known, options_of, refuse_changed
+from alps.settings import HERE, AskSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
 from alps.systems.memory.resolve import SPOKEN
 from alps.systems.resolve import RECORDED
 from alps.tasks import Task, load_task, load_tracks
 from alps.tasks.base import DEFAULTS
 from alps.tasks.registry import ALL, PYTHON, TASKS, allow_modules
+from alps.values import shard_of
 
 # Where the manifest keeps what `data=` said: the branch that it names may have moved on since.
 DATA_ASKED = "data_asked"
@@ -64,7 +67,13 @@ class Session:
     folder: Path
 
 
-def resolve(settings: RunSettings, *, dry: bool = False) -> Session:
+def resolve(
+    settings: RunSettings,
+    *,
+    dry: bool = False,
+    opened: dict[object, Data] | None = None,
+    known: Row | None = None,
+) -> Session:
     """Resolve a run from its settings, and refuse what can't be carried out.
 
     Args:
@@ -72,6 +81,9 @@ def resolve(settings: RunSettings, *, dry: bool = False) -> Session:
             on.
         dry: Whether nothing will be asked: keys and calibration are then not looked at, and litellm
             is not imported.
+        opened: Data that other runs opened, by what they were opened with; those of this one are
+            added.
+        known: What another process of this machine has just found the data to be.
 
     Raises:
         AlpsError: What is unknown, missing, not taken or without effect, in one line.
@@ -82,7 +94,12 @@ def resolve(settings: RunSettings, *, dry: bool = False) -> Session:
     # An unknown task is named before its options.
     settings = pin_data(settings, folder, load_tracks(settings.task, options_of(settings)))
     _refuse_of_another_task(settings)
-    data = _in_shard(settings, replace(open_data(settings), asked=asked))
+    if known is None:
+        data = open_data_once(settings, {} if opened is None else opened)
+    else:
+        data = open_known(settings, known)
+    data = replace(data, asked=asked)
+    data = _in_shard(settings, data)
     check_recorded(settings, data)
     check_shown(settings, data)
     if not dry:
@@ -141,6 +158,7 @@ def refuse_without_effect(settings: AskSettings) -> None:
         UsageError: If there is such a setting, whether it was typed or stands in a config file.
     """
     if isinstance(settings, RunSettings):
+        _refuse_engine(settings)
         if is_local(settings.model, load_tracks(settings.task)):
             _refuse(settings, OF_THE_MODEL, f"model={redact(settings.model)} is no litellm model")
         if settings.answer == "logprob":
@@ -162,6 +180,16 @@ def refuse_without_effect(settings: AskSettings) -> None:
         if forgotten:
             why = f"no judge= was given, so {settings.judge} judges"
         _refuse(settings, OF_THE_JUDGE, why)
+
+
+def _refuse_engine(settings: RunSettings) -> None:
+    instead = "leave it out, or add engine="
+    if settings.engine == HERE:
+        _refuse(settings, ("workers", "scheduler"), f"engine={HERE} is this process", instead)
+    elif settings.engine == "dask" and settings.scheduler is None:
+        raise UsageError("engine=dask: which cluster? name it, as scheduler=tcp://HOST:8786")
+    elif settings.engine != "dask":
+        _refuse(settings, ("scheduler",), f"engine={settings.engine} asks none", "leave it out")
 
 
 def _refuse(

@@ -5,7 +5,7 @@ A finished run finds its records again here, and whoever asks for them learns wh
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import islice
@@ -26,6 +26,11 @@ from alps.tasks.recall import keeps_memories
 from alps.tasks.registry import ALL
 
 
+def itself(sample: Any) -> Any:
+    """Return a sample as it is."""
+    return sample
+
+
 @dataclass(frozen=True)
 class TrackData:
     """The records of one track.
@@ -33,14 +38,18 @@ class TrackData:
     Attributes:
         place: The folder that they lie in, what builds their pools, or the task's own records.
         limit: How many are read at most.
+        known: Their description, where another process has read all of them for it.
     """
 
     task: Task
     place: Path | PoolSource | Records
     limit: int | None = None
+    known: Row | None = None
 
-    def samples(self) -> Iterator[Any]:
+    def samples(self, sessions: Collection[str] | None = None) -> Iterator[Any]:
         """Stream the samples.
+
+        Of a record of other `sessions`, a pool is not built: None is in its place.
 
         Raises:
             DataError: If a row can't be read.
@@ -49,7 +58,19 @@ class TrackData:
             return islice(read_samples(self.place, self.task.read_sample), self.limit)
         if isinstance(self.place, Records):
             return islice(self.place.samples(), self.limit)
-        return (self.task.read_sample(row, gold) for row, gold in self._pools(self.place))
+        return self._pooled(self.place, sessions)
+
+    def _pooled(self, source: PoolSource, sessions: Collection[str] | None) -> Iterator[Any]:
+        for query in source.queries[: self.limit]:
+            own = sessions is None or query.session_id in sessions
+            pool = source.pool(query, self.task.pool_size or 0) if own else None
+            yield None if pool is None else self.task.read_sample(*pool)
+
+    def sessions(self) -> Iterator[str]:
+        """Yield the session of each record; no pool is built for it."""
+        if isinstance(self.place, PoolSource):
+            return (query.session_id for query in self.place.queries[: self.limit])
+        return (sample.session_id for sample in self.samples())
 
     @property
     def n(self) -> int:
@@ -63,6 +84,8 @@ class TrackData:
         Raises:
             DataError: If a row can't be read.
         """
+        if self.known is not None:
+            return self.known
         if isinstance(self.place, Path):
             return {"n": sum(1 for _ in self.samples()), "sha256": track_hash(self.place)}
         if isinstance(self.place, Records):
@@ -72,38 +95,43 @@ class TrackData:
             return {**about, "conditions": dict(own)} if own else about
         digest, n = hashlib.sha256(), 0
         for row, gold in self._pools(self.place):
-            digest.update(dump(row) + dump(gold or {}))
+            digest.update(dump(row) + dump(gold))
             n += 1
         share = self.place.generated_share(self.task.pool_size or 0)
         built = {"seed": self.place.seed, "generated": round(share, 4)}
         return {"n": n, "sha256": digest.hexdigest(), "pools": built}
 
-    def find(self, ids: Collection[str], sha256: str | None) -> dict[str, Any] | None:
-        """Return the samples with these ids; None where the data have another hash.
+    def find(
+        self, ids: Collection[str], sha256: str | None, *, of: Callable[[Any], Any] = itself
+    ) -> dict[str, Any] | None:
+        """Return the samples with these ids, or what `of` makes of each, which alone is kept.
 
-        No other sample is read: `alps show` would take seconds to show one of a large track.
+        None where the data have another hash. No other sample is read: `alps show` would take
+        seconds to show one of a large track.
         """
         if isinstance(self.place, Path):
-            return self._find_in(self.place, ids) if track_hash(self.place) == sha256 else None
+            return self._find_in(self.place, ids, of) if track_hash(self.place) == sha256 else None
         if isinstance(self.place, Records):
             if self.place.sha256 != sha256:
                 return None
             own = (sample for sample in self.samples() if sample.benchmark_id in ids)
-            return {sample.benchmark_id: sample for sample in own}
+            return {sample.benchmark_id: of(sample) for sample in own}
         # Only all pools together show that they are the same.
         digest, kept = hashlib.sha256(), []
         for row, gold in self._pools(self.place):
-            digest.update(dump(row) + dump(gold or {}))
+            digest.update(dump(row) + dump(gold))
             if row["benchmark_id"] in ids:
                 kept.append((row, gold))
         if digest.hexdigest() != sha256:
             return None
         samples: dict[str, Any] = {}
         for row, gold in kept:
-            samples |= self._read(row, gold, ids)
+            samples |= self._read(row, gold, ids, of)
         return samples
 
-    def _find_in(self, folder: Path, ids: Collection[str]) -> dict[str, Any]:
+    def _find_in(
+        self, folder: Path, ids: Collection[str], of: Callable[[Any], Any]
+    ) -> dict[str, Any]:
         samples: dict[str, Any] = {}
         rows = {name.rpartition(":")[0] for name in ids}
         for pair in read_track(folder):
@@ -111,17 +139,19 @@ class TrackData:
             # named after it.
             name = pair.input["benchmark_id"]
             if name in ids or name in rows or "queries" in pair.input["input"]:
-                samples |= self._read(pair.input, pair.gold, ids)
+                samples |= self._read(pair.input, pair.gold, ids, of)
             if len(samples) == len(ids):
                 break
         return samples
 
-    def _read(self, row: Row, gold: Row | None, ids: Collection[str]) -> dict[str, Any]:
+    def _read(
+        self, row: Row, gold: Row | None, ids: Collection[str], of: Callable[[Any], Any]
+    ) -> dict[str, Any]:
         made = self.task.read_sample(row, gold)
         samples = made if isinstance(made, list) else [made]
-        return {sample.benchmark_id: sample for sample in samples if sample.benchmark_id in ids}
+        return {one.benchmark_id: of(one) for one in samples if one.benchmark_id in ids}
 
-    def _pools(self, source: PoolSource) -> Iterator[tuple[Row, Row | None]]:
+    def _pools(self, source: PoolSource) -> Iterator[tuple[Row, Row]]:
         """Build the pools as they are needed; kept, the larger ones would fill the memory."""
         return islice(source.rows(self.task.pool_size or 0), self.limit)
 
@@ -161,6 +191,17 @@ class Data:
         """How many records the run is of."""
         return sum(track.n for track in self.tracks) if self.sessions is None else self.part
 
+    @property
+    def n_sessions(self) -> int:
+        """How many sessions the data have: all of them are read for it."""
+        return len(self._records_of_sessions())
+
+    def _records_of_sessions(self) -> Counter[str]:
+        records: Counter[str] = Counter()
+        for track in self.tracks:
+            records.update(track.sessions())
+        return records
+
     def shard(self, number: int, count: int) -> "Data":
         """Return one of `count` parts, so that each session is in one of them alone.
 
@@ -171,9 +212,7 @@ class Data:
         Raises:
             UsageError: If there are fewer sessions than parts.
         """
-        records: Counter[str] = Counter()
-        for track in self.tracks:
-            records.update(sample.session_id for sample in track.samples())
+        records = self._records_of_sessions()
         if len(records) < count:
             raise UsageError(
                 f"shard={number}/{count}: the data have {len(records)} sessions; take fewer shards"
@@ -194,6 +233,25 @@ def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
     return TaskOptions(**{name: value for name, value in chosen.items() if value is not None})
 
 
+def open_known(settings: RunSettings, description: Row) -> Data:
+    """Find data that another process of this machine has just read; they are not read again.
+
+    Args:
+        settings: Those of the run.
+        description: What the other process found.
+
+    Raises:
+        UsageError: If they are not there any more.
+    """
+    tasks = {task.track: task for task in load_tracks(settings.task, options_of(settings))}
+    split, source = _opened_layout(settings, list(tasks.values()))
+    tracks = []
+    for name, known in description["tracks"].items():
+        track = _find_track(settings, tasks[name], split, source)
+        tracks.append(replace(track, known=known))
+    return Data(tuple(tracks), description)
+
+
 def open_data(settings: RunSettings) -> Data:
     """Find the data and read them once, so that a bad row is named before anything is paid for.
 
@@ -207,9 +265,7 @@ def open_data(settings: RunSettings) -> Data:
     """
     options = options_of(settings)
     tasks = load_tracks(settings.task, options)
-    in_layout = any(task.open_records is None for task in tasks)
-    split = open_split(settings.data, settings.split) if in_layout else None
-    source = PoolSource(split, seed=settings.seed) if isinstance(split, Split) else None
+    split, source = _opened_layout(settings, tasks)
     left_out = _not_scored(settings, options, tasks)
     tracks: list[TrackData] = []
     for task in tasks:
@@ -234,6 +290,29 @@ def open_data(settings: RunSettings) -> Data:
     if commit is not None:
         description["commit"] = commit
     return Data(tuple(tracks), description)
+
+
+def _opened_layout(
+    settings: RunSettings, tasks: Sequence[Task]
+) -> tuple[Split | HubSplit | None, PoolSource | None]:
+    """Open the split that tasks without files of their own read, and what builds their pools."""
+    if all(task.open_records is not None for task in tasks):
+        return None, None
+    split = open_split(settings.data, settings.split)
+    return split, PoolSource(split, seed=settings.seed) if isinstance(split, Split) else None
+
+
+def open_data_once(settings: RunSettings, opened: dict[object, Data]) -> Data:
+    """Return the data of a run out of `opened`, or open them and keep them there.
+
+    Raises:
+        AlpsError: See `open_data`.
+    """
+    named = settings.task, settings.data, settings.split, settings.limit, settings.seed
+    opened_with = *named, options_of(settings)
+    if opened_with not in opened:
+        opened[opened_with] = open_data(settings)
+    return opened[opened_with]
 
 
 def _may_lack(settings: RunSettings, task: Task) -> bool:

@@ -1,13 +1,15 @@
 """Course of a run, from its settings to a finished folder."""
 
+import asyncio
 import hashlib
 import random
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from contextlib import closing as closed_after
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +22,7 @@ from alps.judges.rubric import Rubric
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
-from alps.rows import Check, CurvePoint, Pools, Summary, TrackSummary
+from alps.rows import Check, Pools, Summary
 from alps.run.admitted import admitted, check_estimable
 from alps.run.asked import as_asked
 from alps.run.audited import audit_fault, audit_summary
@@ -30,15 +32,16 @@ from alps.run.auditing import (
     audit_settings,
     check_audit,
     drawn_data,
+    is_audited,
     refuse_half_an_audit,
 )
+from alps.run.batching import check_batches
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.contexts import (
     PREDICTIONS,
     AtSizes,
     folder_of,
     has_sizes,
-    points_below,
     run_sizes,
     shown_less,
     with_curves,
@@ -46,6 +49,7 @@ from alps.run.contexts import (
 from alps.run.correction import Chosen, choose, with_corrections
 from alps.run.engine import TrackPlan
 from alps.run.estimate import Round, Stage, estimate
+from alps.run.finished import Finished, finished
 from alps.run.folder import (
     CONFIG,
     add_learned,
@@ -61,7 +65,7 @@ from alps.run.folder import (
 from alps.run.journal import Journal
 from alps.run.opened import MANIFEST, SUMMARY, open_run
 from alps.run.phases import answers_of, phases_of, stored_by
-from alps.run.progress import progress_line
+from alps.run.progress import Watched, progress_line
 from alps.run.services import (
     AS_EVER,
     STRUCTURED,
@@ -73,37 +77,17 @@ from alps.run.services import (
     structured_modes,
 )
 from alps.run.session import DATA_ASKED, Session, digest, resolve, resolve_again, slug
+from alps.run.shared import Shared
 from alps.run.source import Data, TrackData, open_data, refuse_changed
 from alps.run.summary import served, served_row, summarise_calls, summarise_track
-from alps.schema import FAILURES
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
-from alps.systems.base import STDERR, TRACEBACKS
 from alps.systems.memory.diary import FILE as STORE
 from alps.systems.memory.resolve import adapter_versions
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, recorded
 
 VERDICTS = "verdicts.jsonl"
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A finished run.
-
-    Attributes:
-        too_many_unscored: Whether a larger share of the records than `max_failures` is unscored.
-        complaint: What to say of a run of which a larger share failed or is unscored, with the
-            first error; else None.
-        budget_spent: Whether the budget stopped it.
-    """
-
-    folder: Path
-    summary: Summary
-    tasks: tuple[Task, ...]
-    too_many_unscored: bool
-    budget_spent: bool
-    complaint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -315,43 +299,90 @@ def _carry_out(
         else:
             services = _judging_services(settings, data.tasks, ledger, folder, asked_as)
         running = _run(
-            settings,
-            data,
-            folder,
+            session,
             services=services,
             ledger=ledger,
             judged=predictions,
             told=told,
             manifest=manifest,
+            watched=progress_line,
         )
-        plan, outcomes, less, chosen, checks = run_loop(running)
-        summary = _summary(settings, data, plan, outcomes, ledger.totals)
-        summary = with_curves(summary, plan, (settings.most_context, outcomes), less, folder)
-        if checks:
-            summary = summary.model_copy(update={"admission": checks})
-        if (folder / STORE).exists():
-            taken: dict[str, Any] = {"phases": phases_of(folder), "answers": answers_of(folder)}
-            taken["bytes_per_1000_turns"] = stored_by(folder)
-            summary = summary.model_copy(update=taken)
-        summary = with_corrections(summary, folder, data, chosen)
-        write_json(folder / SUMMARY, summary.row())
+        ran = run_loop(running)
+        summary = _summarised(session, ran, ledger.totals)
         stopped = summary.stopped_by_budget
-        if settings.audit_judge is not None and not stopped:
+        if is_audited(settings) and not stopped:
             stopped = audit_run(settings, data, folder, spent=ledger.totals.counted)
-        if (audit := audit_summary(folder, data)) is not None:
-            summary = summary.model_copy(update={"audit": audit})
-            write_json(folder / SUMMARY, summary.row())
-    tracks: list[TrackSummary | CurvePoint] = [*summary.tracks.values(), *points_below(summary)]
-    # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
-    unscored, n = sum(map(_not_heard, tracks)), sum(track.n for track in tracks)
-    return Finished(
-        folder,
-        summary,
-        data.tasks,
-        too_many_unscored=unscored > settings.max_failures * n,
-        budget_spent=stopped,
-        complaint=_complaint(tracks, settings.max_failures, folder) or audit_fault(summary.audit),
-    )
+        return _audited(session, summary, stopped=stopped, resumed=ran.resumed)
+
+
+async def run_beside_others(session: Session, shared: Shared, watched: Watched) -> Finished:
+    """Carry out a run in a loop in which others run, too, on what they share; it has no audit.
+
+    Raises:
+        AlpsError: If the folder holds another run, or somebody can't be asked.
+    """
+    settings, data, folder = session.settings, session.data, session.folder
+    refuse_other_files(folder)
+    with claimed_folder(folder) as ledger:
+        services = open_services(
+            settings, data.tasks, ledger, folder, id_key=data.id_key, shared=shared
+        )
+        ran = await _run(
+            session,
+            services=as_asked(settings, data, services, folder),
+            ledger=ledger,
+            judged=None,
+            told=repeating(folder),
+            manifest=None,
+            watched=watched,
+        )
+        # Intervals take seconds, in which no other run could go on; and much memory.
+        async with shared.summing:
+            summary = await asyncio.to_thread(_summarised, session, ran, ledger.totals)
+        return _audited(session, summary, stopped=summary.stopped_by_budget, resumed=ran.resumed)
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """What a run came to.
+
+    Its plan, what was found, at smaller contexts too, the checks, and how many answers were there
+    when it began.
+    """
+
+    plan: Plan
+    outcomes: dict[str, Outcome]
+    less: AtSizes
+    chosen: Chosen
+    checks: list[Check]
+    resumed: int
+
+
+def _summarised(session: Session, ran: _Ran, totals: Totals) -> Summary:
+    """Summarise a run and write its summary."""
+    settings, data, folder = session.settings, session.data, session.folder
+    summary = _summary(settings, data, ran.plan, ran.outcomes, totals)
+    largest = settings.most_context, ran.outcomes
+    summary = with_curves(summary, ran.plan, largest, ran.less, folder)
+    if ran.checks:
+        summary = summary.model_copy(update={"admission": ran.checks})
+    if (folder / STORE).exists():
+        taken: dict[str, Any] = {"phases": phases_of(folder), "answers": answers_of(folder)}
+        taken["bytes_per_1000_turns"] = stored_by(folder)
+        summary = summary.model_copy(update=taken)
+    summary = with_corrections(summary, folder, data, ran.chosen)
+    write_json(folder / SUMMARY, summary.row())
+    return summary
+
+
+def _audited(session: Session, summary: Summary, *, stopped: bool, resumed: int) -> Finished:
+    """Finish a run with what its audits say, those of an earlier session among them."""
+    folder, data = session.folder, session.data
+    if (audit := audit_summary(folder, data)) is not None:
+        summary = summary.model_copy(update={"audit": audit})
+        write_json(folder / SUMMARY, summary.row())
+    most = session.settings.max_failures
+    return finished(folder, summary, data.tasks, most, budget_spent=stopped, resumed=resumed)
 
 
 def _described(services: Services) -> dict[str, Any]:
@@ -397,38 +428,6 @@ def _summary(
     )
 
 
-def _complaint(
-    tracks: Sequence[TrackSummary | CurvePoint], most: float, folder: Path
-) -> str | None:
-    """Say that more than the share `most` of the records failed or is unscored.
-
-    The first error stands there whole.
-    """
-    n = sum(track.n for track in tracks)
-    unscored, failed = sum(map(_not_heard, tracks)), 0
-    errors: list[str] = []
-    for track in tracks:
-        failed += sum(track.failed_predictions.get(kind, 0) for kind in FAILURES)
-        for kind, error in track.errors.items():
-            if not kind.startswith("floor/"):
-                errors.append(f"; {kind}: {error}")
-    if failed + unscored <= most * n:
-        return None
-    account = (
-        f"{failed} of {n} predictions failed, {unscored} are unscored: more than "
-        f"max_failures={100 * most:g}%"
-    )
-    logs = [folder / name for name in (TRACEBACKS, STDERR) if (folder / name).is_file()]
-    more = f" (more in {logs[0]})" if logs else ""
-    return f"{account}{''.join(errors[:1])}{more}"
-
-
-def _not_heard(track: TrackSummary | CurvePoint) -> int:
-    """Return how many records of a track are unscored because a system or a judge was not heard."""
-    lost = [count for kind, count in track.failed_predictions.items() if kind not in FAILURES]
-    return sum(lost) + sum(track.failed_judgements.values())
-
-
 def _manifest(
     settings: RunSettings, data: Data, services: Services, judged: _Predictions | None
 ) -> dict[str, Any]:
@@ -449,21 +448,23 @@ def _manifest(
 
 
 async def _run(
-    settings: RunSettings,
-    data: Data,
-    folder: Path,
+    session: Session,
     *,
     services: Services,
     ledger: Ledger,
     judged: _Predictions | None,
     told: Sequence[str],
     manifest: Mapping[str, Any] | None,
-) -> tuple[Plan, dict[str, Outcome], AtSizes, Chosen, list[Check]]:
+    watched: Watched,
+) -> _Ran:
+    settings, data, folder = session.settings, session.data, session.folder
     judge = services.judge
     sizes = settings.less_contexts if judged is None else tuple(judged.less)
     async with closing(services):
         endpoint = settings.judge_api_base
+        await check_batches(settings, data.tasks if judged is None else (), services.batches)
         chosen = choose(settings.calibration, judge, data, today=date.today(), api_base=endpoint)
+        merging = manifest is not None
         if manifest is None:
             manifest = _manifest(settings, data, services, judged)
         _claim(folder, manifest, judged)
@@ -473,20 +474,22 @@ async def _run(
         )
         floor_judge = judge if judge.comparable else LexicalJudge()
         journals = Journals.open(folder, baselines=floor_judge.comparable)
+        resumed = len(journals.predictions) if judged is None and not merging else 0
         plan = Plan(
             tracks=_track_plans(settings, data, services, folder),
             judge=judge,
             options=JudgingOptions(extras=settings.extras == "judge"),
             floor_judge=floor_judge,
             journals=journals,
-            workers=settings.workers,
+            workers=settings.records_at_once,
+            places=_places(settings, services),
         )
         try:
             total = settings.repeats * (data.n + len(sizes) * sum(map(_n_sized, data.tracks)))
             title = f"{settings.task} {services.systems[0][0].name}"
             checks = await admitted(services, "before")
             check_estimable(services, data.tasks)
-            with progress_line(title, total, ledger.totals) as progress:
+            with watched(title, total, ledger.totals) as progress:
                 outcomes = await run_tracks(plan, progress=progress)
                 less = await run_sizes(plan, sizes, folder, progress=progress)
             checks += await admitted(services, "after")
@@ -494,7 +497,14 @@ async def _run(
             journals.close()
             modes = structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
-    return plan, outcomes, less, chosen, checks
+    return _Ran(plan, outcomes, less, chosen, checks, resumed)
+
+
+def _places(settings: RunSettings, services: Services) -> AbstractAsyncContextManager[None]:
+    """Return what a record waits for before it is read, so that memory does not grow with them."""
+    if settings.batch and services.batches is not None:
+        return services.batches.room
+    return nullcontext() if services.shared is None else services.shared.places_of(settings)
 
 
 def _n_sized(track: TrackData) -> int:
@@ -507,7 +517,7 @@ def _track_plans(
     return tuple(
         TrackPlan(
             track.task,
-            track.samples,
+            partial(track.samples, data.sessions),
             systems,
             floor_systems(track.task, folder),
             floor_sample=_floor_sample(settings, track),

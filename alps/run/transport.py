@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from alps.errors import UsageError
+from alps.run.audit_draws import LEAST
 from alps.run.audited_records import AuditedRecords, Pairs, audited_records, correctable
-from alps.run.auditing import FOLDER, LEAST, read_audit
+from alps.run.auditing import FOLDER, read_audit
 from alps.run.opened import Run, open_run
 from alps.run.source import TrackData, open_again
 from alps.stats.transport import Residuals, Transport, transport
@@ -85,7 +86,7 @@ def _pair_of(run: Run) -> tuple[str, str]:
     audit = run.finished.audit
     if audit is None:
         raise UsageError(f"{run.folder}: no audits; alps score RUN audit_judge=… audit=20% adds")
-    return run.judge, audit.fingerprint
+    return run.judge, audit.auditor
 
 
 def _of_track(
@@ -97,7 +98,7 @@ def _of_track(
     for metric in track.task.metrics:
         if all(correctable(metric, one) for one in (own, *theirs.values())):
             pairs = {name: one.of(metric) for name, one in theirs.items()}
-            rows.append(_of_metric(track.task.track, metric, own.of(metric), pairs, margin))
+            rows.append(of_metric(track.task.track, metric, own.of(metric), pairs, margin))
     return rows
 
 
@@ -108,9 +109,10 @@ def _records(track: TrackData, run: Run) -> AuditedRecords:
     return audited_records(run.folder, track, sessions)
 
 
-def _of_metric(
+def of_metric(
     track: str, metric: Metric, own: Pairs, others: Mapping[str, Pairs], margin: float
 ) -> Transported:
+    """Test whether the audits of other systems hold for the answers of one, or say why not."""
     for name, pairs in others.items():
         if reason := pairs.why_not():
             return Transported(track, metric, None, f"{name}: {reason}")

@@ -232,17 +232,42 @@ def resampled_figure(figure: Statistic, clusters: Sequence[Hashable]) -> Estimat
             shape (…), NaN where undefined.
         clusters: Shape (records,).
     """
-    from scipy.special import ndtr, stdtrit
+    if not len(clusters):
+        return Estimate(None, None, None, 0)
+    return resampled_figures(lambda times: [figure(times)], clusters)[0]
 
+
+def resampled_figures(
+    figures: Callable[[Floats], Sequence[Floats]], clusters: Sequence[Hashable]
+) -> list[Estimate]:
+    """Estimate several figures of the same records on the same resamples; see `resampled_figure`.
+
+    Args:
+        figures: Takes how often each cluster counts and returns the figures, each of shape (…).
+        clusters: Shape (records,), at least one.
+    """
     count, records = len(set(clusters)), len(clusters)
-    value = float(figure(np.ones(count))) if count else float("nan")
+    values = list(map(float, figures(np.ones(count))))
+    if count < FEWEST_RESAMPLED or np.isnan(values).all():
+        return [_not_resampled(value, count, records) for value in values]
+    chunks = [figures(times) for times in resampled_times(count)]
+    drawn = map(np.concatenate, zip(*chunks, strict=True))
+    return [_expanded(*each, count, records) for each in zip(values, drawn, strict=True)]
+
+
+def _not_resampled(value: float, count: int, records: int) -> Estimate:
     if np.isnan(value):
         return Estimate(None, None, None, records)
-    if count < FEWEST_RESAMPLED:
-        reason = f"{count} sessions are too few to resample"
-        return Estimate(value, None, None, records, reason)
+    return Estimate(value, None, None, records, f"{count} sessions are too few to resample")
+
+
+def _expanded(value: float, drawn: Floats, count: int, records: int) -> Estimate:
+    """Estimate a figure by the expanded percentiles of what `count` resampled clusters give."""
+    from scipy.special import ndtr, stdtrit
+
+    if np.isnan(value):
+        return Estimate(None, None, None, records)
     wide = stdtrit(count - 1, 1 - TAIL) * (count / (count - 1)) ** 0.5
-    drawn = np.concatenate([figure(times) for times in resampled_times(count)])
     interval = percentile_interval(drawn, tail=float(ndtr(-wide)))
     if interval is None or interval[1] - interval[0] <= _ROUNDING:
         # All clusters have one value: a width of nothing would promise certainty.

@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from alps.stats.bootstrap import Estimate, Floats, cluster_sums, ratio, resampled_figure
+from alps.stats.bootstrap import Estimate, Floats, cluster_sums, ratio, resampled_figures
 
 JUDGE, PROMPT, BOTH, NOISE = "judge", "prompt", "judge × prompt", "noise"
 
@@ -60,12 +60,12 @@ def variance_components(
     sums = cluster_sums(np.concatenate([counts, flat], axis=1), clusters)
     moments = _Moments(sums[:, 0], sums[:, 1:], design)
     found = moments.components(np.ones(len(sums)))
-    components = {}
     total = float(sum(map(float, found.values())))
-    for name, variance in found.items():
-        share = resampled_figure(partial(_share, moments=moments, name=name), range(len(sums)))
-        share = replace(share, n=len(flat))
-        components[name] = Component(float(variance) ** 0.5, share if total > 0 else _none(flat))
+    shares = resampled_figures(partial(_shares, moments=moments), range(len(sums)))
+    components = {}
+    for (name, variance), share in zip(found.items(), shares, strict=True):
+        kept = replace(share, n=len(flat)) if total > 0 else _none(flat)
+        components[name] = Component(float(variance) ** 0.5, kept)
     return components, moments.of_draws()
 
 
@@ -73,10 +73,10 @@ def _none(flat: Floats) -> Estimate:
     return Estimate(None, None, None, len(flat))
 
 
-def _share(times: Floats, *, moments: "_Moments", name: str) -> Floats:
-    components = moments.components(times)
-    total = np.sum(list(components.values()), axis=0)
-    return ratio(components[name], total)
+def _shares(times: Floats, *, moments: "_Moments") -> list[Floats]:
+    variances = list(moments.components(times).values())
+    total = np.sum(variances, axis=0)
+    return [ratio(variance, total) for variance in variances]
 
 
 def _square(left: Floats, projection: Floats, right: Floats) -> Floats:

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -295,8 +295,25 @@ def features(text: str) -> list[str]:
     return names
 
 
+MOST_FEATURES = 1 << 20
+"""Distinct features, and four times as many counts of values, after which all are forgotten."""
+
+
+class _Counted(NamedTuple):
+    """The features of one text: their ids and how often each occurs, and its `digest`."""
+
+    ids: NDArray[np.intc]
+    counts: NDArray[np.intc]
+    digest: int
+
+
 class TfIdf:
-    """Rank values by TF-IDF cosine; nothing is kept from one query to the next."""
+    """Rank values by TF-IDF cosine; statistics come from the query's own pool and nowhere else.
+
+    The weights are those of scikit-learn: (1 + ln tf) * (1 + ln((1 + N) / (1 + n))) for a feature
+    in n of N values, over the length of the vector. Only the counts of a value are kept for the
+    next query: cutting 200 turns takes 13 times as long as weighing them.
+    """
 
     name = "tfidf"
 
@@ -307,15 +324,61 @@ class TfIdf:
             "sublinear_tf": True,
             "terms": TOKENS_VERSION,
         }
+        self._numbers: dict[str, int] = {}
+        self._counted: dict[str, _Counted] = {}
+        self._kept = 0
+        self._lock = Lock()
+
+    def _count(self, value: str) -> _Counted:
+        if (counted := self._counted.get(value)) is None:
+            counts: Counter[int] = Counter()
+            for feature in features(value):
+                counts[self._numbers.setdefault(feature, len(self._numbers))] += 1
+            ids, times = _as_arrays(counts)
+            counted = self._counted[value] = _Counted(ids, times, digest(value))
+            self._kept += len(ids)
+        return counted
+
+    def _make_room(self) -> None:
+        if len(self._numbers) > MOST_FEATURES or self._kept > 4 * MOST_FEATURES:
+            self._numbers.clear()
+            self._counted.clear()
+            self._kept = 0
 
     def rank(self, query: str, values: Sequence[str]) -> list[int]:
         """Return the positions of all `values`, the best first."""
-        documents = [features(value) for value in values]
+        if not values:
+            return []
+        with self._lock:
+            self._make_room()
+            counted = [self._count(value) for value in values]
+            known = self._numbers
+            wanted = Counter(known[name] for name in features(query) if name in known)
+            size = len(known)
         scores = np.zeros(len(values))
-        if any(documents):
-            from sklearn.feature_extraction.text import TfidfVectorizer
+        if wanted:
+            scores = _cosines(_as_arrays(wanted), counted, size)
+        return best_first(scores, query, [value.digest for value in counted])
 
-            vectoriser = TfidfVectorizer(analyzer=list, sublinear_tf=True)
-            pool = vectoriser.fit_transform(documents)
-            scores = (pool @ vectoriser.transform([features(query)]).T).toarray()[:, 0]
-        return best_first(scores, query, [digest(value) for value in values])
+
+def _as_arrays(counts: Counter[int]) -> tuple[NDArray[np.intc], NDArray[np.intc]]:
+    ids = np.fromiter(counts.keys(), dtype=np.intc, count=len(counts))
+    return ids, np.fromiter(counts.values(), dtype=np.intc, count=len(counts))
+
+
+def _cosines(
+    wanted: tuple[NDArray[np.intc], NDArray[np.intc]], values: Sequence[_Counted], size: int
+) -> NDArray[np.float64]:
+    """Return the cosine of a query's ids and counts with each value; there are `size` ids."""
+    ids = np.concatenate([value.ids for value in values])
+    rows = np.repeat(np.arange(len(values)), [len(value.ids) for value in values])
+    holding = np.bincount(ids, minlength=size)
+    idf = 1 + np.log((1 + len(values)) / (1 + holding))
+    weights = (1 + np.log(np.concatenate([value.counts for value in values]))) * idf[ids]
+    asked = np.zeros(size)
+    asked[wanted[0]] = (1 + np.log(wanted[1])) * idf[wanted[0]]
+    asked[holding == 0] = 0.0  # a feature of another pool is none of this one
+    lengths = np.sqrt(np.bincount(rows, weights**2, minlength=len(values)))
+    lengths *= np.linalg.norm(asked)
+    shared = np.bincount(rows, weights * asked[ids], minlength=len(values))
+    return np.divide(shared, lengths, out=np.zeros(len(values)), where=lengths > 0)

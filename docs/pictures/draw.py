@@ -1,9 +1,10 @@
-"""Draw the pictures of the README: python docs/pictures/draw.py [FOLDER], or make pictures.
+"""Draw the pictures of README and docs: python docs/pictures/draw.py [FOLDER], or make pictures.
 
 `run.svg` is a run as a terminal of 80 columns shows it: the command is started in one, and what it
-writes is kept. `leaderboard-light.png` and `leaderboard-dark.png` are Chromium's view of a page of
-the site, built from the submissions that are in the repository. FOLDER is where they are put, this
-folder if it is not given.
+writes is kept. The others are Chromium's views of pages: the leaderboard, built from the
+submissions that are in the repository, the reports of one run and of two, and the records of two
+runs; each light, dark, and as a phone shows it. FOLDER is where they are put, this folder if it is
+not given.
 """
 
 import fcntl
@@ -57,7 +58,33 @@ PICTURE = """<svg viewBox="0 0 {width} {height}" role="img" aria-label="A run in
 </g>
 </svg>
 """
-PAGE, VIEW = "retrieval.html", {"width": 1200, "height": 1075}
+RUNS = (
+    *(
+        ("run", "task=extraction", f"model={model}", f"out={model}")
+        for model in ("rules", "oracle")
+    ),
+    ("report", "rules", "out=report.html"),
+    ("report", "rules", "oracle", "out=both.html"),
+    ("view", "rules", "oracle", "out=view"),
+    ("leaderboard", "build", "out=site"),
+)
+PAGES = {
+    "leaderboard": "site/index.html",
+    "leaderboard-retrieval": "site/retrieval.html",
+    "leaderboard-references": "site/references.html",
+    "leaderboard-system": "site/systems/rules.html",
+    "leaderboard-compare": "site/compare/task1-*.html",
+    "leaderboard-judge": "site/judges/*.html",
+    "leaderboard-record": "site/records/task1/alps_ext_008.html",
+    "report": "report.html",
+    "report-of-two": "both.html",
+    "view": "view/index.html#task1%2Falps_ext_004",
+}
+VIEWS = {
+    "light": {"viewport": {"width": 1200, "height": 1075}},
+    "dark": {"viewport": {"width": 1200, "height": 1075}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 375, "height": 812}},
+}
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -116,28 +143,34 @@ def terminal(folder: Path) -> str:
     return console.export_svg(title=COMMAND, theme=THEME, code_format=PICTURE, unique_id="run")
 
 
-def leaderboard(folder: Path, out: Path) -> None:
-    """Build the site into `folder`; write one of its pages, light and dark, into `out`."""
+def pages(folder: Path, out: Path) -> None:
+    """Make the pages in `folder`, and write a picture of each in each view into `out`."""
     from playwright.sync_api import sync_playwright
 
     found = next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
     )
     if found is None:
-        sys.exit(
-            "chromium is not installed: the pictures of the leaderboard are its views; install it."
-        )
-    subprocess.run(
-        [sys.executable, "-m", "alps", "leaderboard", "build", "out=site"], cwd=folder, check=True
-    )
+        sys.exit("chromium is not installed: the pictures of the pages are its views; install it.")
+    for words in RUNS:
+        subprocess.run([sys.executable, "-m", "alps", *words], cwd=folder, check=True)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=list(QUIET))
-        for scheme in ("light", "dark"):
-            with browser.new_context(viewport=VIEW, color_scheme=scheme) as context:
-                page = context.new_page()
-                page.goto((folder / "site" / PAGE).as_uri())
-                page.screenshot(path=out / f"leaderboard-{scheme}.png")
+        for name, address in PAGES.items():
+            for view, settings in VIEWS.items():
+                with browser.new_context(**settings) as context:
+                    page = context.new_page()
+                    page.goto(_found(folder, address))
+                    page.wait_for_timeout(1_000)  # for the record that a page loads by itself
+                    page.screenshot(path=out / f"{name}-{view}.png")
         browser.close()
+
+
+def _found(folder: Path, address: str) -> str:
+    """Return the address of the one page that a pattern names: some names have a hash."""
+    pattern, _, part = address.partition("#")
+    (page,) = folder.glob(pattern)
+    return page.as_uri() + (f"#{part}" if part else "")
 
 
 def main() -> None:
@@ -146,7 +179,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         (out / "run.svg").write_text(terminal(Path(name)), encoding="utf-8")
-        leaderboard(Path(name), out.resolve())
+        pages(Path(name).resolve(), out.resolve())
 
 
 if __name__ == "__main__":

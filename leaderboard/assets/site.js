@@ -19,7 +19,7 @@
       const [table, key, way] = word.split(".");
       if (table && key && ["ascending", "descending"].includes(way)) sorts.set(table, { key, way });
     }
-    const state = { q: given.get("q") ?? "", tab: given.get("tab") ?? "", sorts };
+    const state = { q: given.get("q") ?? "", sorts };
     for (const name of FILTERS) state[name] = given.get(name) ?? "";
     state.cols = given.has("cols") ? given.get("cols").split(",").filter(Boolean) : SHOWN_AT_FIRST;
     return state;
@@ -27,11 +27,11 @@
 
   function address(state) {
     const words = new URLSearchParams();
-    for (const name of ["tab", "q", ...FILTERS]) if (state[name]) words.set(name, state[name]);
+    for (const name of ["q", ...FILTERS]) if (state[name]) words.set(name, state[name]);
     if ([...state.cols].sort().join() !== [...SHOWN_AT_FIRST].sort().join()) words.set("cols", state.cols.join(","));
     for (const [table, { key, way }] of state.sorts) words.append("sort", `${table}.${key}.${way}`);
     const said = words.toString().replaceAll("%2C", ",");
-    return `${location.pathname}${said ? `?${said}` : ""}${state.tab ? "" : location.hash}`;
+    return `${location.pathname}${said ? `?${said}` : ""}${location.hash}`;
   }
 
   function remember(state, replace = false) {
@@ -110,7 +110,7 @@
       for (const row of all("tr:not(.divider)", body)) {
         row.hidden = !fits(row, state, words);
         if (!row.hidden) left += 1;
-        if (body.matches(".ranked") && row.closest(".panel")?.hidden !== true) { there += 1; shown += !row.hidden; }
+        if (body.matches(".ranked")) { there += 1; shown += !row.hidden; }
       }
       all(".divider", body).forEach((row) => { row.hidden = !left; });
     }
@@ -139,14 +139,6 @@
   // -- all together -------------------------------------------------------------------------------------------------
 
   function show(state) {
-    const panels = all("section.panel");
-    root.classList.toggle("tabbed", panels.length > 0);
-    if (panels.length) {
-      const anchored = location.hash.length > 1 ? document.getElementById(location.hash.slice(1))?.closest(".panel") : null;
-      const current = panels.find((panel) => panel.id === state.tab) ?? anchored ?? panels[0];
-      panels.forEach((panel) => { panel.hidden = panel !== current; });
-      all(".tabs a").forEach((tab) => { tab.ariaCurrent = tab.hash === `#${current.id}` ? "true" : null; });
-    }
     for (const name of ["more", ...SHOWN_AT_FIRST]) root.classList.toggle(`hide-${name}`, !state.cols.includes(name));
     for (const form of all(".filters")) {
       for (const name of ["q", ...FILTERS]) if (form.elements[name].value !== state[name]) form.elements[name].value = state[name];
@@ -171,12 +163,7 @@
     all("button.theme").forEach(makeTheme);
     all("table[data-sortable]").forEach(makeSortable);
     all("form.filters").forEach(fillChoices);
-    all(".tabs a").forEach((tab) => tab.addEventListener("click", (event) => {
-      event.preventDefault();
-      remember({ ...read(), tab: tab.hash.slice(1) });
-    }));
     addEventListener("popstate", () => show(read()));
-    addEventListener("beforeprint", () => all("details").forEach((one) => { one.open = true; }));
     show(read());
   });
 })();

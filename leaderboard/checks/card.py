@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from alps import __version__
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.contradictions import contradictions
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.recompute import judge_of
 from alps.leaderboard.submission import (
@@ -22,7 +23,6 @@ from alps.leaderboard.submission import (
     Submission,
     Track,
     checksum_of,
-    contradictions,
     histories,
     kinds_of,
 )

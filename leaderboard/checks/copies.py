@@ -30,7 +30,7 @@ from scipy.stats import binom
 from alps.errors import AlpsError
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.gold_data import task_under
-from alps.leaderboard.site_data import read_published
+from alps.leaderboard.references.rows import read_references
 from alps.leaderboard.submission import CARD, Entry, Submission, read_entry
 from alps.leaderboard.untrusted import shown
 from alps.similarity import features, similar_pairs
@@ -155,36 +155,45 @@ def answers_of(rows: Iterable[Mapping[str, Any]], public: PublicAnswers) -> Answ
 
 def likeness(one: Answers, other: Answers) -> float:
     """Return how alike the answers of two submissions are, in [0, 1]; 1 where all are the same."""
-    return float(_likeness(one, [other])[0])
+    if one.records != other.records or not one.records:
+        return 0.0
+    return float(_likeness(one, other.whole[None], other.minima[None])[0])
 
 
 def originals(answers: Sequence[Answers]) -> list[int]:
     """Return, for each of several submissions, the index of the first that it is a copy of."""
-    firsts: list[int] = []
-    of_each = []
+    on_records: dict[tuple[Key, ...], list[int]] = {}
     for index, mine in enumerate(answers):
-        alike = _likeness(mine, [answers[first] for first in firsts]) >= ALIKE
-        original = firsts[int(alike.argmax())] if alike.any() else index
-        if original == index:
-            firsts.append(index)
-        of_each.append(original)
+        on_records.setdefault(mine.records, []).append(index)
+    of_each = list(range(len(answers)))
+    for records, indices in on_records.items():
+        # Without records there is nothing to be a copy of.
+        if not records:
+            continue
+        group = [answers[index] for index in indices]
+        # Stacked once: the pairs of a board are many.
+        whole = np.stack([one.whole for one in group])
+        minima = np.stack([one.minima for one in group])
+        firsts: list[int] = []
+        for place, index in enumerate(indices):
+            alike = _likeness(group[place], whole[firsts], minima[firsts]) >= ALIKE
+            if alike.any():
+                of_each[index] = indices[firsts[int(alike.argmax())]]
+            else:
+                firsts.append(place)
     return of_each
 
 
-def _likeness(one: Answers, others: Sequence[Answers]) -> NDArray[np.float64]:
-    """Return how alike one submission's answers and others' are; 0 where on other records."""
-    result = np.zeros(len(others))
-    same = [n for n, other in enumerate(others) if other.records == one.records and one.records]
-    if not same:
-        return result
-    minima = np.stack([others[n].minima for n in same])
+def _likeness(
+    one: Answers, whole: NDArray[np.uint32], minima: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return how alike a submission's answers and those of others to the same records are."""
     filled = (minima != _EMPTY) | (one.minima != _EMPTY)
     equal = ((minima == one.minima) & filled).sum(axis=(1, 2))
-    shared = equal / np.maximum(filled.sum(axis=(1, 2)), 1)
+    shared: NDArray[np.float64] = equal / np.maximum(filled.sum(axis=(1, 2)), 1)
     shared[filled.any(axis=2).sum(axis=1) < FEWEST_RECORDS] = 0.0
-    shared[[np.array_equal(others[n].whole, one.whole) for n in same]] = 1.0
-    result[same] = shared
-    return result
+    shared[(whole == one.whole).all(axis=1)] = 1.0
+    return shared
 
 
 def _sampled(rows: Iterable[Mapping[str, Any]]) -> dict[Key, object]:
@@ -294,10 +303,10 @@ def _too_often_right(task: Task, right: Sequence[bool]) -> str:
 def _best_reported(track: str, metric: str) -> float:
     """Return the best score that the paper reports of any model on a track; 1 where of none."""
     best = 0.0
-    for row in read_published().on(track):
+    for row in read_references().on(track):
         # What we recomputed is of few systems, and no bound of what others may reach.
         if metric in row.scores and not row.table.recomputed:
-            best = max(best, float(row.scores[metric].value))
+            best = max(best, float(row.scores[metric]["value"].value))
     return best or 1.0
 
 

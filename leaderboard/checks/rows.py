@@ -1,7 +1,7 @@
 """The rows of a track: the form each file asks for, and checks of ids, answers and verdicts."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -141,6 +141,12 @@ class ScoreRow(_About):
     counts: Annotated[dict[ScoreName, Number], Field(max_length=100)] = Field(default_factory=dict)
 
 
+class AuditRow(ScoreRow):
+    """The scores of one answer under the audit judge, and its verdict; None where it failed."""
+
+    verdict: VerdictRow | None = None
+
+
 class CallRow(Part):
     """One call: what it was for and what it cost; never what it was keyed by."""
 
@@ -170,6 +176,7 @@ ROWS: dict[str, type[BaseModel]] = {
     "verdicts": VerdictRow,
     "scores": ScoreRow,
     "calls": CallRow,
+    "audit": AuditRow,
 }
 
 
@@ -180,6 +187,7 @@ class TrackRows:
     predictions: Rows
     verdicts: Rows | None
     scores: Rows
+    audit: Rows = field(default_factory=dict)
 
     @property
     def answers(self) -> dict[Key, Mapping[str, Any]]:
@@ -194,7 +202,10 @@ def read_track(folder: Path, task: Task, track: Track, findings: Findings) -> Tr
     for stage in track.files.present():
         path = folder / task.track / f"{stage}.jsonl"
         rows[stage] = _read_stage(path, task, stage, findings)
-    return TrackRows(rows.get("predictions", {}), rows.get("verdicts"), rows.get("scores", {}))
+    audit = rows.get("audit", {})
+    return TrackRows(
+        rows.get("predictions", {}), rows.get("verdicts"), rows.get("scores", {}), audit
+    )
 
 
 def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Findings) -> None:
@@ -265,7 +276,8 @@ def check_answers(name: str, gold: GoldTrack, rows: TrackRows, findings: Finding
             where = f"{name}/verdicts.jsonl: {named(key)}"
             findings.serious("verdict", where, fault, PACK_AGAIN)
             del verdicts[key]
-    return TrackRows(predictions, verdicts if rows.verdicts is not None else None, rows.scores)
+    kept = verdicts if rows.verdicts is not None else None
+    return replace(rows, predictions=predictions, verdicts=kept)
 
 
 def _read_stage(

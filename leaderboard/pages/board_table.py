@@ -20,10 +20,12 @@ from alps.leaderboard.provenance import (
     whole,
 )
 from alps.leaderboard.ranking import Board, RowBeside, Standing
-from alps.leaderboard.site_data import Reported, ReportedTable, System
+from alps.leaderboard.references.rows import ReferenceRow, ReferenceTable, Reported
+from alps.leaderboard.site_data import System
 from alps.report.charts import axis_of
 from alps.report.formatting import number, visible
 from alps.report.svg import axis_labels
+from alps.run.transport import Transported
 from alps.tasks import Metric
 from alps.tasks.recall import FULL, LAST, ORACLE, PLACEBO
 from alps.tasks.recall import NOTHING as NO_MEMORY
@@ -41,6 +43,7 @@ KINDS = {
 # A score that is its submitter's word alone, and one that a maintainer's judge did not reproduce.
 NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
 REFUTED_MARK = Markup('<small class="unproven">refuted</small>')
+ANCHORED = Markup(' <span class="badge poor">anchored</span>')
 # What the reader of a memory system is shown in the rows beside it, and what to make of them.
 _BESIDE = {
     NO_MEMORY: "what question and options give away; all differences are from it",
@@ -78,7 +81,7 @@ class Section:
 
     kind: str
     title: str
-    note: str
+    note: str | Markup
     rows: Sequence[TableRow]
 
 
@@ -133,7 +136,7 @@ def board_table(
         root: The way from the page to the root of the site.
         most: How many systems are shown; None for all.
         brief: Whether only the score is shown, without the other metrics, coverage and cost.
-        reported: Whether what the paper reports stands below.
+        reported: Whether reference rows stand below.
     """
     columns = list(_lead_columns(board))
     beside: list[Metric] = []
@@ -153,7 +156,7 @@ def board_table(
     if board.people is not None:
         sections.append(_people(board, board.people, shown, len(columns)))
     if reported:
-        sections += _reported(board, shown, brief, len(columns))
+        sections += _reported(board, shown, root, brief, len(columns))
     return Table(board.id, metric_title(board.metric), columns, sections)
 
 
@@ -166,16 +169,8 @@ def _lead_columns(board: Board) -> Iterator[Column]:
     yield Column("score", metric_title(metric), "figure lead")
     yield Column("interval", "95 % interval", "bounds")
     yield Column("chart", "interval, drawn", "chart", note=axis_labels(axis_of(metric)))
-    if is_corrected(board):
+    if board.has_corrected:
         yield Column("corrected", "corrected", "pair")
-
-
-def is_corrected(board: Board) -> bool:
-    """Tell whether corrected scores are shown too: where a judge's marks are averaged."""
-    for row in (*board.standings, *board.floor_systems):
-        if row.score(board.metric.name)["corrected"]:
-            return True
-    return bool(board.metric.rubrics)
 
 
 def _metric_column(metric: Metric, group: str = "") -> Column:
@@ -186,17 +181,13 @@ def _metric_column(metric: Metric, group: str = "") -> Column:
 def _account_columns(board: Board) -> Iterator[Column]:
     yield Column("n", "n", "figure", "coverage")
     yield Column("unscored", "unscored", "figure", "coverage", first="ascending")
-    if _has_bounds(board):
+    if board.has_worst_case:
         yield Column("bounds", "worst–best", "bounds", "coverage")
     yield Column("failed", "failed", "figure", "coverage", first="ascending")
     yield Column("cost", "cost", "figure", "cost", first="ascending")
     yield Column("tokens", "tokens", "figure", "cost", first="ascending")
     if board.task.pool_size is not None:
         yield Column("seconds", "time a query", "figure", "cost", first="ascending")
-
-
-def _has_bounds(board: Board) -> bool:
-    return any(row.score(board.metric.name)["worst_case"] for row in board.standings)
 
 
 def _standing(
@@ -266,8 +257,12 @@ def _standing_cells(
     value, *others = _score_cells(board, score, style)
     cells = [pair(row.ahead) if row.ahead is not None else NOTHING] if board.by_difference else []
     cells += [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
-    if is_corrected(board):
-        cells.append(corrected(row.score(board.metric.name)))
+    if board.has_corrected:
+        name = board.metric.name
+        cell = corrected(row.score(name), row.track["audit"], name)
+        if cell != NOTHING:
+            cell += Markup('<small class="of">{}</small>').format(_transport(row.transport))
+        cells.append(cell)
     for metric in shown:
         score = row.score(metric.name)
         cells.append(with_count(pair(score), score, row.track))
@@ -303,13 +298,30 @@ def with_count(cell: Markup, score: Place, track: Place) -> Markup:
     return Markup('{} <small class="of">n {}</small>').format(cell, figure(score["n"], whole))
 
 
-def corrected(score: Place) -> Markup:
-    """Return the corrected score; why there is none, where it was tried."""
-    row = score["corrected"]
+def corrected(score: Place, audit: Place, metric: str) -> Markup:
+    """Return the corrected score and what corrects it; why there is none, where it was tried."""
+    by_audits, row = audit["scores"][metric], score["corrected"]
+    if by_audits["value"]:
+        by = '{} <small class="of">{} audits by {}</small>'
+        judge = foreign(str(audit["judge"].value))
+        return Markup(by).format(pair(by_audits), figure(by_audits["audited"], whole), judge)
     # An empty cell would read as not calibrated; here the labels were too few or did not fit.
-    if row and not row["value"]:
+    if by_audits or (row and not row["value"]):
         return Markup('<span class="nothing">not correctable</span>')
-    return pair(row)
+    if not row:
+        return pair(row)
+    names = foreign(", ".join(row["calibration"].value or {}))
+    return Markup('{} <small class="of">calibration {}</small>').format(pair(row), names)
+
+
+def _transport(found: Transported | None) -> Markup:
+    """Return whether the audits of the other systems of a board hold for one."""
+    if found is None:
+        return Markup("transport not tested")
+    if found.found is None:
+        return Markup("transport refused: {}").format(foreign(str(found.refused)))
+    how = Markup("transport: {} at a margin of five points")
+    return how.format(found.found.verdict)
 
 
 def _account(board: Board, row: Standing) -> Iterator[Markup]:
@@ -318,7 +330,7 @@ def _account(board: Board, row: Standing) -> Iterator[Markup]:
     yield figure(score["n"], whole)
     yield figure(track["unscored"], whole)
     worst, best = score["worst_case"], score["best_case"]
-    if _has_bounds(board):
+    if board.has_worst_case:
         yield Markup("{}–{}").format(figure(worst), figure(best)) if worst and best else NOTHING
     failed = sum(track["failed_predictions"].value.values())
     yield computed(failed, "failed", row.system.slug, board.key.track)
@@ -336,7 +348,7 @@ def _beside(board: Board, shown: Sequence[Metric], width: int) -> Iterator[Secti
         name = Markup("{}<small>{}</small>").format(foreign(row.memory), _shows(row))
         cells = [Markup(), name, pair(row.ahead) if row.ahead["value"] else NOTHING]
         cells += _score_cells(board, row.score(board.metric.name), "floor")
-        cells += [NOTHING] if is_corrected(board) else []
+        cells += [NOTHING] if board.has_corrected else []
         cells += [pair(row.score(metric.name)) for metric in shown]
         rows.append(_filled(cells, {"search": visible(row.memory).lower()}, width))
     if rows:
@@ -362,7 +374,7 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
         name = Markup("{}<small>{}</small>").format(foreign(floor.name), judged)
         cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
         cells += _score_cells(board, floor.scores[board.metric.name], "floor")
-        cells += [NOTHING] if is_corrected(board) else []
+        cells += [NOTHING] if board.has_corrected else []
         cells += [pair(floor.scores[metric.name]) for metric in shown]
         rows.append(_filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
@@ -371,17 +383,48 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
         yield Section("floors", "Floors", note, rows)
 
 
-def _reported(board: Board, shown: Sequence[Metric], brief: bool, width: int) -> Iterator[Section]:
+def _reported(
+    board: Board, shown: Sequence[Metric], root: str, brief: bool, width: int
+) -> Iterator[Section]:
+    """Yield a section for every table of reference rows, each row with who is in it."""
     tables = {row.table.id: row.table for row in board.reported}
     for table in tables.values():
-        if brief and table.kind == "memory":
+        if brief and table.group != "models" and not table.recomputed:
             continue
         rows = []
         for row in board.reported:
             if row.table.id == table.id:
                 cells = _reported_cells(board, row, shown)
                 rows.append(_filled(cells, {"search": row.name.lower()}, width))
-        yield Section("reported", *_heading(board, table), rows)
+        how = "Recomputed from public answers" if table.recomputed else "Reported by the paper"
+        yield Section("reported", f"{how}: {table.title}", reference_note(table, root), rows)
+
+
+def reference_note(table: ReferenceTable, root: str) -> Markup:
+    """Return who ran the rows of a table, on what, judged by whom, with a link to how."""
+    judged = table.judge.name if table.judge is not None else "no judge"
+    words = (table.ran_by, table.data.name, judged, table.note)
+    note = Markup("never ranked with ours; run by {}; on {}; judge: {}. {} ").format(
+        *map(foreign, words)
+    )
+    link = Markup('<a href="{}references.html#{}">{}</a>')
+    asked = "how to recompute it" if table.recomputed else "where it is from"
+    return note + link.format(root, table.id, asked)
+
+
+def reference_name(row: ReferenceRow) -> Markup:
+    """Return the name of a reference row; that of people says how far they share a draft."""
+    name = foreign(row.name)
+    if row.role == "baseline":
+        return name + Markup("<small>trivial baseline</small>")
+    if row.role == "people":
+        anchored = (
+            "" if row.anchored is None else Markup(' <span class="badge poor">anchored</span>')
+        )
+        return name + Markup("<small>people, one against the gold of the other{}</small>").format(
+            anchored
+        )
+    return name
 
 
 def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -> Section:
@@ -398,7 +441,7 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
     nothing = [NOTHING, NOTHING, Markup()]
     cells += nothing if lead is None else _score_cells(board, lead, "reported")
-    cells += [NOTHING] if is_corrected(board) else []
+    cells += [NOTHING] if board.has_corrected else []
     for metric in shown:
         score = row.scores.get(metric.name)
         cells.append(NOTHING if score is None else pair(score))
@@ -408,26 +451,15 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     return Section("reported", "People", note, [_filled(cells, facts, width)])
 
 
-def _heading(board: Board, table: ReportedTable) -> tuple[str, str]:
-    """Return the title of published rows, and how they differ from those of the board."""
-    if not table.recomputed:
-        note = f"other judge, other data, never ranked with ours. {table.note}"
-        return f"Reported by the paper: {table.title}", note
-    data = "the same data" if board.key.data == table.data_sha256 else "other data"
-    source = f" ({table.source.title}, {table.source.venue})" if table.source else ""
-    return f"Reference: {table.title}{source}", f"{data}, never ranked with ours. {table.note}"
-
-
 def _reported_cells(board: Board, row: Reported, shown: Sequence[Metric]) -> list[Markup]:
-    value, drawn = NOTHING, Markup()
-    if (lead := row.scores.get(board.metric.name)) is not None:
-        value, score = figure(lead), Place(lead.file, lead.pointer, {"value": lead.value})
-        drawn = score_whisker(score, axis_of(board.metric), "reported")
-    cells = [Markup(), foreign(row.name), value, NOTHING, drawn]
-    cells += [NOTHING] if is_corrected(board) else []
+    lead = row.scores.get(board.metric.name)
+    cells = [Markup(), reference_name(row.row), *([NOTHING] if board.by_difference else [])]
+    nothing = [NOTHING, NOTHING, Markup()]
+    cells += nothing if lead is None else _score_cells(board, lead, "reported")
+    cells += [NOTHING] if board.has_corrected else []
     for metric in shown:
-        score_place = row.scores.get(metric.name)
-        cells.append(figure(score_place) if score_place is not None else NOTHING)
+        score = row.scores.get(metric.name)
+        cells.append(NOTHING if score is None else pair(score))
     return cells
 
 

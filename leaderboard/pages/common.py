@@ -12,9 +12,10 @@ from markupsafe import Markup
 from alps.leaderboard.memory_setup import words_of
 from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
-from alps.leaderboard.ranking import SIGNIFICANCE, Board
-from alps.leaderboard.site_data import Published, System
-from alps.report.formatting import MEANINGS
+from alps.leaderboard.ranking import SIGNIFICANCE, Board, Standing
+from alps.leaderboard.references.rows import ReferenceFile
+from alps.leaderboard.site_data import System
+from alps.report.formatting import MEANINGS, letter_of
 from alps.report.html import page_environment
 from alps.tasks import TASKS, Task, all_tracks, load_task
 
@@ -27,7 +28,7 @@ class Content:
 
     systems: Sequence[System]
     boards: Sequence[Board]
-    published: Published
+    references: ReferenceFile
 
     @cached_property
     def by_track(self) -> dict[str, list[Board]]:
@@ -38,13 +39,13 @@ class Content:
         return boards
 
     @cached_property
-    def by_system(self) -> dict[str, list[Board]]:
-        """The boards that each system stands on, by its slug."""
-        boards: dict[str, list[Board]] = {}
+    def by_system(self) -> dict[str, list[tuple[Board, Standing]]]:
+        """The boards that each system stands on, and its row there, by its slug."""
+        places: dict[str, list[tuple[Board, Standing]]] = {}
         for board in self.boards:
             for row in (*board.standings, *board.floor_systems):
-                boards.setdefault(row.system.slug, []).append(board)
-        return boards
+                places.setdefault(row.system.slug, []).append((board, row))
+        return places
 
     @cached_property
     def tasks(self) -> list[str]:
@@ -135,6 +136,12 @@ class BoardView:
         return any(row.rank is not None for row in self.board.standings)
 
     @property
+    def leaders(self) -> list[Standing]:
+        """The systems that none is shown to be better than; none where nothing was tested."""
+        rows = self.board.standings
+        return [row for row in rows if row.rank is not None and row.rank.best == 1]
+
+    @property
     def page(self) -> str:
         """The way to where it stands whole."""
         return f"{self.root}{page_of(self.board.task)}#{self.board.id}"
@@ -153,7 +160,7 @@ def view(
     brief: bool = False,
     first: bool = True,
 ) -> BoardView:
-    """Return a board as a page shows it; only the first of a track shows what the paper reports."""
+    """Return a board as a page shows it; only the first of a track shows reference rows."""
     table = board_table(board, root=root, most=most, brief=brief, reported=first)
     return BoardView(board, table, root)
 
@@ -171,12 +178,6 @@ def data_name(task: Task, system: System) -> str:
     return f"{card['name'].value}{split}"
 
 
-def heading_of(name: str) -> str:
-    """Return what pages call a task: the title of its only track, else its name."""
-    own = [task for task in all_tracks().values() if task.name == name]
-    return own[0].heading if len(own) == 1 else name.capitalize()
-
-
 def page_of(task: Task) -> str:
     """Return the page on which the boards of a track stand."""
     return f"{task.page}.html"
@@ -185,6 +186,17 @@ def page_of(task: Task) -> str:
 def records_folder(task: Task) -> str:
     """Return the folder of the records of a track: pools of every size share one."""
     return task.track if task.pool_size is None else task.place.partition("/")[0]
+
+
+def record_file(name: str) -> str:
+    """Return the file of the page of a record."""
+    # An id may hold a colon, which a link could not begin with.
+    return f"{name.replace(':', '-')}.html"
+
+
+def answer_id(track: str, slug: str) -> str:
+    """Return what the answer of a system goes by on the page of a record."""
+    return f"{track}-{slug}"
 
 
 class Renderer:
@@ -206,6 +218,7 @@ class Renderer:
             task_names=content.tasks,
             KINDS=KINDS,
             MEANINGS=MEANINGS,
+            letter_of=letter_of,
             level=f"{100 * (1 - SIGNIFICANCE):.0f} %",
             # Not the day of the build: the same submissions give the same bytes.
             latest=max((system.card.submitted for system in content.systems), default=""),

@@ -11,6 +11,7 @@ import regex
 from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.people import PeopleRow
 from alps.leaderboard.ranking import Board, Standing
+from alps.leaderboard.references.rows import ReferenceTable
 from alps.leaderboard.untrusted import INVISIBLE
 from alps.report.formatting import visible
 
@@ -31,7 +32,7 @@ def write_downloads(renderer: Renderer) -> None:
         renderer.put(f"data/{board.id}.json", as_json({**_about(board), "rows": rows}))
     index = {
         "boards": list(map(_about, content.boards)),
-        "reported": content.published.reports.source.model_dump(),
+        "references": list(map(_about_reference, content.references.references.tables)),
         "submissions": len(content.systems),
     }
     renderer.put(INDEX, as_json(index))
@@ -111,9 +112,17 @@ def _rows(board: Board) -> Iterator[dict[str, Any]]:
         row = {"section": "people", "name": " and ".join(board.people.names)}
         yield {**row, **_draft(board.people), **_figures(board, scores)}
     for reported in board.reported:
-        scores = {name: {"value": place.value} for name, place in reported.scores.items()}
-        row = {"section": "reported by the paper", "name": reported.name}
-        yield {**row, "judge": "the paper's own", **_figures(board, scores)}
+        scores = {name: place.value for name, place in reported.scores.items()}
+        judge = reported.table.judge
+        row = {"section": reported.table.kind, "name": reported.name, "role": reported.row.role}
+        row |= {"table": reported.table.id, "judge": None if judge is None else judge.name}
+        yield {**row, **_figures(board, scores)}
+
+
+def _about_reference(table: ReferenceTable) -> dict[str, Any]:
+    """Return what a table of reference rows is about."""
+    about = ("id", "title", "kind", "benchmark", "ran_by", "data", "judge", "source")
+    return table.model_dump(mode="json", include=set(about))
 
 
 def _draft(people: PeopleRow) -> dict[str, Any]:
@@ -154,7 +163,7 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
         "prompt_tokens": calls["prompt_tokens"],
         "completion_tokens": calls["completion_tokens"],
         **_of_memory(board, row),
-        **_figures(board, track["scores"]),
+        **_figures(board, track["scores"], (track.get("audit") or {}).get("scores")),
     }
 
 
@@ -166,13 +175,18 @@ def _of_memory(board: Board, row: Standing) -> dict[str, Any]:
     return {"memory": name, "not_admitted": row.withheld or None, **ahead}
 
 
-def _figures(board: Board, scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _figures(
+    board: Board,
+    scores: Mapping[str, Mapping[str, Any]],
+    audited: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for metric in (board.metric, *board.others):
         score = scores.get(metric.name) or {}
         figures |= _columns(metric.name, score)
         if metric is board.metric and board.key.judge is not None:
-            figures |= _columns(f"{metric.name}_corrected", score.get("corrected") or {})
+            corrected = (audited or {}).get(metric.name) or score.get("corrected") or {}
+            figures |= _columns(f"{metric.name}_corrected", corrected)
     return figures
 
 

@@ -13,11 +13,11 @@ from markupsafe import Markup, escape
 
 from alps.leaderboard.gold_data import known_track, own_track
 from alps.leaderboard.pages.board_table import foreign, metric_title
-from alps.leaderboard.pages.common import Content, Renderer, records_folder
+from alps.leaderboard.pages.common import Content, Renderer, answer_id, record_file, records_folder
 from alps.leaderboard.provenance import Place, figure
 from alps.leaderboard.site_data import System
 from alps.report.formatting import visible
-from alps.tasks import Metric, Task, all_tracks
+from alps.tasks import Task, all_tracks
 from alps.tasks.base import Row
 from alps.tasks.record_parts import AnsweredRecord, Passage
 
@@ -69,7 +69,7 @@ def _write_group(
         if len(pieces) <= FEW:
             pieces = [piece.replace("<details", "<details open", 1) for piece in pieces]
         renderer.write(
-            f"records/{folder}/{_file_of(name)}",
+            f"records/{folder}/{record_file(name)}",
             "record.html",
             task=group[0],
             title=title,
@@ -78,11 +78,11 @@ def _write_group(
             sample=sample,
             gold=group[0].public.gold(sample) if sample.gold is not None else (),
             passages=_passages(group[0], sample),
-            answers=Markup("\n").join(map(Markup, pieces)),
-            before=_file_of(names[n - 1]) if n else "",
-            after=_file_of(names[n + 1]) if n + 1 < len(names) else "",
+            answers=Markup("\n".join(pieces)),
+            before=record_file(names[n - 1]) if n else "",
+            after=record_file(names[n + 1]) if n + 1 < len(names) else "",
         )
-        entries.append({"name": name, "file": _file_of(name), "excerpt": _excerpt(sample)})
+        entries.append({"name": name, "file": record_file(name), "excerpt": _excerpt(sample)})
     return entries
 
 
@@ -116,11 +116,6 @@ def _answers_by_record(
         for name, pieces in _answers_of(system, task, records).items():
             answers.setdefault(name, []).extend(pieces)
     return answers
-
-
-def _file_of(name: str) -> str:
-    # An id may hold a colon, which a link could not begin with.
-    return f"{name.replace(':', '-')}.html"
 
 
 def _systems(content: Content, task: Task) -> Sequence[System]:
@@ -168,7 +163,12 @@ def _answers_of(system: System, task: Task, records: Mapping[str, Record]) -> di
     verdicts = _rows_of(system, task.track, "verdicts")
     scores = _rows_of(system, task.track, "scores")
     body = _body_of(task)
-    shown = [metric for metric in task.metrics if metric.numerator is None]
+    shown = [
+        (metric.name, escape(metric_title(metric)))
+        for metric in task.metrics
+        if metric.numerator is None
+    ]
+    where = f"{system.slug}/{task.track}/scores.jsonl"
     name_of = Markup("<strong>{}</strong>").format(foreign(system.card.name))
     page = Markup('<p class="note"><a href="../../systems/{}.html">its page</a></p>')
     link = page.format(system.slug)
@@ -187,10 +187,13 @@ def _answers_of(system: System, task: Task, records: Mapping[str, Record]) -> di
         if outcome != "ok":
             badge = Markup(' <span class="badge poor">{}</span>').format(visible(outcome))
             head.append(badge)
-        summary = f"<summary>{''.join(head)}{_figures(system, task, shown, score)}</summary>"
+        summary = f"<summary>{''.join(head)}{_figures(where, shown, score)}</summary>"
         inside = body(system, task, record, prediction.row, verdicts.get(key))
         found = _hits(hits, key[0])
-        piece = f'<details class="answer">{summary}<div>{inside}{found}{link}</div></details>'
+        # A link to what is inside unfolds it; of answers that were asked for again, to the first.
+        mark = "" if repeat else f' id="{answer_id(task.track, system.slug)}"'
+        body_of = f"<div{mark}>{inside}{found}{link}</div>"
+        piece = f'<details class="answer">{summary}{body_of}</details>'
         answers.setdefault(key[0], []).append(piece)
     return answers
 
@@ -207,16 +210,15 @@ def _hits(hits: Mapping[str, list[Mapping[str, Any]]], record: str) -> str:
     return f"<h4>Found by its memory system</h4>{''.join(lists)}" if lists else ""
 
 
-def _figures(system: System, task: Task, shown: Sequence[Metric], score: FileRow | None) -> str:
-    """Return the first scores of a record, each with its place in `scores.jsonl`."""
+def _figures(file: str, shown: Sequence[tuple[str, str]], score: FileRow | None) -> str:
+    """Return the first scores of a record, each with its title and its place in `file`."""
     if score is None or not isinstance(score.row.get("scores"), dict):
         return ""
-    root = Place(f"{system.slug}/{task.track}/scores.jsonl", f"/{score.line}", score.row)
-    known = [metric for metric in shown if _is_number(score.row["scores"].get(metric.name))]
+    scores = Place(file, f"/{score.line}", score.row)["scores"]
+    known = [(name, title) for name, title in shown if _is_number(scores.value.get(name))]
     marks = []
-    for metric in known[:_SHOWN_SCORES]:
-        value = figure(root["scores"][metric.name])
-        marks.append(f'<span class="mark">{escape(metric_title(metric))} {value}</span>')
+    for name, title in known[:_SHOWN_SCORES]:
+        marks.append(f'<span class="mark">{title} {figure(scores[name])}</span>')
     return "".join(marks)
 
 
@@ -290,7 +292,7 @@ def _choice(
         right = '<small class="good">the right one</small>'
     body = f"<p>{_text(text)} {right}</p>"
     if prediction.get("answer"):
-        body += f'<p class="prose">{_text(prediction["answer"])}</p>'
+        body += _paragraph(prediction["answer"])
     return body
 
 
@@ -302,7 +304,7 @@ def _response(
     answer = ""
     with suppress(LookupError, TypeError):  # a row of anybody
         answer = "\n".join(task.public.texts(prediction)) if prediction else ""
-    body = f'<p class="prose">{_text(answer)}</p>' if answer else '<p class="empty">no response</p>'
+    body = _paragraph(answer) if answer else '<p class="empty">no response</p>'
     if verdict is None:
         return body
     marks = verdict.row.get("marks")
@@ -320,10 +322,20 @@ def _response(
     return body
 
 
+def _paragraph(value: object) -> str:
+    """Return untrusted words as a paragraph that begins on the side on which their script does."""
+    # The direction of a paragraph is not found in a `bdi` inside it.
+    return f'<p class="prose" dir="auto">{escape(visible(_cut(value)))}</p>'
+
+
 def _text(value: object) -> str:
     """Return untrusted words, escaped and cut where they are endless."""
+    return str(foreign(_cut(value)))
+
+
+def _cut(value: object) -> str:
     words = value if isinstance(value, str) else "" if value is None else str(value)
-    return str(foreign(words if len(words) <= LONGEST else f"{words[:LONGEST]} …"))
+    return words if len(words) <= LONGEST else f"{words[:LONGEST]} …"
 
 
 def _body_of(task: Task) -> Callable[[System, Task, Record, Row, FileRow | None], str]:

@@ -16,8 +16,9 @@ from alps.leaderboard.memory_setup import setup_of, transport_of, words_of
 from alps.leaderboard.pages.board_table import corrected, metric_title
 from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, records_folder, view
+from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair
-from alps.leaderboard.ranking import Board
+from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import MemoryCard, histories
 from alps.report.charts import axis_of
@@ -106,11 +107,36 @@ class Judge:
     used: list[tuple[str, str]]
 
     @property
+    def fit(self) -> bool:
+        """Whether people's labels have shown it to be fit for any rubric."""
+        verdicts = []
+        for place in self.calibrations:
+            verdicts += [rubric["verdict"].value for _, rubric in place["rubrics"].items()]
+        return any(verdict != "fail" for verdict in verdicts)
+
+    @property
     def badge(self) -> str:
         """How far its scores can be trusted, in two words."""
-        if self.calibrations:
+        if self.fit:
             return "calibrated"
         return "uncalibrated" if self.comparable else "not comparable"
+
+    @property
+    def agreement(self) -> str:
+        """How far an embedded judge agrees with others, as it was measured; else empty."""
+        return AGREEMENTS.get(self.name, "")
+
+    @property
+    def trust(self) -> str:
+        """How far its scores can be trusted, in a sentence."""
+        if self.fit:
+            return "Compared with people's labels, it is fit for the rubrics that are named here."
+        if self.calibrations or self.agreement:
+            return "It is good enough to debug a system, and agrees too little to rank systems."
+        unknown = "Nobody has compared it with people's labels"
+        if self.comparable:
+            return f"{unknown}: how often it is right is not known."
+        return f"{unknown}, and only submitters have asked it: its scores mean nothing elsewhere."
 
 
 def write_systems(renderer: Renderer) -> None:
@@ -145,6 +171,8 @@ def _write_system(renderer: Renderer, system: System, versions: list[System]) ->
         memories=list(_memories(system)),
         tracks=[_track(renderer.content, system, n) for n in all_tracks() if n in system.tracks],
         versions=versions,
+        multiples=list(multiples_of(renderer.content, system)),
+        besides=list(beside_of(renderer.content, system)),
     )
 
 
@@ -209,7 +237,10 @@ def _text(value: object) -> str:
 
 def _track(content: Content, system: System, name: str) -> TrackView:
     task, place = all_tracks()[name], system.tracks[name]
-    boards = [board for board in content.by_system.get(system.slug, ()) if board.key.track == name]
+    standings = []
+    for board, row in content.by_system.get(system.slug, ()):
+        if board.key.track == name:
+            standings.append((board, row))
     again = system.review["tracks"][name]["scores"]
     # Only the package's own data may stand on a page: gold of other data is not ours to show.
     known = known_track(name, str(place["data_sha256"].value))
@@ -220,7 +251,7 @@ def _track(content: Content, system: System, name: str) -> TrackView:
     scores, withheld = dict(place["scores"].items()), system.card.withheld(name)
     unproven = has_corrected = False
     for metric, score in scores.items():
-        has_corrected |= bool(score["corrected"])
+        has_corrected |= bool(score["corrected"] or place["audit"]["scores"][metric])
         unproven |= bool(score["value"]) and not system.recomputed(name, metric)
     return TrackView(
         task=task,
@@ -228,11 +259,11 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         place=place,
         run=system.run(name),
         judge=judge_id(system, name),
-        scales=[] if withheld else list(_scales(task, scores, boards, again, system.slug)),
+        scales=[] if withheld else list(_scales(task, place, standings, again)),
         floors=list(_floors(place)),
         failures=failures,
         matrix=matrix if matrix.rows else None,
-        boards=boards,
+        boards=[board for board, _ in standings],
         records=f"records/{records_folder(task)}/" if known is not None else "",
         has_corrected=has_corrected,
         has_again=bool(again),
@@ -241,28 +272,35 @@ def _track(content: Content, system: System, name: str) -> TrackView:
 
 
 def _scales(
-    task: Task, scores: Mapping[str, Place], boards: list[Board], again: Place, slug: str
+    task: Task, place: Place, standings: list[tuple[Board, Standing]], again: Place
 ) -> Iterator[tuple[Markup, list[ScoreRow]]]:
     """Yield the metrics by the axis that they are drawn on."""
+    scores = dict(place["scores"].items())
     metrics = {metric.name: metric for metric in task.metrics if metric.name in scores}
     # A card may hold figures that this version no longer measures: they stand last.
     for name in scores:
         metrics.setdefault(name, Metric(name, name))
     by_axis: dict[Axis, list[ScoreRow]] = {}
     for name, metric in metrics.items():
-        row = _row(metric, scores[name], boards, again[name], slug)
+        row = _row(metric, scores[name], standings, again[name], place["audit"])
         by_axis.setdefault(axis_of(metric), []).append(row)
     for axis, rows in by_axis.items():
         yield axis_labels(axis), rows
 
 
-def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: str) -> ScoreRow:
+def _row(
+    metric: Metric,
+    score: Place,
+    standings: list[tuple[Board, Standing]],
+    again: Place,
+    audit: Place,
+) -> ScoreRow:
     rank = NOTHING
-    board = next((board for board in boards if board.metric.name == metric.name), None)
-    for standing in board.standings if board is not None else ():
-        if board is not None and standing.system.slug == slug and standing.rank is not None:
+    own = [one for one in standings if one[0].metric.name == metric.name]
+    for board, standing in own[:1]:
+        if standing.rank is not None:
             best, written = standing.rank.best, str(standing.rank)
-            rank = computed(best, "rank", board.id, slug, written=written)
+            rank = computed(best, "rank", board.id, standing.system.slug, written=written)
     return ScoreRow(
         title=metric_title(metric),
         lead=metric.headline,
@@ -270,7 +308,7 @@ def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: 
         value=figure(score["value"]),
         bounds=bounds(score),
         drawn=score_whisker(score, axis_of(metric)),
-        corrected=corrected(score) if metric.judged else NOTHING,
+        corrected=corrected(score, audit, metric.name) if metric.judged else NOTHING,
         again=pair(again),
         rank=rank,
         n=score["n"],
@@ -297,7 +335,6 @@ def write_judges(renderer: Renderer) -> None:
             judge=judge,
             views=[view(board, root="../", most=0, brief=True) for board in judge.boards],
             figures=FIGURES,
-            agreement=AGREEMENTS.get(judge.name, ""),
         )
 
 

@@ -1,19 +1,11 @@
-"""Overview, pages of the tasks with their boards and charts, and the changelog."""
+"""Pages of the tasks with their boards and charts, and the changelog."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-
-from markupsafe import Markup
 
 from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.pages.board_table import (
     Section,
-    TableRow,
-    facts_of,
-    foreign,
-    proven,
-    system_name,
-    with_count,
 )
 from alps.leaderboard.pages.charts import (
     Matrix,
@@ -26,49 +18,22 @@ from alps.leaderboard.pages.common import (
     BoardView,
     Renderer,
     data_name,
-    heading_of,
     page_of,
     view,
 )
-from alps.leaderboard.provenance import NOTHING, Place, figure, pair
+from alps.leaderboard.pages.compare import compare_page
+from alps.leaderboard.pages.pools import write_pools
+from alps.leaderboard.provenance import NOTHING, Place
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
-from alps.report.charts import COLOURS, Line, Point, plane, recall_curve
+from alps.report.charts import COLOURS, Point, plane
 from alps.rows import Figure
 from alps.tasks import Task, all_tracks
 
-# How many systems the first page shows of a board, how many matrices that of updates, and how many
-# rows a panel of utilization.
-LEADING, MATRICES, PANEL_ROWS = 10, 4, 6
-METRIC = "recall_at_1"
+# How many matrices the page of updates shows, and how many rows a panel of utilization.
+MATRICES, PANEL_ROWS = 4, 6
 _SQUARE = 1
 """The sign of a trivial baseline, as the legend has it."""
-
-# By the size of the pool: a system's places, and the scores of anything.
-Standings = Mapping[int, Standing]
-BySize = dict[int, Place]
-
-
-def write_overview(renderer: Renderer) -> None:
-    """Write the first page: the leading board of every track; no average over tasks."""
-    content = renderer.content
-    tabs = []
-    for name in content.tasks:
-        tracks = []
-        for task in content.tracks_of(name):
-            boards = content.by_track[task.track]
-            tracks.append(
-                {
-                    "title": task.heading,
-                    "page": page_of(task),
-                    "view": view(boards[0], most=LEADING, brief=True),
-                    "more": len(boards) - 1,
-                    "track": task.track,
-                }
-            )
-        title = heading_of(name)
-        tabs.append({"name": name, "title": title, "tracks": tracks})
-    renderer.write("index.html", "overview.html", tabs=tabs, tabs_systems=len(content.systems))
 
 
 def write_tasks(renderer: Renderer) -> None:
@@ -84,7 +49,7 @@ def write_tasks(renderer: Renderer) -> None:
         for task in tracks:
             _write_boards(renderer, task)
         if every[0].pool_size is not None:
-            _write_pools(renderer, name)
+            write_pools(renderer, name)
         else:
             panels = [_panel(content.by_track[task.track][0]) for task in tracks]
             renderer.write(f"{name}.html", "panels.html", task=name, panels=panels)
@@ -107,6 +72,7 @@ def _write_boards(renderer: Renderer, task: Task) -> None:
         task=task.name,
         title=task.heading,
         views=[view(board, first=board is first) for board in boards],
+        compare={board.id: compare_page(board) for board in boards},
         # Where a task counts actions, its matrix says more than a plane of changes alone.
         plane=_plane(boards[0]) if boards and not matrices else None,
         matrices=matrices,
@@ -160,116 +126,6 @@ def _drawn_sections(panel: BoardView) -> Iterator[Section]:
             yield replace(section, rows=rows)
 
 
-def _write_pools(renderer: Renderer, task: str) -> None:
-    """Write the page of recall over the size of the pool, as a curve and as a table."""
-    tracks = renderer.content.tracks_of(task)
-    boards = [renderer.content.by_track[one.track][0] for one in tracks]
-    sizes = list(map(_size, boards))
-    systems = _systems(boards)
-    names: dict[str, str] = {}
-    unproven = False
-    # The curve shows scores that were recomputed.
-    scores: dict[str, BySize] = {}
-    for slug, standings in systems.items():
-        for size, row in standings.items():
-            names[slug] = row.system.card.name
-            unproven |= not row.recomputed
-            if row.recomputed:
-                scores.setdefault(slug, {})[size] = row.score(METRIC)
-    legend: list[tuple[str, str]] = []
-    lines = []
-    for slug, by_size in scores.items():
-        mark = ""
-        # One size makes no line, and beyond six colours no reader tells one from another.
-        if len(by_size) > 1 and len(legend) < COLOURS:
-            mark = letter_of(len(legend))
-            legend.append((mark, names[slug]))
-        lines.append(Line(names[slug], mark, style_of(mark), _points(by_size)))
-    others = _others(boards)
-    rows: dict[str, list[TableRow]] = {"floor": [], "reported": []}
-    for (style, name), by_size in others.items():
-        lines.append(Line(name, "", style, _points(by_size)))
-        rows[style].append(_other_row(name, style, by_size, sizes))
-    renderer.write(
-        f"{task}.html",
-        "pools.html",
-        task=task,
-        sizes=[(board, page_of(board.task)) for board in boards],
-        curve=recall_curve(lines, name="Recall at the first choice over the number of distractors"),
-        legend=legend,
-        grey=len(scores) > len(legend),
-        styles={style for style, _ in others},
-        rows=[_row(standings, sizes) for standings in systems.values()],
-        unproven=unproven,
-        others=rows,
-    )
-
-
-def _points(scores: BySize) -> list[tuple[int, Figure]]:
-    return [(size, score_of(score)) for size, score in sorted(scores.items())]
-
-
-def _size(board: Board) -> int:
-    return board.task.pool_size or 0
-
-
-def _systems(boards: Sequence[Board]) -> dict[str, Standings]:
-    """Return the places of every system by its slug, the best on the largest pools first."""
-    systems: dict[str, dict[int, Standing]] = {}
-    for board in boards:
-        for row in board.standings:
-            systems.setdefault(row.system.slug, {})[_size(board)] = row
-    largest = max(map(_size, boards), default=0)
-
-    def order(slug: str) -> tuple[bool, float, str]:
-        last = systems[slug].get(largest)
-        best = -float(last.score(METRIC)["value"].value) if last is not None else 1.0
-        return last is not None and not last.recomputed, best, slug
-
-    return {slug: systems[slug] for slug in sorted(systems, key=order)}
-
-
-def _row(standings: Standings, sizes: Sequence[int]) -> TableRow:
-    cells = []
-    for size in sizes:
-        cell = NOTHING
-        if (row := standings.get(size)) is not None:
-            score = row.score(METRIC)
-            cell = proven(row, with_count(pair(score), score, row.track))
-        cells.append(cell)
-    first = next(iter(standings.values()))
-    return TableRow([system_name(first.system, ""), *cells], facts_of(first.system, first.track))
-
-
-def _others(boards: Sequence[Board]) -> dict[tuple[str, str], BySize]:
-    """Return the scores of floors and of what is reported, by style and name, in their order."""
-    others: dict[tuple[str, str], BySize] = {}
-    for board in boards:
-        size = _size(board)
-        for row in board.floor_systems:
-            others.setdefault(("floor", row.system.card.name), {})[size] = row.score(METRIC)
-        for floor in board.floors:
-            others.setdefault(("floor", floor.name), {})[size] = floor.scores[METRIC]
-        for reported in board.reported:
-            by_size = others.setdefault(("reported", reported.name), {})
-            if (score := reported.scores.get(METRIC)) is not None:
-                by_size[size] = Place(score.file, score.pointer, {"value": score.value})
-    return dict(sorted(others.items(), key=lambda item: item[0]))
-
-
-def _other_row(name: str, style: str, scores: BySize, sizes: Sequence[int]) -> TableRow:
-    cells: list[Markup] = []
-    for size in sizes:
-        if (score := scores.get(size)) is None:
-            cells.append(NOTHING)
-        elif style == "reported":
-            # What is reported is a number in the file, and not an object with one.
-            cells.append(figure(Place(score.file, score.pointer, score.value["value"])))
-        else:
-            cells.append(pair(score))
-    return TableRow([foreign(name), *cells], {"search": name.lower()})
-
-
 @dataclass(frozen=True)
 class DataVersion:
     """One version of the data of a track."""
@@ -290,7 +146,7 @@ def write_changes(renderer: Renderer) -> None:
     for system in order:
         days.setdefault(system.card.submitted, []).append(system)
     renderer.write("changes.html", "changes.html", days=days, versions=list(_versions(renderer)))
-    renderer.write("about.html", "about.html", source=content.published.reports.source)
+    renderer.write("about.html", "about.html")
 
 
 def _versions(renderer: Renderer) -> Iterator[DataVersion]:

@@ -94,7 +94,8 @@
     document.title = page.title;
     typed = "";
     begin();
-    tell(`${$(".fault") ? "" : "Saved. "}${$("#what").textContent}`);
+    const elsewhere = $(".elsewhere h2")?.textContent;
+    tell(`${$(".fault") ? "" : "Saved. "}${elsewhere ? `${elsewhere}. ` : ""}${$("#what").textContent}`);
   }
 
   function begin() {

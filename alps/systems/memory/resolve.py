@@ -1,9 +1,10 @@
 """Memories by the name that `memory=` gives."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,9 +92,21 @@ def adapter_versions(name: str) -> dict[str, str]:
     if spec is not None and spec.origin is not None and Path(spec.origin).is_file():
         digest = sha256(Path(spec.origin).read_bytes()).hexdigest()
         versions["adapter"] = f"sha256 {digest}"
-    for package in packages_distributions().get(module.partition(".")[0], ()):
-        versions[package] = version(package)
+    top = module.partition(".")[0]
+    for package in distributions():
+        if _has_module(package, top):
+            versions[package.name] = package.version
     return versions
+
+
+def _has_module(package: Distribution, top: str) -> bool:
+    """Tell whether a top-level module is of a package, from what its installation noted."""
+    # `packages_distributions` parses the lists of files of all packages: .4 s of every start
+    declared = package.read_text("top_level.txt")
+    if declared is not None:
+        return top in declared.split()
+    noted = package.read_text("RECORD") or ""
+    return re.search(rf"^{re.escape(top)}(?:/|\.py,)", noted, re.MULTILINE) is not None
 
 
 def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:

@@ -22,24 +22,28 @@ as 1.
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
+from statistics import median
 from typing import Any, get_args
 
-from alps.calibration.rows import Row, Value, on_scale, read_object, read_rows
 from alps.errors import DataError, UsageError, closest, shown
 from alps.judges.calibration_file import rubric_of
-from alps.judges.rubric import Rubric, rubric
+from alps.judges.label_rows import Row, Value, on_scale, read_object, read_rows
+from alps.judges.matching import Item as Memory
+from alps.judges.rubric import Rubric, RubricQuestion, rubric
 from alps.schema import Outcome
 from alps.stats.agreement import Kind, Scale
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
+# How the items were drawn from a run, where they were.
+SAMPLE = "sample.json"
 STRESS, KNOWN = "stress", "known"
 # The largest number on a scale: squares of distances, and their sums, have to stay numbers.
 LARGEST = 1_000_000_000
@@ -122,6 +126,13 @@ class LabelSet:
         names = dict.fromkeys(chain.from_iterable(of_items))
         return tuple(name for name in names if self.annotators[name].derived == derived)
 
+    def truth(self, item_id: str) -> Value | None:
+        """Return what people say of an item; None where they don't settle it, see `truth_of`."""
+        said, scale = self.labels_of(item_id), self.scales[self.items[item_id].rubric]
+        derived = [name for name in said if self.annotators[name].derived]
+        people = [name for name in said if not self.annotators[name].derived]
+        return truth_of(said, people, derived, scale)
+
     @cached_property
     def _by_rubric(self) -> dict[str, tuple[Item, ...]]:
         by_rubric: defaultdict[str, list[Item]] = defaultdict(list)
@@ -165,8 +176,8 @@ class Verdicts:
         return tuple(name for name, verdict in self.by_item.items() if verdict.value is None)
 
 
-def read_labels(folder: Path) -> LabelSet:
-    """Read a label folder.
+def read_labels(folder: Path, key: str = "labels") -> LabelSet:
+    """Read a label folder; `key` is the setting that names it.
 
     Raises:
         UsageError: If there is no such folder.
@@ -174,10 +185,10 @@ def read_labels(folder: Path) -> LabelSet:
             and a repair.
     """
     if not folder.is_dir():
-        raise UsageError(f"labels={folder}: no such folder")
+        raise UsageError(f"{key}={folder}: no such folder")
     if not any((folder / name).exists() for name in (ITEMS, LABELS, SCALE)):
         raise UsageError(
-            f"labels={folder}: no label folder ({ITEMS}, {LABELS} and {SCALE} are missing)"
+            f"{key}={folder}: no label folder ({ITEMS}, {LABELS} and {SCALE} are missing)"
         )
     scales, positive = read_scales(folder / SCALE)
     items = _read_items(folder / ITEMS, scales)
@@ -461,6 +472,22 @@ def stress_labels() -> LabelSet:
     )
 
 
+def rated_payload(question: RubricQuestion) -> dict[str, Any]:
+    """Return what people are shown of an answer that they rate."""
+    payload = question.payload()
+    for name in ("kind", "rubric"):
+        payload.pop(name)
+    return payload
+
+
+def pair_payload(gold: Memory, predicted: Memory) -> dict[str, Any]:
+    """Return what people are shown of two memories that they relate."""
+    payload = {"gold": gold.payload(), "predicted": predicted.payload()}
+    for memory in payload.values():
+        memory.pop("id")
+    return payload
+
+
 def _stress_items(row: dict[str, Any]) -> list[tuple[Item, Value]]:
     name, payload, kind = row["item_id"], row["payload"], row["kind"]
     by = rubric(row["rubric"])
@@ -471,3 +498,33 @@ def _stress_items(row: dict[str, Any]) -> list[tuple[Item, Value]]:
         item = Item(f"{name}{by.part(labelled)}", labelled, None, name, None, payload, kind)
         items.append((item, label))
     return items
+
+
+def truth_of(
+    labels: Mapping[str, Value], people: Sequence[str], derived: Sequence[str], scale: Scale
+) -> Value | None:
+    """Return what people say of an item: the adjudicated label, else the most frequent one.
+
+    None where there is no label, or a tie on a nominal scale; see `most_frequent`.
+    """
+    # Who adjudicates has seen what the others said: it is no further vote.
+    for name in derived:
+        if name in labels:
+            return labels[name]
+    most = most_frequent([labels[name] for name in people if name in labels], scale)
+    return most[0] if len(most) == 1 else None
+
+
+def most_frequent(labels: Sequence[Value], scale: Scale) -> list[Value]:
+    """Return the most frequent label.
+
+    Where several tie, all of them on a nominal scale. On another scale the median of all labels by
+    their places, rounded down to a place: labels of 1 and 5 on a scale of five make 3, which nobody
+    gave, and 2 and 3 make 2.
+    """
+    counts = Counter(labels)
+    highest = max(counts.values(), default=0)
+    most = [label for label, count in counts.items() if count == highest]
+    if len(most) < 2 or scale.kind == "nominal":
+        return most
+    return [scale.values[int(median(scale.codes(labels).tolist()))]]  # type: ignore[list-item]

@@ -1,0 +1,1 @@
+"""Export of runs to tables, and to the tools that people keep experiments in."""

@@ -1,0 +1,237 @@
+"""Rows of an export: one for each answer of a run, and one for each of its scores."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from alps.jsonl import Row, scan
+from alps.judges.constant import ALWAYS_NO, ConstantJudge
+from alps.report.record import state_of
+from alps.rows import Interval, Score, TrackSummary
+from alps.run.audit_slices import SCRIPT, script_of, texts_of
+from alps.run.opened import Key, Run, read_wanted
+from alps.schema import Prediction
+from alps.tasks import Task
+
+GENERATE, JUDGE = "generate", "judge"
+STAGES = ("predictions", "verdicts", "scores")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What calls of models took; `cost` is in US dollars, None where a price is not known."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class RecordRow:
+    """One answer of a run.
+
+    Attributes:
+        session: Whose records are not independent; None where the data are not there any more.
+        repeat: Which of several answers to the record, from 0.
+        outcome: What became of it, in the words of `alps show`.
+        scores: By metric; those that are not defined for the record are absent.
+        system_calls: What the system took; nothing is known where its reply was kept by the cache.
+        judge_calls: What the judge took.
+        slices: The groups that it is in, by what they group.
+        answer: As JSON; None where there is none.
+    """
+
+    run: str
+    system: str
+    judge: str
+    task: str
+    track: str
+    record_id: str
+    session: str | None
+    repeat: int
+    outcome: str
+    error: str | None
+    answer: str | None
+    system_calls: Usage
+    judge_calls: Usage
+    scores: Mapping[str, float] = field(default_factory=dict)
+    slices: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """One figure of a run with its 95 % interval.
+
+    Attributes:
+        system: What it is of: the system, or a trivial baseline on the same records.
+        baseline: Whether it is a trivial baseline.
+        slice: What the group is of; empty for a figure of all records.
+        headline: Whether the metric stands for its track.
+        note: Why there is no value, or no interval.
+    """
+
+    run: str
+    system: str
+    judge: str
+    task: str
+    track: str
+    metric: str
+    title: str
+    headline: bool
+    lower_is_better: bool
+    baseline: bool
+    slice: str
+    group: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    note: str | None
+
+
+def usage_by_record(run: Run) -> dict[str, dict[str, Usage]]:
+    """Return what the calls about each record took, by its id and their purpose."""
+    sums: dict[tuple[str, str], list[Row]] = {}
+    for _, _, row in scan(run.folder / "calls.jsonl"):
+        if row is not None and row.get("about"):
+            sums.setdefault((str(row["about"]), str(row.get("purpose"))), []).append(row)
+    usage: dict[str, dict[str, Usage]] = {}
+    for (name, purpose), rows in sums.items():
+        usage.setdefault(name, {})[purpose] = _sum_of(rows)
+    return usage
+
+
+def _sum_of(rows: Sequence[Row]) -> Usage:
+    # An attempt that failed on its way was not billed, and tells no tokens.
+    answered = [row for row in rows if row.get("outcome") != "transport"]
+    costs = [row.get("cost") for row in answered]
+    known = [cost for cost in costs if cost is not None]
+    return Usage(
+        sum(row.get("prompt_tokens") or 0 for row in answered),
+        sum(row.get("completion_tokens") or 0 for row in answered),
+        math.fsum(known) if len(known) == len(costs) else None,
+        math.fsum(row.get("seconds") or 0.0 for row in rows),
+    )
+
+
+def record_rows(run: Run) -> Iterator[RecordRow]:
+    """Yield a row for each answer of a run, in the order of its tracks and its data."""
+    stages = {stage: run.rows(stage) for stage in STAGES}
+    keys = list(stages["scores"]) or list(stages["predictions"])
+    usage = usage_by_record(run)
+    # The ledger tells calls about a record, and not which of its answers they were for.
+    answers: dict[str, int] = {}
+    for key in keys:
+        answers[key.id] = answers.get(key.id, 0) + 1
+    for track in run.tracks:
+        own = [key for key in keys if key.track == track]
+        samples = read_wanted(run, track, {key.id for key in own}).by_id
+        for key in own:
+            rows = [stages[stage].get(key) for stage in STAGES]
+            calls = usage.get(key.id, {}) if answers[key.id] == 1 else {}
+            yield _record_row(run, key, samples.get(key.id), rows, calls)
+
+
+def _record_row(
+    run: Run, key: Key, sample: Any, rows: Sequence[Row | None], calls: Mapping[str, Usage]
+) -> RecordRow:
+    prediction, verdict, score = rows
+    answered, task = prediction or {}, run.tasks[key.track]
+    answer = answered.get("prediction")
+    return RecordRow(
+        run=run.name,
+        system=run.model,
+        judge=run.judge,
+        task=task.name,
+        track=key.track,
+        record_id=key.id,
+        session=None if sample is None else str(sample.session_id),
+        repeat=key.repeat,
+        outcome=state_of(score, prediction),
+        error=answered.get("error") or (verdict or {}).get("error"),
+        answer=None if answer is None else json.dumps(answer, ensure_ascii=False),
+        system_calls=calls.get(GENERATE, Usage()),
+        judge_calls=calls.get(JUDGE, Usage()),
+        scores=dict((score or {}).get("scores") or {}),
+        slices={} if sample is None else _slices(task, sample, prediction, verdict),
+    )
+
+
+def _slices(task: Task, sample: Any, prediction: Row | None, verdict: Row | None) -> dict[str, str]:
+    """Return the groups of a record: the script of what is asked, and those of its task."""
+    slices = {SCRIPT: script_of(texts_of(task.input_row(sample).get("input")))}
+    if task.breakdowns and prediction is not None and task.has_gold(sample):
+        # A task tells its groups while it scores; no task with groups asks a judge for them.
+        answer = Prediction.model_validate(prediction)
+        scored = task.score(sample, answer, verdict, ConstantJudge(ALWAYS_NO))
+        slices |= scored.groups
+    return slices
+
+
+def score_rows(run: Run) -> Iterator[ScoreRow]:
+    """Yield every figure of a finished run: its own, its baselines', and those of groups.
+
+    Raises:
+        UsageError: If the run is not finished.
+    """
+    for track, summary in run.finished.tracks.items():
+        yield from _track_scores(run, track, summary)
+
+
+def _track_scores(run: Run, track: str, summary: TrackSummary) -> Iterator[ScoreRow]:
+    of = {run.model: summary.scores}
+    of |= {name: floor.scores for name, floor in summary.floors.items()}
+    for system, scores in of.items():
+        for metric in run.tasks[track].metrics:
+            if (score := scores.get(metric.name)) is not None:
+                note = score.unscored or score.reason
+                yield _score_row(run, track, metric.name, score, note=note, system=system)
+    for name, breakdown in summary.breakdowns.items():
+        for group in breakdown.groups:
+            figure = group.figure
+            yield _score_row(
+                run,
+                track,
+                breakdown.metric,
+                figure,
+                note=figure.reason,
+                slice_name=name,
+                group=group.group,
+            )
+
+
+def _score_row(
+    run: Run,
+    track: str,
+    metric: str,
+    figure: Score | Interval,
+    *,
+    note: str | None,
+    system: str = "",
+    slice_name: str = "",
+    group: str = "",
+) -> ScoreRow:
+    task = run.tasks[track]
+    known = {one.name: one for one in task.metrics}.get(metric)
+    return ScoreRow(
+        run=run.name,
+        system=system or run.model,
+        judge=run.judge,
+        task=task.name,
+        track=track,
+        metric=metric,
+        title=metric if known is None else known.title.strip(),
+        headline=not slice_name and metric == run.lead(track).name,
+        lower_is_better=known is not None and known.lower_is_better,
+        baseline=bool(system) and system != run.model,
+        slice=slice_name,
+        group=group,
+        value=figure.value,
+        low=figure.low,
+        high=figure.high,
+        n=figure.n,
+        note=note,
+    )

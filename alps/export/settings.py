@@ -1,0 +1,17 @@
+"""Settings of `alps export`."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from alps.settings import FrozenSettings
+from alps.values import HomePath
+
+Target = Literal["csv", "parquet", "hf", "inspect", "mlflow", "wandb"]
+
+
+class ExportSettings(FrozenSettings):
+    """What `alps export` can be told beside the runs."""
+
+    format: Target = Field(description="csv, parquet, hf, inspect, mlflow or wandb")
+    out: HomePath = Field(description="the folder to write")

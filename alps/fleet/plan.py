@@ -1,0 +1,336 @@
+"""Plans of sweeps: a TOML file becomes the settings of many runs, and each of its faults a line."""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from alps.errors import UsageError
+from alps.parsing import parse_settings, parse_words, unlike_any
+from alps.settings import FrozenSettings, RunSettings
+
+_CAPS = ("max_cost", "max_total_tokens")
+_OF_ALL = ("out", *_CAPS)
+_NEVER = {
+    "config": "extends= names another plan",
+    "dry_run": "a plan is checked whole before anything is asked",
+    **dict.fromkeys(("engine", "workers", "scheduler"), "a sweep is one process"),
+    **dict.fromkeys(
+        ("audit", "audit_judge", "audit_judge_api_base", "audit_labels"),
+        "audit a finished run: alps score RUN audit_judge=… audit=10%",
+    ),
+}
+_ONE_NAME = ("program:", "predictions:")
+
+
+class SweepSettings(FrozenSettings):
+    """What `alps sweep` can be told beside the plan."""
+
+    only: Literal["all", "failed"] = Field(
+        "all", description="failed: only the runs that failed or lost records"
+    )
+    max_cost: float | None = Field(None, ge=0, description="US dollars for all runs together")
+    max_total_tokens: int | None = Field(
+        None, ge=0, description="prompt and completion tokens of all runs together"
+    )
+
+
+class PlanError(UsageError):
+    """A plan with faults; each of them is one line."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        count = len(self.faults)
+        super().__init__(faults[0] if count == 1 else f"{count} faults; nothing was asked")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep: the system and the task as tables name them, and its settings."""
+
+    system: str
+    task: str
+    settings: RunSettings
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.system}"
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """The runs of a sweep, and what all of them together may spend.
+
+    Attributes:
+        name: What a fault of it is told by.
+        out: The folder that the run folders come into; None for `runs`.
+    """
+
+    name: str
+    cells: tuple[Cell, ...]
+    out: Path | None = None
+    max_cost: float | None = None
+    max_total_tokens: int | None = None
+
+
+def plan_of_words(words: Sequence[str]) -> SweepPlan | None:
+    """Return the runs of `model=a,b,c` among the words of `alps run`; None where one is named.
+
+    Raises:
+        UsageError: If a word can't be read.
+    """
+    others = [word for word in words if not word.startswith("model=")]
+    typed = [word.partition("=")[2] for word in words if word.startswith("model=")]
+    models = models_of(typed[0]) if len(typed) == 1 else ()
+    if len(models) < 2:
+        return None
+    parsed = [parse_words([*others, f"model={model}"], RunSettings) for model in models]
+    cells = []
+    for model, settings in zip(models, parsed, strict=True):
+        if refused := [name for name in list(_NEVER)[1:] if name in settings.model_fields_set]:
+            raise UsageError(f"{refused[0]}=: not with several models; {_NEVER[refused[0]]}")
+        cells.append(Cell(model, settings.task, _alone(settings)))
+    first = parsed[0]
+    out = None if first.out is None else Path(first.out)
+    return SweepPlan("model=", tuple(cells), out, first.max_cost, first.max_total_tokens)
+
+
+def models_of(text: str) -> tuple[str, ...]:
+    """Return the models that commas separate; commands and paths may hold commas of their own."""
+    if any(name in text for name in _ONE_NAME):
+        return (text,)
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _alone(settings: RunSettings) -> RunSettings:
+    """Return the settings of one of several runs, without what is said of all of them."""
+    given = {name: getattr(settings, name) for name in settings.model_fields_set}
+    return parse_settings({k: v for k, v in given.items() if k not in _OF_ALL}, RunSettings)
+
+
+def read_plan(path: Path) -> SweepPlan:
+    """Read a plan, and check each run of it as far as settings alone can tell.
+
+    Raises:
+        PlanError: With a line for every fault, which names the file and the key.
+    """
+    faults: list[str] = []
+    tables = _read(path, faults, ())
+    if faults:
+        raise PlanError(faults)
+    drafts = list(_drafts(path, tables, faults))
+    cells = _cells(path, tables, drafts, faults)
+    if not drafts and not faults:
+        faults.append(f"{path}: no run is left; name models and tasks in [matrix]")
+    whole = {name: tables.common[name] for name in _OF_ALL if name in tables.common}
+    try:
+        caps = parse_settings({"task": "all", "model": "rules", **whole}, RunSettings)
+    except UsageError as error:
+        raise PlanError([*faults, f"{path}: {error}"]) from error
+    if faults:
+        raise PlanError(faults)
+    out = None if caps.out is None else Path(caps.out)
+    return SweepPlan(str(path), tuple(cells), out, caps.max_cost, caps.max_total_tokens)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The tables of a plan: what all runs share, axes, models and tasks by name, exclusions."""
+
+    common: dict[str, Any] = field(default_factory=dict)
+    matrix: dict[str, list[Any]] = field(default_factory=dict)
+    models: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    excluded: tuple[dict[str, Any], ...] = ()
+
+    def over(self, base: "_Tables") -> "_Tables":
+        """Return these tables with what only `base` has."""
+        return _Tables(
+            {**base.common, **self.common},
+            {**base.matrix, **self.matrix},
+            _over(self.models, base.models),
+            _over(self.tasks, base.tasks),
+            (*base.excluded, *self.excluded),
+        )
+
+
+def _over(
+    own: Mapping[str, dict[str, Any]], base: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    names = dict.fromkeys([*base, *own])
+    return {name: {**base.get(name, {}), **own.get(name, {})} for name in names}
+
+
+def _read(path: Path, faults: list[str], above: tuple[Path, ...]) -> _Tables:
+    """Read a plan and those that it extends; what can't be read is told in `faults`."""
+    try:
+        values = tomllib.loads(path.expanduser().read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        faults.append(f"{path}: {error.strerror or 'can not be read'}")
+        return _Tables()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        faults.append(f"{path}: not TOML ({error})")
+        return _Tables()
+    base, extends = _Tables(), values.pop("extends", None)
+    if extends is not None and not isinstance(extends, str):
+        faults.append(f"{path}, extends: it takes the path of another plan")
+    elif extends is not None and path.resolve() in above:
+        faults.append(f"{path}, extends: a plan can't extend itself")
+    elif extends is not None:
+        read: list[str] = []
+        base = _read(path.parent / extends, read, (*above, path.resolve()))
+        missing = not (path.parent / extends).expanduser().exists()
+        faults += (f"{path}, extends: {fault}" if missing else fault for fault in read)
+    return _parted(path, values, faults).over(base)
+
+
+def _parted(path: Path, values: dict[str, Any], faults: list[str]) -> _Tables:
+    """Part the keys of one file, and refuse those that mean nothing there."""
+    matrix, excluded = values.pop("matrix", {}), _tables_of(path, "exclude", values, faults)
+    if not isinstance(matrix, dict):
+        faults.append(f"{path}, matrix: it takes a table, [matrix]")
+        matrix = {}
+    own = {}
+    for axis in ("model", "task"):
+        # A string is a setting of all runs.
+        listed = isinstance(values.get(axis), list | dict)
+        own[axis] = _by_name(path, axis, values, faults) if listed else {}
+    for place, one in enumerate(excluded, start=1):
+        faults += _unknown(path, f"exclude[{place}].", one, never=(*_NEVER, *_OF_ALL))
+    faults += _unknown(path, "", values, never=tuple(_NEVER))
+    faults += _unknown(path, "matrix.", matrix, never=(*_NEVER, *_OF_ALL))
+    axes = {}
+    for key, value in matrix.items():
+        axes[key] = value if isinstance(value, list) else [value]
+        if not axes[key] or any(isinstance(one, list | dict) for one in axes[key]):
+            faults.append(f"{path}, matrix.{key}: it takes one value or more, and no lists in it")
+        elif twice := [one for place, one in enumerate(axes[key]) if one in axes[key][:place]]:
+            faults.append(f"{path}, matrix.{key}: {twice[0]} stands there twice")
+    return _Tables(values, axes, own["model"], own["task"], tuple(excluded))
+
+
+def _tables_of(
+    path: Path, name: str, values: dict[str, Any], faults: list[str]
+) -> list[dict[str, Any]]:
+    tables = values.pop(name, [])
+    if isinstance(tables, list) and all(isinstance(one, dict) for one in tables):
+        return tables
+    faults.append(f"{path}, {name}: it takes tables, [[{name}]]")
+    return []
+
+
+def _by_name(
+    path: Path, axis: str, values: dict[str, Any], faults: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return what [[model]] or [[task]] says of each one by its name."""
+    by_name: dict[str, dict[str, Any]] = {}
+    for place, one in enumerate(_tables_of(path, axis, values, faults), start=1):
+        own = dict(one)
+        name = own.pop("name", None)
+        if not isinstance(name, str) or not name:
+            faults.append(f"{path}, {axis}[{place}].name: missing; whom is it about?")
+            continue
+        if name in by_name:
+            faults.append(f'{path}, {axis}[{place}].name: "{name}" stands there twice')
+        by_name[name] = own
+        faults += _unknown(path, f'{axis} "{name}".', own, never=(*_NEVER, *_OF_ALL, axis))
+    return by_name
+
+
+def _unknown(
+    path: Path, table: str, keys: Mapping[str, Any], *, never: Sequence[str]
+) -> Iterator[str]:
+    for key in keys:
+        if key not in RunSettings.model_fields:
+            yield f"{path}, {table}{key}: unknown key{unlike_any(key, RunSettings)}"
+        elif key in never:
+            why = _NEVER.get(key, "it is of all runs together: put it above the tables")
+            yield f"{path}, {table}{key}: not here; {why}"
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """What a plan says of one run: how tables name it, and its settings as they are typed."""
+
+    system: str
+    task: str
+    values: dict[str, Any]
+
+
+def _drafts(path: Path, tables: _Tables, faults: list[str]) -> Iterator[_Draft]:
+    """Yield the runs that are left of the matrix, model by model."""
+    shared = {name: value for name, value in tables.common.items() if name not in _OF_ALL}
+    single = [shared.pop("model")] if "model" in shared else []
+    names = dict.fromkeys([*tables.matrix.get("model", single), *tables.models])
+    used: set[int] = set()
+    idle = dict(tables.tasks)
+    for model in names:
+        own, axes = dict(tables.models.get(model, {})), {**tables.matrix, "model": [model]}
+        for key in [key for key in own if key in tables.matrix]:
+            part = own.pop(key)  # the model has a part of the axis alone
+            axes[key] = part if isinstance(part, list) else [part]
+        for chosen in product(*axes.values()):
+            values = {**dict(zip(axes, chosen, strict=True)), **own}
+            task = str(values.get("task", shared.get("task", "")))
+            values = {**shared, **tables.tasks.get(task, {}), **values}
+            idle.pop(task, None)
+            left_out = _excluding(tables.excluded, values)
+            used.update(left_out)
+            if not left_out:
+                words = [str(model), *_varying(tables.matrix, values)]
+                yield _Draft(" ".join(words), task, values)
+    faults += (f'{path}, task "{name}": no run of the matrix is of it' for name in idle)
+    for place, _ in enumerate(tables.excluded):
+        if place not in used:
+            faults.append(f"{path}, exclude[{place + 1}]: no run of the matrix is like it")
+
+
+def _excluding(excluded: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> list[int]:
+    """Return the exclusions that a run is like in every key they name."""
+    places = []
+    for place, one in enumerate(excluded):
+        named = ((key, value if isinstance(value, list) else [value]) for key, value in one.items())
+        if all(values.get(key) in listed for key, listed in named):
+            places.append(place)
+    return places
+
+
+def _varying(matrix: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> list[str]:
+    """Say in what the runs of one model and task differ."""
+    shown = []
+    for key, listed in matrix.items():
+        if key not in ("model", "task") and len(listed) > 1:
+            shown.append(f"{key}={values[key]}")
+    return shown
+
+
+def _cells(path: Path, tables: _Tables, drafts: Sequence[_Draft], faults: list[str]) -> list[Cell]:
+    """Check the settings of every run; a fault that many of them have is told once."""
+    cells: list[Cell] = []
+    told: dict[str, list[str]] = {}
+    twins: dict[str, str] = {}
+    for draft in drafts:
+        name = f"{draft.task} {draft.system}".strip()
+        try:
+            settings = parse_settings(draft.values, RunSettings)
+        except UsageError as error:
+            told.setdefault(str(error), []).append(name)
+            continue
+        measured = json.dumps(settings.experiment(), sort_keys=True, default=str)
+        if measured in twins:
+            faults.append(f"{path}, matrix: {name} and {twins[measured]} are the same run")
+        twins[measured] = name
+        cells.append(Cell(draft.system, draft.task, settings))
+    faults += told_once(path, told)
+    return cells
+
+
+def told_once(path: Path | str, told: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield each fault with the run that has it, and how many others do."""
+    for fault, names in told.items():
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"{path}, {names[0]}{others}: {fault}"

@@ -1,0 +1,119 @@
+"""Reading of JSON files of others into typed rows; what does not fit is named in one line."""
+
+import gzip
+import json
+import math
+import zlib
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+
+from alps.errors import DataError, UsageError
+
+_MESSAGES = {
+    "missing": "is missing",
+    "dict_type": "is no object",
+    "model_type": "is no object",
+    "list_type": "is no list",
+    "finite_number": "is no finite number",
+}
+
+
+class Foreign(BaseModel):
+    """A part of somebody else's file: fields that are not read may be there."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+def _as_text(value: object) -> object:
+    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
+        return value
+    return str(value) if isinstance(value, int | float) else value
+
+
+Text = Annotated[str, BeforeValidator(_as_text)]
+"""A text that some files write as a number: years, counts, categories."""
+
+
+def read_file(path: Path, kind: Any) -> Any:
+    """Read a whole JSON file, packed by gzip or not, as `kind`.
+
+    Raises:
+        UsageError: If there is no such file.
+        DataError: If it is not JSON, or not of that form; names the line, or the field.
+    """
+    return _validated(_parsed(_content(path), path, None), kind, path, None)
+
+
+def read_rows(path: Path, kind: Any) -> list[Any]:
+    """Read a file of rows as `kind`: JSON Lines, where blank lines are skipped, or one JSON list.
+
+    Raises:
+        UsageError: If there is no such file.
+        DataError: If a line is not JSON, or not of that form; names the line and the field.
+    """
+    content = _content(path)
+    if content.lstrip().startswith("["):
+        listed: list[Any] = _validated(_parsed(content, path, None), list[kind], path, None)
+        return listed
+    rows = []
+    # not splitlines: a text may hold other separators, which JSON does not escape
+    for number, line in enumerate(content.split("\n"), start=1):
+        if line.strip():
+            rows.append(_validated(_parsed(line, path, number), kind, path, number))
+    return rows
+
+
+def _content(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+        packed = content.startswith(b"\x1f\x8b")
+        return (gzip.decompress(content) if packed else content).decode("utf-8-sig")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError("a damaged gzip file; copy it again", path=path) from error
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError("not UTF-8", path=path) from error
+
+
+def _parsed(text: str, path: Path, line: int | None) -> Any:
+    if not text.strip():
+        raise DataError("an empty file", path=path)
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except _TwiceError as error:
+        raise DataError(str(error), path=path, line=line) from error
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON ({error.msg})", path=path, line=line or error.lineno) from error
+    except RecursionError as error:
+        raise DataError("nested too deeply", path=path, line=line) from error
+    except ValueError as error:
+        raise DataError("a number of thousands of digits", path=path, line=line) from error
+
+
+class _TwiceError(Exception):
+    """A key stands in an object twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of a key that stands there twice, one value would be lost in silence."""
+    node = dict(pairs)
+    if len(node) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _TwiceError(f"the key {key[:80]!r} stands in one object twice; keep one")
+            seen.add(key)
+    return node
+
+
+def _validated(node: Any, kind: Any, path: Path, line: int | None) -> Any:
+    try:
+        return TypeAdapter(kind).validate_python(node)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or None
+        message = _MESSAGES.get(first["type"], first["msg"])
+        raise DataError(message, path=path, line=line, field=field) from error

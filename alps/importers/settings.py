@@ -1,0 +1,37 @@
+"""Settings of `alps import`."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from alps.settings import FrozenSettings
+from alps.values import HomePath
+
+FileFormat = Literal[
+    "amb", "beam", "halumem", "inspect", "locomo", "longmemeval", "mem0", "omnimemeval"
+]
+
+FORMS: Mapping[FileFormat, str] = {
+    "amb": "a run of the Agent Memory Benchmark, packed by gzip or not",
+    "beam": "evaluation-NAME.json of one conversation of BEAM",
+    "halumem": "…_eval_stat_result.json of HaluMem",
+    "inspect": "a log of Inspect, .eval or .json",
+    "locomo": "what task_eval/evaluate_qa.py of LoCoMo writes",
+    "longmemeval": "what src/evaluation/evaluate_qa.py of LongMemEval writes, or its answers",
+    "mem0": "what evaluation/evals.py of Mem0 writes, or its answers",
+    "omnimemeval": "…_locomo_judged.json or …_lme_judged.json of OmniMemEval",
+}
+"""What a file of each format is, as messages name it."""
+
+
+class ImportSettings(FrozenSettings):
+    """What `alps import` can be told beside the format and the files."""
+
+    out: HomePath = Field(description="the folder to write")
+    data: HomePath | None = Field(
+        None, description="of longmemeval: the file of its questions, which its results leave out"
+    )
+    reported: str | None = Field(
+        None, description="the accuracy that was published, to be checked: 74.3% or 0.743"
+    )

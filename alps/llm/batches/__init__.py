@@ -1,0 +1,1 @@
+"""Batches: many requests in one order, answered within a day, at half the price."""

@@ -1,0 +1,202 @@
+"""Terms of a provider's batch interface, whatever its shape: lines, states and results."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from alps.errors import UsageError
+from alps.jsonl import parse_json
+from alps.llm.prices import entry_of
+from alps.llm.provider import Draft
+from alps.llm.types import TransportError
+
+if TYPE_CHECKING:
+    from alps.llm.batches.spool import Spool
+
+FILES = ("openai", "azure", "litellm_proxy", "hosted_vllm")
+"""Providers whose batches are files of requests, as those of OpenAI are."""
+MESSAGES = ("anthropic",)
+BATCHED = (*FILES, *MESSAGES)
+
+AT_ONCE = 10_000
+"""Records that are worked on at once, where their texts are short."""
+LARGEST_RESULTS = 1 << 30
+"""Bytes of the results of one batch; 10,000 of the longest answers of today are below it."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How an interface has the requests of a batch, and how much it takes.
+
+    Attributes:
+        most: Requests of one batch.
+        largest: Bytes of one batch.
+        opening: What stands before the first request.
+        between: What stands between two of them.
+        closing: What stands after the last.
+    """
+
+    most: int
+    largest: int
+    opening: bytes = b""
+    between: bytes = b""
+    closing: bytes = b""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One request of a batch: its id, which is its cache key, and what would have been sent."""
+
+    key: str
+    draft: Draft
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a batch is.
+
+    Attributes:
+        ended: Whether nothing more will come.
+        done: How many of its requests have ended, in whatever way.
+        failed: Why none of it was carried out; None where it was taken.
+        files: Where its results lie, for interfaces with files.
+    """
+
+    ended: bool
+    done: int = 0
+    failed: str | None = None
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A batch as a list of the provider's batches has it; `at` is in seconds since 1970."""
+
+    id: str
+    at: float
+    size: int
+    tag: str | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one request.
+
+    Attributes:
+        key: Its id.
+        status: The HTTP status that it would have had; None where it was not answered.
+        body: The body of its answer.
+        lost: Why it was not answered.
+        billed: False where a request without an answer costs nothing, None where nobody can know.
+    """
+
+    key: str
+    status: int | None = None
+    body: bytes = b""
+    lost: str = ""
+    billed: bool | None = False
+
+
+@dataclass
+class Results:
+    """The results of one batch by id, and what was odd about their lines."""
+
+    by_key: dict[str, Result] = field(default_factory=dict)
+    unreadable: int = 0
+    unknown: int = 0
+    twice: int = 0
+
+    def read(
+        self, data: bytes, keys: Iterable[str], of_row: Callable[[Mapping[str, Any]], Result]
+    ) -> None:
+        """Take in lines, in whatever order; of several with one id the first counts."""
+        known = set(keys)
+        for line in data.splitlines():
+            if not line.strip():
+                continue
+            try:
+                result = of_row(parse_json(line))
+            except (ValueError, LookupError, TypeError, AttributeError):
+                self.unreadable += 1
+                continue
+            if result.key not in known:
+                self.unknown += 1
+            elif result.key in self.by_key:
+                self.twice += 1
+            else:
+                self.by_key[result.key] = result
+
+
+class Interface(Protocol):
+    """One endpoint's way to take batches; every method raises a TransportError where it fails.
+
+    Attributes:
+        tagged: Whether a batch is listed with the tag that it was ordered with.
+        form: Of its batches.
+    """
+
+    tagged: bool
+    form: Form
+
+    def row(self, line: Line) -> bytes:
+        """Return a request as a batch has it."""
+        ...
+
+    async def create(
+        self, spool: "Spool", tag: str, *, placed: Callable[[str], Awaitable[None]]
+    ) -> str:
+        """Order a batch and return its id; `placed` is told of a file before it is ordered."""
+        ...
+
+    async def listed(self) -> list[Listed]:
+        """Return the latest batches."""
+        ...
+
+    async def state(self, batch: str) -> State:
+        """Tell how far a batch is."""
+        ...
+
+    async def results(self, batch: str, state: State, keys: Iterable[str]) -> Results:
+        """Return the results of a batch that has ended."""
+        ...
+
+    async def cancel(self, batch: str) -> None:
+        """Ask for the end of a batch; what is done of it stays."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
+
+def provider_of(model: str) -> str:
+    """Return the provider that `model` names, or that litellm's table has it from."""
+    provider, slash, _ = model.partition("/")
+    return provider if slash else str((entry_of(model) or {}).get("litellm_provider"))
+
+
+def check_batched(key: str, model: str) -> None:
+    """Refuse a model whose provider takes no batches that can be sent from here.
+
+    Raises:
+        UsageError: Names the setting and the model.
+    """
+    provider = provider_of(model)
+    if provider not in BATCHED:
+        known = ", ".join(BATCHED)
+        raise UsageError(
+            f"batch=yes: {key}={model}: no batches are sent to {provider} ({known} take them); "
+            "leave batch= out"
+        )
+
+
+def odd(what: str, error: Exception | None = None) -> TransportError:
+    """Return the error for an answer of a batch interface that can't be read."""
+    why = f" ({type(error).__name__})" if error is not None else ""
+    return TransportError(f"its batch interface answers with {what}{why}", transient=True)
+
+
+def as_json(value: Any) -> bytes:
+    """Return `value` as JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -1,0 +1,172 @@
+"""Message batches of Anthropic: ordered by one POST, asked after by one GET.
+
+litellm has no function that orders one. It says what each request is sent as, address and headers
+included, and here that is put together.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from alps.jsonl import parse_json
+from alps.llm.batches.interface import (
+    LARGEST_RESULTS,
+    Form,
+    Line,
+    Listed,
+    Result,
+    Results,
+    State,
+    as_json,
+    odd,
+)
+from alps.llm.batches.spool import Spool
+from alps.llm.failures import redirected, transport_error
+from alps.llm.libraries import libraries
+from alps.llm.provider import Draft
+from alps.llm.wire import following_none
+
+# By the documentation of Anthropic's batches: 100,000 requests, or 256 MB
+_FORM = Form(100_000, 256_000_000, opening=b'{"requests":[', between=b",", closing=b"]}")
+_LISTED = 100
+_TIMEOUT = 600.0
+_OF_ONE = ("content-length", "host", "accept-encoding", "connection", "anthropic-beta")
+_BETA = "anthropic-beta"
+_Content = bytes | AsyncIterator[bytes] | None
+_NONE: Mapping[str, str] = {}
+# The HTTP status that each type of error has where a message is asked for by itself
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+
+class MessageBatches:
+    """The batches of Anthropic, or of a gateway that speaks as it does; see `FileBatches`."""
+
+    tagged = False
+    form = _FORM
+
+    def __init__(self, model: str, draft: Draft) -> None:
+        self._model = model
+        self._url = f"{draft.url.partition('?')[0]}/batches"
+        kept = {name: text for name, text in draft.headers.items() if name.lower() not in _OF_ONE}
+        self._headers = {**kept, "content-type": "application/json"}
+
+    def row(self, line: Line) -> bytes:
+        """Return an entry of `requests`."""
+        head = as_json({"custom_id": line.key})
+        return head[:-1] + b',"params":' + line.draft.body + b"}"
+
+    async def create(
+        self, spool: Spool, tag: str, *, placed: Callable[[str], Awaitable[None]]
+    ) -> str:
+        """Order a batch."""
+        headers = {"content-length": str(spool.size)}
+        if betas := _betas(spool.betas):
+            headers[_BETA] = betas
+        return _id(await self._ask("POST", self._url, spool.pieces(), headers))
+
+    async def listed(self) -> list[Listed]:
+        """Return the latest hundred batches."""
+        page = await self._ask("GET", f"{self._url}?limit={_LISTED}")
+        rows = []
+        for batch in page.get("data") or ():
+            size = sum(_counts(batch).values())
+            at = datetime.fromisoformat(batch["created_at"]).timestamp()
+            rows.append(Listed(_id(batch), at, size))
+        return rows
+
+    async def state(self, batch: str) -> State:
+        """Tell how far a batch is."""
+        found = await self._ask("GET", f"{self._url}/{batch}")
+        counts = _counts(found)
+        done = sum(counts.values()) - counts.get("processing", 0)
+        return State(found.get("processing_status") == "ended", done)
+
+    async def results(self, batch: str, state: State, keys: Iterable[str]) -> Results:
+        """Download the results of a batch."""
+        found = Results()
+        # Not from the address that the batch names: whoever wrote it there would get the key.
+        content = await self._bytes("GET", f"{self._url}/{batch}/results")
+        found.read(content, keys, _result)
+        return found
+
+    async def cancel(self, batch: str) -> None:
+        """Ask for the end of a batch."""
+        await self._ask("POST", f"{self._url}/{batch}/cancel", b"")
+
+    async def aclose(self) -> None:
+        """Close nothing: each request has its own connection."""
+
+    async def _ask(
+        self, method: str, url: str, content: _Content = None, more: Mapping[str, str] = _NONE
+    ) -> Any:
+        data = await self._bytes(method, url, content, more)
+        try:
+            answer = parse_json(data)
+        except ValueError as error:
+            raise odd("what is not JSON", error) from error
+        if not isinstance(answer, dict):
+            raise odd("what is no object")
+        return answer
+
+    async def _bytes(
+        self, method: str, url: str, content: _Content = None, more: Mapping[str, str] = _NONE
+    ) -> bytes:
+        import httpx
+
+        litellm = libraries().litellm
+        headers = {**self._headers, **more}
+        with following_none() as exchange:
+            exchange.largest = LARGEST_RESULTS
+            try:
+                async with httpx.AsyncClient(timeout=_TIMEOUT) as client:
+                    answer = await client.request(method, url, content=content, headers=headers)
+                    answer.raise_for_status()
+                    return answer.content
+            except Exception as error:  # as in provider.send
+                if exchange.redirect is not None:
+                    raise redirected(exchange) from error
+                kinds = litellm.exceptions
+                raise transport_error(kinds, error, self._model, exchange) from error
+
+
+def _betas(headers: Iterable[str]) -> str:
+    """Return what of the interface's betas any of the requests needs."""
+    named: set[str] = set()
+    for header in headers:
+        named.update(header.replace(" ", "").split(","))
+    return ",".join(sorted(filter(None, named)))
+
+
+def _id(batch: Mapping[str, Any]) -> str:
+    if not isinstance(name := batch.get("id"), str) or not name:
+        raise odd("no id")
+    return name
+
+
+def _counts(batch: Mapping[str, Any]) -> dict[str, int]:
+    counts = batch.get("request_counts") or {}
+    return {name: count for name, count in counts.items() if isinstance(count, int)}
+
+
+def _result(row: Mapping[str, Any]) -> Result:
+    """Read one line of the results."""
+    key, result = str(row["custom_id"]), row["result"]
+    kind = result["type"]
+    if kind == "succeeded":
+        return Result(key, 200, as_json(result["message"]))
+    if kind == "errored":
+        error = result["error"]
+        inner = error.get("error", error)
+        return Result(key, _STATUSES.get(inner["type"], 500), as_json(error))
+    return Result(key, lost=f"the batch was {kind}" if kind == "canceled" else f"it {kind}")

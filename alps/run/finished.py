@@ -1,0 +1,95 @@
+"""A finished run, and what is to be said where too much of it failed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from alps.rows import CurvePoint, Summary, TrackSummary
+from alps.run.audited import audit_fault
+from alps.run.contexts import points_below
+from alps.schema import FAILURES
+from alps.systems.base import STDERR, TRACEBACKS
+from alps.tasks import Task
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run.
+
+    Attributes:
+        too_many_unscored: Whether a larger share of the records than `max_failures` is unscored.
+        complaint: What to say of a run of which a larger share failed or is unscored, with the
+            first error; else None.
+        budget_spent: Whether the budget stopped it.
+        resumed: How many of its answers an earlier command had left in the folder.
+    """
+
+    folder: Path
+    summary: Summary
+    tasks: tuple[Task, ...]
+    too_many_unscored: bool
+    budget_spent: bool
+    complaint: str | None = None
+    resumed: int = 0
+
+
+def finished(
+    folder: Path,
+    summary: Summary,
+    tasks: tuple[Task, ...],
+    max_failures: float,
+    *,
+    budget_spent: bool,
+    resumed: int = 0,
+) -> Finished:
+    """Return a run with what is to be said of it, as of failures beyond `max_failures`."""
+    tracks: list[TrackSummary | CurvePoint] = [*summary.tracks.values(), *points_below(summary)]
+    # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
+    unscored, n = sum(map(_not_heard, tracks)), sum(track.n for track in tracks)
+    return Finished(
+        folder,
+        summary,
+        tasks,
+        too_many_unscored=unscored > max_failures * n,
+        budget_spent=budget_spent,
+        complaint=_complaint(tracks, max_failures, folder) or audit_fault(summary.audit),
+        resumed=resumed,
+    )
+
+
+def lost_records(summary: Summary) -> int:
+    """Return how many records of a run are unscored because somebody was not heard."""
+    tracks: list[TrackSummary | CurvePoint] = [*summary.tracks.values(), *points_below(summary)]
+    return sum(map(_not_heard, tracks))
+
+
+def _complaint(
+    tracks: Sequence[TrackSummary | CurvePoint], most: float, folder: Path
+) -> str | None:
+    """Say that more than the share `most` of the records failed or is unscored.
+
+    The first error stands there whole.
+    """
+    n = sum(track.n for track in tracks)
+    unscored, failed = sum(map(_not_heard, tracks)), 0
+    errors: list[str] = []
+    for track in tracks:
+        failed += sum(track.failed_predictions.get(kind, 0) for kind in FAILURES)
+        for kind, error in track.errors.items():
+            if not kind.startswith("floor/"):
+                errors.append(f"; {kind}: {error}")
+    if failed + unscored <= most * n:
+        return None
+    account = (
+        f"{failed} of {n} predictions failed, {unscored} are unscored: more than "
+        f"max_failures={100 * most:g}%"
+    )
+    logs = [folder / name for name in (TRACEBACKS, STDERR) if (folder / name).is_file()]
+    more = f" (more in {logs[0]})" if logs else ""
+    return f"{account}{''.join(errors[:1])}{more}"
+
+
+def _not_heard(track: TrackSummary | CurvePoint) -> int:
+    """Return how many records of a track are unscored because a system or a judge was not heard."""
+    lost = [count for kind, count in track.failed_predictions.items() if kind not in FAILURES]
+    return sum(lost) + sum(track.failed_judgements.values())

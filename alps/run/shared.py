@@ -1,0 +1,96 @@
+"""Parts that runs of one process share: reply cache, connections, limits of endpoints, budget."""
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from alps.folders import can_be_kept
+from alps.llm.batches.room import Room
+from alps.settings import AskSettings, RunSettings
+
+if TYPE_CHECKING:
+    from alps.llm.budget import Budget
+    from alps.llm.cache import Cache
+    from alps.llm.client import Endpoint
+    from alps.llm.structured import Ladder
+
+
+async def close_connections() -> None:
+    """Close the connections to providers, if any were opened."""
+    if "litellm" in sys.modules:
+        from alps.llm import provider
+
+        await provider.close()
+
+
+def close_cache(cache: "Cache | None") -> None:
+    """Close the reply cache, and say on stderr what was wrong with it: a run goes on without."""
+    if cache is not None:
+        cache.close()
+        for trouble in cache.troubles:
+            click.echo(f"alps: {trouble}", err=True)
+
+
+def open_cache() -> "Cache | None":
+    """Open the reply cache; None where it is off, or can't be kept."""
+    from alps.llm.cache import Cache, default_path
+
+    path, chosen = default_path(), os.environ.get("ALPS_CACHE")
+    if not chosen and (path is None or not can_be_kept(path.parent)):
+        where = "there is no home folder" if path is None else f"{path.parent} can't be written"
+        click.echo(
+            f"alps: {where}: replies are not kept for other runs; ALPS_CACHE names a folder for "
+            "them",
+            err=True,
+        )
+        return None
+    return Cache(path) if path is not None else None
+
+
+@dataclass
+class Shared:
+    """What the runs of one process share.
+
+    Attributes:
+        cache: The reply cache.
+        budget: What all of them together may spend; None for no cap.
+        ladder: How models are asked for typed answers.
+        endpoints: By address and provider, so that each limit is kept by all runs together.
+        places: For the records that are worked on at once, by who answers them.
+        room: Memory for the records that wait in batches.
+        summing: Is held by the run that is summarised.
+    """
+
+    cache: "Cache | None" = None
+    budget: "Budget | None" = None
+    ladder: "Ladder | None" = None
+    endpoints: "dict[tuple[str | None, str], Endpoint]" = field(default_factory=dict)
+    places: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+    room: Room = field(default_factory=Room)
+    summing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def endpoint(self, where: tuple[str | None, str], settings: AskSettings) -> "Endpoint":
+        """Return what all clients of an endpoint share."""
+        from alps.llm.client import Endpoint
+
+        if where not in self.endpoints:
+            self.endpoints[where] = Endpoint.of(settings.at_once, settings.patience)
+        return self.endpoints[where]
+
+    def places_of(self, settings: RunSettings) -> asyncio.Semaphore:
+        """Return the places of records that the endpoint, or the program, of a run answers.
+
+        Each record under way is in memory: runs that wait for one endpoint may not add up.
+        """
+        provider, slash, _ = settings.model.partition("/")
+        answering = f"{settings.api_base} {provider}" if slash else settings.model
+        return self.places.setdefault(answering, asyncio.Semaphore(settings.records_at_once))
+
+    async def aclose(self) -> None:
+        """Close connections and cache, once all runs have ended."""
+        await close_connections()
+        close_cache(self.cache)

@@ -1,0 +1,162 @@
+"""Records of some runs: a line of each to search in, and each as it is shown."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from alps.jsonl import Row
+from alps.report.formatting import letter_of
+from alps.report.html import page_environment
+from alps.report.record import build_view, record_card, state_of
+from alps.run.opened import Key, Run, Samples, read_wanted
+from alps.tasks.record_parts import AnsweredRecord
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+CHUNK = 200
+"""Records that are fetched together when one of them is shown."""
+_BLOCK = 25 * CHUNK
+"""Records whose samples are read from the data at once: 50,000 dialogues would fill the memory."""
+_SEARCHED = 240
+_JOURNALS = ("predictions", "verdicts", "scores")
+_RECORD = (
+    '{% from "record_view.html" import record with context %}{{ record(card, section, true) }}'
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One record in the list; `outcomes` and `scores` are in the order of the runs.
+
+    `answer` is what is searched: the beginning of every run's answer, or its error.
+    """
+
+    key: Key
+    outcomes: tuple[str, ...]
+    scores: tuple[float | None, ...]
+    answer: str
+
+    def row(self) -> list[Any]:
+        """Return it as the index of the page has it."""
+        shown = [None if score is None else round(score, 3) for score in self.scores]
+        return [self.key.track, str(self.key), list(self.outcomes), shown, self.answer]
+
+
+@dataclass(frozen=True)
+class _Journals:
+    predictions: Mapping[Key, Row]
+    verdicts: Mapping[Key, Row]
+    scores: Mapping[Key, Row]
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The part of a section that the macro of a record needs."""
+
+    headline: Any
+
+
+@dataclass(frozen=True)
+class _Headline:
+    metric: Any
+
+
+class Records:
+    """The records of some runs, the same record of all of them in one line.
+
+    Args:
+        runs: They may be under way; then what is there is shown.
+    """
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = tuple(runs)
+        self._journals = [_Journals(*map(run.rows, _JOURNALS)) for run in self.runs]
+        self.lines = list(self._read())
+        self._block = lru_cache(maxsize=2 * len(self.runs))(self._read_block)
+        self._template: Template = page_environment().from_string(_RECORD)
+
+    @property
+    def chunks(self) -> int:
+        """In how many parts the records are fetched."""
+        return -(-len(self.lines) // CHUNK)
+
+    def index(self) -> dict[str, Any]:
+        """Return what the page lists, searches and filters by."""
+        runs = []
+        for position, run in enumerate(self.runs):
+            about = {"letter": letter_of(position), "name": run.name, "model": run.model}
+            metrics = {track: run.lead(track).title.strip() for track in run.tracks}
+            runs.append({**about, "judge": run.judge, "metrics": metrics})
+        return {"runs": runs, "chunk": CHUNK, "rows": [line.row() for line in self.lines]}
+
+    def chunk(self, number: int) -> list[list[str]]:
+        """Return the records of a part as HTML, one for each run that has it, else empty."""
+        shown = []
+        for place in range(number * CHUNK, min((number + 1) * CHUNK, len(self.lines))):
+            key = self.lines[place].key
+            shown.append([self._html(run, key, place) for run in range(len(self.runs))])
+        return shown
+
+    def _read(self) -> Iterator[Line]:
+        keys: dict[Key, None] = {}
+        for journals in self._journals:
+            keys |= dict.fromkeys(journals.scores) | dict.fromkeys(journals.predictions)
+        places: dict[str, int] = {}
+        for run in self.runs:
+            for track in run.tracks:
+                places.setdefault(track, len(places))
+        for key in sorted(keys, key=lambda key: places.get(key.track, len(places))):
+            yield self._line(key)
+
+    def _line(self, key: Key) -> Line:
+        outcomes: list[str] = []
+        scores: list[float | None] = []
+        answers: list[str] = []
+        for run, journals in zip(self.runs, self._journals, strict=True):
+            score, prediction = journals.scores.get(key), journals.predictions.get(key)
+            known = score is not None or prediction is not None
+            outcomes.append(state_of(score, prediction) if known else "")
+            lead = run.lead(key.track).name if key.track in run.tracks else ""
+            scores.append((score or {}).get("scores", {}).get(lead))
+            answers.append(_searched(prediction or {}))
+        return Line(key, tuple(outcomes), tuple(scores), "\n".join(answers))
+
+    def _html(self, run: int, key: Key, place: int) -> str:
+        if not self.lines[place].outcomes[run]:
+            return ""
+        samples = self._block(run, key.track, place // _BLOCK)
+        journals, task = self._journals[run], self.runs[run].tasks[key.track]
+        record = AnsweredRecord(
+            samples.by_id.get(key.id),
+            journals.predictions.get(key),
+            journals.verdicts.get(key),
+            journals.scores.get(key),
+        )
+        card = record_card(build_view(key, task, record))
+        section = _Shown(_Headline(self.runs[run].lead(key.track)))
+        return self._template.render(card=card, section=section)
+
+    def _read_block(self, run: int, track: str, block: int) -> Samples:
+        lines = self.lines[block * _BLOCK : (block + 1) * _BLOCK]
+        wanted = {line.key.id for line in lines if line.key.track == track}
+        return read_wanted(self.runs[run], track, wanted)
+
+
+def _searched(prediction: Row) -> str:
+    """Return the beginning of an answer, or its error, as one text."""
+    content = prediction.get("prediction")
+    texts = list(_texts(content)) if content is not None else [str(prediction.get("error") or "")]
+    return " · ".join(texts)[:_SEARCHED]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inside in value.values():
+            yield from _texts(inside)
+    elif isinstance(value, Sequence):
+        for inside in value:
+            yield from _texts(inside)

@@ -1,0 +1,16 @@
+"""Settings of `alps view`."""
+
+from pydantic import Field
+
+from alps.settings import FrozenSettings
+from alps.values import HomePath
+
+
+class ViewSettings(FrozenSettings):
+    """What `alps view` can be told beside the runs."""
+
+    out: HomePath = Field("view", description="the folder that the page is written into")
+    serve: bool = Field(
+        False, description="serve the page on this machine instead, and show runs as they go on"
+    )
+    port: int = Field(0, ge=0, le=65535, description="where it is served; 0: any that is free")

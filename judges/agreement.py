@@ -1,0 +1,67 @@
+"""Agreement of a judge of matching with people, as the calibrations that are found tell it.
+
+It corrects nothing: F1 is no mean of marks, and labels of other texts say how a judge errs there.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+
+from alps.errors import AlpsError
+from alps.judges.base import fingerprint_id
+from alps.judges.calibration_file import (
+    Calibration,
+    FigureRow,
+    calibration_files,
+    differing_part,
+    read_calibration,
+)
+from alps.judges.resolve import embedded_judge, is_embedded_judge
+from alps.judges.rubric import MATCHING
+
+
+def people_say(judge: str, fingerprint: str, *, today: date | None = None) -> Iterator[str]:
+    """Yield a sentence on each calibration of an embedded judge under `matching`.
+
+    Args:
+        judge: Its name.
+        fingerprint: That of the judge whose scores are shown: only such calibrations count.
+        today: The day that expiry is counted from.
+    """
+    if not is_embedded_judge(judge):
+        return
+    for path in calibration_files():
+        try:
+            calibration = read_calibration(path)
+        except AlpsError:
+            continue  # of other judges, too: those that a run needs are read again, and named
+        if calibration.judge == judge and MATCHING in calibration.rubrics:
+            sentence = _said(calibration, fingerprint, today or date.today())
+            if sentence is not None:
+                yield sentence
+
+
+def _said(calibration: Calibration, fingerprint: str, today: date) -> str | None:
+    row = calibration.rubrics[MATCHING]
+    if row.kappa is None or row.acceptance is not None:
+        return None
+    reason = _other(calibration, fingerprint, today)
+    if reason is not None:
+        return f"{calibration.path.name} says nothing of it: {reason}"
+    on = calibration.row.rests_on
+    where = "" if on is None else f" ({on.source}: {on.what}; {on.licence}, {on.date})"
+    verdict = {"pass": "passes", "limits": "passes with caveats"}.get(row.verdict, "fails")
+    return f"with people kappa {_figure(row.kappa)} on {row.n:,} pairs{where}; it {verdict}"
+
+
+def _other(calibration: Calibration, fingerprint: str, today: date) -> str | None:
+    then = calibration.row.judge_fingerprint
+    if then is not None and fingerprint_id(then) != fingerprint:
+        return f"it is of the fingerprint {fingerprint_id(then)}, and this is {fingerprint}"
+    return differing_part(calibration, embedded_judge(calibration.judge), MATCHING, today=today)
+
+
+def _figure(figure: FigureRow) -> str:
+    def short(value: float | None) -> str:
+        return "–" if value is None else f"{value:.2f}".replace("0.", ".", 1)
+
+    return f"{short(figure.value)} [{short(figure.low)}, {short(figure.high)}]"

@@ -1,0 +1,124 @@
+"""Audit of a track, recomputed: the draw, the scores under the audit judge, what they correct."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from alps.judges.base import fingerprint_id
+from alps.leaderboard.audits import scores_of
+from alps.leaderboard.checks.rows import TrackRows, check_answers, check_verdicts, named
+from alps.leaderboard.checks.scores import differences, figure
+from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
+from alps.leaderboard.gold_data import GoldTrack
+from alps.leaderboard.recompute import Key, recompute
+from alps.leaderboard.submission import Audit, RunCard, Track, only, without
+from alps.run.audit_draws import place_of
+from alps.run.audited_records import corrected_scores, records_of
+
+
+@dataclass(frozen=True)
+class Audited:
+    """An audit that is checked: its card, and the track as its judge's."""
+
+    name: str
+    audit: Audit
+    track: Track
+    run: RunCard
+    gold: GoldTrack
+    rows: TrackRows
+
+
+def check_audit(
+    name: str, gold: GoldTrack, rows: TrackRows, findings: Findings, *, track: Track, run: RunCard
+) -> None:
+    """Check the audit of a track whose own rows are in order, if it has one."""
+    audit = track.audit
+    if (audit is None) != (track.files.audit is None):
+        what = "an audit without audit.jsonl, or the file without an audit"
+        findings.serious("audit", f"tracks.{name}.audit", what, PACK_AGAIN)
+    if audit is None:
+        return
+    if audit.fingerprint.get("id") != fingerprint_id(without(audit.fingerprint, "id")):
+        what = "the id is not that of the other parts"
+        findings.serious("audit", f"tracks.{name}.audit.fingerprint", what, PACK_AGAIN)
+        return
+    settings = {**run.settings, "judge": audit.judge, "extras": "none"}
+    under = {"judge": audit.judge, "judge_fingerprint": audit.fingerprint["id"]}
+    audited = Audited(
+        name=name,
+        audit=audit,
+        track=track.model_copy(update=under),
+        run=run.model_copy(update={"judge": audit.fingerprint, "settings": settings}),
+        gold=gold,
+        rows=rows,
+    )
+    own = Findings()
+    sessions = _check_draw(audited, own)
+    if not own.refused:
+        _check_scores(audited, own)
+    if not own.refused:
+        _check_corrected(audited, sessions, own)
+    findings.take_serious(own, f"{name}/audit.jsonl")
+
+
+def _check_draw(audited: Audited, findings: Findings) -> frozenset[str]:
+    """Hold the audited records against the sessions that the seed draws; return these."""
+    audit, samples = audited.audit, audited.gold.samples
+    known = {sample.session_id for sample in samples.values() if audited.gold.task.has_gold(sample)}
+    order = sorted(known, key=lambda session: place_of(session, audit.seed))
+    sessions = frozenset(order[: audit.sessions])
+    missing, extra = [], [named(key) for key in audited.rows.audit if key[0] not in samples]
+    for key, row in audited.rows.scores.items():
+        drawn = key[0] in samples and samples[key[0]].session_id in sessions
+        if drawn and row["scores"] and key not in audited.rows.audit:
+            missing.append(named(key))
+        elif key in audited.rows.audit and not drawn:
+            extra.append(named(key))
+    for what, names in (("were drawn and are missing", missing), ("were not drawn", extra)):
+        if names:
+            found = f"{len(names):,} records {what} under seed {audit.seed}: {some_of(names)}"
+            findings.serious("audit", "the draw", found, PACK_AGAIN)
+    return sessions
+
+
+def _check_scores(audited: Audited, findings: Findings) -> None:
+    """Score the audited answers again from the verdicts of the audit judge."""
+    rows, verdicts = audited.rows, dict[Key, Mapping[str, Any]]()
+    predictions = {key: rows.predictions[key] for key in rows.audit if key in rows.predictions}
+    for key, row in rows.audit.items():
+        if row.get("verdict") is not None:
+            verdicts[key] = row["verdict"]
+    own = TrackRows(predictions, verdicts, {})
+    task, name = audited.gold.task, audited.name
+    check_verdicts(task, audited.track, audited.run, own, findings)
+    if findings.refused:
+        return
+    own = check_answers(name, audited.gold, own, findings)
+    again = recompute(
+        audited.gold, audited.track, audited.run, own.predictions, own.verdicts, floors=False
+    )
+    wrong = []
+    for key, row in rows.audit.items():
+        # Which relations an embedded judge tells apart, and so which metrics it has, is not known.
+        printed = row["scores"]
+        now = only(again.scores.get(key, {}).get("scores", {}), printed)
+        wrong += [(key, one) for one in differences(printed, now, "scores")]
+    if wrong:
+        key, (where, before, now) = min(wrong, key=lambda one: one[0])
+        what = f"{where} printed {figure(before)}, recomputed {figure(now)}"
+        findings.serious("audit", named(key), what, PACK_AGAIN)
+
+
+def _check_corrected(audited: Audited, sessions: frozenset[str], findings: Findings) -> None:
+    """Correct the scores again."""
+    task, rows = audited.gold.task, audited.rows
+    session_of = {name: sample.session_id for name, sample in audited.gold.samples.items()}
+    cheap, audit = (scores_of(audited.name, side) for side in (rows.scores, rows.audit))
+    records = records_of(task, cheap, audit, session_of, sessions)
+    again = {metric: score.row() for metric, score in corrected_scores(task, records).items()}
+    printed = {}
+    for metric, score in audited.audit.scores.items():
+        printed[metric] = score.model_dump(exclude_unset=True)
+    for where, before, now in differences(printed, again, "corrected"):
+        what = f"printed {figure(before)}, recomputed {figure(now)}"
+        findings.serious("audit", where, what, PACK_AGAIN)

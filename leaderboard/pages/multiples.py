@@ -1,0 +1,190 @@
+"""Small multiples of a system's page: its scores by task, pool size, script, length and memories.
+
+And the records on which it differs most from the strongest other system of a board.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from markupsafe import Markup
+
+from alps.leaderboard.gold_data import SampleTrack, known_track
+from alps.leaderboard.pages.charts import score_whisker
+from alps.leaderboard.pages.common import (
+    Content,
+    answer_id,
+    page_of,
+    record_file,
+    records_folder,
+)
+from alps.leaderboard.pages.compare import DIGITS, place_on, record_score
+from alps.leaderboard.provenance import computed, figure, pair, whole
+from alps.leaderboard.ranking import Board, Standing
+from alps.leaderboard.site_data import System
+from alps.leaderboard.slices import Groups, groups_of, slices_of
+from alps.report.charts import axis_of, whisker
+from alps.report.formatting import number
+from alps.tasks import all_tracks
+
+# How many records a comparison shows: those that differ most.
+MOST_DIFFERENT = 8
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row of a panel: its name, its value on an axis, the value in words, and n."""
+
+    name: str
+    drawn: Markup
+    value: Markup
+    n: Markup
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """A panel; `page` is the way to what it is about."""
+
+    title: str
+    page: str
+    rows: Sequence[Bar]
+
+
+@dataclass(frozen=True)
+class DifferentRecord:
+    """A record, the way to it, and what both systems scored on it."""
+
+    name: str
+    page: str
+    own: Markup
+    other: Markup
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A system next to the strongest other one of a board; `page` compares it with any other."""
+
+    board: Board
+    title: str
+    other: System
+    rows: Sequence[DifferentRecord]
+    page: str
+
+
+def multiples_of(content: Content, system: System) -> Iterator[Multiple]:
+    """Yield the panels of a system that have several rows."""
+    places = list(_standings(content, system))
+    pools = [place for place in places if place[0].task.pool_size is not None]
+    smallest = {board.task.name: board for board, _ in reversed(pools)}
+    tasks = []
+    for board, row in places:
+        if board.task.pool_size is None or smallest[board.task.name] is board:
+            tasks.append((board.task.heading, board, row))
+    sizes = [(board.task.heading.partition(", ")[2], board, row) for board, row in pools]
+    yield from _panel("Tasks", "", tasks)
+    if pools:
+        yield from _panel("Pool size", f"{pools[0][0].task.name}.html", sizes)
+    for board, row in places:
+        # Pools of all sizes have the same queries.
+        if board.task.pool_size is None or smallest[board.task.name] is board:
+            yield from _slices(board, row)
+    failures = list(_failures(system))
+    if failures:
+        yield Multiple("Failed answers, by kind", "", failures)
+
+
+def _standings(content: Content, system: System) -> Iterator[tuple[Board, Standing]]:
+    """Yield the leading board of each track that a system stands on, and its place there."""
+    seen = set()
+    for board, row in content.by_system.get(system.slug, ()):
+        if board.key.track not in seen and not row.withheld:
+            seen.add(board.key.track)
+            yield board, row
+
+
+def _panel(
+    title: str, page: str, rows: Sequence[tuple[str, Board, Standing]]
+) -> Iterator[Multiple]:
+    bars = []
+    for name, board, row in rows:
+        score = row.lead(board.metric.name)
+        drawn = score_whisker(score, axis_of(board.metric))
+        bars.append(Bar(name, drawn, pair(score), figure(score["n"], whole)))
+    if len(bars) > 1:
+        yield Multiple(title, page, bars)
+
+
+def _known(board: Board, row: Standing) -> SampleTrack | None:
+    return known_track(board.key.track, str(row.track["data_sha256"].value))
+
+
+@lru_cache(maxsize=32)
+def _groups(track: str, sha256: str) -> Groups:
+    # Once for all systems: every text of the track is looked through.
+    known = known_track(track, sha256)
+    return {} if known is None else groups_of(known)
+
+
+def _slices(board: Board, row: Standing) -> Iterator[Multiple]:
+    """Yield a panel for each trait of the records of a track."""
+    track, sha256 = board.key.track, str(row.track["data_sha256"].value)
+    by_trait: dict[str, list[Bar]] = {}
+    slug, axis = row.system.slug, axis_of(board.metric)
+    groups, sessions = _groups(track, sha256), row.system.sessions(track)
+    for one in slices_of(row.records, groups, sessions, board.metric):
+        args = (slug, track, one.trait.replace(" ", "_"), one.group.replace(" ", "_"))
+        value = round(one.score.value or 0.0, DIGITS)
+        written = computed(value, "slice", *args, written=number(value))
+        n = computed(one.score.n, "slice_n", *args)
+        bar = Bar(one.group, whisker(one.score, axis=axis, style="system"), written, n)
+        by_trait.setdefault(one.trait, []).append(bar)
+    for trait, bars in by_trait.items():
+        yield Multiple(f"{board.task.heading} by {trait}", page_of(board.task), bars)
+
+
+def _failures(system: System) -> Iterator[Bar]:
+    for track, place in system.tracks.items():
+        for kind, count in place["failed_predictions"].items():
+            name = f"{all_tracks()[track].heading}: {kind}"
+            yield Bar(name, Markup(), figure(count, whole), figure(place["n"], whole))
+
+
+def beside_of(content: Content, system: System) -> Iterator[Beside]:
+    """Yield a system next to the strongest other one on each task where records are known."""
+    smallest: set[str] = set()
+    for board, row in _standings(content, system):
+        known = _known(board, row)
+        # Its own copies have the same answers: there is nothing to compare.
+        own = row.copy_of or system.slug
+        others = (one for one in board.standings if own not in (one.system.slug, one.copy_of))
+        rival = next((other for other in others if other.records and other.recomputed), None)
+        if known is None or rival is None or board.task.name in smallest:
+            continue
+        if board.task.pool_size is not None:
+            smallest.add(board.task.name)
+        shared = sorted(row.records.keys() & rival.records.keys())
+        yield Beside(
+            board=board,
+            title=board.task.heading,
+            other=rival.system,
+            rows=list(_different(board, row, rival, shared)),
+            page=place_on(board, system.slug),
+        )
+
+
+def _different(
+    board: Board, row: Standing, rival: Standing, shared: Sequence[str]
+) -> Iterator[DifferentRecord]:
+    """Yield the records on which two systems differ most, those that the first one lost before."""
+
+    def order(name: str) -> tuple[float, float, str]:
+        ahead = row.records[name] - rival.records[name]
+        return -abs(ahead), ahead, name
+
+    folder = records_folder(board.task)
+    for name in sorted(shared, key=order)[:MOST_DIFFERENT]:
+        if row.records[name] != rival.records[name]:
+            answer = answer_id(board.key.track, row.system.slug)
+            page = f"records/{folder}/{record_file(name)}#{answer}"
+            own, other = (record_score(board, one, name) for one in (row, rival))
+            yield DifferentRecord(name, page, own, other)

@@ -1,0 +1,298 @@
+"""First page: a matrix of systems and tasks, and what scores cost.
+
+Its rows are ordered by on how many tasks a system is above the strongest trivial baseline beyond
+its interval, then by that difference on the leftmost task. There is no average over tasks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from alps.leaderboard.pages.board_table import (
+    NOT_RECOMPUTED,
+    REFUTED_MARK,
+    facts_of,
+    foreign,
+    metric_title,
+    reference_name,
+    system_name,
+)
+from alps.leaderboard.pages.charts import score_whisker
+from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
+from alps.leaderboard.pages.costs import cost_chart
+from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair, whole
+from alps.leaderboard.ranking import Board, Standing
+from alps.leaderboard.references.rows import ReferenceTable, Reported
+from alps.report.charts import axis_of
+from alps.report.formatting import signed
+from alps.report.svg import axis_labels
+from alps.tasks import Metric, Task, all_tracks
+
+# How many systems the first page shows, and how many charts of cost.
+LEADING, CHARTS = 20, 3
+DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Column:
+    """A task in the matrix; one that nobody submitted to has no view, and only reference rows."""
+
+    task: Task
+    view: BoardView | None
+    standings: Mapping[str, Standing]
+
+    @property
+    def board(self) -> Board | None:
+        """The leading board of its track."""
+        return None if self.view is None else self.view.board
+
+    @property
+    def metric(self) -> str:
+        """The title of what is shown of it."""
+        found = self.task.headline if self.board is None else self.board.metric
+        return metric_title(found)
+
+    @property
+    def name(self) -> str:
+        """The name of the metric that is shown of it."""
+        return self.task.headline.name if self.board is None else self.board.metric.name
+
+    @property
+    def page(self) -> str:
+        """The page of its boards; empty where it has none."""
+        return "" if self.view is None else page_of(self.task)
+
+    @property
+    def count(self) -> Markup:
+        """How many records its leading board is of."""
+        return NOTHING if self.board is None else figure(self.board.any.track["n"], whole)
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """A row: its name, and a cell for each column."""
+
+    name: Markup
+    cells: Sequence[Markup]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MatrixSection:
+    """Rows that belong together and are never ranked."""
+
+    title: str
+    note: Markup
+    rows: Sequence[MatrixRow]
+
+
+def write_overview(renderer: Renderer) -> None:
+    """Write the first page, and the whole matrix where the first page does not hold it."""
+    columns = list(_columns(renderer))
+    rows = [_row(slug, columns) for slug in _ordered(columns)]
+    charts = []
+    for column in columns:
+        if column.board is not None and (chart := cost_chart(column.board)) is not None:
+            charts.append(chart)
+    matrix = {"columns": columns, "baselines": [_baseline(column) for column in columns]}
+    renderer.write(
+        "index.html",
+        "overview.html",
+        rows=rows[:LEADING],
+        more=len(rows) > LEADING,
+        sections=list(_reported(renderer, columns)),
+        panels=list(_panels(renderer)),
+        charts=charts[:CHARTS],
+        submissions=len(renderer.content.systems),
+        **matrix,
+    )
+    if len(rows) > LEADING:
+        renderer.write("matrix.html", "matrix.html", rows=rows, **matrix)
+
+
+def _columns(renderer: Renderer) -> Iterator[Column]:
+    """Yield the columns: every track with a board, or with reference rows.
+
+    Of pools of many sizes the smallest and the largest stand for the others.
+    """
+    content = renderer.content
+    tracks = all_tracks().values()
+    for name in content.tasks:
+        tasks = [task for task in tracks if task.name == name]
+        sizes = [task.pool_size for task in tasks if task.pool_size is not None]
+        ends = (min(sizes), max(sizes)) if sizes else (None,)
+        for task in tasks:
+            boards = content.by_track.get(task.track)
+            known = any(
+                task.headline.name in row.scores for row in content.references.on(task.track)
+            )
+            if task.pool_size not in ends or not (boards or known):
+                continue
+            leading = view(boards[0], most=0, brief=True, first=False) if boards else None
+            standings = boards[0].standings if boards else ()
+            yield Column(task, leading, {row.system.slug: row for row in standings})
+
+
+def _ordered(columns: Sequence[Column]) -> list[str]:
+    """Return the systems with a score in any column, in the order of the matrix."""
+    slugs: dict[str, None] = {}
+    for column in columns:
+        slugs |= dict.fromkeys(column.standings)
+
+    def order(slug: str) -> tuple[int, list[float], str]:
+        shown, differences = 0, []
+        for column in columns:
+            value, low = _difference(column.standings.get(slug))
+            shown += low is not None and low > 0
+            differences.append(float("inf") if value is None else -value)
+        return -shown, differences, slug
+
+    return sorted(slugs, key=order)
+
+
+def _difference(row: Standing | None) -> tuple[float | None, float | None]:
+    """Return how far a system is above a baseline, or no memory, and where its interval begins."""
+    if row is None or not row.recomputed or row.system.refuted:
+        return None, None
+    if row.ahead is not None:
+        return row.ahead["value"].value, row.ahead["low"].value
+    return (None, None) if row.above is None else (row.above.value, row.above.low)
+
+
+def _row(slug: str, columns: Sequence[Column]) -> MatrixRow:
+    places = [column.standings.get(slug) for column in columns]
+    first = next(row for row in places if row is not None)
+    cells = []
+    for row, column in zip(places, columns, strict=True):
+        # Where it has no score, nothing is said: on a phone the task is not listed.
+        cells.append(Markup() if row is None or column.board is None else _cell(row, column.board))
+    return MatrixRow(system_name(first.system, ""), cells, facts_of(first.system, first.track))
+
+
+def _cell(row: Standing, board: Board) -> Markup:
+    """Return a score, its interval, its places and its difference; or why there is none."""
+    if row.withheld:
+        return Markup('<small class="unproven">not admitted</small>')
+    score = row.lead(board.metric.name)
+    cell = _score(score)
+    if row.rank is not None:
+        rank = computed(row.rank.best, "rank", board.id, row.system.slug, written=str(row.rank))
+        cell += Markup(' <span class="place">#{}</span>').format(rank)
+    if row.system.refuted:
+        return cell + REFUTED_MARK
+    if not row.recomputed:
+        return cell + NOT_RECOMPUTED
+    return cell + _delta(row, board)
+
+
+def _score(score: Place) -> Markup:
+    interval = bounds(score) if score["low"] else ""
+    return Markup("<b>{}</b> {}").format(figure(score["value"]), interval)
+
+
+def _delta(row: Standing, board: Board) -> Markup:
+    if row.ahead is not None:
+        return _signed(figure(row.ahead["value"], signed), *_difference(row))
+    if row.above is None:
+        return Markup()
+    value = round(row.above.value, DIGITS)
+    written = computed(value, "above", board.id, row.system.slug, written=signed(value))
+    return _signed(written, *_difference(row))
+
+
+def _signed(written: Markup, value: float | None, low: float | None) -> Markup:
+    if value is None:
+        return Markup()
+    style = "delta sure" if low is not None and low > 0 else "delta"
+    return Markup(' <span class="{}">Δ {}</span>').format(style, written)
+
+
+def _baseline(column: Column) -> Markup:
+    """Return the strongest trivial baseline of a column; of a board of memories no memory."""
+    board = column.board
+    if board is None or board.baseline is None:
+        return Markup()
+    name = Markup(" <small>{}</small>").format(foreign(board.baseline.name))
+    return _score(board.baseline.score) + name
+
+
+def _reported(renderer: Renderer, columns: Sequence[Column]) -> Iterator[MatrixSection]:
+    """Yield what is reported of models, which are many tasks at a time."""
+    tables: dict[str, dict[str, list[Reported | None]]] = {}
+    by_id: dict[str, ReferenceTable] = {}
+    for at, column in enumerate(columns):
+        for row in renderer.content.references.on(column.task.track):
+            shown = not row.table.recomputed and row.table.group == "models"
+            if shown and column.name in row.scores:
+                by_id[row.table.id] = row.table
+                rows = tables.setdefault(row.table.id, {})
+                rows.setdefault(row.name, [None] * len(columns))[at] = row
+    for name, rows in tables.items():
+        title = f"Reported by the paper: {by_id[name].title}"
+        written = [_reference_row(cells, columns) for cells in rows.values()]
+        yield MatrixSection(title, _note(by_id[name]), written)
+
+
+def _note(table: ReferenceTable) -> Markup:
+    judged = "no judge" if table.judge is None else f"judge: {table.judge.name}"
+    note = Markup('{}; other data, never ranked with ours. <a href="references.html#{}">{}</a>')
+    return note.format(foreign(judged), table.id, "Where it is from")
+
+
+def _reference_row(cells: Sequence[Reported | None], columns: Sequence[Column]) -> MatrixRow:
+    first = next(cell for cell in cells if cell is not None)
+    written = []
+    for cell, column in zip(cells, columns, strict=True):
+        if cell is None:
+            written.append(Markup())
+            continue
+        written.append(_score(cell.scores[column.name]))
+    return MatrixRow(reference_name(first.row), written, {"search": first.name.lower()})
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A recomputed table: its rows by the leading metric, people and the strongest baseline too."""
+
+    table: ReferenceTable
+    title: str
+    metric: str
+    count: Markup
+    labels: Markup
+    rows: Sequence[tuple[str, Markup, Markup, Markup]]
+
+
+def _panels(renderer: Renderer) -> Iterator[Panel]:
+    """Yield the tables that were recomputed."""
+    for table, place in renderer.content.references.placed():
+        if table.recomputed:
+            task = all_tracks()[table.columns[0].track]
+            name = table.columns[0].metric
+            metric = next(metric for metric in task.metrics if metric.name == name)
+            yield Panel(
+                table=table,
+                title=f"{table.title}: {task.heading}",
+                metric=metric_title(metric),
+                count=figure(place["data"]["n"], whole),
+                labels=axis_labels(axis_of(metric)),
+                rows=list(_panel_rows(table, place, metric)),
+            )
+
+
+def _panel_rows(
+    table: ReferenceTable, place: Place, metric: Metric
+) -> Iterator[tuple[str, Markup, Markup, Markup]]:
+    """Yield the style, the name, the drawing and the figures of each row."""
+    strongest = {row.above.baseline for row in table.rows if row.above is not None}
+    for n, row in enumerate(table.rows):
+        here = place["rows"][n]
+        score = here["figures"][0]
+        if not score or (row.role == "baseline" and row.name not in strongest):
+            continue
+        style = "floor" if row.role == "baseline" else "reported" if row.role == "people" else ""
+        name = reference_name(row)
+        if row.above is not None:
+            written = figure(here["above"]["value"], signed)
+            name += _signed(written, row.above.value, row.above.low)
+        yield style, name, score_whisker(score, axis_of(metric), style), pair(score)

@@ -1,0 +1,133 @@
+"""A cluster of dask on this machine: a scheduler and workers, each a process that can be killed."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as listening:
+        listening.bind((host, 0))
+        return int(listening.getsockname()[1])
+
+
+class Cluster:
+    """A scheduler and its workers, whose output is in the folder.
+
+    Args:
+        folder: Where they write.
+        host: The address that they listen on.
+        env: What is added to their environment.
+    """
+
+    def __init__(self, folder: Path, *, host: str = "127.0.0.1", env: dict[str, str]) -> None:
+        self._folder, self._host = folder, host
+        root = str(Path(__file__).resolve().parents[1])
+        self._env = {**os.environ, "PYTHONPATH": root, **env}
+        self.port = free_port(host)
+        self.address = f"tcp://{host}:{self.port}"
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.started = 0
+        self.start_scheduler()
+
+    @property
+    def log(self) -> str:
+        """All that scheduler and workers have printed."""
+        return "".join(path.read_text() for path in sorted(self._folder.glob("dask-*.log")))
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler."""
+        self.scheduler = self._start(
+            "scheduler", "scheduler", "--host", self._host, "--port", str(self.port)
+        )
+
+    def start_worker(
+        self, *, within: Sequence[str] = (), host: str | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a worker of one thread; `within` is the command that it is started by."""
+        self.started += 1
+        worker = self._start(
+            *("worker", f"worker-{self.started}", self.address, "--host", host or self._host),
+            *("--no-nanny", "--nthreads", "1", "--name", f"w{self.started}"),
+            *("--local-directory", str(self._folder / "dask")),
+            within=within,
+        )
+        self.workers.append(worker)
+        return worker
+
+    def wait_for_workers(self, count: int) -> None:
+        """Wait until so many workers have ever been seen."""
+        deadline = time.monotonic() + 300
+        while self.log.count("Registered to:") < count:
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        """End all of them."""
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+    def _start(
+        self, kind: str, name: str, *words: str, within: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
+        with (self._folder / f"dask-{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [
+                    *(*within, sys.executable, "-m", f"distributed.cli.dask_{kind}"),
+                    *(*words, "--no-dashboard"),
+                ],
+                cwd=self._folder,
+                env=self._env,
+                stdout=log,
+                stderr=log,
+            )
+
+
+@contextmanager
+def cluster(folder: Path, *, workers: int, **env: str) -> Iterator[Cluster]:
+    """Yield a cluster of so many workers, and end it."""
+    made = Cluster(folder, env=env)
+    try:
+        for _ in range(workers):
+            made.start_worker()
+        made.wait_for_workers(workers)
+        yield made
+    finally:
+        made.end()
+
+
+def state_of(address: str) -> str:
+    """Return all that a scheduler holds of its tasks, their arguments among it."""
+    asked = subprocess.run(
+        [sys.executable, "-W", "ignore", __file__, address],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    return asked.stdout
+
+
+def _print_state(address: str) -> None:
+    from distributed import Client
+
+    def state(dask_scheduler: object) -> list[str]:
+        import cloudpickle
+
+        tasks = dask_scheduler.tasks.values()  # type: ignore[attr-defined]
+        held = [repr(cloudpickle.dumps(task.run_spec)) for task in tasks]
+        return [*held, repr(dask_scheduler._to_dict())]  # type: ignore[attr-defined]
+
+    with Client(address, set_as_default=False) as client:
+        print("\n".join(client.run_on_scheduler(state)))
+
+
+if __name__ == "__main__":
+    _print_state(sys.argv[1])

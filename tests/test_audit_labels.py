@@ -1,0 +1,213 @@
+"""Audits by people: a finished run is labelled in the page, and scored with the labels."""
+
+import html
+import json
+import re
+import shutil
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, Request, build_opener
+
+import numpy as np
+import pytest
+
+from alps.errors import UsageError
+from alps.stats.corrections import ppi
+from tests.annotate_work import NEEDED, label_all, made, opened
+from tests.endtoend import files_of, rows, summary
+from tests.tracks import alps_here
+
+pytest.importorskip("starlette", reason=NEEDED)
+
+RUN = ("run", "task=extraction", "model=rules", "data=samples", "baseline_records=0")
+
+
+def opinion(gold, predicted):
+    """What all of our people think: two memories that share a longer word are the same."""
+    words = [{word for word in one.lower().split() if len(word) > 4} for one in (gold, predicted)]
+    return "same" if words[0] & words[1] else "unrelated"
+
+
+def form_of(text):
+    fields = dict(re.findall(r'name="(item|rows|place|showing)" value="([^"]*)"', text))
+    return {name: html.unescape(value) for name, value in fields.items()}
+
+
+def label_in_the_page(address, most):
+    """Send what the page would send, so many times."""
+    browser, origin = build_opener(HTTPCookieProcessor()), address.partition("/?")[0]
+    with browser.open(address) as reply:
+        text = reply.read().decode()
+    for _ in range(most):
+        gold, predicted = re.findall(r'class="prose" dir="auto">([^<]*)</p>', text)[:2]
+        form = {**form_of(text), "label": opinion(*map(html.unescape, (gold, predicted)))}
+        headers = {"Origin": origin, "X-Requested-With": "fetch"}
+        sent = Request(f"{origin}/label", urlencode(form).encode(), headers)
+        with browser.open(sent) as reply:
+            text = reply.read().decode()
+
+
+def think(step):
+    payload = step.item.payload
+    return {"label": opinion(payload["gold"]["value"], payload["predicted"]["value"])}
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """A run, the folder that was labelled for it, and its labels."""
+    here = tmp_path_factory.mktemp("labelled")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        assert alps_here(*RUN, "out=run").code == 0
+        made(here / "work", "match", "run", audit="80%", blind=False)
+        with opened(here / "work", "anna") as address:
+            label_in_the_page(address, 10)
+        for person in ("anna", "ben"):
+            label_all(here / "work", person, think)
+        assert alps_here("annotate", "export", "work", "out=labels").code == 0
+    return here
+
+
+@pytest.fixture
+def here(labelled, tmp_path, monkeypatch):
+    """A copy of them, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(labelled, tmp_path / "copy", dirs_exist_ok=True)
+
+
+def corrected(folder):
+    return summary(folder)["audit"]["tracks"]["task1"]["scores"]
+
+
+def test_a_finished_run_is_scored_with_the_labels_of_people(here, monkeypatch):
+    monkeypatch.chdir(here)
+    before = files_of(here / "run")
+    done = alps_here("score", "run", "audit_labels=labels")
+    assert done.code == 0, done.err
+    after = files_of(here / "run")
+    assert {name for name in before if before[name] != after[name]} == {"summary.json"}
+    cheap = {row["benchmark_id"]: row["scores"]["f1"] for row in rows(here / "run/scores.jsonl")}
+    people = {
+        row["benchmark_id"]: row["scores"]["f1"] for row in rows(here / "run/audit/scores.jsonl")
+    }
+    known, others = sorted(people), sorted(set(cheap) - set(people))
+    columns = [np.array([side[name] for name in known]) for side in (people, cheap)]
+    by_hand = ppi(*columns, np.array([cheap[name] for name in others]))
+    score = corrected(here / "run")["f1"]
+    assert score["value"] == pytest.approx(by_hand.value, abs=1e-12)
+    assert (score["audited"], score["n"]) == (21, 26)
+    assert score["needed"] is None or score["needed"] > 21
+    assert "Corrected by audits of people" in done.out
+    assert "21 of 26 records audited by people. PPI++ over sessions." in done.out
+
+
+def test_people_audit_the_sessions_that_a_judge_of_the_same_share_and_seed_would(here, monkeypatch):
+    monkeypatch.chdir(here)
+    shutil.copytree("run", "judged")
+    assert alps_here("score", "judged", "audit_judge=always-no", "audit=80%").code == 0
+    assert alps_here("score", "run", "audit_labels=labels").code == 0
+    people, judge = (
+        json.loads((here / name / "audit/audit.json").read_text()) for name in ("run", "judged")
+    )
+    assert people["tracks"] == judge["tracks"]
+    assert people.keys() == judge.keys()
+    assert people["judge"] == "people"
+    files = [{path.name for path in (here / run / "audit").iterdir()} for run in ("run", "judged")]
+    assert files[0] == files[1]
+    first = [rows(here / run / "audit/scores.jsonl")[0].keys() for run in ("run", "judged")]
+    assert first[0] == first[1]
+
+
+def test_labels_that_changed_are_scored_anew_and_the_audits_of_a_judge_stay(here, monkeypatch):
+    monkeypatch.chdir(here)
+    assert alps_here("score", "run", "audit_labels=labels").code == 0
+    before = corrected(here / "run")["f1"]["value"]
+    path = here / "labels" / "labels.jsonl"
+    path.write_text(path.read_text().replace('"same"', '"unrelated"'))
+    assert alps_here("score", "run", "audit_labels=labels").code == 0
+    assert corrected(here / "run")["f1"]["value"] < before
+    shutil.rmtree(here / "run" / "audit")
+    assert alps_here("score", "run", "audit_judge=always-no", "audit=80%").code == 0
+    said = alps_here("score", "run", "audit_labels=labels").one_line
+    assert "holds the audits of always-no" in said
+
+
+def test_what_people_leave_open_corrects_nothing(here, monkeypatch):
+    monkeypatch.chdir(here)
+    path = here / "labels" / "labels.jsonl"
+    said = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in said:
+        if (row["annotator"], row["label"]) == ("ben", "same"):
+            row["label"] = "related"
+    path.write_text("".join(json.dumps(row) + "\n" for row in said))
+    done = alps_here("score", "run", "audit_labels=labels")
+    assert done.code == 1
+    assert "drawn records have no audit score" in done.err
+    assert "have people settle them" in done.err
+    assert corrected(here / "run")["f1"]["value"] is None
+
+
+def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(here, monkeypatch):
+    monkeypatch.chdir(here)
+    label_all(made(here / "begun", "match", "run", audit="80%"), "anna", think, most=30)
+    assert alps_here("annotate", "export", "begun", "out=few").code == 0
+    drawn = json.loads((here / "few/sample.json").read_text())["audit"]["tracks"]["task1"]
+    whole = json.loads((here / "labels/sample.json").read_text())["audit"]["tracks"]["task1"]
+    assert 0 < len(drawn) < len(whole) == 21
+    assert drawn == whole[: len(drawn)]
+    said = alps_here("score", "run", "audit_labels=few").one_line
+    short = f"{len(drawn)} of 26 records of task1 are labelled; at least 20 are needed"
+    assert f"{short}, {20 - len(drawn)} more" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("audit_labels=labels", "audit=30%"), "the labels say of which records"),
+        (("audit_labels=labels", "audit_judge=openai/a"), "leave one of"),
+        (("audit_labels=nowhere",), "holds no labels of whole sessions"),
+        (("audit_labels=drawn",), "alps annotate FOLDER job=… from=RUN audit=20%"),
+    ],
+)
+def test_labels_that_audit_nothing_are_refused_in_one_line(here, monkeypatch, words, said):
+    monkeypatch.chdir(here)
+    if words == ("audit_labels=drawn",):
+        assert alps_here("labels", "draw", "run", "n=5", "out=drawn").code == 0
+    assert said in alps_here("score", "run", *words).one_line
+
+
+def test_a_draw_that_is_too_small_names_the_share_that_is_needed(here, monkeypatch):
+    monkeypatch.chdir(here)
+    with pytest.raises(UsageError, match="at least 20 are needed: audit=77%"):
+        made(here / "small", "match", "run", audit="10%")
+
+
+def test_labels_of_other_answers_say_nothing_of_these(here, monkeypatch):
+    monkeypatch.chdir(here)
+    path = here / "labels" / "items.jsonl"
+    items = rows(path)
+    for item in items:
+        item["payload"]["predicted"]["value"] += ", or not"
+    path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    done = alps_here("score", "run", "audit_labels=labels")
+    assert (done.code, "drawn records have no audit score" in done.err) == (1, True)
+
+
+def test_people_who_rate_answers_audit_every_rubric_of_a_track(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("run", "task=utilization", "ability=pf", "model=floor/parrot", "data=samples")
+    run = (*words, "judge=always-yes", "out=run")
+    assert alps_here(*run).code == 0
+    made(tmp_path / "work", "rate", "run", audit="90%", blind=False)
+
+    def rate(step):
+        return {"label": str(sum(map(ord, step.item.payload["response"])) % 2)}
+
+    count = label_all(tmp_path / "work", "anna", rate)
+    assert alps_here("annotate", "export", "work", "out=labels").code == 0
+    done = alps_here(*run, "audit_labels=labels")
+    assert done.code == 0, done.err
+    track = summary(tmp_path / "run")["audit"]["tracks"]["task4_ability2"]
+    audits = [row["scores"]["pf"] for row in rows(tmp_path / "run/audit/scores.jsonl")]
+    assert count == track["scores"]["pf"]["audited"] == len(audits) == 22
+    assert track["scores"]["pf"]["alone"]["value"] == pytest.approx(np.mean(audits))
+    assert "22 of 24 records audited by people" in done.out

@@ -1,0 +1,173 @@
+"""Audits in submissions: what is published is recomputed, and boards tell whether it holds."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.calibration.sample import draw_audit
+from alps.leaderboard.packing import pack
+from alps.leaderboard.site import build
+from alps.leaderboard.verify import verify
+from tests.endtoend import rows, summary
+from tests.pages import Page
+from tests.submissions import WHO, card_of, forge, forge_rows
+from tests.tracks import alps_here
+
+
+def write_answers(oracle: Path, out: Path) -> None:
+    """Write the gold with every third memory left out, and every fourth in other words."""
+    with out.open("w") as file:
+        for row in rows(oracle / "predictions.jsonl"):
+            kept = []
+            for place, item in enumerate(row["prediction"]["memory_items"]):
+                words = item["value"].split()
+                value = f"Concerning {words[-1]} and {words[0]}, somewhat"
+                if place % 3:
+                    kept.append(item if place % 4 < 3 else {**item, "value": value})
+            answer = {"benchmark_id": row["benchmark_id"], "memory_items": kept}
+            file.write(json.dumps(answer) + "\n")
+
+
+def label(folder: Path) -> None:
+    """Say of every pair what its last words say, as one person."""
+    labels = []
+    for item in rows(folder / "items.jsonl"):
+        gold, predicted = (item["payload"][side]["value"] for side in ("gold", "predicted"))
+        same = set(gold.lower().split()[-2:]) & set(predicted.lower().split())
+        said = {"item_id": item["item_id"], "annotator": "anna"}
+        labels.append({**said, "label": "narrower" if same else "unrelated"})
+    text = "".join(json.dumps(row) + "\n" for row in labels)
+    (folder / "labels.jsonl").write_text(text)
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two systems that people audited, packed."""
+    here = tmp_path_factory.mktemp("audited")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        extraction = ("run", "task=extraction", "data=samples")
+        assert alps_here(*extraction, "model=oracle", "out=oracle").code == 0
+        write_answers(here / "oracle", here / "answers.jsonl")
+        for name, model in (("rules", "rules"), ("others", "predictions:answers.jsonl")):
+            assert alps_here(*extraction, f"model={model}", f"out={name}").code == 0
+            draw_audit(here / name, 0.85, pairs=True, out=here / f"{name}-labels")
+            label(here / f"{name}-labels")
+            done = alps_here("score", name, f"audit_labels={name}-labels")
+            assert done.code == 0, done.err
+            details = replace(WHO, name=name)
+            pack([here / name], details, out=here / "packed" / f"of-{name}")
+    return here
+
+
+@pytest.fixture
+def copy(shelf: Path, tmp_path: Path) -> Path:
+    """A packed submission that may be spoiled."""
+    return Path(shutil.copytree(shelf / "packed" / "of-others", tmp_path / "of-others"))
+
+
+def test_a_submission_carries_the_audit_and_its_corrected_scores(shelf: Path) -> None:
+    audit = card_of(shelf / "packed" / "of-others")["tracks"]["task1"]["audit"]
+    found = summary(shelf / "others")["audit"]["tracks"]["task1"]["scores"]
+    assert audit["scores"] == found
+    assert (audit["judge"], audit["sessions"]) == ("people", 23)
+    published = rows(shelf / "packed" / "of-others" / "task1" / "audit.jsonl")
+    assert len(published) == 23
+    assert published[0]["verdict"]["pairs"]
+
+
+def test_it_is_recomputed_from_the_verdicts_of_people(copy: Path) -> None:
+    verification = verify(copy)
+    assert [one for one in verification.findings if one.severity == "serious"] == []
+    assert verification.recomputed == ("task1",)
+
+
+def raise_score(card: dict[str, Any]) -> None:
+    card["tracks"]["task1"]["audit"]["scores"]["f1"]["value"] += 0.1
+
+
+def choose_seed(card: dict[str, Any]) -> None:
+    card["tracks"]["task1"]["audit"]["seed"] = 7
+
+
+def drop_file(card: dict[str, Any]) -> None:
+    card["tracks"]["task1"]["audit"] = None
+
+
+def rename_judge(card: dict[str, Any]) -> None:
+    card["tracks"]["task1"]["audit"]["fingerprint"]["judge"] = "gpt-9"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (raise_score, "corrected.f1.value: printed"),
+        (choose_seed, "records were drawn and are missing under seed 7"),
+        (drop_file, "an audit without audit.jsonl, or the file without an audit"),
+        (rename_judge, "the id is not that of the other parts"),
+    ],
+)
+def test_a_card_that_was_tampered_with_is_refused_in_one_line(
+    copy: Path, change: Callable[[dict[str, Any]], None], said: str
+) -> None:
+    forge(copy, change)
+    refused = alps_here("verify", str(copy))
+    assert refused.code == 1
+    assert said in " ".join((refused.out + refused.err).split())
+
+
+def better(found: list[dict[str, Any]]) -> None:
+    found[0]["scores"]["f1"] = 1.0
+
+
+def another_verdict(found: list[dict[str, Any]]) -> None:
+    row = next(row for row in found if row["verdict"] and row["verdict"]["pairs"])
+    row["verdict"]["pairs"] = []
+
+
+def chosen_records(found: list[dict[str, Any]]) -> None:
+    del found[:2]
+
+
+@pytest.mark.parametrize("change", [better, another_verdict, chosen_records])
+def test_audit_rows_that_were_tampered_with_are_refused(
+    copy: Path, change: Callable[[list[dict[str, Any]]], None]
+) -> None:
+    forge_rows(copy, "task1/audit", change)
+    assert "audit" in {one.code for one in verify(copy).findings if one.severity == "serious"}
+
+
+def test_a_board_tells_what_corrects_a_score_and_whether_it_holds_for_the_system(
+    shelf: Path, tmp_path: Path
+) -> None:
+    built = build(shelf / "packed", tmp_path / "site")
+    text = Page((built.out / "extraction.html").read_text("utf-8")).text
+    found = summary(shelf / "others")["audit"]["tracks"]["task1"]["scores"]["f1"]
+    assert f"{found['value']:.3f}".removeprefix("0") in text
+    assert "23 audits by people" in text
+    assert "at a margin of five points" in text or "transport refused" in text
+    boards = [json.loads(path.read_text()) for path in (built.out / "data").glob("task1-*.json")]
+    (row,) = [row for row in boards[0]["rows"] if row["name"] == "others"]
+    assert row["f1_corrected_value"] == found["value"]
+
+
+def test_a_board_says_that_a_correction_was_tested_on_no_other_system(
+    shelf: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(shelf / "packed" / "of-others", tmp_path / "alone" / "of-others")
+    built = build(tmp_path / "alone", tmp_path / "site")
+    text = Page((built.out / "extraction.html").read_text("utf-8")).text
+    assert "transport not tested" in text
+
+
+def test_labels_of_people_on_two_systems_go_together(shelf: Path) -> None:
+    told = alps_here("transport", str(shelf / "others"), str(shelf / "rules"), "format=json")
+    found = {row["metric"]: row for row in json.loads(told.out)["rows"]}
+    assert found["f1"]["found"] is not None or "outside" in found["f1"]["refused"]
+    compared = alps_here("compare", str(shelf / "others"), str(shelf / "rules"))
+    assert "corrected by audits: 26 shared records, 23 audited sessions" in compared.out

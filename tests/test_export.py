@@ -1,0 +1,207 @@
+"""Exports, opened by the libraries that they are for."""
+
+import json
+import shutil
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from alps.data.release import write_track
+from alps.export.settings import ExportSettings
+from alps.export.write import export_runs
+from tests.endtoend import extraction, one_line, rows, run, summary
+from tests.loopback import serve
+from tests.visitors import good, write_visitors
+
+COUNT = 4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run of a model and a judge, and one of the embedded extractor on the same dialogues."""
+    folder = tmp_path_factory.mktemp("exported")
+    write_visitors(folder / "data", COUNT)
+    with serve(good) as server:
+        asked = run(folder, *extraction(server.url, "out=model"), OPENAI_API_KEY="none")
+    assert asked.returncode == 0, asked.stderr
+    embedded = run(folder, "run", "task=extraction", "model=rules", "data=data", "out=rules")
+    assert embedded.returncode == 0, embedded.stderr
+    return folder
+
+
+def exported(folder, form, *runs):
+    """Export in this process: the libraries take seconds to import, and tests need them, too."""
+    out = folder / form
+    # The runs say data=data, which is a folder here.
+    with chdir(folder):
+        export_runs([Path(name) for name in runs], ExportSettings(format=form, out=str(out)))
+    return out
+
+
+def assert_is_whole(records, scores, folder):
+    """Hold two data frames of pandas against the files of the run."""
+    by_id = {row["benchmark_id"]: row for row in rows(folder / "model" / "scores.jsonl")}
+    own = records[records.run == "model"]
+    assert list(own.record_id) == list(by_id)
+    assert list(own.score_f1) == [row["scores"]["f1"] for row in by_id.values()]
+    assert list(own.session) == [f"session_{number:02}" for number in range(COUNT)]
+    assert set(own.system) == {"openai/scripted"}
+    assert set(own.outcome) == {"ok"}
+    assert set(own.slice_script) == {"Latin"}
+    calls = rows(folder / "model" / "calls.jsonl")
+    sent = {"generate": own.prompt_tokens, "judge": own.judge_prompt_tokens}
+    for purpose, column in sent.items():
+        of_calls = [call["prompt_tokens"] for call in calls if call["purpose"] == purpose]
+        assert column.sum() == sum(of_calls) > 0
+    assert (own.seconds > 0).all()
+    assert set(records.run) == {"model", "rules"}
+    f1 = scores[(scores.run == "model") & (scores.metric == "f1") & ~scores.baseline]
+    figure = summary(folder / "model")["tracks"]["task1"]["scores"]["f1"]
+    assert f1[["value", "low", "high", "n"]].values.tolist() == [
+        [figure["value"], figure["low"], figure["high"], figure["n"]]
+    ]
+    assert f1.headline.all()
+    floors = scores[(scores.run == "rules") & scores.baseline]
+    assert set(floors.system) == {"floor/empty", "floor/content-free", "floor/content-free-fluent"}
+
+
+def test_pandas_reads_csv(folder):
+    import pandas as pd
+
+    done = run(folder, "export", "model", "rules", "format=csv", "out=csv")
+    assert done.stdout == "wrote csv/records.csv\nwrote csv/scores.csv\n", done.stderr
+    out = folder / "csv"
+    assert_is_whole(pd.read_csv(out / "records.csv"), pd.read_csv(out / "scores.csv"), folder)
+
+
+def test_pandas_reads_parquet(folder):
+    import pandas as pd
+
+    out = exported(folder, "parquet", "model", "rules")
+    records, scores = pd.read_parquet(out / "records.parquet"), out / "scores.parquet"
+    assert_is_whole(records, pd.read_parquet(scores), folder)
+    assert str(records.prompt_tokens.dtype) == "float64"
+    assert json.loads(records.answer[0])["memory_items"]
+
+
+def test_datasets_reads_hf(folder):
+    from datasets import load_from_disk
+
+    out = exported(folder, "hf", "model", "rules")
+    tables = [load_from_disk(out / name) for name in ("records", "scores")]
+    assert_is_whole(*(table.to_pandas() for table in tables), folder)
+
+
+def test_inspect_reads_its_log(folder):
+    log_of = pytest.importorskip("inspect_ai.log", reason="pip install 'alps-eval[inspect]'")
+    (path,) = exported(folder, "inspect", "model").iterdir()
+    log = log_of.read_eval_log(path)
+    assert (log.status, log.eval.task, log.eval.model) == (
+        "success",
+        "alps/extraction",
+        "openai/scripted",
+    )
+    f1 = next(score for score in log.results.scores if score.name == "f1")
+    figure = summary(folder / "model")["tracks"]["task1"]["scores"]["f1"]
+    shown = {name: metric.value for name, metric in f1.metrics.items()}
+    assert shown == {
+        "mean": figure["value"],
+        "ci_low": figure["low"],
+        "ci_high": figure["high"],
+    }
+    first = log.samples[0]
+    assert first.id == "visitor_00"
+    assert "I am visitor 0." in first.input[0].text
+    assert first.target == ["Visitor 0 lives in Lyon", "Visitor 0 keeps a beagle"]
+    assert "Lyon" in first.output.completion
+    assert first.scores["f1"].value == rows(folder / "model" / "scores.jsonl")[0]["scores"]["f1"]
+    assert first.model_usage["openai/scripted"].input_tokens > 0
+
+
+def test_mlflow_reads_its_file_store(folder, monkeypatch):
+    mlflow = pytest.importorskip("mlflow", reason="pip install 'alps-eval[mlflow]'")
+    out = exported(folder, "mlflow", "model", "rules")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    client = mlflow.MlflowClient(out.as_uri())
+    (experiment,) = client.search_experiments()
+    runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
+    assert sorted(runs) == ["model", "rules"]
+    model = runs["model"]
+    assert model.info.status == "FINISHED"
+    f1 = summary(folder / "model")["tracks"]["task1"]["scores"]["f1"]
+    assert model.data.metrics["task1/f1"] == f1["value"]
+    assert model.data.metrics["task1/f1_ci_low"] == f1["low"]
+    assert "task1/floor_empty/f1" in runs["rules"].data.metrics
+    assert model.data.params["judge"] == "openai/scripted-judge"
+    files = {file.path for file in client.list_artifacts(model.info.run_id)}
+    assert {"manifest.json", "summary.json", "records.parquet", "scores.parquet"} <= files
+
+
+def test_wandb_writes_an_offline_run_and_asks_nobody(folder, monkeypatch):
+    pytest.importorskip("wandb", reason="pip install 'alps-eval[wandb]'")
+    (written,) = (exported(folder, "wandb", "model") / "wandb").glob("offline-run-*/*.wandb")
+    # Its own reader went with version 0.30, and `wandb sync` needs an account.
+    content = written.read_bytes()
+    f1 = summary(folder / "model")["tracks"]["task1"]["scores"]["f1"]
+    for text in ("task1/f1", json.dumps(f1["value"]), "openai/scripted-judge"):
+        assert text.encode() in content
+
+
+def test_runs_that_tables_could_not_tell_apart_are_refused(folder):
+    same = one_line(run(folder, "export", "model", "./model", "format=csv", "out=same"))
+    assert same == "alps: model: named twice\n"
+    shutil.copytree(folder / "model", folder / "of-others" / "model")
+    other = one_line(run(folder, "export", "model", "of-others/model", "format=csv", "out=other"))
+    assert other == "alps: of-others/model: is called as model; rename one of the folders\n"
+
+
+def test_figures_of_groups_have_rows_of_their_own(tmp_path):
+    import pandas as pd
+
+    words = ("task=forgetting", "model=rules", "memory=bm25", "limit=12", "out=forgot")
+    assert run(tmp_path, "run", *words).returncode == 0
+    assert run(tmp_path, "export", "forgot", "format=csv", "out=csv").returncode == 0
+    records = pd.read_csv(tmp_path / "csv" / "records.csv")
+    scores = pd.read_csv(tmp_path / "csv" / "scores.csv")
+    groups = scores[scores.slice == "kind"].set_index("group")
+    assert dict(records.slice_kind.value_counts()) == dict(groups.n)
+
+
+def test_a_model_that_answered_twice_has_no_tokens_for_one_answer(tmp_path):
+    import pandas as pd
+
+    write_visitors(tmp_path / "data", 1)
+    with serve(good) as server:
+        words = extraction(server.url, "repeats=2", "out=twice")
+        assert run(tmp_path, *words, OPENAI_API_KEY="none").returncode == 0
+    assert run(tmp_path, "export", "twice", "format=csv", "out=csv").returncode == 0
+    records = pd.read_csv(tmp_path / "csv" / "records.csv")
+    assert list(records.repeat) == [0, 1]
+    assert records.prompt_tokens.isna().all()
+
+
+def test_data_that_went_away_leave_their_columns_empty(tmp_path):
+    import pandas as pd
+
+    write_visitors(tmp_path / "data", 2)
+    assert run(tmp_path, "run", "task=extraction", "model=rules", "data=data", "out=gone")
+    write_track(tmp_path / "data" / "dev" / "task1", [])
+    assert run(tmp_path, "export", "gone", "format=csv", "out=csv").returncode == 0
+    records = pd.read_csv(tmp_path / "csv" / "records.csv")
+    assert records.session.isna().all()
+    assert records.score_f1.notna().all()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("model", "format=xls", "out=a"), "format=xls: it takes 'csv', 'parquet', 'hf'"),
+        (("model", "format=csv"), "out= is missing (the folder to write)"),
+        (("model", "format=csv", "out=data"), "out=data: there is something here already"),
+        (("nothing", "format=csv", "out=a"), "nothing: no such run folder"),
+        (("format=csv", "out=a"), "name at least one run"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_line(folder, words, told):
+    assert told in one_line(run(folder, "export", *words))

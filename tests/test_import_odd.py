@@ -1,0 +1,217 @@
+"""Odd files of others: other versions of a format, two files of one name, damage, wrong figures."""
+
+import gzip
+import json
+
+import pytest
+
+from alps.errors import AlpsError, DataError, UsageError
+from alps.importers.files import import_files
+from alps.importers.settings import FORMS, ImportSettings
+from tests.endtoend import rows
+from tests.test_import import amb, by_conversation, halumem, locomo, mem0_row, omnimemeval, write
+
+LABEL = {"model": "gpt-9", "label": True}
+LONGMEMEVAL = [
+    {"question_id": "q1", "hypothesis": "Ferry", "autoeval_label": LABEL},
+    {"question_id": "q2_abs_1", "hypothesis": "Train", "autoeval_label": False},
+]
+WHOLE = {
+    "mem0": by_conversation(mem0_row),
+    "locomo": locomo(),
+    "omnimemeval": omnimemeval(),
+    "halumem": halumem(),
+    "amb": amb(0.75),
+    "beam": {"abstention": [{"llm_judge_score": 1}]},
+    "longmemeval": LONGMEMEVAL,
+}
+
+
+def imported(folder, form, *paths, **more):
+    return import_files(form, paths, ImportSettings(out=str(folder / "out"), **more))
+
+
+def answers_of(found):
+    return rows(found.folder / "answers.jsonl")
+
+
+def overall(found, part=""):
+    for figure in found.figures:
+        if (figure.part, figure.category) == (part, ""):
+            return figure.score.value, figure.score.n, figure.unscored
+    raise AssertionError(part)
+
+
+DAMAGE = {
+    "an empty file": (lambda _: b"", ": "),
+    "a torn archive": (lambda data: gzip.compress(data)[:-20], ": a damaged gzip file"),
+    "a wrong bit": (
+        lambda data: gzip.compress(data)[:30] + b"\xff\xff" + gzip.compress(data)[32:],
+        ": a damaged gzip file",
+    ),
+    "half of it": (lambda data: data[: len(data) // 2], "not JSON"),
+    "a long number": (lambda _: b"1" * 5_000, "a number of thousands of digits"),
+    "a number": (lambda _: b"1", "is no "),
+}
+
+
+@pytest.mark.parametrize("form", WHOLE)
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_one_line_that_says_what_is_read(tmp_path, form, damage):
+    spoil, told = DAMAGE[damage]
+    path = tmp_path / "f.json"
+    path.write_bytes(spoil(json.dumps(WHOLE[form]).encode()))
+    with pytest.raises(AlpsError) as raised:
+        imported(tmp_path, form, path)
+    assert str(path) in str(raised.value)
+    assert told in str(raised.value)
+    assert str(raised.value).endswith(FORMS[form])
+    assert "\n" not in str(raised.value)
+    assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize("form", WHOLE)
+def test_a_file_of_another_format_is_one_line(tmp_path, form):
+    for other in set(WHOLE) - {form}:
+        path = write(tmp_path / f"{other}.json", WHOLE[other])
+        with pytest.raises(DataError, match=r"is missing|is no "):
+            imported(tmp_path, form, path)
+    with pytest.raises(UsageError, match="Is a directory"):
+        imported(tmp_path, form, tmp_path)
+
+
+def test_a_key_that_stands_in_a_file_twice_is_not_lost_in_silence(tmp_path):
+    one = json.dumps(by_conversation(mem0_row)["0"])
+    path = tmp_path / "f.json"
+    path.write_text(f'{{"0": {one}, "0": {one}}}', encoding="utf-8")
+    with pytest.raises(DataError, match="the key '0' stands in one object twice"):
+        imported(tmp_path, "mem0", path)
+
+
+def test_texts_may_be_halves_of_characters_and_numbers_of_any_size(tmp_path):
+    content = by_conversation(mem0_row)
+    content["0"][0] |= {"category": "\ud800", "answer": 10**400, "bleu_score": float("nan")}
+    found = imported(tmp_path, "mem0", write(tmp_path / "f.json", content))
+    assert len(answers_of(found)) == 8
+    content["0"][0]["answer"] = float("nan")
+    with pytest.raises(DataError, match=r"0\.0\.answer"):
+        imported(tmp_path / "again", "mem0", write(tmp_path / "f.json", content))
+
+
+def test_versions_of_a_model_are_systems_of_their_own(tmp_path):
+    paths = [
+        write(tmp_path / name, by_conversation(mem0_row))
+        for name in ("gpt-4.1.json", "gpt-4.5.json", "a/b/gpt-5.json", "c/b/gpt-5.json")
+    ]
+    found = imported(tmp_path, "mem0", *paths)
+    names = [figure.system for figure in found.figures if not figure.category]
+    assert names == ["gpt-4.1", "gpt-4.5", "a/b/gpt-5", "c/b/gpt-5"]
+    with pytest.raises(UsageError, match="named twice"):
+        imported(tmp_path / "twice", "mem0", paths[0], tmp_path / "a" / ".." / "gpt-4.1.json")
+
+
+def test_two_runs_of_one_name_are_two_systems(tmp_path):
+    paths = [write(tmp_path / name, amb(0.75)) for name in ("first.json", "second.json")]
+    found = imported(tmp_path, "amb", *paths)
+    assert {figure.system for figure in found.figures} == {"diary", "diary (second)"}
+    assert found.flags == []
+    assert list(found.ties[0].letters.values()) == ["a", "a"]
+
+
+def test_longmemeval_is_read_as_its_script_reads_it(tmp_path):
+    hypotheses = write(tmp_path / "h.json", [*LONGMEMEVAL, {**LONGMEMEVAL[0], "question_id": "x"}])
+    questions = []
+    for name in ("q1", "q2_abs_1"):
+        asked = {"question_type": "multi-session", "question": "How?", "answer": 2}
+        questions.append(json.dumps({"question_id": name, **asked}))
+    (tmp_path / "q.jsonl").write_text("\n".join(questions), encoding="utf-8")
+    found = imported(tmp_path, "longmemeval", hypotheses, data=str(tmp_path / "q.jsonl"))
+    assert [answer["abstains"] for answer in answers_of(found)] == [False, True]
+    assert overall(found) == (0.5, 2, 0)
+    assert any(
+        "1 answers are to no question of" in flag and flag.endswith(": x") for flag in found.flags
+    )
+
+
+def test_halumem_has_the_precision_of_its_script_and_its_figures_are_checked(tmp_path):
+    content = halumem()
+    content["question_answering_records"][0]["result_type"] = "Other"  # no verdict of this task
+    marks = ((2, "true"), (1, "True"), (None, "true"), (0, "false"))
+    content["memory_accuracy_records"] = [
+        {
+            "uuid": "u1",
+            "memory_content": "Keeps hens",
+            "memory_accuracy_score": mark,
+            "is_included_in_golden_memories": included,
+        }
+        for mark, included in marks
+    ]
+    content["overall_score"] = {
+        "memory_accuracy": {"target_accuracy(valid)": 0.75},
+        "memory_integrity": {"recall(valid)": 0.9},
+    }
+    found = imported(tmp_path, "halumem", write(tmp_path / "memos.json", content))
+    assert overall(found, "memory extraction (precision)") == (0.75, 2, 1)
+    assert overall(found, "question answering") == (0.0, 1, 2)
+    (wrong,) = (flag for flag in found.flags if "memos.json" in flag)
+    assert "says 90.00% for memory_integrity, recall(valid), and its records give 50.00%" in wrong
+    content["memory_accuracy_records"][0]["memory_accuracy_score"] = 3
+    with pytest.raises(DataError, match=r"memory_accuracy_records\.0\.memory_accuracy_score"):
+        imported(tmp_path / "3", "halumem", write(tmp_path / "memos.json", content))
+
+
+def test_what_a_system_extracted_itself_is_not_lacking_elsewhere(tmp_path):
+    paths = []
+    for name in ("one", "two"):
+        content = halumem()
+        own = {"uuid": "u1", "memory_content": name, "memory_accuracy_score": 2}
+        content["memory_accuracy_records"] = 2 * [{**own, "is_included_in_golden_memories": "true"}]
+        paths.append(write(tmp_path / f"{name}.json", content))
+    found = imported(tmp_path, "halumem", *paths)
+    assert not any("lacks" in flag or "twice" in flag for flag in found.flags)
+    assert "memory extraction (precision)" not in {ties.part for ties in found.ties}
+
+
+def test_amb_counts_scores_as_its_runner_does(tmp_path):
+    content = amb(0.5)
+    for place, row in enumerate(content["results"]):
+        row["score"] = 0.5 if place < 4 else None
+    del content["run_name"]
+    content["memory_provider"] = "bm25"  # all that older runs have
+    found = imported(tmp_path, "amb", write(tmp_path / "f.json", content))
+    assert overall(found) == (0.5, 4, 4)
+    assert found.flags == []
+    assert {figure.system for figure in found.figures} == {"bm25"}
+
+
+def test_answers_that_nobody_judged_can_be_judged_here(tmp_path):
+    content = by_conversation(mem0_row)
+    for row in content["0"] + content["1"]:
+        del row["llm_score"]
+    trap = {"question": "Which submarine?", "answer": "", "response": "None", "category": 5}
+    content["0"].append(trap)
+    found = imported(tmp_path, "mem0", write(tmp_path / "results.json", content))
+    assert overall(found) == (None, 0, 9)
+    assert "results: nobody judged its 9 answers" in found.flags
+    assert len(found.predictions) == 1
+
+
+def test_an_answer_that_is_not_there_is_no_word(tmp_path):
+    content = locomo()
+    content[0]["qa"][0]["gpt-9_prediction"] = None
+    found = imported(tmp_path, "locomo", write(tmp_path / "f.json", content))
+    assert answers_of(found)[0]["answer"] is None
+
+
+def test_verdicts_on_other_answers_than_those_beside_them_are_refused(tmp_path):
+    judged = write(tmp_path / "evaluation-rag.json", {"abstention": 2 * [{"llm_judge_score": 1}]})
+    write(tmp_path / "rag.json", {"abstention": [{"question": "Hut?", "llm_response": "Shut"}]})
+    with pytest.raises(DataError, match=r"abstention: 2 verdicts on 1 answers in rag\.json"):
+        imported(tmp_path, "beam", judged)
+
+
+def test_marks_between_right_and_wrong_give_any_accuracy(tmp_path):
+    content = locomo()
+    content[0]["qa"][0]["gpt-9_f1"] = 0.337
+    found = imported(tmp_path, "locomo", write(tmp_path / "f.json", content), reported="73.37%")
+    assert not any("no whole number" in flag or "reported" in flag for flag in found.flags)

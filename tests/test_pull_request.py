@@ -1,0 +1,49 @@
+"""What `alps submit` says is still missing, and the text of a pull request that it writes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.submissions import make_run
+from tests.tracks import alps_here
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("request") / "run"
+    return make_run(folder, "task=extraction", "model=rules")
+
+
+def submit(run_folder: Path, out: Path, *words: str):
+    return alps_here(
+        "submit", str(run_folder), "name=Thumb", "date=2026-01-31", f"out={out}", *words
+    )
+
+
+def test_what_is_missing_is_listed_until_it_is_given(run_folder: Path, tmp_path: Path) -> None:
+    bare = submit(run_folder, tmp_path / "thumb", "dry_run=yes").out
+    places = [bare.index(line) for line in ("1. notes=", "2. org=", "3. url=")]
+    assert places == sorted(places)
+    whole = ("notes=By rules.", "org=A lab", "url=https://example.org/rules", "dry_run=yes")
+    assert "Before you send it" not in submit(run_folder, tmp_path / "thumb", *whole).out
+
+
+def test_the_text_of_the_pull_request_ticks_what_was_checked(
+    run_folder: Path, tmp_path: Path
+) -> None:
+    request = tmp_path / "request.md"
+    done = submit(run_folder, tmp_path / "thumb", "notes=By rules.", f"request={request}")
+    assert done.code == 0, done.err
+    text = request.read_text(encoding="utf-8")
+    assert "- [x] `alps verify leaderboard/submissions/thumb` does not refuse it." in text
+    assert "- [ ] I have read what will be published" in text
+    assert "| task1 | F1 (macro) | .069 | [.015, .201] | 26 |" in text
+    assert "By rules." in text
+
+
+def test_the_text_is_no_part_of_the_submission(run_folder: Path, tmp_path: Path) -> None:
+    inside = tmp_path / "thumb" / "request.md"
+    refused = submit(run_folder, tmp_path / "thumb", f"request={inside}")
+    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+    assert "no part of the submission" in refused.err
+    assert not inside.exists()

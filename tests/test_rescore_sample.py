@@ -1,0 +1,69 @@
+"""`alps rescore sample=…`: a part of a submission judged again, and its scores corrected by it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.errors import BudgetError, UsageError
+from alps.leaderboard.commands import rescore_command, verify_command
+from alps.leaderboard.submission import read_entry
+from tests.loopback import Answer, serve
+from tests.submissions import pack_rules
+
+
+def strict(body: dict[str, Any]) -> Answer:
+    """Answer as a judge who finds nothing at all."""
+    return Answer(json.dumps({"pairs": []}))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("ALPS_CACHE", "off")
+    return pack_rules(tmp_path)
+
+
+def words_for(folder: Path, url: str, *more: str) -> list[str]:
+    judge = ("judge=openai/scripted-judge", f"judge_api_base={url}", "out=work")
+    return [str(folder), *judge, *more]
+
+
+def test_a_sample_is_judged_and_corrects_all_scores(folder: Path) -> None:
+    card = read_entry(folder).card
+    with serve(strict) as server:
+        words = words_for(folder, server.url, "sample=80%", "max_total_tokens=1000000")
+        assert rescore_command(words) == 0
+        asked = len(server.requests)
+        assert rescore_command(words) == 0
+        assert len(server.requests) == asked  # the same command goes on with the same sample
+    track = read_entry(folder).review.tracks["task1"]
+    assert track.sample is not None
+    assert (track.sample.records, track.sample.n) == (21, 26)
+    assert 0 < asked <= 2 * track.sample.records  # which are related, and what is supported
+    # The maintainer's judge finds less than the submitter's.
+    assert track.scores["f1"].value < card.tracks["task1"].scores["f1"].value
+    assert track.scores["f1"].n == card.tracks["task1"].scores["f1"].n
+    assert verify_command([str(folder), "reviewed=yes"]) == 0
+
+
+def test_the_budget_stops_a_sample_and_the_same_command_goes_on(folder: Path) -> None:
+    with serve(strict) as server:
+        with pytest.raises(BudgetError):
+            rescore_command(words_for(folder, server.url, "sample=80%", "max_total_tokens=6000"))
+        first = len(server.requests)
+        assert not (folder / "review.json").exists()
+        words = words_for(folder, server.url, "sample=80%", "max_total_tokens=1000000")
+        assert rescore_command(words) == 0
+        whole = len(server.requests)
+    assert 0 < first < whole <= 2 * 21
+
+
+def test_a_sample_that_is_too_small_is_refused_before_anybody_is_asked(folder: Path) -> None:
+    with serve(strict) as server:
+        words = words_for(folder, server.url, "sample=10%", "max_total_tokens=1000000")
+        with pytest.raises(UsageError, match="at least 20 are needed"):
+            rescore_command(words)
+        assert server.requests == []

@@ -1,0 +1,61 @@
+"""The calibration that comes with the package: what it rests on, and when it is not believed."""
+
+import json
+from datetime import date
+
+import pytest
+
+from alps.judges import agreement, lexical
+from alps.judges.base import fingerprint_id
+from alps.judges.calibration_file import calibration_files, read_calibration
+from alps.judges.lexical import LexicalJudge
+from tests.tracks import alps_here
+
+OURS = fingerprint_id(LexicalJudge().fingerprint)
+SHIPPED = next(path for path in calibration_files() if path.name == "lexical.json")
+
+
+def said(judge="lexical", fingerprint=OURS, today=date(2027, 1, 1)):
+    return " ".join(agreement.people_say(judge, fingerprint, today=today))
+
+
+def test_it_says_what_it_rests_on_and_holds_no_text_and_no_label_of_an_item():
+    row = json.loads(SHIPPED.read_text())
+    on = row["rests_on"]
+    assert (on["licence"], on["n"]) == ("MIT", row["rubrics"]["matching"]["n"])
+    assert on["source"].startswith("OpenQA-eval")
+    assert date.fromisoformat(on["date"]) < date.fromisoformat(row["expires"])
+    assert "labelled" not in row["rubrics"]["matching"]
+    assert "payload" not in SHIPPED.read_text()
+    calibration = read_calibration(SHIPPED)
+    assert fingerprint_id(calibration.row.judge_fingerprint) == OURS
+
+
+def test_runs_comparisons_and_judges_tell_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, model in (("a", "rules"), ("b", "rules")):
+        words = ("task=extraction", f"model={model}", "data=samples", "limit=2", f"out={name}")
+        done = alps_here("run", *words)
+        assert "not memories; MIT" in " ".join(done.out.split())
+    for words in (("compare", "a", "b"), ("judges", "a", "judge=lexical")):
+        told = " ".join(alps_here(*words).out.split())
+        assert "by a calibration: with people kappa .45" in told
+        assert "it fails" in told
+
+
+def test_another_fingerprint_and_an_expired_one_are_refused(monkeypatch):
+    assert said().startswith("with people kappa .45 [.38, .51] on 829 pairs")
+    assert "it is of the fingerprint" in said(fingerprint="0" * 12)
+    assert "it expired on" in said(today=date(2099, 1, 1))
+    assert said("minilm") == said("openai/gpt-4.1") == ""
+    monkeypatch.setattr(lexical, "VERSION", lexical.VERSION + 1)
+    assert "judge.version was" in said()
+
+
+@pytest.mark.parametrize(
+    "broken", ["{", '{"judge": "lexical", "rubrics": {"matching": {"n": "x"}}}']
+)
+def test_a_broken_calibration_of_ones_own_does_not_stop_a_run(tmp_path, monkeypatch, broken):
+    (tmp_path / "mine.json").write_text(broken)
+    monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path))
+    assert said().startswith("with people kappa .45")
