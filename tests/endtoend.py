@@ -75,6 +75,12 @@ def install(place: Path, *, cold: bool = False) -> Path:
     return place
 
 
+def results(finished: Finished) -> str:
+    """Return what a run printed, but for how long it took and the answers that were there."""
+    lines = finished.stdout.splitlines()
+    return "\n".join(line for line in lines if not line.startswith(("Took ", "Resumed with ")))
+
+
 def finish(process: Process, timeout: float = 300) -> Finished:
     """Wait for a started command; one that hangs is ended, and fails the test."""
     try:

@@ -320,7 +320,7 @@ def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
     assert accounted(unheard=1, left_out=("pa", "pf"), calls=Calls(**CALLS)) == [
         "Not rated by org/[bold]judge: pa, pf.",
         "1 item could not be asked about; it is in no figure.",
-        "1 call (1,200 more from the cache), 3,000 prompt + 40 completion tokens, cost –.",
+        "1 call (1,200 more from the cache), 3,000 tokens in, 40 out, cost –.",
     ]
     assert accounted(unheard=2) == ["2 items could not be asked about; they are in no figure."]
     assert accounted(calls=Calls(**CALLS | {"http": 0, "cached": 0})) == []

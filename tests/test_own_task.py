@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.endtoend import Finished, one_line, run, summary
+from tests.endtoend import Finished, one_line, results, run, summary
 from tests.loopback import Answer, serve
 
 MODULE = """
@@ -142,7 +142,7 @@ def test_whatever_its_metrics_a_task_with_a_baseline_is_summarised_listed_and_re
     scored = 0 if rated_alone else 3  # the embedded judge rates nothing
     assert f"3 records: {scored} scored, {3 - scored} unscored." in finished.stdout
     again = run_moods(folder, "model=predictions:answers.jsonl")
-    assert (again.returncode, again.stdout) == (0, finished.stdout)
+    assert (again.returncode, results(again)) == (0, results(finished))
     assert run(folder, "ls", "out").returncode == 0
     assert run(folder, "report", "out").returncode == 0
 

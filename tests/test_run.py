@@ -14,6 +14,7 @@ from tests.endtoend import (
     extraction,
     finish,
     one_line,
+    results,
     rows,
     run,
     start,
@@ -162,7 +163,7 @@ def test_the_same_command_again_gives_the_same_bytes_and_the_same_table(
     again = alps(*WORDS, "out=out")
     assert again.returncode == 0
     assert contents(finished_run) == before
-    assert again.stdout.splitlines()[:-1] == embedded[0].stdout.splitlines()[:-1]
+    assert results(again).splitlines()[:-1] == results(embedded[0]).splitlines()[:-1]
 
 
 def test_the_same_command_elsewhere_gives_the_same_bytes(alps, embedded, tmp_path):
@@ -209,8 +210,13 @@ def test_a_command_that_goes_on_says_how_much_was_there(alps, tmp_path):
     assert "Resumed" not in alps(*words).stdout
     keep = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines(keepends=True)[:2]
     (tmp_path / "out" / "predictions.jsonl").write_text("".join(keep))
-    assert "Resumed, with 2 answers from before.\n" in alps(*words).stdout
-    assert "Resumed, with 3 answers from before.\n" in alps(*words).stdout
+    assert "Resumed with 2 answers from before; took" in alps(*words).stdout
+    assert "Resumed with 3 answers from before; took" in alps(*words).stdout
+
+
+def test_the_end_of_a_run_says_how_long_it_took(alps):
+    assert re.search(r"^Took \d+\.\d s\.\nRun folder: out$", alps(*WORDS, "out=out").stdout, re.M)
+    assert "Took" not in alps("show", "out").stdout
 
 
 def test_limit_takes_the_first_records(alps, tmp_path):
@@ -350,7 +356,7 @@ def test_the_same_command_again_still_tells_how_many_answers_came_from_the_cache
     folder = judged["folder"]
     first, again = judged["from the cache"]
     assert "0 calls (24 more from the cache)" in first.stdout
-    assert again.stdout == first.stdout
+    assert results(again) == results(first)
     assert summary(folder / "cached")["calls"]["cached"] == 24
 
 

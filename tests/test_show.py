@@ -10,7 +10,7 @@ from rich.console import Console
 from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
 from alps.report.dialogue import Span, excerpt, locate
-from alps.report.formatting import visible
+from alps.report.formatting import duration, visible
 from alps.report.record import build_view, explain
 from alps.report.show import pick, show_record
 from alps.run.opened import Key, find_run, open_run, read_keys
@@ -444,3 +444,19 @@ def test_rows_of_the_journals_are_read_as_far_as_they_can_be(copied_run: Path) -
         )
     there = {Key("task1", name) for name in RECORDS}
     assert set(open_run(copied_run).rows("scores")) == there | {Key("task1", "perfect", 1)}
+
+
+@pytest.mark.parametrize(
+    ("took", "said"),
+    [
+        (0.04, "0.0 s"),
+        (2.84, "2.8 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min 0 s"),
+        (185.2, "3 min 5 s"),
+        (3599.8, "1 h 0 min"),
+        (7812, "2 h 10 min"),
+    ],
+)
+def test_a_wait_is_said_in_two_numbers_at_most(took, said):
+    assert duration(took) == said

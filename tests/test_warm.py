@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -10,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from alps.llm.libraries import libraries
 from tests import warm
-from tests.endtoend import environment, finish, one_line, start_cold, wait_until
+from tests.endtoend import environment, finish, one_line, results, start_cold, wait_until
 from tests.visitors import write_visitors
 
 PROBE = """
@@ -80,7 +80,7 @@ def test_a_warm_process_finds_everything_as_a_cold_one_does(place: Path) -> None
         assert finished.returncode in (0, 1), finished
         (place / "facts").rename(place / name)
         (place / "out").rename(place / f"out of {name}")
-        (place / f"{name} said").write_text(finished.stdout + finished.stderr)
+        (place / f"{name} said").write_text(results(finished) + finished.stderr)
     warmly, coldly = said(place, "start_warm"), said(place, "start_cold")
     assert warmly == coldly
     assert (place / "start_warm said").read_text() == (place / "start_cold said").read_text()
@@ -139,9 +139,14 @@ def test_what_litellm_sets_when_it_counts_tokens_needs_no_other_start(tmp_path: 
 def test_what_alps_sets_before_litellm_is_imported_needs_no_other_start(tmp_path: Path) -> None:
     if os.environ.get("ALPS_TESTS_COLD"):
         pytest.skip("all processes shall be cold")
-    before = set(os.environ)
-    libraries.__wrapped__()
-    read = {name for name in set(os.environ) - before if name.startswith(warm.READ_AT_START)}
+    # In a process of its own: in this one they may be imported already.
+    asked = "import os; before = set(os.environ); from alps.llm.libraries import libraries; "
+    asked += "libraries(); print(*set(os.environ) - before)"
+    unset = {name: value for name, value in os.environ.items() if name not in warm.LOCAL}
+    command = [sys.executable, "-c", asked]
+    done = subprocess.run(command, env=unset, capture_output=True, text=True, check=True)
+    read = {name for name in done.stdout.split() if name.startswith(warm.READ_AT_START)}
+    assert read
     assert read <= set(warm.LOCAL)
     assert warm.address_for(environment(tmp_path)) is not None
 

@@ -1,5 +1,6 @@
 """Parts that commands share: how one is declared, and how results and errors are shown."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -59,12 +60,20 @@ def stop_at_budget(done: Any) -> None:
         raise BudgetError("stopped by the budget; the same command with a larger one goes on")
 
 
-def show_finished(finished: Any) -> None:
-    """Show the tables of a run; raise what ended it early."""
+def show_finished(carry_out: Callable[[], Any]) -> None:
+    """Carry out a run and show its tables; raise what ended it early."""
+    began = time.monotonic()
+    finished = carry_out()
+    # After it: what can't be started needs no tables.
     from alps.report.tables import show_run
 
-    metrics = {task.track: task.metrics for task in finished.tasks}
-    show_run(finished.summary, metrics, folder=str(finished.folder), resumed=finished.resumed)
+    show_run(
+        finished.summary,
+        {task.track: task.metrics for task in finished.tasks},
+        folder=str(finished.folder),
+        resumed=finished.resumed,
+        took=time.monotonic() - began,
+    )
     stop_at_budget(finished)
     if finished.complaint is not None:
         raise TooManyFailuresError(finished.complaint)

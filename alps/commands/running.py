@@ -45,7 +45,7 @@ def run(settings: tuple[str, ...]) -> None:
             dry_run(parsed), max_cost=parsed.max_cost, max_total_tokens=parsed.max_total_tokens
         )
     else:
-        show_finished(carry_out(parsed))
+        show_finished(lambda: carry_out(parsed))
 
 
 @command()
@@ -94,7 +94,8 @@ def merge(words: tuple[str, ...]) -> None:
     from alps.run.opened import find_run
 
     out, *shards = allow_typed(words)
-    show_finished(merge_shards(Path(out).expanduser(), [find_run(shard) for shard in shards]))
+    found = [find_run(shard) for shard in shards]
+    show_finished(lambda: merge_shards(Path(out).expanduser(), found))
 
 
 @command()
@@ -120,7 +121,8 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     typed, folder = typed_settings(parsed), find_run(run_folder)
     # Without a new judge the run keeps its folder: audits stand beside its own verdicts.
     auditing = bool({"audit_judge", "audit_labels"} & typed.keys()) and "judge" not in typed
-    show_finished(audit_again(folder, typed) if auditing else score_again(folder, typed))
+    again = audit_again if auditing else score_again
+    show_finished(lambda: again(folder, typed))
 
 
 @command()

@@ -71,6 +71,15 @@ def seconds(took: float | None) -> str:
     return "–" if took is None else f"{took:.3g}" if took >= 0.001 else f"{took:.4f}"
 
 
+def duration(took: float) -> str:
+    """Return seconds as somebody who waited would say them: `2.8 s`, `3 min 5 s`, `2 h 10 min`."""
+    if took < 59.95:
+        return f"{took:.1f} s"
+    minutes, rest = divmod(round(took), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
 def dollars(cost: float | None) -> str:
     """Return US dollars with two digits that count, or `–`; what costs nothing is `$0`."""
     return "–" if cost is None else f"${cost:.2g}"
@@ -89,7 +98,7 @@ def spent(calls: Calls) -> str:
     if calls.cached_tokens:
         share = calls.cached_tokens / calls.prompt_tokens
         kept = f" ({share:.0%} of the prompts from the provider's cache)"
-    tokens = f"{calls.prompt_tokens:,} prompt + {calls.completion_tokens:,} completion tokens{kept}"
+    tokens = f"{calls.prompt_tokens:,} tokens in{kept}, {calls.completion_tokens:,} out"
     asked = f"{counted(calls.http, 'call')} ({calls.cached:,} more from the cache)"
     return f"{asked}, {tokens}, cost {cost}."
 

@@ -17,6 +17,7 @@ from alps.report.corrected import audit_part, corrected_part
 from alps.report.curves import curve_tables
 from alps.report.formatting import (
     counted,
+    duration,
     interval,
     number,
     price_lines,
@@ -66,6 +67,7 @@ def show_run(
     folder: str,
     breakdowns: Sequence[RenderableType] = (),
     resumed: int = 0,
+    took: float | None = None,
 ) -> None:
     """Print the summary of a run.
 
@@ -75,6 +77,7 @@ def show_run(
         folder: Where it is.
         breakdowns: Tables of groups of records; without them a line says how to get them.
         resumed: How many of its answers an earlier command had left.
+        took: The seconds of the command that carried it out; None where it is only shown.
     """
     console = terminal()
     narrow = console.width < NARROW
@@ -96,9 +99,10 @@ def show_run(
     names = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
     if names and not breakdowns:
         parts.append(Text(f"{counted(len(names), 'breakdown')}: alps show {folder}"))
-    if resumed:
-        parts.append(Text(f"Resumed, with {counted(resumed, 'answer')} from before."))
     parts += map(Text, _footer(summary, metrics, folder=folder))
+    if took is not None:
+        parts.append(Text(_how_it_went(took, resumed)))
+    parts.append(Text(f"Run folder: {folder}"))
     console.print(Group(*parts), markup=False)
 
 
@@ -508,7 +512,12 @@ def _footer(
         for name in (TRACEBACKS, STDERR):
             if (path := Path(folder) / name).is_file():
                 yield f"More on the errors: {path}"
-    yield f"Run folder: {folder}"
+
+
+def _how_it_went(took: float, resumed: int) -> str:
+    if not resumed:
+        return f"Took {duration(took)}."
+    return f"Resumed with {counted(resumed, 'answer')} from before; took {duration(took)}."
 
 
 def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
