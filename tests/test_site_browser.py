@@ -249,6 +249,13 @@ def test_two_systems_of_the_readers_choice_stand_side_by_side_without_a_script(b
         tab.locator("tbody tr").first.locator("td:visible a").last.click()
         assert tab.locator(".answer[open]").count() == 1
         assert "Model 2" in tab.locator(".answer[open]").inner_text()
+        # The first of a board is no exception: it stands next to the second.
+        tab.goto(f"{site.as_uri()}/systems/system-004.html")
+        links = tab.get_by_role("link", name="all records, next to a system").all()
+        for address in [link.get_attribute("href") for link in links]:
+            tab.goto(f"{site.as_uri()}/{address.removeprefix('../')}")
+            assert len(compared()) == 2
+            assert "Model 4" in compared()
 
 
 def test_keys_alone_are_enough(browser, site):

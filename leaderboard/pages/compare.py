@@ -40,11 +40,12 @@ def compare_page(board: Board) -> str:
 
 
 def place_on(board: Board, slug: str) -> str:
-    """Return the page with a system of a board already chosen; empty where it is not there."""
+    """Return the page with a system of a board beside the first; empty where it is not there."""
     rows = compared(board)
     for n, row in enumerate(rows, start=1):
         if row.system.slug == slug and len(rows) > 1:
-            return f"{_page(board)}#of{n}"
+            # Beside itself the first would stand alone: the page shows it next to the second.
+            return f"{_page(board)}#of{n}" if n > 1 else _page(board)
     return ""
 
 
