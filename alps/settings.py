@@ -52,7 +52,7 @@ OPERATIONAL = frozenset(
     """
     out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config
     calibration audit audit_judge audit_judge_api_base audit_labels engine workers
-    scheduler batch batch_deadline
+    scheduler batch batch_deadline requests_per_minute judge_requests_per_minute
     """.split()  # noqa: SIM905 - a list of quoted words hides what is in it
 )
 HERE: Final = "asyncio"
@@ -81,6 +81,9 @@ class AskSettings(BaseModel):
         None, description="judge_request.NAME=VALUE: the judge is sent, too"
     )
     judge_structured: Structured | None = Field(None, description="as structured=, of the judge")
+    judge_requests_per_minute: int | None = Field(
+        None, ge=1, description="the most requests a minute at the endpoint of the judge"
+    )
     judge_repeats: int = Field(
         1, ge=1, le=100, description="ask the judge so often, majority decides"
     )
@@ -307,6 +310,9 @@ class RunSettings(JudgeSettings, MemoryModels):
         None, description="a TOML file with any of these keys; words come first"
     )
     api_base: Address = Field(None, description="endpoint of the model")
+    requests_per_minute: int | None = Field(
+        None, ge=1, description="the most requests a minute at the endpoint of the model"
+    )
     structured: Structured | None = Field(
         None,
         description="how typed answers are asked for: schema, tools, json or prompt [auto]",

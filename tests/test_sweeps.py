@@ -212,6 +212,39 @@ def test_a_plan_that_says_nothing_or_something_twice_is_refused(
     assert fault in told
 
 
+def test_what_is_said_of_all_runs_holds_where_it_changes_something(tmp_path: Path) -> None:
+    common = 'temperature = 0.5\njudge_api_base = "http://127.0.0.1:9/v1"\n'
+    judges = ("lexical", "openai/judge")
+    plan = written(
+        tmp_path,
+        f"""{common}
+        [matrix]
+        model = ["rules", "openai/x"]
+        task = ["extraction"]
+        judge = {list(judges)}
+        """,
+    )
+    for cell in read_plan(plan).cells:
+        by_model, by_judge = cell.settings.model != "rules", cell.settings.judge != "lexical"
+        assert cell.settings.temperature == (0.5 if by_model else None)
+        assert (cell.settings.judge_api_base is not None) is by_judge
+
+
+@pytest.mark.parametrize(
+    ("common", "models", "own"),
+    [
+        pytest.param("temperature = 0.5", ["rules", "oracle"], "", id="in no run"),
+        pytest.param("", ["oracle"], '[[model]]\nname = "rules"\ntemperature = 0.5', id="own"),
+    ],
+)
+def test_what_changes_nothing_anywhere_or_where_it_is_said_is_refused(
+    tmp_path: Path, common: str, models: list[str], own: str
+) -> None:
+    matrix = f'[matrix]\ntask = ["extraction"]\nmodel = {models}'
+    faults = faults_of(written(tmp_path, f"{common}\n{matrix}\n{own}\n"))
+    assert "temperature=0.5 would change nothing: model=rules" in faults[0]
+
+
 def test_a_plan_that_extends_itself_is_refused(tmp_path: Path) -> None:
     (told,) = faults_of(written(tmp_path, 'extends = "plan.toml"\n'))
     assert told == f"{tmp_path}/plan.toml, extends: a plan can't extend itself"

@@ -142,7 +142,9 @@ class Leased(Shared):
     here: bool = True
     _leased: "dict[Where, Endpoint]" = field(default_factory=dict)
 
-    def endpoint(self, where: Where, settings: AskSettings) -> "Endpoint":
+    def endpoint(
+        self, where: Where, settings: AskSettings, per_minute: int | None = None
+    ) -> "Endpoint":
         """Return what all clients of an endpoint share.
 
         A server on the loopback address of its machine is another one on each machine.
@@ -151,9 +153,10 @@ class Leased(Shared):
 
         own = urlsplit(where[0] or "").hostname in LOOPBACK and not self.here
         if self.owner is None or own:
-            return super().endpoint(where, settings)
+            return super().endpoint(where, settings, per_minute)
         if where not in self._leased:
             self._leased[where] = Endpoint(LeasedLimiter(self.owner, where, settings))
+        self._leased[where].limiter.keep_to(per_minute)
         return self._leased[where]
 
 
@@ -167,6 +170,12 @@ class LeasedLimiter(Limiter):
         super().__init__(1)
         self._owner, self._where = owner, where
         self._asked = {"most": settings.at_once, "patience": settings.patience}
+        self._per_minute: int | None = None
+
+    def keep_to(self, per_minute: int | None) -> None:
+        """Have the owner start at most so many requests a minute, of all workers together."""
+        known = [most for most in (per_minute, self._per_minute) if most is not None]
+        self._per_minute = min(known, default=None)
 
     async def __aenter__(self) -> None:
         """Wait for a place.
@@ -179,7 +188,8 @@ class LeasedLimiter(Limiter):
             if not answer["down"]:
                 self._tell("leave")
 
-        answer = await self._owner.ask("enter", undo=leave, at=self._where, **self._asked)
+        asked = {**self._asked, "per_minute": self._per_minute}
+        answer = await self._owner.ask("enter", undo=leave, at=self._where, **asked)
         if answer["down"]:
             raise EndpointDown
 

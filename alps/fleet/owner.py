@@ -83,12 +83,15 @@ class Owner:
             await asyncio.gather(*connections, return_exceptions=True)
             await server.wait_closed()
 
-    def limiter(self, where: Where, *, most: int | None, patience: float) -> "Limiter":
+    def limiter(
+        self, where: Where, *, most: int | None, patience: float, per_minute: int | None
+    ) -> "Limiter":
         """Return the limiter of an endpoint, a new one where nobody asked it yet."""
         from alps.llm.client import Endpoint
 
         if where not in self.limiters:
             self.limiters[where] = Endpoint.of(most, patience).limiter
+        self.limiters[where].keep_to(per_minute)
         return self.limiters[where]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -184,7 +187,8 @@ class _Leases:
         from alps.llm.limiter import EndpointDown
 
         where = _where(message)
-        limiter = self._owner.limiter(where, most=message["most"], patience=message["patience"])
+        asked = {name: message[name] for name in ("most", "patience", "per_minute")}
+        limiter = self._owner.limiter(where, **asked)
         try:
             await limiter.__aenter__()
         except EndpointDown:

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from alps.errors import UsageError
+from alps.errors import AlpsError, UsageError
 from alps.parsing import parse_settings, parse_words, unlike_any
 from alps.settings import FrozenSettings, RunSettings
 
@@ -90,10 +90,11 @@ def plan_of_words(words: Sequence[str]) -> SweepPlan | None:
         return None
     parsed = [parse_words([*others, f"model={model}"], RunSettings) for model in models]
     cells = []
-    for model, settings in zip(models, parsed, strict=True):
+    own = [(settings, frozenset(settings.model_fields_set)) for settings in parsed]
+    for model, settings in zip(models, _without_idle(own), strict=True):
         if refused := [name for name in list(_NEVER)[1:] if name in settings.model_fields_set]:
             raise UsageError(f"{refused[0]}=: not with several models; {_NEVER[refused[0]]}")
-        cells.append(Cell(model, settings.task, _alone(settings)))
+        cells.append(Cell(model, settings.task, _less(settings, _OF_ALL)))
     first = parsed[0]
     out = None if first.out is None else Path(first.out)
     return SweepPlan("model=", tuple(cells), out, first.max_cost, first.max_total_tokens)
@@ -106,10 +107,30 @@ def models_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def _alone(settings: RunSettings) -> RunSettings:
-    """Return the settings of one of several runs, without what is said of all of them."""
-    given = {name: getattr(settings, name) for name in settings.model_fields_set}
-    return parse_settings({k: v for k, v in given.items() if k not in _OF_ALL}, RunSettings)
+def _less(settings: RunSettings, names: Container[str]) -> RunSettings:
+    """Return settings without some of those that were given."""
+    given = (name for name in settings.model_fields_set if name not in names)
+    return parse_settings({name: getattr(settings, name) for name in given}, RunSettings)
+
+
+def _without_idle(runs: Sequence[tuple[RunSettings, frozenset[str]]]) -> Iterator[RunSettings]:
+    """Yield the settings of runs, each given with the names of those that are said of all runs.
+
+    What is said of all and changes nothing in this one is left out: an address of the judge, where
+    no LLM judges. What changes nothing in any run stays, and is refused as in a run by itself.
+    """
+    idle = [_idle(settings) & common for settings, common in runs]
+    for (settings, _), own in zip(runs, idle, strict=True):
+        yield _less(settings, own - frozenset.intersection(*idle))
+
+
+def _idle(settings: RunSettings) -> frozenset[str]:
+    from alps.run.session import without_effect
+
+    try:
+        return without_effect(settings)
+    except AlpsError:  # of an unknown task, which is told where the run is set up
+        return frozenset()
 
 
 def read_plan(path: Path) -> SweepPlan:
@@ -254,11 +275,24 @@ def _unknown(
 
 @dataclass(frozen=True)
 class _Draft:
-    """What a plan says of one run: how tables name it, and its settings as they are typed."""
+    """What a plan says of one run.
+
+    Attributes:
+        system: How tables name what is run.
+        task: How tables name the task.
+        values: Its settings as they are typed.
+        common: Those of them that are said of all runs.
+    """
 
     system: str
     task: str
     values: dict[str, Any]
+    common: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """How faults name it."""
+        return f"{self.task} {self.system}".strip()
 
 
 def _drafts(path: Path, tables: _Tables, faults: list[str]) -> Iterator[_Draft]:
@@ -282,7 +316,8 @@ def _drafts(path: Path, tables: _Tables, faults: list[str]) -> Iterator[_Draft]:
             used.update(left_out)
             if not left_out:
                 words = [str(model), *_varying(tables.matrix, values)]
-                yield _Draft(" ".join(words), task, values)
+                particular = {*tables.tasks.get(task, ()), *axes, *own}
+                yield _Draft(" ".join(words), task, values, frozenset(shared.keys() - particular))
     faults += (f'{path}, task "{name}": no run of the matrix is of it' for name in idle)
     for place, _ in enumerate(tables.excluded):
         if place not in used:
@@ -313,13 +348,15 @@ def _cells(path: Path, tables: _Tables, drafts: Sequence[_Draft], faults: list[s
     cells: list[Cell] = []
     told: dict[str, list[str]] = {}
     twins: dict[str, str] = {}
+    parsed: list[tuple[_Draft, RunSettings]] = []
     for draft in drafts:
-        name = f"{draft.task} {draft.system}".strip()
         try:
-            settings = parse_settings(draft.values, RunSettings)
+            parsed.append((draft, parse_settings(draft.values, RunSettings)))
         except UsageError as error:
-            told.setdefault(str(error), []).append(name)
-            continue
+            told.setdefault(str(error), []).append(draft.name)
+    runs = [(settings, draft.common) for draft, settings in parsed]
+    for (draft, _), settings in zip(parsed, _without_idle(runs), strict=True):
+        name = draft.name
         measured = json.dumps(settings.experiment(), sort_keys=True, default=str)
         if measured in twins:
             faults.append(f"{path}, matrix: {name} and {twins[measured]} are the same run")

@@ -5,7 +5,7 @@ import math
 import time
 from collections import deque
 
-from alps.llm.rates import Announced
+from alps.llm.rates import CAUGHT_UP, Announced
 from alps.llm.retries import Breaker
 
 # Seconds; a burst of 429s is one signal
@@ -68,6 +68,7 @@ class Limiter:
         self._timed, self._in_round = 0, int(self.allowed)
         self._quickest = math.inf
         self._announced = Announced()
+        self._apart, self._paced = 0.0, -math.inf
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> None:
@@ -97,6 +98,14 @@ class Limiter:
         """Give the place back."""
         self._running -= 1
         self._wake()
+
+    def keep_to(self, per_minute: int | None) -> None:
+        """Start at most so many requests a minute, evenly; of several limits the least holds.
+
+        Evenly, as it is not known whether the minutes of the server are fixed or slide.
+        """
+        if per_minute is not None:
+            self._apart = max(self._apart, 60 / per_minute)
 
     async def pause_over(self) -> None:
         """Wait, with a place taken, until the time is over that the server has asked for."""
@@ -222,11 +231,17 @@ class Limiter:
 
     def _may_start(self) -> bool:
         now = _now()
-        return now >= self._announced.next_start() and self._running < int(self._room(now))
+        return now >= self._next_start() and self._running < int(self._room(now))
+
+    def _next_start(self) -> float:
+        return max(self._announced.next_start(), self._paced)
 
     def _start_one(self) -> None:
+        now = _now()
         self._running += 1
-        self._announced.started(_now(), self._running)
+        self._announced.started(now, self._running)
+        if self._apart:
+            self._paced = max(self._paced, now - CAUGHT_UP) + self._apart
 
     def _wake(self) -> None:
         now, tripped_at = _now(), self.breaker.tripped_at
@@ -243,7 +258,7 @@ class Limiter:
         """Look again when there may be more room, where somebody waits and time makes it."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        paced = self._announced.next_start()
+        paced = self._next_start()
         if not self._waiting or (now >= paced and self._room(now) >= self.allowed):
             return
         soon = _PROBED if self.breaker.tripped_at is not None else self._release / self.allowed

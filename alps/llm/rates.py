@@ -22,8 +22,8 @@ _ROUNDED = 1.0
 # Requests under way after a reset, until an answer tells what is left, or for so many seconds: a
 # window that slides gives back only what it took a minute ago.
 _FIRST, _SOON = 16, 15.0
-# Seconds of a rate that may be caught up with, as timers are late
-_CAUGHT_UP = 0.1
+CAUGHT_UP = 0.1
+"""Seconds of a rate that may be caught up with, as timers are late."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Announced:
         """Count a request that starts: where little is left of a bucket, they are set apart."""
         scarce = self._window is False and self._left <= 2 * running
         if scarce:
-            self._next = max(self._next, now - _CAUGHT_UP) + 1 / self._rate
+            self._next = max(self._next, now - CAUGHT_UP) + 1 / self._rate
 
     def next_start(self) -> float:
         """Return the time before which no request is to start."""

@@ -110,7 +110,7 @@ def report_sweep(runs: Sequence[SweptRun], *, left: int = 0) -> SweepReport:
         notes.append(f"Left out, as they did not fail: {counted(left, 'run')}")
     for run in runs:
         if run.failure:
-            notes.append(f"{run.task} {run.system}: {run.failure}")
+            notes.append(f"{run.task} {run.system}: {run.failure.rstrip('.')}")
     return SweepReport(tuple(runs), tuple(tracks), tuple(notes))
 
 

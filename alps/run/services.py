@@ -173,21 +173,23 @@ def open_services(
     # One an endpoint, as each keeps to `concurrency` alone.
     clients: dict[tuple[str | None, str], Client] = {}
 
-    def client(api_base: str | None, model: str) -> "Client":
-        endpoint = api_base, model.partition("/")[0]
-        asking = _client(settings, ledger, sharing, sharing.endpoint(endpoint, settings), batches)
-        return clients.setdefault(endpoint, asking)
+    def client(api_base: str | None, model: str, per_minute: int | None = None) -> "Client":
+        where = api_base, model.partition("/")[0]
+        endpoint = sharing.endpoint(where, settings, per_minute)
+        asking = _client(settings, ledger, sharing, endpoint, batches)
+        return clients.setdefault(where, asking)
 
-    systems = (
-        _local(settings, tasks, folder, id_key)
-        if local
-        else _llm_systems(settings, tasks, client(settings.api_base, settings.model))
-    )
-    judge = (
-        embedded_judge(settings.judge)
-        if embedded
-        else _llm_judge(settings, client(settings.judge_api_base, settings.judge), asked_as)
-    )
+    if local:
+        systems = _local(settings, tasks, folder, id_key)
+    else:
+        asked = client(settings.api_base, settings.model, settings.requests_per_minute)
+        systems = _llm_systems(settings, tasks, asked)
+    if embedded:
+        judge = embedded_judge(settings.judge)
+    else:
+        most = settings.judge_requests_per_minute
+        judging = client(settings.judge_api_base, settings.judge, most)
+        judge = _llm_judge(settings, judging, asked_as)
     given = memory_models(settings, client)
     return Services(
         systems,
@@ -211,7 +213,9 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
     if is_embedded_judge(settings.judge):
         return Services((), embedded_judge(settings.judge), None)
     sharing = Shared(open_cache(), _budget_of(settings, ledger))
-    client = _client(settings, ledger, sharing)
+    where = settings.judge_api_base, settings.judge.partition("/")[0]
+    endpoint = sharing.endpoint(where, settings, settings.judge_requests_per_minute)
+    client = _client(settings, ledger, sharing, endpoint)
     return Services((), _llm_judge(settings, client), sharing.cache, (client,))
 
 

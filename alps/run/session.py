@@ -44,7 +44,7 @@ from alps.values import shard_of
 DATA_ASKED = "data_asked"
 
 
-OF_THE_MODEL = ("api_base", "prompt", *SAMPLING, "request")
+OF_THE_MODEL = ("api_base", "prompt", *SAMPLING, "request", "requests_per_minute")
 OF_THE_JUDGE = (
     "judge_api_base",
     "judge_temperature",
@@ -52,6 +52,7 @@ OF_THE_JUDGE = (
     "judge_reasoning_effort",
     "judge_request",
     "judge_repeats",
+    "judge_requests_per_minute",
 )
 
 
@@ -182,6 +183,25 @@ def refuse_without_effect(settings: AskSettings) -> None:
         _refuse(settings, OF_THE_JUDGE, why)
 
 
+def without_effect(settings: RunSettings) -> frozenset[str]:
+    """Return the settings of a model, or of a judge, that no model or no judge is sent.
+
+    Raises:
+        AlpsError: If the task is unknown.
+    """
+    names: tuple[str, ...] = ()
+    if is_local(settings.model, load_tracks(settings.task)):
+        names += OF_THE_MODEL
+    if is_embedded_judge(settings.judge):
+        names += OF_THE_JUDGE
+    return frozenset(name for name in names if _is_given(settings, name))
+
+
+def _is_given(settings: AskSettings, name: str) -> bool:
+    value: Any = getattr(settings, name)
+    return bool(value != type(settings).model_fields[name].default)
+
+
 def _refuse_engine(settings: RunSettings) -> None:
     instead = "leave it out, or add engine="
     if settings.engine == HERE:
@@ -199,9 +219,8 @@ def _refuse(
     instead: str = "leave it out, or name a litellm model",
 ) -> None:
     for key in keys:
-        value: Any = getattr(settings, key)
-        if value != type(settings).model_fields[key].default:
-            shown = "" if key.endswith(("api_base", "request")) else value
+        if _is_given(settings, key):
+            shown = "" if key.endswith(("api_base", "request")) else getattr(settings, key)
             raise UsageError(f"{key}={shown} would change nothing: {why}; {instead}")
 
 

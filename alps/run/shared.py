@@ -73,12 +73,15 @@ class Shared:
     room: Room = field(default_factory=Room)
     summing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def endpoint(self, where: tuple[str | None, str], settings: AskSettings) -> "Endpoint":
-        """Return what all clients of an endpoint share."""
+    def endpoint(
+        self, where: tuple[str | None, str], settings: AskSettings, per_minute: int | None = None
+    ) -> "Endpoint":
+        """Return what all clients of an endpoint share; it is asked `per_minute` times at most."""
         from alps.llm.client import Endpoint
 
         if where not in self.endpoints:
             self.endpoints[where] = Endpoint.of(settings.at_once, settings.patience)
+        self.endpoints[where].limiter.keep_to(per_minute)
         return self.endpoints[where]
 
     def places_of(self, settings: RunSettings) -> asyncio.Semaphore:
