@@ -11,8 +11,8 @@ from alps.data.release import write_track
 from alps.export.settings import ExportSettings
 from alps.export.write import export_runs
 from tests.endtoend import extraction, one_line, rows, run, summary
-from tests.loopback import serve
-from tests.visitors import good, write_visitors
+from tests.loopback import Answer, serve
+from tests.visitors import good, is_judging, visitor, write_visitors
 
 COUNT = 4
 
@@ -205,3 +205,64 @@ def test_data_that_went_away_leave_their_columns_empty(tmp_path):
 )
 def test_what_cannot_be_exported_is_one_line(folder, words, told):
     assert told in one_line(run(folder, "export", *words))
+
+
+def inspect_logs(folder, *words):
+    """Export runs as logs of Inspect, and read these by track."""
+    log_of = pytest.importorskip("inspect_ai.log", reason="pip install 'alps-eval[inspect]'")
+    done = run(folder, "export", *words, "format=inspect", "out=logs")
+    assert done.returncode == 0, done.stderr
+    logs = [log_of.read_eval_log(path) for path in (folder / "logs").iterdir()]
+    return {log.eval.metadata["track"]: log for log in logs}
+
+
+def test_inspect_counts_records_and_their_repeats_and_leads_with_the_headline(tmp_path):
+    assert run(tmp_path, "run", "task=all", "model=rules", "limit=2", "repeats=2", "out=twice")
+    logs = inspect_logs(tmp_path, "twice")
+    tracks = summary(tmp_path / "twice")["tracks"]
+    assert {
+        name: (log.eval.dataset.samples, log.eval.config.epochs) for name, log in logs.items()
+    } == (dict.fromkeys(tracks, (2, 2)))
+    # The embedded judge rates no utilization: answered, and without a figure.
+    assert {log.results.completed_samples for log in logs.values()} == {4}
+    update, rated = logs["task2"], logs["task4_ability2"]
+    first = update.results.scores[0]
+    figure = tracks["task2"]["scores"]["f1_changed"]
+    assert (first.name, first.metrics["mean"].value) == ("f1_changed", figure["value"])
+    assert list(update.samples[0].scores)[:2] == ["outcome", "f1_changed"]
+    assert not rated.results.scores[0].metrics
+
+
+def test_inspect_tells_who_said_what_in_a_chat(tmp_path):
+    words = ("task=personamem", "parser=authors", "model=oracle", "limit=2", "out=chats")
+    assert run(tmp_path, "run", *words).returncode == 0
+    (log,) = inspect_logs(tmp_path, "chats").values()
+    for sample in log.samples:
+        *shown, answer = sample.messages
+        assert {message.role for message in shown} == {"system", "user", "assistant"}
+        assert answer.role == "assistant"
+        asked = shown[1:] if shown[0].role == "system" else shown
+        assert [message.text for message in sample.input] == [one.text for one in asked]
+
+
+def test_inspect_has_an_error_where_nothing_was_heard_and_the_tokens_of_all(tmp_path):
+    write_visitors(tmp_path / "data", 3)
+
+    def script(body):
+        lost = not is_judging(body) and visitor(body) == 1
+        return Answer("no", status=400) if lost else good(body)
+
+    with serve(script) as server:
+        words = extraction(server.url, "max_failures=100%", "out=lossy")
+        done = run(tmp_path, *words, OPENAI_API_KEY="none")
+    assert done.returncode == 0, done.stderr
+    (log,) = inspect_logs(tmp_path, "lossy").values()
+    errors = {sample.id: sample.error for sample in log.samples}
+    assert [name for name, error in errors.items() if error] == ["visitor_01"]
+    assert (log.results.total_samples, log.results.completed_samples) == (3, 2)
+    sent = sum(
+        sample.model_usage["openai/scripted"].input_tokens
+        for sample in log.samples
+        if sample.model_usage
+    )
+    assert log.stats.model_usage["openai/scripted"].input_tokens == sent > 0
