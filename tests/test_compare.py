@@ -244,7 +244,7 @@ def test_ratios_of_sums_are_left_out_and_named() -> None:
 
 @pytest.mark.usefixtures("runs")
 def test_what_the_judge_can_not_tell_is_left_out_with_the_reason() -> None:
-    assert "does not tell 'narrower'): F1, strict policy" in folded(
+    assert "cannot tell 'narrower' from 'same'): F1, strict policy" in folded(
         shown(compared("rules", "oracle"))
     )
 

@@ -1,9 +1,9 @@
-"""Limits of requests a minute that the user names: kept, used, and shared by all who ask."""
+"""Limits of requests a minute: that the user names, and that only rejections or answers tell."""
 
 import asyncio
 import random
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,23 @@ class Sliding:
             return rejection(1.0)
         self.taken.append(now)
         return None
+
+    def left(self) -> int:
+        return self.most - len(self.taken)
+
+    def opens_in(self, now: float) -> float:
+        return self.taken[0] + self.seconds - now
+
+
+@dataclass
+class Fixed(Windows):
+    """Takes `most` requests in each window of `seconds`, and knows what is left of it."""
+
+    def left(self) -> int:
+        return self.most - self.taken
+
+    def opens_in(self, now: float) -> float:
+        return self.seconds - (now + self.offset) % self.seconds
 
 
 @pytest.mark.parametrize(
@@ -80,6 +97,67 @@ def test_a_limit_that_is_known_is_used_and_not_passed_though_no_answer_tells_it(
 
     assert in_virtual_time(ask()) <= 0.02 * MANY
     assert (len(times) - 1) / (times[-1] - times[0]) >= 0.9 * MOST / 60
+
+
+def minutes_of(
+    server: Any, retry_after: str, *, tells: bool, latency: tuple[float, float]
+) -> list[Counter[bool]]:
+    """Ask 2,500 questions; return by minute how many requests were taken and rejected."""
+    drawn, minutes = random.Random(0), [Counter[bool]() for _ in range(60)]
+
+    async def ask() -> None:
+        endpoint, loop = Endpoint.of(concurrency=None, patience=1800.0), asyncio.get_running_loop()
+
+        async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+            refused = server(loop.time())
+            minutes[int(loop.time() // 60)][refused is None] += 1
+            left, wait = server.left(), server.opens_in(loop.time())
+            await asyncio.sleep(0.02 if refused else drawn.uniform(*latency))
+            if tells:
+                endpoint.limiter.told(left, wait)
+            if refused:
+                raise rejection(
+                    {"when it opens": wait, "a second": 1.0, "nothing": None}[retry_after]
+                )
+            return Reply("Yes.")
+
+        ledger: Any = NoLedger()
+        client = Client(concurrency=None, ledger=ledger, cache=None, send=send, endpoint=endpoint)
+        questions = []
+        for number in range(2_500):
+            question = Request[None]("openai/m", ({"role": "user", "content": str(number)},), None)
+            questions.append(client.complete(question))
+        await asyncio.gather(*questions)
+
+    random.seed(0)
+    in_virtual_time(ask())
+    return [minute for minute in minutes if minute]
+
+
+@pytest.mark.parametrize("latency", [(0.4, 1.8), (2.0, 6.0)], ids=["quick", "slow"])
+@pytest.mark.parametrize("retry_after", ["when it opens", "a second", "nothing"])
+@pytest.mark.parametrize(
+    ("server", "passed"),
+    [
+        pytest.param(lambda: Fixed(MOST, 60), 0.02, id="minutes by the clock"),
+        pytest.param(lambda: Sliding(MOST, 60), 0.06, id="any minute"),
+    ],
+)
+def test_a_limit_that_only_rejections_tell_is_found_used_and_hardly_passed(
+    server, passed, retry_after, latency
+):
+    minutes = minutes_of(server(), retry_after, tells=False, latency=latency)
+    # The first minute finds the limit, and the fifth is left with what is over.
+    assert sum(minute[True] for minute in minutes[1:4]) >= 0.9 * 3 * MOST
+    assert max(minute.total() for minute in minutes[1:4]) <= (1 + passed) * MOST
+    assert sum(minute[False] for minute in minutes) <= 0.05 * 2_500
+
+
+@pytest.mark.parametrize("retry_after", ["when it opens", "a second", "nothing"])
+def test_a_sliding_minute_that_answers_tell_is_used_and_hardly_passed(retry_after):
+    minutes = minutes_of(Sliding(MOST, 60), retry_after, tells=True, latency=(0.4, 1.8))
+    assert sum(minute[True] for minute in minutes[1:4]) >= 0.9 * 3 * MOST
+    assert sum(minute[False] for minute in minutes) <= 0.05 * 2_500
 
 
 @pytest.mark.parametrize("engine", [(), ("engine=processes", "workers=2")], ids=["one", "several"])

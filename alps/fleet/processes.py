@@ -37,7 +37,10 @@ async def carry_out(run: Divided) -> None:
         async with owner_of(run, heard).serving("127.0.0.1") as owner:
             working = (work(owner) for _ in range(min(run.workers, run.count)))
             async with stopping_together(working) as workers:
-                await asyncio.gather(*workers)
+                # Not gathered: where this is cancelled each worker is cancelled once, and has time
+                # to wait for its process.
+                for ended in asyncio.as_completed(workers):
+                    await ended
 
 
 async def _is_carried_out(order: Mapping[str, Any]) -> bool:

@@ -156,6 +156,7 @@ class Limiter:
         """Tell that the server answered 429; `retry_after` is in seconds."""
         now = _now()
         self._doubling = False
+        retry_after = retry_after or self._announced.empty_for(now) or None
         # a closed window says nothing of how many at once are too many
         if self.breaker.tripped_at is None and self._announced.opens(now) is None:
             self._cut(now, retry_after)
@@ -242,6 +243,9 @@ class Limiter:
         self._announced.started(now, self._running)
         if self._apart:
             self._paced = max(self._paced, now - CAUGHT_UP) + self._apart
+        if self.breaker.window.beyond(self._running) or self._announced.untold(now):
+            # so far apart that a rejection is heard before many have started
+            self._paced = max(self._paced, now + self.breaker.heard_after)
 
     def _wake(self) -> None:
         now, tripped_at = _now(), self.breaker.tripped_at

@@ -48,10 +48,12 @@ class Announced:
         self._rate, self._whole = math.inf, 0.0
         self._window: bool | None = None
         self._first: _Told | None = None
-        self._next = -math.inf
+        self._next = self._empty_until = -math.inf
 
     def told(self, remaining: float, seconds: float, now: float) -> None:
         """Note what an answer tells."""
+        if remaining < 1 and seconds < _SHORTEST:
+            self._empty_until = now + seconds
         if not self._window and now >= self._reset_at and seconds < _SHORTEST:
             self._left = math.inf
             return
@@ -71,13 +73,22 @@ class Announced:
             return math.inf
         if now < self._reset_at:
             return self._left
-        return _FIRST if now < self._reset_at + _SOON else math.inf
+        return _FIRST if self.untold(now) else math.inf
+
+    def untold(self, now: float) -> bool:
+        """Tell whether a window was reset, and no answer has told yet what is left of it."""
+        passed = now - self._reset_at
+        return self._window is not False and self._left < math.inf and 0 <= passed < _SOON
 
     def opens(self, now: float) -> float | None:
         """Return when the window that is used up is reset; None where there is nothing to await."""
         if not self._window or self._left >= 1 or now >= self._reset_at:
             return None
         return self._reset_at if self._reset_at - now <= _LONGEST_WAIT else None
+
+    def empty_for(self, now: float) -> float:
+        """Return for how many seconds nothing is left, where that is known to be a moment only."""
+        return max(0.0, self._empty_until - now)
 
     def started(self, now: float, running: int) -> None:
         """Count a request that starts: where little is left of a bucket, they are set apart."""

@@ -156,6 +156,8 @@ _SOONER = 0.97
 # A request is taken to be accepted when it is under way so many times as long as rejections take,
 # and so long.
 _REJECTED_BY, _REJECTION = 3.0, 0.5
+# A window that closes with more of it left is not like the one before
+_UNUSED = 0.5
 # A window that gives more than the one before may give still more
 _BEYOND = 1.25
 
@@ -172,15 +174,19 @@ class Window:
         self.period: float | None = None
         self.opened: float | None = None
         self.quota = math.inf
+        self._known = math.inf
         self._answered = self._short = 0
 
     def answered(self, started: float, now: float) -> None:
         """Count an answer to a request that was sent at `started`."""
         if self.opened is None:
             self.opened = started
-        if self.left(now) <= 0:
-            self.quota = _BEYOND * self.quota + 1
+        used_up = self.left(now) <= 0
+        if started < self.opened:  # the window before gave it
+            return
         self._answered += 1
+        if used_up:  # and yet answered
+            self.quota = _BEYOND * self.quota + 1
 
     def left(self, now: float) -> float:
         """Return how many more answers this window is known to give."""
@@ -188,12 +194,21 @@ class Window:
             return math.inf
         if now >= self.opened + self.period:
             self.opened += self.period * ((now - self.opened) // self.period)
+            # Whatever it is: one that let all through may let more.
+            self._known, self.quota = max(self._known, self._answered), _BEYOND * self.quota + 1
             self._answered = 0
         return self.quota - self._answered
 
+    def beyond(self, under_way: int) -> bool:
+        """Tell whether one more request is one that the window before did not take."""
+        return self._answered + under_way >= self._known
+
     def next_opening(self, now: float) -> float | None:
-        """Return when the next window opens; None where that is not known."""
-        if self.period is None or self.opened is None:
+        """Return when the next window opens; None where that is not known.
+
+        One that closes long before it gave what the last one did is none that opens at fixed times.
+        """
+        if self.period is None or self.opened is None or self.left(now) > _UNUSED * self._known:
             return None
         return self.opened + self.period * (1 + (now - self.opened) // self.period)
 
@@ -205,14 +220,14 @@ class Window:
         if self.opened is None or started - closed_at < _IS_A_WINDOW:
             self._short += 1
             if self._short > 1:  # one may have closed just before the next opened
-                self.period, self.quota = None, math.inf
+                self.period, self.quota, self._known = None, math.inf, math.inf
         else:
             self._short = 0
             measured = started - self.opened
             # else whole windows went by unused
             if self.period is None or measured < 1.5 * self.period:
                 self.period = min(measured * (_SOONER if at_once else 1.0), _LONGEST_PERIOD)
-                self.quota = self._answered
+                self.quota = self._known = self._answered
         self.opened, self._answered = started, 0
 
 
@@ -275,7 +290,7 @@ class Breaker:
 
     def _accepted_since(self, since: float, now: float) -> float | None:
         """Return when a request that must have been accepted was sent after `since`, if any was."""
-        latest = now - max(_REJECTION, _REJECTED_BY * self._rejected_after)
+        latest = now - max(_REJECTION, self.heard_after)
         return next((started for started in self._under_way if since <= started <= latest), None)
 
     def _reopen(self, started: float) -> None:
@@ -301,6 +316,7 @@ class Breaker:
             self.window.answered(started, now)
             return False
         if started < self.tripped_at:  # sent before, so that it says nothing of how it is now
+            self.window.answered(started, now)
             return False
         self._reopen(started)
         self.window.answered(started, now)
@@ -316,13 +332,18 @@ class Breaker:
                 self._limited = rejected
                 self._probe_again(now)
         elif rejected and asked >= _ASKED_WINDOW:  # as long as a window takes: it is used up
-            self._trip(now, limited=True)
+            self._trip(now, limited=True, opens=now + asked)
         elif rejected:
             self._rejected(started, now)
         else:
             self._failures += 1
             if self._failures >= _FAILURES:
                 self._trip(now, limited=False)
+
+    @property
+    def heard_after(self) -> float:
+        """Seconds after which a rejection is heard of, as far as it was seen."""
+        return _REJECTED_BY * self._rejected_after
 
     def wait_until(self, when: float) -> None:
         """Send nothing before `when`, as the server has asked."""
@@ -340,10 +361,11 @@ class Breaker:
             if self._rejections >= _REJECTIONS:
                 self._trip(now, limited=True)
 
-    def _trip(self, now: float, *, limited: bool) -> None:
+    def _trip(self, now: float, *, limited: bool, opens: float | None = None) -> None:
         self.tripped_at, self._limited, self._probes = now, limited, 0
         self._pause = _FIRST_REJECTED if limited else _FIRST
-        opens = self.window.next_opening(now) if limited else None
+        if limited and opens is None:
+            opens = self.window.next_opening(now)
         self._resume(now, now + self._pause * random.uniform(0.9, 1.1) if opens is None else opens)
 
     def _probe_again(self, now: float) -> None:

@@ -111,7 +111,7 @@ def _beyond(metric: Metric, judge: Judge) -> str | None:
     if metric.rates and RubricQuestion not in judge.answers:
         return f"judge {judge.name} rates no answers by a rubric"
     if lacking := ", ".join(sorted(metric.relations - judge.relations)):
-        return f"judge {judge.name} does not tell '{lacking}'"
+        return f"judge {judge.name} cannot tell '{lacking}' from 'same'"
     return None
 
 
