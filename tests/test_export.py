@@ -1,6 +1,7 @@
 """Exports, opened by the libraries that they are for."""
 
 import json
+import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
@@ -134,6 +135,11 @@ def test_mlflow_reads_its_file_store(folder, monkeypatch):
     assert model.data.metrics["task1/f1_ci_low"] == f1["low"]
     assert "task1/floor_empty/f1" in runs["rules"].data.metrics
     assert model.data.params["judge"] == "openai/scripted-judge"
+    files = [folder / "model" / name for name in ("manifest.json", "summary.json")]
+    times = [int(file.stat().st_mtime * 1000) for file in files]
+    assert [model.info.start_time, model.info.end_time] == times
+    (logged,) = client.get_metric_history(model.info.run_id, "task1/f1")
+    assert logged.timestamp == model.info.end_time
     files = {file.path for file in client.list_artifacts(model.info.run_id)}
     assert {"manifest.json", "summary.json", "records.parquet", "scores.parquet"} <= files
 
@@ -146,6 +152,8 @@ def test_wandb_writes_an_offline_run_and_asks_nobody(folder, monkeypatch):
     f1 = summary(folder / "model")["tracks"]["task1"]["scores"]["f1"]
     for text in ("task1/f1", json.dumps(f1["value"]), "openai/scripted-judge"):
         assert text.encode() in content
+    # A number is no text: else runs could not be put in order by it.
+    assert re.search(rb"seed..\x010", content)
 
 
 def test_runs_that_tables_could_not_tell_apart_are_refused(folder):

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,8 @@ from inspect_ai.model import (
 )
 from inspect_ai.scorer import Score
 
-from alps.export.rows import RecordRow, ScoreRow, record_rows, score_rows
-from alps.run.opened import MANIFEST, SUMMARY, Run, read_wanted
+from alps.export.rows import RecordRow, ScoreRow, record_rows, score_rows, times_of
+from alps.run.opened import Run, read_wanted
 from alps.schema import UNHEARD
 from alps.tasks import Task
 
@@ -60,7 +59,7 @@ def _log(
     run: Run, track: str, records: Sequence[RecordRow], figures: Sequence[ScoreRow]
 ) -> EvalLog:
     task, samples = run.tasks[track], list(_samples(run, track, records))
-    begun, ended = _written(run.folder / MANIFEST), _written(run.folder / SUMMARY)
+    begun, ended = (moment.isoformat(timespec="seconds") for moment in times_of(run))
     spec = EvalSpec(
         created=begun,
         task=f"alps/{task.page}",
@@ -77,10 +76,6 @@ def _log(
     )
     stats = EvalStats(started_at=begun, completed_at=ended, model_usage=_usage_of_all(samples))
     return EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
-
-
-def _written(path: Path) -> str:
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
 
 
 def _results(run: Run, figures: Sequence[ScoreRow]) -> list[EvalScore]:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from alps.jsonl import Row, scan
@@ -11,7 +12,7 @@ from alps.judges.constant import ALWAYS_NO, ConstantJudge
 from alps.report.record import state_of
 from alps.rows import Interval, Score, TrackSummary
 from alps.run.audit_slices import SCRIPT, script_of, texts_of
-from alps.run.opened import Key, Run, read_wanted
+from alps.run.opened import MANIFEST, SUMMARY, Key, Run, read_wanted
 from alps.schema import Prediction
 from alps.tasks import Task
 
@@ -90,6 +91,15 @@ class ScoreRow:
     high: float | None
     n: int
     note: str | None
+
+
+def times_of(run: Run) -> tuple[datetime, datetime]:
+    """Return when a run began and ended: when its manifest and its summary were written."""
+    began, ended = (
+        datetime.fromtimestamp((run.folder / name).stat().st_mtime, UTC)
+        for name in (MANIFEST, SUMMARY)
+    )
+    return began, ended
 
 
 def usage_by_record(run: Run) -> dict[str, dict[str, Usage]]:
