@@ -299,3 +299,15 @@ def test_a_log_of_inspect_that_ended_early_is_in_doubt(tmp_path):
         "log.eval: 2 answers of 5 that were planned",
         "log.eval: 1 of 2 answers ended in an error, unscored",
     ]
+
+
+def test_two_runs_of_omnimemeval_on_longmemeval_share_their_questions(tmp_path):
+    (rows_of, _) = omnimemeval().values()
+    paths = []
+    for system, version in (("zep", "v1"), ("mem0", "may_2")):
+        users = {f"lme_exper_user_{version}_{place}": row for place, row in enumerate(rows_of)}
+        paths.append(write(tmp_path / f"{system}_lme_judged.json", users))
+    found = imported(tmp_path, "omnimemeval", *paths)
+    assert not any("lacks" in flag for flag in found.flags)
+    ((pair,),) = (ties.pairs for ties in found.ties)
+    assert pair.n == len(rows_of)
