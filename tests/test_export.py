@@ -13,6 +13,7 @@ from alps.export.settings import ExportSettings
 from alps.export.write import export_runs
 from tests.endtoend import extraction, one_line, rows, run, summary
 from tests.loopback import Answer, serve
+from tests.report_runs import make_hard_run
 from tests.visitors import good, is_judging, visitor, write_visitors
 
 COUNT = 4
@@ -274,3 +275,24 @@ def test_inspect_has_an_error_where_nothing_was_heard_and_the_tokens_of_all(tmp_
         if sample.model_usage
     )
     assert log.stats.model_usage["openai/scripted"].input_tokens == sent > 0
+
+
+def test_scores_say_who_judged_the_baselines_and_what_is_uncertain_about_them(tmp_path):
+    import pandas as pd
+
+    card = make_hard_run(tmp_path) / "summary.json"
+    content = json.loads(card.read_text())
+    figure = content["tracks"]["task1"]["scores"]["f1"]
+    ends = {"value": 0.4, "low": 0.3, "high": 0.5}
+    counts = {"labelled": 9, "judged": 9, "n": 9, "outside": False, "calibration": {}}
+    figure["corrected"] = {"method": "ppi", "status": "corrected", **ends, **counts}
+    card.write_text(json.dumps(content))
+    assert run(tmp_path, "export", "hard-run", "format=csv", "out=csv").returncode == 0
+    scores = pd.read_csv(tmp_path / "csv" / "scores.csv")
+    # Recorded verdicts are of the system alone.
+    assert set(scores[scores.baseline].judge) == {"lexical"}
+    assert set(scores[~scores.baseline].judge) == {content["judge"]}
+    (f1,) = scores[(scores.metric == "f1") & ~scores.baseline & scores.slice.isna()].itertuples()
+    assert (f1.corrected, f1.corrected_low, f1.corrected_high) == (0.4, 0.3, 0.5)
+    assert (f1.worst_case, f1.best_case) == (figure["worst_case"], figure["best_case"])
+    assert f1.worst_case < f1.value

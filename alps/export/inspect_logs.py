@@ -72,13 +72,13 @@ def _log(
     results = EvalResults(
         total_samples=len(samples),
         completed_samples=sum(sample.error is None for sample in samples),
-        scores=_results(run, figures),
+        scores=_results(figures),
     )
     stats = EvalStats(started_at=begun, completed_at=ended, model_usage=_usage_of_all(samples))
     return EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
 
 
-def _results(run: Run, figures: Sequence[ScoreRow]) -> list[EvalScore]:
+def _results(figures: Sequence[ScoreRow]) -> list[EvalScore]:
     """Return the figures of all records: each with its interval, and its baselines'.
 
     Readers show the first one for the log: the track's headline, even without a value.
@@ -95,7 +95,7 @@ def _results(run: Run, figures: Sequence[ScoreRow]) -> list[EvalScore]:
         results.append(
             EvalScore(
                 name=name,
-                scorer=run.judge,
+                scorer=row.judge,
                 scored_samples=row.n,
                 metrics=metrics,
                 metadata={"title": row.title, "baseline": row.baseline, "note": row.note},
