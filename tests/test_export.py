@@ -296,3 +296,27 @@ def test_scores_say_who_judged_the_baselines_and_what_is_uncertain_about_them(tm
     assert (f1.corrected, f1.corrected_low, f1.corrected_high) == (0.4, 0.3, 0.5)
     assert (f1.worst_case, f1.best_case) == (figure["worst_case"], figure["best_case"])
     assert f1.worst_case < f1.value
+
+
+def test_sizes_of_the_context_have_figures_and_no_calls_of_the_others(tmp_path):
+    import pandas as pd
+
+    def choose(_):
+        return Answer('{"reason": "It fits.", "choice": "a"}')
+
+    with serve(choose) as server:
+        model = ("model=openai/scripted", f"api_base={server.url}")
+        words = ("task=personamem", *model, "limit=2", "max_context_tokens=100,1000", "out=sizes")
+        done = run(tmp_path, "run", *words, OPENAI_API_KEY="none")
+    assert done.returncode == 0, done.stderr
+    assert run(tmp_path, "export", "sizes", "format=csv", "out=csv").returncode == 0
+    scores = pd.read_csv(tmp_path / "csv" / "scores.csv")
+    curve = summary(tmp_path / "sizes")["tracks"]["personamem"]["curve"]
+    shown = scores[scores.slice == "max_context_tokens"].set_index("group")
+    expected = {
+        str(point["max_context_tokens"]): point["score"]["value"] for point in curve["points"]
+    }
+    assert dict(shown.value) == {"area": curve["area"]["value"], **expected}
+    records = pd.read_csv(tmp_path / "csv" / "records.csv")
+    assert len(records) == 2
+    assert records.prompt_tokens.isna().all()

@@ -17,6 +17,7 @@ from alps.schema import Prediction
 from alps.tasks import Task
 
 GENERATE, JUDGE = "generate", "judge"
+SIZE = "max_context_tokens"
 STAGES = ("predictions", "verdicts", "scores")
 
 
@@ -146,11 +147,14 @@ def record_rows(run: Run) -> Iterator[RecordRow]:
     for key in keys:
         answers[key.id] = answers.get(key.id, 0) + 1
     for track in run.tracks:
+        # Nor of which size of the context: the rows are those of the largest.
+        found = run.finished.tracks.get(track)
+        sizes = 1 if found is None or found.curve is None else len(found.curve.points)
         own = [key for key in keys if key.track == track]
         samples = read_wanted(run, track, {key.id for key in own}).by_id
         for key in own:
             rows = [stages[stage].get(key) for stage in STAGES]
-            calls = usage.get(key.id, {}) if answers[key.id] == 1 else {}
+            calls = usage.get(key.id, {}) if answers[key.id] * sizes == 1 else {}
             yield _record_row(run, key, samples.get(key.id), rows, calls)
 
 
@@ -209,6 +213,19 @@ def _track_scores(run: Run, track: str, summary: TrackSummary) -> Iterator[Score
                 note = score.unscored or score.reason
                 row = _score_row(run, track, metric.name, score, note=note, system=system)
                 yield replace(row, judge=judge, **_bounds(score))
+    if (curve := summary.curve) is not None:
+        by_size: list[tuple[str, Interval]] = [("area", curve.area)]
+        by_size += [(str(point.max_context_tokens), point.score) for point in curve.points]
+        for size, figure in by_size:
+            yield _score_row(
+                run,
+                track,
+                curve.metric,
+                figure,
+                note=figure.reason,
+                slice_name=SIZE,
+                group=size,
+            )
     for name, breakdown in summary.breakdowns.items():
         for group in breakdown.groups:
             figure = group.figure
