@@ -65,6 +65,11 @@ def _invalid(prediction: Prediction, text: str) -> str:
     return "refusal" if looks_like_refusal(text) else "no_answer"
 
 
+def _texts(task: Task, answer: Row) -> tuple[str, ...]:
+    # Embedded systems choose a letter, as in the task itself.
+    return (answer["answer"],) if "answer" in answer else tuple(task.public.texts(answer))
+
+
 def as_authors(task: Task, parser: str) -> Task:
     """Return the task of choices as one that asks and reads as the authors do."""
     return replace(
@@ -76,9 +81,7 @@ def as_authors(task: Task, parser: str) -> Task:
         to_prediction=lambda text: {"answer": text},
         score=partial(score, parser=parser),
         form=TextAnswer,
-        public=replace(
-            task.public, longest=30_000, texts=lambda answer: (answer["answer"],), choice=None
-        ),
+        public=replace(task.public, longest=30_000, texts=partial(_texts, task), choice=None),
         read_results=read_replies,
         conditions={**task.conditions, "parser": parser},
     )

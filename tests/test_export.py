@@ -1,6 +1,7 @@
 """Exports, opened by the libraries that they are for."""
 
 import json
+import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
@@ -11,8 +12,9 @@ from alps.data.release import write_track
 from alps.export.settings import ExportSettings
 from alps.export.write import export_runs
 from tests.endtoend import extraction, one_line, rows, run, summary
-from tests.loopback import serve
-from tests.visitors import good, write_visitors
+from tests.loopback import Answer, serve
+from tests.report_runs import make_hard_run
+from tests.visitors import good, is_judging, visitor, write_visitors
 
 COUNT = 4
 
@@ -134,6 +136,11 @@ def test_mlflow_reads_its_file_store(folder, monkeypatch):
     assert model.data.metrics["task1/f1_ci_low"] == f1["low"]
     assert "task1/floor_empty/f1" in runs["rules"].data.metrics
     assert model.data.params["judge"] == "openai/scripted-judge"
+    files = [folder / "model" / name for name in ("manifest.json", "summary.json")]
+    times = [int(file.stat().st_mtime * 1000) for file in files]
+    assert [model.info.start_time, model.info.end_time] == times
+    (logged,) = client.get_metric_history(model.info.run_id, "task1/f1")
+    assert logged.timestamp == model.info.end_time
     files = {file.path for file in client.list_artifacts(model.info.run_id)}
     assert {"manifest.json", "summary.json", "records.parquet", "scores.parquet"} <= files
 
@@ -146,6 +153,8 @@ def test_wandb_writes_an_offline_run_and_asks_nobody(folder, monkeypatch):
     f1 = summary(folder / "model")["tracks"]["task1"]["scores"]["f1"]
     for text in ("task1/f1", json.dumps(f1["value"]), "openai/scripted-judge"):
         assert text.encode() in content
+    # A number is no text: else runs could not be put in order by it.
+    assert re.search(rb"seed..\x010", content)
 
 
 def test_runs_that_tables_could_not_tell_apart_are_refused(folder):
@@ -205,3 +214,85 @@ def test_data_that_went_away_leave_their_columns_empty(tmp_path):
 )
 def test_what_cannot_be_exported_is_one_line(folder, words, told):
     assert told in one_line(run(folder, "export", *words))
+
+
+def inspect_logs(folder, *words):
+    """Export runs as logs of Inspect, and read these by track."""
+    log_of = pytest.importorskip("inspect_ai.log", reason="pip install 'alps-eval[inspect]'")
+    done = run(folder, "export", *words, "format=inspect", "out=logs")
+    assert done.returncode == 0, done.stderr
+    logs = [log_of.read_eval_log(path) for path in (folder / "logs").iterdir()]
+    return {log.eval.metadata["track"]: log for log in logs}
+
+
+def test_inspect_counts_records_and_their_repeats_and_leads_with_the_headline(tmp_path):
+    assert run(tmp_path, "run", "task=all", "model=rules", "limit=2", "repeats=2", "out=twice")
+    logs = inspect_logs(tmp_path, "twice")
+    tracks = summary(tmp_path / "twice")["tracks"]
+    assert {
+        name: (log.eval.dataset.samples, log.eval.config.epochs) for name, log in logs.items()
+    } == (dict.fromkeys(tracks, (2, 2)))
+    # The embedded judge rates no utilization: answered, and without a figure.
+    assert {log.results.completed_samples for log in logs.values()} == {4}
+    update, rated = logs["task2"], logs["task4_ability2"]
+    first = update.results.scores[0]
+    figure = tracks["task2"]["scores"]["f1_changed"]
+    assert (first.name, first.metrics["mean"].value) == ("f1_changed", figure["value"])
+    assert list(update.samples[0].scores)[:2] == ["outcome", "f1_changed"]
+    assert not rated.results.scores[0].metrics
+
+
+def test_inspect_tells_who_said_what_in_a_chat(tmp_path):
+    words = ("task=personamem", "parser=authors", "model=oracle", "limit=2", "out=chats")
+    assert run(tmp_path, "run", *words).returncode == 0
+    (log,) = inspect_logs(tmp_path, "chats").values()
+    for sample in log.samples:
+        *shown, answer = sample.messages
+        assert {message.role for message in shown} == {"system", "user", "assistant"}
+        assert answer.role == "assistant"
+        asked = shown[1:] if shown[0].role == "system" else shown
+        assert [message.text for message in sample.input] == [one.text for one in asked]
+
+
+def test_inspect_has_an_error_where_nothing_was_heard_and_the_tokens_of_all(tmp_path):
+    write_visitors(tmp_path / "data", 3)
+
+    def script(body):
+        lost = not is_judging(body) and visitor(body) == 1
+        return Answer("no", status=400) if lost else good(body)
+
+    with serve(script) as server:
+        words = extraction(server.url, "max_failures=100%", "out=lossy")
+        done = run(tmp_path, *words, OPENAI_API_KEY="none")
+    assert done.returncode == 0, done.stderr
+    (log,) = inspect_logs(tmp_path, "lossy").values()
+    errors = {sample.id: sample.error for sample in log.samples}
+    assert [name for name, error in errors.items() if error] == ["visitor_01"]
+    assert (log.results.total_samples, log.results.completed_samples) == (3, 2)
+    sent = sum(
+        sample.model_usage["openai/scripted"].input_tokens
+        for sample in log.samples
+        if sample.model_usage
+    )
+    assert log.stats.model_usage["openai/scripted"].input_tokens == sent > 0
+
+
+def test_scores_say_who_judged_the_baselines_and_what_is_uncertain_about_them(tmp_path):
+    import pandas as pd
+
+    card = make_hard_run(tmp_path) / "summary.json"
+    content = json.loads(card.read_text())
+    figure = content["tracks"]["task1"]["scores"]["f1"]
+    ends = {"value": 0.4, "low": 0.3, "high": 0.5}
+    counts = {"labelled": 9, "judged": 9, "n": 9, "outside": False, "calibration": {}}
+    figure["corrected"] = {"method": "ppi", "status": "corrected", **ends, **counts}
+    card.write_text(json.dumps(content))
+    assert run(tmp_path, "export", "hard-run", "format=csv", "out=csv").returncode == 0
+    scores = pd.read_csv(tmp_path / "csv" / "scores.csv")
+    # Recorded verdicts are of the system alone.
+    assert set(scores[scores.baseline].judge) == {"lexical"}
+    assert set(scores[~scores.baseline].judge) == {content["judge"]}
+    (f1,) = scores[(scores.metric == "f1") & ~scores.baseline & scores.slice.isna()].itertuples()
+    assert (f1.corrected, f1.corrected_low, f1.corrected_high) == (0.4, 0.3, 0.5)
+    assert (f1.worst_case, f1.best_case) == (figure["worst_case"], figure["best_case"])
+    assert f1.worst_case < f1.value

@@ -215,3 +215,99 @@ def test_marks_between_right_and_wrong_give_any_accuracy(tmp_path):
     content[0]["qa"][0]["gpt-9_f1"] = 0.337
     found = imported(tmp_path, "locomo", write(tmp_path / "f.json", content), reported="73.37%")
     assert not any("no whole number" in flag or "reported" in flag for flag in found.flags)
+
+
+def test_what_a_refusal_gets_is_known_of_every_benchmark_with_unanswerable_questions(tmp_path):
+    content = halumem()
+    questions = content["question_answering_records"]
+    questions[0]["question_type"] = "Memory Boundary"
+    found = imported(tmp_path / "h", "halumem", write(tmp_path / "memos.json", content))
+    (refuses,) = (one for one in found.baselines if one.name == "always refuses")
+    assert (refuses.part, refuses.score) == ("question answering", pytest.approx(1 / 3))
+    content = amb(0.75, dataset="longmemeval")
+    content["results"][0]["query_id"] = "gpt4_7c_abs"
+    found = imported(tmp_path / "a", "amb", write(tmp_path / "s.json", content))
+    (refuses,) = (one for one in found.baselines if one.name == "always refuses")
+    assert refuses.score == 1 / 8
+
+
+def test_half_marks_that_beams_script_cuts_are_told_once(tmp_path):
+    halves = [{"score": 0.5}, {"score": 1}]
+    paths = []
+    for place in ("1", "2"):
+        row = {"llm_judge_score": 0.5, "llm_judge_responses": halves}
+        whole = {"llm_judge_score": 0.75, "llm_judge_responses": halves}
+        content = {"summarization": [row], "event_ordering": [whole]}
+        paths.append(write(tmp_path / place / "evaluation-rag.json", content))
+    found = imported(tmp_path, "beam", *paths)
+    (flag,) = (flag for flag in found.flags if "rag: scores" in flag)
+    assert "lower than the judge's marks give" in flag
+    assert overall(found) == (0.625, 4, 0)
+    odd = {"llm_judge_score": 0.5, "llm_judge_responses": [{"score": "0.5"}, None]}
+    path = write(tmp_path / "3" / "evaluation-rag.json", {"summarization": [odd]})
+    assert not any("scores" in flag for flag in imported(tmp_path / "o", "beam", path).flags)
+
+
+def inspect_log(path, samples, **more):
+    """Write a log of Inspect with samples of one question: their values, and their errors."""
+    log = pytest.importorskip("inspect_ai.log", reason="pip install 'alps-eval[inspect]'")
+    from inspect_ai.model import ModelOutput
+    from inspect_ai.scorer import Score
+
+    listed = []
+    for number, (value, error) in enumerate(samples):
+        told = log.EvalError(message=error, traceback="", traceback_ansi="") if error else None
+        scores = {} if value is None else {"judge": Score(value=value)}
+        own = {"input": more.get("input", f"Question {number}?"), "target": "So"}
+        output = ModelOutput.from_content("m", "So")
+        place = {"id": number // more.get("epochs", 1), "epoch": 1 + number % more.get("epochs", 1)}
+        listed.append(log.EvalSample(**place, **own, output=output, scores=scores, error=told))
+    spec = log.EvalSpec(
+        created="2031-05-07T10:00:00+00:00",
+        task="diary",
+        model="openai/gpt-9",
+        dataset=log.EvalDataset(samples=more.get("planned", len(samples))),
+        config=log.EvalConfig(epochs=more.get("epochs", 1)),
+    )
+    status = more.get("status", "success")
+    log.write_eval_log(log.EvalLog(status=status, eval=spec, samples=listed), path)
+    return path
+
+
+def test_values_of_inspect_are_read_as_its_metrics_read_them(tmp_path):
+    values = ("C", "P", "Yes", "FALSE", "0.25", True, {"steps": 7, "right": 1}, "unclear", 12)
+    path = inspect_log(tmp_path / "log.json", [(value, None) for value in values])
+    found = imported(tmp_path, "inspect", path)
+    scores = [answer["score"] for answer in answers_of(found)]
+    assert scores == [1, 0.5, 1, 0, 0.25, 1, 1, None, None]
+
+
+def test_epochs_of_inspect_are_no_questions_asked_twice(tmp_path):
+    path = inspect_log(tmp_path / "log.eval", 4 * [("C", None)], epochs=2, planned=2, input="Who?")
+    found = imported(tmp_path, "inspect", path)
+    assert found.flags == []
+    assert sorted(answer["repeat"] for answer in answers_of(found)) == [0, 0, 1, 1]
+
+
+def test_a_log_of_inspect_that_ended_early_is_in_doubt(tmp_path):
+    samples = [("C", None), (None, "the server went away")]
+    path = inspect_log(tmp_path / "log.eval", samples, status="error", planned=5, input=[])
+    found = imported(tmp_path, "inspect", path)
+    assert overall(found) == (1.0, 1, 1)
+    assert found.flags == [
+        "log.eval: its evaluation did not end well (error)",
+        "log.eval: 2 answers of 5 that were planned",
+        "log.eval: 1 of 2 answers ended in an error, unscored",
+    ]
+
+
+def test_two_runs_of_omnimemeval_on_longmemeval_share_their_questions(tmp_path):
+    (rows_of, _) = omnimemeval().values()
+    paths = []
+    for system, version in (("zep", "v1"), ("mem0", "may_2")):
+        users = {f"lme_exper_user_{version}_{place}": row for place, row in enumerate(rows_of)}
+        paths.append(write(tmp_path / f"{system}_lme_judged.json", users))
+    found = imported(tmp_path, "omnimemeval", *paths)
+    assert not any("lacks" in flag for flag in found.flags)
+    ((pair,),) = (ties.pairs for ties in found.ties)
+    assert pair.n == len(rows_of)

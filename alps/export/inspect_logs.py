@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from inspect_ai.log import (
     EvalConfig,
     EvalDataset,
+    EvalError,
     EvalLog,
     EvalMetric,
     EvalResults,
@@ -29,9 +29,16 @@ from inspect_ai.model import (
 )
 from inspect_ai.scorer import Score
 
-from alps.export.rows import RecordRow, ScoreRow, record_rows, score_rows
-from alps.run.opened import MANIFEST, SUMMARY, Run, read_wanted
+from alps.export.rows import RecordRow, ScoreRow, record_rows, score_rows, times_of
+from alps.run.opened import Run, read_wanted
+from alps.schema import UNHEARD
 from alps.tasks import Task
+
+_KINDS: dict[str, type[ChatMessageSystem | ChatMessageUser | ChatMessageAssistant]] = {
+    "system": ChatMessageSystem,
+    "user": ChatMessageUser,
+    "assistant": ChatMessageAssistant,
+}
 
 
 def write_inspect(runs: Sequence[Run], out: Path) -> list[Path]:
@@ -52,43 +59,43 @@ def _log(
     run: Run, track: str, records: Sequence[RecordRow], figures: Sequence[ScoreRow]
 ) -> EvalLog:
     task, samples = run.tasks[track], list(_samples(run, track, records))
-    begun, ended = _written(run.folder / MANIFEST), _written(run.folder / SUMMARY)
+    begun, ended = (moment.isoformat(timespec="seconds") for moment in times_of(run))
     spec = EvalSpec(
         created=begun,
         task=f"alps/{task.page}",
         model=run.model,
-        dataset=EvalDataset(name=run.data, samples=len(samples)),
+        dataset=EvalDataset(name=run.data, samples=len({sample.id for sample in samples})),
         config=EvalConfig(epochs=run.repeats),
         packages={"alps-eval": run.manifest.alps},
         metadata={"run": run.name, "track": track, "judge": run.judge},
     )
-    scored = sum(bool(row.scores) for row in records)
     results = EvalResults(
-        total_samples=len(samples), completed_samples=scored, scores=_results(run, figures)
+        total_samples=len(samples),
+        completed_samples=sum(sample.error is None for sample in samples),
+        scores=_results(figures),
     )
-    stats = EvalStats(started_at=begun, completed_at=ended)
+    stats = EvalStats(started_at=begun, completed_at=ended, model_usage=_usage_of_all(samples))
     return EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
 
 
-def _written(path: Path) -> str:
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
+def _results(figures: Sequence[ScoreRow]) -> list[EvalScore]:
+    """Return the figures of all records: each with its interval, and its baselines'.
 
-
-def _results(run: Run, figures: Sequence[ScoreRow]) -> list[EvalScore]:
-    """Return the figures of all records: each with its interval, and its baselines'."""
+    Readers show the first one for the log: the track's headline, even without a value.
+    """
     results = []
-    for row in figures:
-        if row.slice or row.value is None:
+    for row in sorted(figures, key=lambda row: not _leads(row)):
+        if row.slice or (row.value is None and not _leads(row)):
             continue
         name = f"{row.metric} ({row.system})" if row.baseline else row.metric
-        metrics = {"mean": EvalMetric(name="mean", value=row.value)}
-        for end, value in (("ci_low", row.low), ("ci_high", row.high)):
+        metrics = {}
+        for end, value in (("mean", row.value), ("ci_low", row.low), ("ci_high", row.high)):
             if value is not None:
                 metrics[end] = EvalMetric(name=end, value=value)
         results.append(
             EvalScore(
                 name=name,
-                scorer=run.judge,
+                scorer=row.judge,
                 scored_samples=row.n,
                 metrics=metrics,
                 metadata={"title": row.title, "baseline": row.baseline, "note": row.note},
@@ -97,27 +104,41 @@ def _results(run: Run, figures: Sequence[ScoreRow]) -> list[EvalScore]:
     return results
 
 
+def _leads(row: ScoreRow) -> bool:
+    return row.headline and not row.baseline
+
+
+def _usage_of_all(samples: Sequence[EvalSample]) -> dict[str, ModelUsage]:
+    usage: dict[str, ModelUsage] = {}
+    for sample in samples:
+        for model, own in sample.model_usage.items():
+            usage[model] = usage[model] + own if model in usage else own
+    return usage
+
+
 def _samples(run: Run, track: str, records: Sequence[RecordRow]) -> Iterator[EvalSample]:
     task = run.tasks[track]
     samples = read_wanted(run, track, {row.record_id for row in records}).by_id
     for row in records:
         sample = samples.get(row.record_id)
         asked = [] if sample is None else _asked(task, sample)
+        usage = _usage(row)
         answer = ChatMessageAssistant(content=_readable(row.answer or ""), model=run.model)
         yield EvalSample(
             id=row.record_id,
             epoch=row.repeat + 1,
-            input=asked[1:] or "(the data of the run are not here any more)",
+            input=_input(asked),
             target=_target(task, sample),
             messages=[*asked, answer],
             output=ModelOutput(
                 model=run.model,
                 choices=[ChatCompletionChoice(message=answer)],
-                usage=_usage(row),
+                usage=usage,
                 error=row.error,
             ),
-            scores=_scores(task, row),
-            model_usage={} if (usage := _usage(row)) is None else {run.model: usage},
+            scores=_scores(task, row, run.lead(track).name),
+            error=_error(row),
+            model_usage={} if usage is None else {run.model: usage},
             total_time=row.system_calls.seconds,
             metadata={"session": row.session, "outcome": row.outcome, **row.slices},
         )
@@ -127,9 +148,23 @@ def _asked(task: Task, sample: Any) -> list[ChatMessage]:
     """Return what a model is asked, as Inspect has messages."""
     messages: list[ChatMessage] = []
     for message in task.messages(sample):
-        kind = ChatMessageSystem if message["role"] == "system" else ChatMessageUser
+        kind = _KINDS.get(message["role"], ChatMessageUser)
         messages.append(kind(content=_readable(message["content"])))
     return messages
+
+
+def _input(asked: list[ChatMessage]) -> list[ChatMessage] | str:
+    """Return what is asked without the instructions, which stand in the messages."""
+    if not asked:
+        return "(the data of the run are not here any more)"
+    return asked[1:] if isinstance(asked[0], ChatMessageSystem) else asked
+
+
+def _error(row: RecordRow) -> EvalError | None:
+    """Return why a record is not completed: nothing was heard of the system."""
+    if row.outcome not in UNHEARD:
+        return None
+    return EvalError(message=row.error or row.outcome, traceback="", traceback_ansi="")
 
 
 def _target(task: Task, sample: Any) -> list[str]:
@@ -149,11 +184,12 @@ def _readable(text: str) -> str:
     return f"```json\n{json.dumps(node, ensure_ascii=False, indent=2)}\n```"
 
 
-def _scores(task: Task, row: RecordRow) -> dict[str, Score]:
-    # The viewer's list shows the answer of the first score.
+def _scores(task: Task, row: RecordRow, lead: str) -> dict[str, Score]:
+    # The viewer's list shows the answer of the first score; the headline is the first of figures.
     texts = () if row.answer is None else task.public.texts(json.loads(row.answer))
     told = Score(value=row.outcome, answer="\n".join(texts), explanation=row.error)
-    return {"outcome": told, **{name: Score(value=value) for name, value in row.scores.items()}}
+    names = sorted(row.scores, key=lambda name: name != lead)
+    return {"outcome": told, **{name: Score(value=row.scores[name]) for name in names}}
 
 
 def _usage(row: RecordRow) -> ModelUsage | None:
@@ -164,4 +200,5 @@ def _usage(row: RecordRow) -> ModelUsage | None:
         input_tokens=calls.prompt_tokens,
         output_tokens=calls.completion_tokens,
         total_tokens=calls.prompt_tokens + calls.completion_tokens,
+        total_cost=calls.cost,
     )

@@ -3,7 +3,8 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from alps.jsonl import Row, scan
@@ -11,7 +12,7 @@ from alps.judges.constant import ALWAYS_NO, ConstantJudge
 from alps.report.record import state_of
 from alps.rows import Interval, Score, TrackSummary
 from alps.run.audit_slices import SCRIPT, script_of, texts_of
-from alps.run.opened import Key, Run, read_wanted
+from alps.run.opened import MANIFEST, SUMMARY, Key, Run, read_wanted
 from alps.schema import Prediction
 from alps.tasks import Task
 
@@ -67,9 +68,13 @@ class ScoreRow:
 
     Attributes:
         system: What it is of: the system, or a trivial baseline on the same records.
+        judge: Who judged it; another one than the run's for baselines of recorded verdicts.
         baseline: Whether it is a trivial baseline.
         slice: What the group is of; empty for a figure of all records.
         headline: Whether the metric stands for its track.
+        worst_case: What it would be if every unscored record had scored worst; None where all are.
+        best_case: The same for best.
+        corrected: What it is without the judge's known errors; None where that is not known.
         note: Why there is no value, or no interval.
     """
 
@@ -90,6 +95,20 @@ class ScoreRow:
     high: float | None
     n: int
     note: str | None
+    worst_case: float | None = None
+    best_case: float | None = None
+    corrected: float | None = None
+    corrected_low: float | None = None
+    corrected_high: float | None = None
+
+
+def times_of(run: Run) -> tuple[datetime, datetime]:
+    """Return when a run began and ended: when its manifest and its summary were written."""
+    began, ended = (
+        datetime.fromtimestamp((run.folder / name).stat().st_mtime, UTC)
+        for name in (MANIFEST, SUMMARY)
+    )
+    return began, ended
 
 
 def usage_by_record(run: Run) -> dict[str, dict[str, Usage]]:
@@ -182,13 +201,14 @@ def score_rows(run: Run) -> Iterator[ScoreRow]:
 
 
 def _track_scores(run: Run, track: str, summary: TrackSummary) -> Iterator[ScoreRow]:
-    of = {run.model: summary.scores}
-    of |= {name: floor.scores for name, floor in summary.floors.items()}
-    for system, scores in of.items():
+    of = [(run.model, run.judge, summary.scores)]
+    of += [(name, floor.judge, floor.scores) for name, floor in summary.floors.items()]
+    for system, judge, scores in of:
         for metric in run.tasks[track].metrics:
             if (score := scores.get(metric.name)) is not None:
                 note = score.unscored or score.reason
-                yield _score_row(run, track, metric.name, score, note=note, system=system)
+                row = _score_row(run, track, metric.name, score, note=note, system=system)
+                yield replace(row, judge=judge, **_bounds(score))
     for name, breakdown in summary.breakdowns.items():
         for group in breakdown.groups:
             figure = group.figure
@@ -201,6 +221,14 @@ def _track_scores(run: Run, track: str, summary: TrackSummary) -> Iterator[Score
                 slice_name=name,
                 group=group.group,
             )
+
+
+def _bounds(score: Score) -> dict[str, Any]:
+    bounds = {"worst_case": score.worst_case, "best_case": score.best_case}
+    if (corrected := score.corrected) is not None:
+        ends = {"corrected_low": corrected.low, "corrected_high": corrected.high}
+        bounds |= {"corrected": corrected.value, **ends}
+    return bounds
 
 
 def _score_row(

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from alps.export.rows import score_rows
+from alps.export.rows import score_rows, times_of
 from alps.export.tables import write_parquet
 from alps.run.opened import Run
 
@@ -22,15 +23,17 @@ def write_mlflow(runs: Sequence[Run], out: Path) -> list[Path]:
         client = MlflowClient(tracking_uri=out.resolve().as_uri())
         experiment = client.create_experiment("alps")
         for run in runs:
-            number = client.create_run(experiment, run_name=run.name).info.run_id
-            params = [Param(name, value) for name, value in _settings(run).items()]
+            began, ended = (int(moment.timestamp() * 1000) for moment in times_of(run))
+            made = client.create_run(experiment, start_time=began, run_name=run.name)
+            number = made.info.run_id
+            params = [Param(name, str(value)) for name, value in _settings(run).items()]
             client.log_batch(number, params=params)
             for name, value in _metrics(run).items():
-                client.log_metric(number, name, value)
+                client.log_metric(number, name, value, timestamp=ended)
             with TemporaryDirectory() as folder:
                 for path in _artifacts(run, Path(folder)):
                     client.log_artifact(number, str(path))
-            client.set_terminated(number)
+            client.set_terminated(number, end_time=ended)
     return [out]
 
 
@@ -61,12 +64,10 @@ def write_wandb(runs: Sequence[Run], out: Path) -> list[Path]:
     return sorted((out / "wandb").glob("offline-run-*"))
 
 
-def _settings(run: Run) -> dict[str, str]:
+def _settings(run: Run) -> dict[str, Any]:
     """Return the settings of a run that were given, or took effect."""
-    settings = {}
-    for name, value in run.manifest.settings.items():
-        if value is not None:
-            settings[name] = str(value)
+    given = run.manifest.settings.items()
+    settings = {name: value for name, value in given if value is not None}
     return {**settings, "alps": run.manifest.alps, "data_sha256": _hashes(run)}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from alps.errors import DataError
+from alps.importers.longmemeval import ABSTENTION
 from alps.importers.reading import Foreign, Text, read_file
 from alps.importers.rows import ImportedAnswer
 
@@ -24,6 +25,7 @@ _IN_LOCOMO = {
     "open-domain": "single-hop",
 }
 _ABSTENTION = "abstention"
+_LONGMEMEVAL = "longmemeval"
 _SLACK = 5e-5
 """How far a file's own accuracy may be from that of its rows: it may be rounded."""
 
@@ -76,10 +78,15 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
                 gold="\n".join(row.gold_answers) or None,
                 answer=row.answer,
                 score=row.score if continuous else float(row.correct),
-                abstains=category == _ABSTENTION,
+                abstains=_abstains(run, row, category),
             )
         )
     return answers, list(_own_accuracy(path, answers, run.accuracy))
+
+
+def _abstains(run: _Run, row: _Result, category: str) -> bool:
+    # LongMemEval has no type for such questions: their ids tell them.
+    return category == _ABSTENTION or (run.dataset == _LONGMEMEVAL and ABSTENTION in row.query_id)
 
 
 def _own_accuracy(path: Path, answers: Sequence[ImportedAnswer], said: float) -> Iterator[str]:

@@ -5,6 +5,8 @@ mohammadtavakoli78/BEAM.
 """
 
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from alps.errors import DataError
 from alps.importers.reading import Foreign, Text, read_file
@@ -12,12 +14,24 @@ from alps.importers.rows import ImportedAnswer
 
 ABSTENTION = "abstention"
 _PREFIXES = ("evaluation-results-", "evaluation-")
+_SLACK = 5e-5
 
 
 class _Judged(Foreign):
-    """The mean of the judge's marks over the items of a question's rubric."""
+    """The mean of the judge's marks over the items of a question's rubric, and these."""
 
     llm_judge_score: float
+    llm_judge_responses: Any = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the marks give a higher score."""
+        if not isinstance(self.llm_judge_responses, list):
+            return False
+        marks = [one.get("score") for one in self.llm_judge_responses if isinstance(one, dict)]
+        known = [mark for mark in marks if isinstance(mark, int | float)]
+        same = len(known) == len(self.llm_judge_responses) > 0
+        return same and fmean(known) > self.llm_judge_score + _SLACK
 
 
 class _Asked(Foreign):
@@ -28,8 +42,10 @@ class _Asked(Foreign):
     answer: Text | None = None
 
 
-def read_beam(path: Path) -> list[ImportedAnswer]:
-    """Read the verdicts on one conversation; the folder names it, and the file the system.
+def read_beam(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
+    """Read the verdicts on one conversation, and whether the marks in them give its scores.
+
+    The folder names the conversation, and the file the system.
 
     The score is `llm_judge_score` for all ten abilities; for event ordering the authors have a
     second one, of ranks.
@@ -69,7 +85,10 @@ def read_beam(path: Path) -> list[ImportedAnswer]:
                     abstains=ability == ABSTENTION,
                 )
             )
-    return answers
+    if not any(row.is_cut for rows in judged.values() for row in rows):
+        return answers, []
+    why = "BEAM's script takes a half mark for none, but for event ordering"
+    return answers, [f"{beside.stem}: scores are lower than the judge's marks give: {why}"]
 
 
 def _gold(asked: _Asked | None) -> str | None:

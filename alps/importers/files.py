@@ -104,7 +104,8 @@ def _read(
             own = [one.model_copy(update={"system": f"{one.system} ({name})"}) for one in own]
         known |= {_place(answer) for answer in own}
         answers += own
-        flags += doubts
+        # Of a benchmark with a file for each conversation one line is enough.
+        flags += [one for one in doubts if one not in flags]
     return answers, flags
 
 
@@ -123,9 +124,9 @@ def _readers(settings: ImportSettings) -> Mapping[str, _Read]:
     data = None if settings.data is None else Path(settings.data)
     return {
         "amb": read_amb,
-        "beam": lambda path, _: (read_beam(path), []),
+        "beam": lambda path, _: read_beam(path),
         "halumem": read_halumem,
-        "inspect": lambda path, _: (_read_inspect(path), []),
+        "inspect": lambda path, _: _read_inspect(path),
         "locomo": lambda path, name: (read_locomo(path, name), []),
         "longmemeval": lambda path, name: read_longmemeval(path, name, data),
         "mem0": lambda path, name: (read_mem0(path, name), []),
@@ -133,7 +134,7 @@ def _readers(settings: ImportSettings) -> Mapping[str, _Read]:
     }
 
 
-def _read_inspect(path: Path) -> list[ImportedAnswer]:
+def _read_inspect(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
     try:
         from alps.importers.inspect_logs import read_inspect
     except ModuleNotFoundError as error:

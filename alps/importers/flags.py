@@ -48,11 +48,12 @@ def flags_of(
 
 def _duplicates(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
     for system in dict.fromkeys(answer.system for answer in answers):
-        asked: Counter[tuple[str, str, str]] = Counter()
+        asked: Counter[tuple[str, str, str, int]] = Counter()
         for answer in answers:
             if answer.system == system:
-                asked[answer.part, answer.conversation, answer.question or answer.id] += 1
-        twice = [question for _, _, question in (key for key, n in asked.items() if n > 1)]
+                question = answer.question or answer.id
+                asked[answer.part, answer.conversation, question, answer.repeat] += 1
+        twice = [question for _, _, question, _ in (key for key, n in asked.items() if n > 1)]
         if twice:
             more = f", and {len(twice) - _NAMED:,} more" if len(twice) > _NAMED else ""
             yield f"{system}: asked twice or more: {'; '.join(twice[:_NAMED])}{more}"

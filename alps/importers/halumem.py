@@ -1,6 +1,6 @@
 """Results on HaluMem: `…_eval_stat_result.json`, its tasks as parts.
 
-Source: `eval/evaluation.py` of MemTensor/HaluMem.
+Source: `eval/evaluation.py` and `scripts/stage6_1_question_generation.py` of MemTensor/HaluMem.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +19,8 @@ _CORRECT = "Correct"
 _OF_ANSWERS = (_CORRECT, "Hallucination", "Omission")
 _OF_UPDATES = (*_OF_ANSWERS, "Other")
 _INTERFERENCE, _WHOLE = "interference", 2
+# Asks for what no session says: the right answer is that nothing is known.
+_BOUNDARY = "Memory Boundary"
 # Where the file has the figure of each part over the records that have a verdict
 _SAID = {
     ANSWERS: ("question_answering", "correct_qa_ratio(valid)"),
@@ -99,6 +101,7 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
                 gold=row.answer,
                 answer=row.system_response,
                 score=_is_correct(row.result_type, _OF_ANSWERS),
+                abstains=row.question_type == _BOUNDARY,
             )
         )
     for update in results.memory_update_records:

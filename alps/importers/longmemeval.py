@@ -11,7 +11,8 @@ from pydantic import BeforeValidator
 from alps.importers.reading import Foreign, Text, read_rows
 from alps.importers.rows import ImportedAnswer
 
-_ABSTENTION = "_abs"
+ABSTENTION = "_abs"
+"""What the ids of questions have whose right answer is that nothing is known."""
 UNKNOWN = "unknown type"
 
 
@@ -77,7 +78,7 @@ def read_longmemeval(
                 gold=None if known is None else known.answer,
                 answer=row.hypothesis,
                 score=None if label is None else float(label.label),
-                abstains=_ABSTENTION in row.question_id,
+                abstains=ABSTENTION in row.question_id,
             )
         )
     if not others:

@@ -3,6 +3,7 @@
 Source: `scripts/locomo/locomo_eval.py` and `scripts/longmemeval/` of MemTensor/OmniMemEval.
 """
 
+import re
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated
@@ -12,6 +13,9 @@ from pydantic import BeforeValidator, Field
 from alps.importers.locomo import ADVERSARIAL, CATEGORIES
 from alps.importers.reading import Foreign, Text, read_file
 from alps.importers.rows import ImportedAnswer, Numbered
+
+# On LongMemEval; the run's own version stands before the number of the question.
+_USER = re.compile(r"\A(lme_exper_user_)(?:.*_)?(\d+)\Z", re.DOTALL)
 
 
 class _Graded(Foreign):
@@ -40,7 +44,9 @@ def read_omnimemeval(path: Path, system: str) -> list[ImportedAnswer]:
     """
     groups: dict[str, list[_Graded]] = read_file(path, dict[str, _Grades])
     answers, numbered = [], Numbered()
-    for conversation, graded in groups.items():
+    for user, graded in groups.items():
+        # Two runs would have no question in common.
+        conversation = _USER.sub(r"\1\2", user)
         for row in graded:
             draws = list(row.llm_judgments.values())
             category = CATEGORIES.get(row.category, row.category)
