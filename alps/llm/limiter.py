@@ -245,7 +245,7 @@ class Limiter:
             self._paced = max(self._paced, now - CAUGHT_UP) + self._apart
         if self.breaker.window.beyond(self._running) or self._announced.untold(now):
             # so far apart that a rejection is heard before many have started
-            self._paced = max(self._paced, now + self.breaker.heard_after)
+            self._paced = max(self._paced, now + self.breaker.apart)
 
     def _wake(self) -> None:
         now, tripped_at = _now(), self.breaker.tripped_at

@@ -156,6 +156,8 @@ _SOONER = 0.97
 # A request is taken to be accepted when it is under way so many times as long as rejections take,
 # and so long.
 _REJECTED_BY, _REJECTION = 3.0, 0.5
+# Seconds; a server that rejects slowly, or now and then, is not asked once a second for that
+_MOST_APART = 0.05
 # A window that closes with more of it left is not like the one before
 _UNUSED = 0.5
 # A window that gives more than the one before may give still more
@@ -290,7 +292,7 @@ class Breaker:
 
     def _accepted_since(self, since: float, now: float) -> float | None:
         """Return when a request that must have been accepted was sent after `since`, if any was."""
-        latest = now - max(_REJECTION, self.heard_after)
+        latest = now - max(_REJECTION, _REJECTED_BY * self._rejected_after)
         return next((started for started in self._under_way if since <= started <= latest), None)
 
     def _reopen(self, started: float) -> None:
@@ -341,9 +343,9 @@ class Breaker:
                 self._trip(now, limited=False)
 
     @property
-    def heard_after(self) -> float:
-        """Seconds after which a rejection is heard of, as far as it was seen."""
-        return _REJECTED_BY * self._rejected_after
+    def apart(self) -> float:
+        """Seconds between requests of which the next may be rejected: by then one was heard of."""
+        return min(_REJECTED_BY * self._rejected_after, _MOST_APART)
 
     def wait_until(self, when: float) -> None:
         """Send nothing before `when`, as the server has asked."""
