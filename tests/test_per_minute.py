@@ -100,7 +100,12 @@ def test_a_limit_that_is_known_is_used_and_not_passed_though_no_answer_tells_it(
 
 
 def minutes_of(
-    server: Any, retry_after: str, *, tells: bool, latency: tuple[float, float]
+    server: Any,
+    retry_after: str,
+    *,
+    tells: bool,
+    latency: tuple[float, float],
+    costs: float = 0.0005,
 ) -> list[Counter[bool]]:
     """Ask 2,500 questions; return by minute how many requests were taken and rejected."""
     drawn, minutes = random.Random(0), [Counter[bool]() for _ in range(60)]
@@ -130,7 +135,7 @@ def minutes_of(
         await asyncio.gather(*questions)
 
     random.seed(0)
-    in_virtual_time(ask())
+    in_virtual_time(ask(), costs=costs)
     return [minute for minute in minutes if minute]
 
 
@@ -153,9 +158,19 @@ def test_a_limit_that_only_rejections_tell_is_found_used_and_hardly_passed(
     assert sum(minute[False] for minute in minutes) <= 0.05 * 2_500
 
 
-@pytest.mark.parametrize("retry_after", ["when it opens", "a second", "nothing"])
-def test_a_sliding_minute_that_answers_tell_is_used_and_hardly_passed(retry_after):
-    minutes = minutes_of(Sliding(MOST, 60), retry_after, tells=True, latency=(0.4, 1.8))
+@pytest.mark.parametrize(
+    ("retry_after", "latency", "costs"),
+    [
+        ("when it opens", (0.4, 1.8), 0.0005),
+        ("when it opens", (0.4, 1.8), 0.004),
+        ("a second", (2.0, 6.0), 0.0005),
+        ("nothing", (0.4, 1.8), 0.004),
+        ("nothing", (0.4, 1.8), 0.0125),
+    ],
+)
+def test_a_sliding_minute_that_answers_tell_is_used_and_hardly_passed(retry_after, latency, costs):
+    server = Sliding(MOST, 60)
+    minutes = minutes_of(server, retry_after, tells=True, latency=latency, costs=costs)
     assert sum(minute[True] for minute in minutes[1:4]) >= 0.9 * 3 * MOST
     assert sum(minute[False] for minute in minutes) <= 0.05 * 2_500
 

@@ -177,7 +177,7 @@ class Window:
         self.opened: float | None = None
         self.quota = math.inf
         self._known = math.inf
-        self._answered = self._short = 0
+        self._answered = self._gave = self._short = 0
 
     def answered(self, started: float, now: float) -> None:
         """Count an answer to a request that was sent at `started`."""
@@ -223,6 +223,8 @@ class Window:
             self._short += 1
             if self._short > 1:  # one may have closed just before the next opened
                 self.period, self.quota, self._known = None, math.inf, math.inf
+        elif self._short and self._answered < _UNUSED * self._gave:
+            self._short = 0  # no window opened at that short pause: this was the end of one
         else:
             self._short = 0
             measured = started - self.opened
@@ -230,7 +232,7 @@ class Window:
             if self.period is None or measured < 1.5 * self.period:
                 self.period = min(measured * (_SOONER if at_once else 1.0), _LONGEST_PERIOD)
                 self.quota = self._known = self._answered
-        self.opened, self._answered = started, 0
+        self.opened, self._gave, self._answered = started, self._answered, 0
 
 
 class Breaker:
