@@ -152,10 +152,16 @@ def test_one_request_that_always_fails_is_given_up_while_others_are_answered():
     assert 8 <= len(tries) <= 9
 
 
-def outcomes(
+def outcomes(send: Any, count: int, **options: Any) -> list[str]:
+    return outcomes_in(send, count, **options)[0]
+
+
+def outcomes_in(
     send: Any, count: int, *, workers: int = 8, concurrency: int | None = 4, **options: Any
-) -> list[str]:
-    async def all_of_them() -> list[str]:
+) -> tuple[list[str], float]:
+    """Return what came of each question, and the seconds that all of them took."""
+
+    async def all_of_them() -> tuple[list[str], float]:
         asking: Any = {"concurrency": concurrency, "ledger": NoLedger(), "send": send, **options}
         client = Client(cache=None, **asking)
         waiting, heard = iter(range(count)), [""] * count
@@ -168,7 +174,7 @@ def outcomes(
                 ).outcome
 
         await asyncio.gather(*(work() for _ in range(workers)))
-        return heard
+        return heard, asyncio.get_running_loop().time()
 
     return in_virtual_time(all_of_them())
 
@@ -193,6 +199,44 @@ def test_what_may_be_billed_is_asked_three_times(error: TransportError):
 
     assert outcomes(send, 1) == ["transport"]
     assert len(tries) == 3
+
+
+def test_a_timeout_in_hundreds_of_requests_takes_little_of_the_throughput():
+    met: set[str] = set()
+    took = 0.0
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        nonlocal took
+        number = messages[0]["content"]
+        hangs = int(number) % 400 == 399 and number not in met
+        met.add(number)
+        seconds = 15.0 if hangs else 1.0
+        await asyncio.sleep(seconds)
+        took += seconds
+        if hangs:
+            raise TransportError("no answer within 15 s", transient=True, status=408)
+        return Reply("Yes.")
+
+    fared, seconds = outcomes_in(send, 6_000, workers=64, concurrency=64)
+    assert set(fared) == {"ok"}
+    assert seconds <= 1.15 * took / 64
+
+
+def test_a_server_at_which_too_many_wait_is_asked_less():
+    places: list[asyncio.Semaphore] = []
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        if not places:
+            places.append(asyncio.Semaphore(16))
+        try:
+            async with asyncio.timeout(15), places[0]:
+                await asyncio.sleep(1.0)
+        except TimeoutError as error:
+            raise TransportError("late", transient=True, status=408) from error
+        return Reply("Yes.")
+
+    # 240 are answered in time.
+    assert set(outcomes(send, 3_000, workers=512, concurrency=512)) == {"ok"}
 
 
 def failing_alike(status: int, **changes: Any) -> Any:
