@@ -208,7 +208,7 @@ def test_a_timeout_in_hundreds_of_requests_takes_little_of_the_throughput():
     async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
         nonlocal took
         number = messages[0]["content"]
-        hangs = int(number) % 400 == 399 and number not in met
+        hangs = int(number) % 400 == 200 and number not in met
         met.add(number)
         seconds = 15.0 if hangs else 1.0
         await asyncio.sleep(seconds)
@@ -219,7 +219,7 @@ def test_a_timeout_in_hundreds_of_requests_takes_little_of_the_throughput():
 
     fared, seconds = outcomes_in(send, 6_000, workers=64, concurrency=64)
     assert set(fared) == {"ok"}
-    assert seconds <= 1.15 * took / 64
+    assert seconds <= 1.1 * took / 64
 
 
 def test_a_server_at_which_too_many_wait_is_asked_less():
