@@ -219,7 +219,7 @@ def test_a_timeout_in_hundreds_of_requests_takes_little_of_the_throughput():
 
     fared, seconds = outcomes_in(send, 6_000, workers=64, concurrency=64)
     assert set(fared) == {"ok"}
-    assert seconds <= 1.1 * took / 64
+    assert seconds <= 1.15 * took / 64
 
 
 def test_a_server_at_which_too_many_wait_is_asked_less():
