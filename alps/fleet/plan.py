@@ -66,7 +66,7 @@ class SweepPlan:
     """The runs of a sweep, and what all of them together may spend.
 
     Attributes:
-        name: What a fault of it is told by.
+        name: What a fault of it is told by; empty where words of the command line made it.
         out: The folder that the run folders come into; None for `runs`.
     """
 
@@ -97,7 +97,7 @@ def plan_of_words(words: Sequence[str]) -> SweepPlan | None:
         cells.append(Cell(model, settings.task, _less(settings, _OF_ALL)))
     first = parsed[0]
     out = None if first.out is None else Path(first.out)
-    return SweepPlan("model=", tuple(cells), out, first.max_cost, first.max_total_tokens)
+    return SweepPlan("", tuple(cells), out, first.max_cost, first.max_total_tokens)
 
 
 def models_of(text: str) -> tuple[str, ...]:
@@ -370,4 +370,5 @@ def told_once(path: Path | str, told: Mapping[str, Sequence[str]]) -> Iterator[s
     """Yield each fault with the run that has it, and how many others do."""
     for fault, names in told.items():
         others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield f"{path}, {names[0]}{others}: {fault}"
+        where = f"{path}, " if path else ""
+        yield f"{where}{names[0]}{others}: {fault}"

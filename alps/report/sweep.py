@@ -182,7 +182,7 @@ def print_sweep(report: SweepReport, console: Console) -> None:
     """Print who leads each track, and what failed."""
     parts: list[RenderableType] = []
     for track in report.tracks:
-        parts += [_table(track), Text()]
+        parts += [*([Text()] if parts else []), _table(track)]
     print_parts(console, parts, report.notes, [_EXPLANATION] if report.tracks else [])
 
 

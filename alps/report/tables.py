@@ -484,17 +484,24 @@ def _all_scores(track: TrackSummary) -> Iterator[Score]:
         yield from floor.scores.values()
 
 
-def reasons_of(summary: Summary) -> list[str]:
-    """Return why scores of a run have no interval, each reason once, with its tracks."""
-    # Baselines of every metric lack an interval for the same reason: once is enough.
-    tracks_of: dict[str, dict[str, None]] = {}
+def _no_intervals(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
+    """Say why scores have no interval; of a track whose leading score has one, which scores."""
+    lacking: dict[str, dict[str, None]] = {}
     for name, track in summary.tracks.items():
-        for score in _all_scores(track):
-            if score.reason is not None:
-                tracks_of.setdefault(score.reason, {})[name] = None
-    if len(summary.tracks) == 1:
-        return list(tracks_of)
-    return [f"{reason} ({', '.join(tracks)})" for reason, tracks in tracks_of.items()]
+        whole = name if len(summary.tracks) > 1 else ""
+        leading = headline_of(metrics[name]).title.strip()
+        # Baselines of every metric lack an interval for the same reason: once is enough.
+        for reason in {score.reason: None for score in _all_scores(track) if score.reason}:
+            titles = []
+            for metric in metrics[name]:
+                score = track.scores.get(metric.name)
+                if score is not None and score.reason == reason:
+                    titles.append(metric.title.strip())
+            some = titles and leading not in titles
+            lacking.setdefault(reason, {})[", ".join(titles) if some else whole] = None
+    for reason, scores in lacking.items():
+        of = ", ".join(filter(None, scores))
+        yield f"No interval of {of}: {reason}." if of else f"No interval: {reason}."
 
 
 def _footer(
@@ -531,8 +538,7 @@ def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) ->
         bare |= dict.fromkeys(undefined(track, metrics[name]))
     for reason in sorted(untold):
         yield f"– {reason}."
-    for reason in reasons_of(summary):
-        yield f"No interval: {reason}."
+    yield from _no_intervals(summary, metrics)
     yield from method_lines(summary.tracks.values())
     if bare:
         yield f"– {', '.join(bare)}: no scored record has any."

@@ -258,7 +258,8 @@ def resampled_figures(
 def _not_resampled(value: float, count: int, records: int) -> Estimate:
     if np.isnan(value):
         return Estimate(None, None, None, records)
-    return Estimate(value, None, None, records, f"{count} sessions are too few to resample")
+    sessions = "session is" if count == 1 else "sessions are"
+    return Estimate(value, None, None, records, f"{count:,} {sessions} too few to resample")
 
 
 def _expanded(value: float, drawn: Floats, count: int, records: int) -> Estimate:
