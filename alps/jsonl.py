@@ -56,9 +56,17 @@ def parse_json(text: str | bytes, *, deepest: int = _DEEPEST, **hooks: Any) -> A
         value = json.loads(text, **hooks)
     except RecursionError as error:
         raise ValueError(_TOO_DEEP.format(deepest)) from error
-    if is_too_deep(value, deepest):
+    # To walk through a value takes longer than to read it, and most rows are short.
+    if _opened(text) > deepest and is_too_deep(value, deepest):
         raise ValueError(_TOO_DEEP.format(deepest))
     return value
+
+
+def _opened(text: str | bytes) -> int:
+    """Count the characters that may open a list or an object."""
+    if isinstance(text, str):
+        return text.count("[") + text.count("{")
+    return text.count(b"[") + text.count(b"{")
 
 
 class NoNumberError(ValueError):
