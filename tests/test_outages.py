@@ -133,6 +133,11 @@ def test_an_outage_that_outlasts_the_patience_costs_no_hours_and_few_requests():
     )
 
 
+def test_a_patience_of_seconds_is_told_in_seconds():
+    fared = asked(Outage(503, 0, 1e9), 20, patience=45.0)
+    assert any("has not answered for 45 s" in str(one.error) for one in fared.completions)
+
+
 def test_records_after_the_outage_are_answered_though_it_outlasted_the_patience():
     fared = asked(Outage(503, 20, 400, Bucket(1, 1)), 400, patience=60.0, concurrency=8, workers=16)
     assert 0 < fared.answered < 400

@@ -15,7 +15,15 @@ from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger, told_by
 from alps.llm.limiter import EndpointDown, Limiter, Pace
 from alps.llm.prices import BATCH
-from alps.llm.retries import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries, unreachable
+from alps.llm.retries import (
+    AUTO_MOST,
+    AUTO_START,
+    PATIENCE,
+    Permanent,
+    Tries,
+    as_time,
+    unreachable,
+)
 from alps.llm.secrets import masked
 from alps.llm.structured import Ladder
 from alps.llm.types import Completion, Reply, Request, TransportError
@@ -236,7 +244,7 @@ class Client:
                     raise
                 self._say_what_is_waited_for(request.model, error)
             except EndpointDown as error:
-                silent = f"the endpoint has not answered for {self._patience / 60:.3g} min"
+                silent = f"the endpoint has not answered for {as_time(self._patience)}"
                 raise TransportError(
                     f"not asked: {silent}", transient=False, unsent=True
                 ) from error
@@ -370,7 +378,7 @@ class Client:
         failing = self._limiter.breaker.failing_for(asyncio.get_running_loop().time())
         if self._notice is not None and not self._noticed and failing >= _A_WHILE:
             self._noticed = True
-            wait = f"it is tried again for {self._patience / 60:.3g} min (patience=)"
+            wait = f"it is tried again for {as_time(self._patience)} (patience=)"
             self._notice(f"{model} has not answered for {failing:.0f} s ({error}): {wait}")
 
     async def _record(self, attempt: _Attempt, *, billed: bool | None) -> None:

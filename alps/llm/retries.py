@@ -133,6 +133,11 @@ def seconds_of(text: str) -> float:
     return float(number[1]) * units[number[2]]
 
 
+def as_time(seconds: float) -> str:
+    """Write seconds as `seconds_of` reads them: `90 s`, `30 min`."""
+    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
+
+
 # So many failures in a row, without one answer, are an outage
 _FAILURES = 5
 # So many requests that started after a first 429 and were rejected, too: waiting a moment is not
