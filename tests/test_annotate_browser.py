@@ -284,6 +284,7 @@ def test_without_a_script_labels_are_forms(browser, work):
     folder = work("rate")
     with opened(folder) as address, tab(browser, address, java_script_enabled=False) as page:
         page.locator("input[name=label]").last.check(force=True)
-        page.get_by_role("button", name="Save").click()
+        with page.expect_navigation():
+            page.get_by_role("button", name="Save").click()
         assert "The judge" in page.locator("main").inner_text()
     assert len(said(folder)) == 1

@@ -12,6 +12,7 @@ import pytest
 
 from alps.leaderboard.site import build, serve
 from tests import site_made
+from tests.endtoend import wait_until
 from tests.loopback import running
 from tests.pages import browser
 
@@ -79,6 +80,12 @@ def comparison(site: Path) -> str:
     return min(path.relative_to(site).as_posix() for path in site.glob("compare/*.html"))
 
 
+def follow(tab: Any, link: Any) -> None:
+    """Click on a link, and wait for the page: a click by itself waits for none."""
+    with tab.expect_navigation():
+        link.click()
+
+
 def query(tab: Any) -> str:
     return str(urlsplit(tab.url).query)
 
@@ -101,11 +108,12 @@ def test_a_column_sorts_both_ways_and_back_and_the_address_remembers(browser, si
         assert ".score.ascending" in query(tab)
         reported = names(tab, "reported")
         assert reported[-1] == "annotator_1 and annotator_2"  # sorted too, and still apart
+        # A page hears that it went back in a task of its own.
         tab.go_back()
-        assert head(tab, "score").get_attribute("aria-sort") == "descending"
+        wait_until(lambda: head(tab, "score").get_attribute("aria-sort") == "descending")
         assert names(tab) == first
         tab.go_forward()
-        assert names(tab) == first[::-1]
+        wait_until(lambda: names(tab) == first[::-1])
         tab.reload()
         assert names(tab) == first[::-1]
         head(tab, "score").locator("button").click()
@@ -132,9 +140,9 @@ def test_search_and_filters_hide_rows_and_stand_in_the_address(browser, site):
         assert names(tab) == ["Model 3"]
         assert query(tab) == "kind=memory"
         tab.go_back()
-        assert len(names(tab)) == 4
+        wait_until(lambda: len(names(tab)) == 4)
         tab.go_forward()
-        assert names(tab) == ["Model 3"]
+        wait_until(lambda: names(tab) == ["Model 3"])
         assert tab.locator("select[name=kind]").input_value() == "memory"
         tab.click("button[type=reset]")
         assert len(names(tab)) == 4
@@ -155,7 +163,7 @@ def test_groups_of_columns_fold_away(browser, site):
         assert not head(tab, "cost").is_visible()
         assert query(tab) == "cols=more,coverage"
         tab.go_back()
-        assert head(tab, "cost").is_visible()
+        wait_until(lambda: head(tab, "cost").is_visible())
 
 
 def test_the_matrix_sorts_by_a_task_and_names_what_is_not_there_last(browser, site):
@@ -169,7 +177,7 @@ def test_the_matrix_sorts_by_a_task_and_names_what_is_not_there_last(browser, si
         # It was judged by another judge: it has no place on the leading board.
         assert shown[-1] == "Model 0"
         tab.go_back()
-        assert names(tab) == first
+        wait_until(lambda: names(tab) == first)
 
 
 @pytest.mark.parametrize("width", [375, 768, 1280])
@@ -215,7 +223,7 @@ def test_a_page_of_a_system_shows_groups_of_records_and_a_rival(browser, site):
             assert title in titles
         assert any(title.startswith("Update by gold memories") for title in titles)
         assert tab.locator(".beside-of caption").first.inner_text().endswith("next to Model 4")
-        tab.locator(".beside-of tbody a").first.click()
+        follow(tab, tab.locator(".beside-of tbody a").first)
         assert tab.locator("h1.id").count() == 1
 
 
@@ -232,7 +240,7 @@ def test_two_systems_of_the_readers_choice_stand_side_by_side_without_a_script(b
         return tab.locator("thead th:not(.name):visible").all_inner_texts()
 
     with opened(browser, "extraction.html", site, java_script_enabled=False) as tab:
-        tab.get_by_role("link", name="Two systems, record by record").first.click()
+        follow(tab, tab.get_by_role("link", name="Two systems, record by record").first)
         assert compared() == ["Model 4", "Model 3"]
         tab.get_by_label("system").select_option(label="Model 1")
         assert compared() == ["Model 4", "Model 1"]
@@ -240,13 +248,14 @@ def test_two_systems_of_the_readers_choice_stand_side_by_side_without_a_script(b
         assert compared() == ["Model 2", "Model 1"]
         # The page of a system leads there with this system chosen.
         tab.goto(f"{site.as_uri()}/systems/system-002.html")
-        tab.get_by_role("link", name="all records, next to a system of your choice").nth(2).click()
+        links = tab.get_by_role("link", name="all records, next to a system of your choice")
+        follow(tab, links.nth(2))
         assert compared() == ["Model 4", "Model 2"]
         assert not tab.get_by_label("system").is_visible()
         tab.get_by_label("next to").select_option(label="Model 3")
         assert compared() == ["Model 3", "Model 2"]
         # A score leads to its answer, which is unfolded among many folded ones.
-        tab.locator("tbody tr").first.locator("td:visible a").last.click()
+        follow(tab, tab.locator("tbody tr").first.locator("td:visible a").last)
         assert tab.locator(".answer[open]").count() == 1
         assert "Model 2" in tab.locator(".answer[open]").inner_text()
         # The first of a board is no exception: it stands next to the second.
