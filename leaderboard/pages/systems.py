@@ -353,12 +353,14 @@ def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge
     system, track = rows[0]
     place, parts = system.tracks[track], system.run(track)["judge"]
     boards = [board for board in content.boards if board.key.judge == name]
+    # A run names its judge where no score needs one, too.
+    judged = {one.slug: one for one, track in rows if all_tracks()[track].judged}
     return Judge(
         id=name,
         name=str(place["judge"].value),
         comparable=bool(place["comparable"].value) and all(board.judge_known for board in boards),
         parts=[(key, _text(part.value)) for key, part in parts.items() if key != "id"],
-        systems=list({one.slug: one for one, _ in rows}.values()),
+        systems=list(judged.values()),
         boards=boards,
         calibrations=list(_calibrations(parts.value)),
         used=sorted(_used_calibrations(rows)),
