@@ -169,10 +169,11 @@ class Origins:
         return len(self.cards[slug]["tracks"])
 
     def _judge_systems(self, boards, judge):
-        return sum(
-            any(t["judge_fingerprint"] == judge for t in c["tracks"].values())
-            for c in self.cards.values()
-        )
+        count = 0
+        for card in self.cards.values():
+            used = [n for n, t in card["tracks"].items() if t["judge_fingerprint"] == judge]
+            count += any(all_tracks()[name].judged for name in used)
+        return count
 
     def _judge_boards(self, boards, judge):
         return sum(about["judge_fingerprint"] == judge for about in boards.values())
