@@ -45,7 +45,7 @@ from alps.tasks.record_parts import (
     Side,
     rating_rows,
 )
-from alps.text import fold
+from alps.text import fold_value
 
 PROMPT = load_prompt("alps.tasks", "prompts", "retrieval")
 SIZES = (100, 300, 500, 700, 1000)
@@ -104,7 +104,7 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
     values: dict[str, str] = {}
     for item in row["input"]["candidate_memories"]:
         value = _said(item, "input.candidate_memories")
-        values.setdefault(fold(value), value)
+        values.setdefault(fold_value(value), value)
     if not values:
         raise ValueError("input.candidate_memories: there are none")
     # Published ids are per user, repeat themselves, and give the gold away: the lowest one that
@@ -112,7 +112,7 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
     ids = _ids(len(values))
     chosen = None
     if gold is not None:
-        right = fold(_said(gold["gold"]["selected_memory"], "gold.selected_memory"))
+        right = fold_value(_said(gold["gold"]["selected_memory"], "gold.selected_memory"))
         if right not in values:
             raise ValueError("gold.selected_memory.value: not among the candidates")
         chosen = ids[list(values).index(right)]
