@@ -22,8 +22,9 @@ TEXT = """Five questions that a stranger asks, each from the first page of a sit
 submissions, in Chromium: by clicks on visible words, until the answer stands on the screen. The
 seconds are the browser's; a person reads in between."""
 
-# Whether words stand on the screen, whole and unfolded.
+# Whether words stand on the screen, whole and unfolded; a page that just loads has no body yet.
 ON_SCREEN = """words => {
+  if (!document.body) return false;
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const range = document.createRange();
   while (texts.nextNode()) {
