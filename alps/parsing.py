@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -173,13 +173,13 @@ def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
     )
 
 
-def unlike_any(key: str, model: type[BaseModel]) -> str:
-    """Say what to do instead of giving a `key` that is not known."""
+def unlike_any(key: str, model: type[BaseModel], *, beside: Iterable[str] = ()) -> str:
+    """Say what to do instead of giving a `key` that is not known, `beside` what else is taken."""
     if _names_a_secret(key, model):
         return "; keys come from the environment: export OPENAI_API_KEY=…, or that of your provider"
     if key in _NOW and model is RunSettings:
         return f"; write {_NOW[key]}"
-    return closest(key, model.model_fields)
+    return closest(key, [*model.model_fields, *beside])
 
 
 def _needed(key: str, model: type[BaseModel]) -> bool:

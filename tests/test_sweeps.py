@@ -202,6 +202,7 @@ def test_a_fault_of_many_runs_is_told_once_and_before_any_of_them_runs(tmp_path:
         ('[model]\nname = "rules"', "model: it takes tables, [[model]]"),
         ("repeats = [2, 2]", "matrix.repeats: 2 stands there twice"),
         ("epochs = 2", "matrix.epochs: unknown key; write repeats="),
+        ("[matrx]", "matrx: unknown key — did you mean 'matrix'?"),
     ],
 )
 def test_a_plan_that_says_nothing_or_something_twice_is_refused(
@@ -400,6 +401,19 @@ def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path: Path
         assert len(server.requests) == 6
     assert not again.failed
     assert len(again.ended) == 3
+
+
+@QUIET_LITELLM
+@pytest.mark.usefixtures("keys")
+def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path: Path) -> None:
+    with serve(lambda body: Answer(MEMORY)) as server:
+        ended = swept(plan_of_servers(tmp_path, server.url, '"openai/nobodys", "rules"'))
+    report = reported(ended)
+    (track,) = report.tracks
+    costs = {one.system: (one.cost, one.front) for one in track.standings}
+    assert costs == {"openai/nobodys": (None, False), "rules": (0.0, True)}
+    page = write_sweep_page(report, tmp_path / "plan.html").read_text(encoding="utf-8")
+    assert '<td class="figure">–</td>' in page
 
 
 @QUIET_LITELLM

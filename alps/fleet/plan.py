@@ -26,6 +26,7 @@ _NEVER = {
     ),
 }
 _ONE_NAME = ("program:", "predictions:")
+_TABLES = ("matrix", "exclude", "extends")
 
 
 class SweepSettings(FrozenSettings):
@@ -222,7 +223,7 @@ def _parted(path: Path, values: dict[str, Any], faults: list[str]) -> _Tables:
         own[axis] = _by_name(path, axis, values, faults) if listed else {}
     for place, one in enumerate(excluded, start=1):
         faults += _unknown(path, f"exclude[{place}].", one, never=(*_NEVER, *_OF_ALL))
-    faults += _unknown(path, "", values, never=tuple(_NEVER))
+    faults += _unknown(path, "", values, never=tuple(_NEVER), beside=_TABLES)
     faults += _unknown(path, "matrix.", matrix, never=(*_NEVER, *_OF_ALL))
     axes = {}
     for key, value in matrix.items():
@@ -263,11 +264,17 @@ def _by_name(
 
 
 def _unknown(
-    path: Path, table: str, keys: Mapping[str, Any], *, never: Sequence[str]
+    path: Path,
+    table: str,
+    keys: Mapping[str, Any],
+    *,
+    never: Sequence[str],
+    beside: Sequence[str] = (),
 ) -> Iterator[str]:
     for key in keys:
         if key not in RunSettings.model_fields:
-            yield f"{path}, {table}{key}: unknown key{unlike_any(key, RunSettings)}"
+            instead = unlike_any(key, RunSettings, beside=beside)
+            yield f"{path}, {table}{key}: unknown key{instead}"
         elif key in never:
             why = _NEVER.get(key, "it is of all runs together: put it above the tables")
             yield f"{path}, {table}{key}: not here; {why}"

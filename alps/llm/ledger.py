@@ -148,12 +148,24 @@ def counted_in(folders: Iterable[Path]) -> tuple[int, float]:
     return totals.counted
 
 
-def _add_rows(totals: Totals, path: Path) -> None:
+def cost_without_judge(folder: Path) -> float | None:
+    """Return the US dollars that a run cost, its judge left out; None where a price is not known.
+
+    Cached replies cost nothing.
+    """
+    totals = Totals()
+    _add_rows(totals, folder / "calls.jsonl", but_for="judge")
+    return None if totals.unpriced else totals.cost
+
+
+def _add_rows(totals: Totals, path: Path, *, but_for: str | None = None) -> None:
     for _, _, row in scan(path):
         parts = (row or {}).items()
         known = {name: value for name, value in parts if name in Call.__dataclass_fields__}
         with suppress(TypeError):  # a row of another version counts as far as it is understood
-            totals.add(Call(**known))
+            call = Call(**known)
+            if call.purpose != but_for:
+                totals.add(call)
 
 
 def _totals_before(folder: Path) -> Totals:

@@ -1,14 +1,14 @@
 """End of a sweep: who ties with the best on each track, scores against costs, and a page."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from alps.errors import RunFolderError, UsageError
-from alps.jsonl import scan
+from alps.llm.ledger import cost_without_judge
 from alps.report.compare import compare_runs
 from alps.report.contrasts import SIGNIFICANT, TrackComparison
 from alps.report.formatting import counted, dollars, interval, number, visible
@@ -24,19 +24,23 @@ _FEW = 10
 _EXPLANATION = (
     "ties: systems that share a letter do not differ significantly (p ≥ .05, Holm over all pairs "
     "of a task). cost: US dollars of a system's own requests, judge left out; kept replies cost "
-    "nothing. Pareto: no other system scores as high for as little."
+    "nothing; – where a price is not known. Pareto: no other system scores as high for as little, "
+    "among those with a cost."
 )
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A system on a track; `letters` are of its ties, `front` tells whether it is on the front."""
+    """A system on a track; `letters` are of its ties, `front` tells whether it is on the front.
+
+    Its cost is None where the price of a model is not known: it is on no front then.
+    """
 
     system: str
     folder: Path
     estimate: Estimate
     letters: str
-    cost: float
+    cost: float | None
     front: bool = False
 
 
@@ -118,7 +122,7 @@ def _compared(group: Sequence[SweptRun], judge: str) -> Iterator[TrackStandings]
     comparison = compare_runs([run.folder for run in group], headlines=True)
     by_letter = {}
     for side, run in zip(comparison.sides, group, strict=True):
-        by_letter[side.letter] = run, cost_of(run.folder)
+        by_letter[side.letter] = run, cost_without_judge(run.folder)
     for track in comparison.tracks:
         if track.lead is None or not track.shared:
             continue
@@ -137,7 +141,9 @@ def _alone(single: SweptRun, judge: str) -> Iterator[TrackStandings]:
             continue
         score = scores[lead.name]
         estimate = Estimate(score.value, score.low, score.high, score.n)
-        standing = Standing(single.system, single.folder, estimate, "a", cost_of(single.folder))
+        standing = Standing(
+            single.system, single.folder, estimate, "a", cost_without_judge(single.folder)
+        )
         yield _with_front(track, judge, lead, score.n, [standing])
 
 
@@ -161,21 +167,15 @@ def _with_front(
     track: str, judge: str, metric: Metric, n: int, standings: Sequence[Standing]
 ) -> TrackStandings:
     sign = -1.0 if metric.lower_is_better else 1.0
-    front = front_of([Spot(one.cost, sign * (one.estimate.value or 0.0)) for one in standings])
-    marked = []
+    places: list[int] = []
+    spots: list[Spot] = []
     for place, one in enumerate(standings):
-        values = one.system, one.folder, one.estimate, one.letters, one.cost
-        marked.append(Standing(*values, front=place in front))
-    return TrackStandings(track, judge, metric, n, tuple(marked))
-
-
-def cost_of(folder: Path) -> float:
-    """Return the US dollars that the requests of a run cost, those of its judge left out."""
-    cost = 0.0
-    for _, _, row in scan(folder / "calls.jsonl"):
-        if row is not None and row.get("purpose") != "judge":
-            cost += row.get("cost") or 0.0
-    return cost
+        if one.cost is not None and one.estimate.value is not None:
+            places.append(place)
+            spots.append(Spot(one.cost, sign * one.estimate.value))
+    front = {places[spot] for spot in front_of(spots)}
+    marked = tuple(replace(one, front=at in front) for at, one in enumerate(standings))
+    return TrackStandings(track, judge, metric, n, marked)
 
 
 def print_sweep(report: SweepReport, console: Console) -> None:
