@@ -255,13 +255,34 @@ def test_what_cannot_be_annotated_is_told_in_one_line(tmp_path, monkeypatch, wor
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("job", "other"), [("rate", "match"), ("match", "rate")])
+def test_a_job_that_a_run_has_not_leaves_no_folder_and_names_the_one_it_has(
+    runs, tmp_path, job, other
+):
+    folder = tmp_path / "work"
+    done = alps_here("annotate", folder, f"job={job}", f"from={runs[other]}")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert f"take job={other}" in done.err
+    assert not folder.exists()
+
+
+def test_the_folder_of_a_job_tells_of_that_job_alone(tmp_path):
+    run = tmp_path / "run"
+    assert alps_here("run", "task=all", "model=rules", "limit=2", f"out={run}").code == 0
+    folder = made(tmp_path / "work", "match", str(run), n=2)
+    sample = json.loads((folder / "sample.json").read_text(encoding="utf-8"))
+    asked = {row["rubric"] for row in rows(folder / "items.jsonl")}
+    assert set(sample["rubrics"]) == asked
+
+
 @pytest.mark.parametrize(
     ("word", "told"),
     [
         ("job=match", "was made with job=rate; leave it out"),
         ("from=samples", "was made with from="),
         ("n=7", "was made with n=4; leave it out"),
-        ("target=.05", "was made with target=None; leave it out"),
+        ("target=.05", "was made without target=; leave it out"),
+        ("people=anna,ben", "was made without people=; leave it out"),
         ("blind=no", "was made with blind=True; leave it out"),
     ],
 )

@@ -16,7 +16,6 @@ from alps.errors import UsageError
 from alps.jsonl import Row, dump, scan
 from alps.judges.labels import ITEMS
 from alps.judges.matching import UNRELATED, MatchQuestion
-from alps.judges.rubric import MATCHING
 from alps.run.folder import write_whole
 from alps.run.judge_questions import Asked, asked_in
 from alps.run.opened import Key, find_run, open_run, read_rows
@@ -40,30 +39,17 @@ def _drawn(folder: Path, plan: Plan) -> None:
     if plan.split is not None:
         raise UsageError(f"split={plan.split}: a run has its own; leave it out")
     run = find_run(plan.source)
+    pairs = plan.job == "match"
     if plan.audit is not None:
-        draw_audit(run, plan.audit, pairs=plan.job == "match", out=folder, seed=plan.seed)
+        draw_audit(run, plan.audit, pairs=pairs, out=folder, seed=plan.seed)
     else:
-        draw_labels(run, n=plan.n, out=folder, seed=plan.seed)
-    rubrics = _keep_job(folder, plan.job)
-    if not rubrics:
-        other = "rate" if plan.job == "match" else "match"
-        raise UsageError(f"{run}: its judge is asked no such thing; try job={other}")
+        draw_labels(run, n=plan.n, out=folder, seed=plan.seed, pairs=pairs)
     verdicts = _verdicts(run)
     shown = []
-    for item_id in rubrics:
-        if item_id in verdicts:
-            shown.append({"item_id": item_id, **verdicts[item_id]})
-    write_whole(folder / SHOWN, b"".join(map(dump, shown)))
-
-
-def _keep_job(folder: Path, job: Job) -> list[str]:
-    """Leave the items of the other job out of a label folder; return the ids of what is left."""
-    kept = []
     for _, _, row in scan(folder / ITEMS):
-        if row is not None and (row["rubric"] == MATCHING) == (job == "match"):
-            kept.append(row)
-    write_whole(folder / ITEMS, b"".join(map(dump, kept)))
-    return [row["item_id"] for row in kept]
+        if row is not None and row["item_id"] in verdicts:
+            shown.append({"item_id": row["item_id"], **verdicts[row["item_id"]]})
+    write_whole(folder / SHOWN, b"".join(map(dump, shown)))
 
 
 def _verdicts(run: Path) -> dict[str, Row]:
@@ -162,7 +148,8 @@ def begin(folder: Path, settings: Settings) -> None:
     for name in sorted(settings.model_fields_set - _OF_A_PERSON):
         there = getattr(plan, "source" if name == "from" else name)
         if asked.get(name, getattr(settings, name)) not in (None, there):
-            raise UsageError(f"{folder}: was made with {name}={there}; leave it out")
+            made = f"without {name}=" if there in (None, ()) else f"with {name}={there}"
+            raise UsageError(f"{folder}: was made {made}; leave it out")
 
 
 # What each person may set anew; all else belongs to the folder.

@@ -82,15 +82,22 @@ class _Draw:
         return Counts(population, sum(map(_drawn, self.chosen)), self.random)
 
 
-def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
+def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0, pairs: bool | None = None) -> Drawn:
     """Write a label folder with `n` items, or all if fewer, of every rubric that a run asked about.
 
     The same run and seed give the same items in the same order, whatever the order of the run's
-    files. `out` is a folder that is not there yet, or empty.
+    files.
+
+    Args:
+        run: The finished run.
+        n: Items of each rubric, at least 1.
+        out: A folder that is not there yet, or empty.
+        seed: Of the drawing.
+        pairs: Whether memories are to be related, or answers to be rated; None for both.
 
     Raises:
-        UsageError: If there is no finished run, no judge is asked anything in it, or `out` is not
-            an empty folder.
+        UsageError: If there is no finished run, no judge is asked such things in it, or `out` is
+            not an empty folder; nothing is written then.
         RunFolderError: If the run can't be read, or its data have changed since.
     """
     if n < 1:
@@ -98,10 +105,12 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
     _refuse_taken(out)
     settings, data = _open(run)
     draws: list[_Draw] = []
-    for rubric, asked in _by_rubric(asked_in(run, data), run).items():
-        pairs = rubric == MATCHING
-        chosen = _pairs(asked, _related(run), n, seed) if pairs else _ratings(asked, n, seed)
-        draws.append(_Draw(asked[0].by, asked, chosen, random=not pairs))
+    for rubric, asked in _by_rubric(_asked_of(run, data, pairs), run).items():
+        if rubric == MATCHING:
+            chosen = _pairs(asked, _related(run), n, seed)
+        else:
+            chosen = _ratings(asked, n, seed)
+        draws.append(_Draw(asked[0].by, asked, chosen, random=rubric != MATCHING))
 
     def order(items: Sequence[Row]) -> str:
         return rank(seed, "order", items[0]["item_id"])
@@ -128,7 +137,7 @@ def draw_audit(run: Path, share: float, *, pairs: bool, out: Path, seed: int = 0
     """
     _refuse_taken(out)
     settings, data = _open(run)
-    asked = [one for one in asked_in(run, data) if (one.rubric == MATCHING) == pairs]
+    asked = _asked_of(run, data, pairs)
     named = {one.track for one in asked}
     tracks: dict[str, tuple[str, ...]] = {}
     for track in data.tracks:
@@ -150,6 +159,16 @@ def draw_audit(run: Path, share: float, *, pairs: bool, out: Path, seed: int = 0
 def _refuse_taken(out: Path) -> None:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"out={out}: is not an empty folder; name a new one")
+
+
+def _asked_of(run: Path, data: Data, pairs: bool | None) -> list[Asked]:
+    """Return what a judge was asked in a run: to relate memories, to rate answers, or both."""
+    asked = asked_in(run, data)
+    kept = [one for one in asked if pairs is None or (one.rubric == MATCHING) == pairs]
+    if asked and not kept:
+        does, other = ("rates answers", "rate") if pairs else ("relates memories", "match")
+        raise UsageError(f"{run}: its judge {does}, and nothing else; take job={other}")
+    return kept
 
 
 def _by_rubric(asked: Sequence[Asked], run: Path) -> dict[str, list[Asked]]:
