@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from alps.annotate.export import export
+from alps.annotate.items import open_work
 from alps.annotate.journal import people_in, read_journal
 from alps.annotate.login import token_for
 from alps.annotate.seat import Seat
 from alps.annotate.server import application
 from alps.errors import UsageError
 from tests.annotate_work import NEEDED, TOKEN, label_all, made, plain_work, rated_run, related_run
+from tests.conftest import ROOT
 from tests.endtoend import rows
 from tests.pages import Page
 from tests.tracks import alps_here
@@ -334,3 +336,18 @@ def test_a_label_can_be_corrected_before_anything_is_shown(tmp_path):
     assert [one.stage for one in lines(folder)] == ["first", "revised"]
     export(folder, tmp_path / "out")
     assert rows(tmp_path / "out" / "labels.jsonl")[0]["label"] == 0
+
+
+def test_memories_of_a_run_are_verified_on_the_data_that_it_saw(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "data" / "samples", "mine")
+    words = ("task=extraction", "model=rules", "data=mine", "limit=2", "baseline_records=0")
+    assert alps_here("run", *words, "out=runs/mine").code == 0
+    # Data here come before a run of their name.
+    folder = made(tmp_path / "data", "gold", "mine", n=2)
+    assert {step.system for step in open_work(folder).items.values()} == {None}
+    given = Path("mine/dev/task1/model_input.jsonl")
+    given.write_text(given.read_text("utf-8").replace("the", "a"), "utf-8")
+    refused = alps_here("annotate", "work", "job=gold", "from=runs/mine")
+    assert (refused.code, "hash" in refused.err) == (2, True)
+    assert not Path("work").exists()

@@ -14,6 +14,7 @@ from alps.annotate.figures import standing_of
 from alps.annotate.items import open_work
 from alps.annotate.page import as_form
 from alps.annotate.seat import Seat
+from alps.data.release import write_track
 from alps.errors import UsageError
 from alps.judges.labels import read_labels
 from tests.annotate_work import NEEDED, label_all, made, plain_work
@@ -273,3 +274,52 @@ def test_how_people_agree_on_gold_is_measured_on_what_is_exported(tmp_path):
     assert measured.code == 0, measured.err
     assert "annotator_anna and annotator_ben" in measured.out
     assert "set F1" in measured.out
+
+
+def test_three_people_and_several_records_of_a_session_are_compared(tmp_path):
+    words = ("task=all", "model=rules", "data=samples", "limit=3", "baseline_records=0")
+    assert alps_here("run", *words, f"out={tmp_path / 'run'}").code == 0
+    folder = made(tmp_path / "work", "gold", str(tmp_path / "run"), n=40)
+    people = ("anna", "ben", "cleo")
+    for name in people[:1]:
+        label_all(folder, name, verify)
+    alone = alps_here("annotate", "export", folder, f"out={tmp_path / 'alone'}")
+    assert "alps agreement" not in alone.out
+    for name in people[1:]:
+        label_all(folder, name, verify)
+    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
+    said = [line for line in done.out.splitlines() if "How people agree: alps agreement " in line]
+    assert len(said) == 3
+    for line in said:
+        measured = alps_here("agreement", *line.partition("agreement ")[2].split())
+        assert measured.code == 0, measured.err
+        assert "set F1" in measured.out
+
+
+def test_memories_under_one_id_or_none_are_each_verified(tmp_path):
+    track = tmp_path / "data" / "dev" / "task1"
+    dialogue = [{"role": "user", "text": "I live in Graz and row. I like rye bread."}]
+    about = {"benchmark_id": "b0", "session_id": "s0", "task": "task1"}
+    values = {"m1": "Lives in Graz", "m1 ": "Likes rye bread", "": "Rows"}
+    items = []
+    for name, value in values.items():
+        items.append({"memory_id": name.strip(), "value": value, "type": "direct"})
+    record = (
+        {**about, "input": {"dialogue": dialogue}},
+        {**about, "gold": {"memory_items": items}},
+    )
+    write_track(track, [record])
+    folder = made(tmp_path / "work", "gold", str(tmp_path / "data"), n=9)
+
+    def keep(step):
+        if step.item.rubric == "missing":
+            return NO
+        value = step.item.payload["memory"]["value"]
+        return {**verify(step), "verdict": "keep", "value": value}
+
+    label_all(folder, "anna", lambda step: as_form(step.said) if step.said else keep(step))
+    assert alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}").code == 0
+    (gold,) = rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")
+    kept = gold["gold"]["memory_items"]
+    assert {item["value"] for item in kept} == set(values.values())
+    assert len({item["memory_id"] for item in kept}) == 3

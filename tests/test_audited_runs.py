@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from alps.run.audit_slices import Errors, bent_by, family_of, script_of
+from alps.run.audited_records import Pairs, corrected_score
 from alps.stats.corrections import ppi
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import files_of, rows, summary
@@ -349,3 +350,29 @@ def test_differences_by_slice_are_those_of_the_records_in_them(here):
     shown = alps_here("compare", "a", "b").out
     assert "by input length, corrected by audits" in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_smaller_share_keeps_what_was_paid_for(audited, server):
+    folder, _ = audited
+    assert alps_here("score", "audited", *audit(server, "100%")).code == 0
+    asked, scores = len(server.requests), audited_scores(folder)
+    assert alps_here("score", "audited", *audit(server, "80%")).code == 0
+    assert audited_scores(folder)["f1"]["audited"] == 21
+    assert alps_here("score", "audited", *audit(server, "100%")).code == 0
+    assert (len(server.requests), audited_scores(folder)) == (asked, scores)
+
+
+def test_several_answers_to_a_record_are_one_audited_record():
+    sessions = [n // 3 for n in range(30)]
+    cheap = np.linspace(0, 1, 30)
+    pairs = Pairs(cheap, cheap, np.ones(30, dtype=bool), sessions, (0.0, 1.0), sessions)
+    assert pairs.why_not() == "10 audited records: at least 20 are needed, 10 more"
+    half = pairs.where(np.arange(30) < 15)
+    assert half.audited_records == 5
+
+
+def test_audits_that_are_all_alike_have_no_interval_by_themselves():
+    nothing = np.zeros(30)
+    pairs = Pairs(nothing, nothing, np.ones(30, dtype=bool), list(range(30)), (0.0, 1.0))
+    alone = corrected_score(pairs).alone
+    assert (alone.value, alone.low, alone.high) == (0.0, None, None)

@@ -320,3 +320,12 @@ def test_sizes_of_the_context_have_figures_and_no_calls_of_the_others(tmp_path):
     records = pd.read_csv(tmp_path / "csv" / "records.csv")
     assert len(records) == 2
     assert records.prompt_tokens.isna().all()
+
+
+def test_inspect_reads_the_logs_of_runs_with_odd_names(folder, tmp_path):
+    log_of = pytest.importorskip("inspect_ai.log", reason="pip install 'alps-eval[inspect]'")
+    shutil.copytree(folder / "rules", tmp_path / "c#bot? 50%41")
+    out = exported(tmp_path, "inspect", "c#bot? 50%41")
+    (listed,) = log_of.list_eval_logs(str(out))
+    log = log_of.read_eval_log(listed)
+    assert log.eval.metadata["run"] == "c#bot? 50%41"

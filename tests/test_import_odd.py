@@ -10,6 +10,7 @@ from alps.importers.files import import_files
 from alps.importers.settings import FORMS, ImportSettings
 from tests.endtoend import rows
 from tests.test_import import amb, by_conversation, halumem, locomo, mem0_row, omnimemeval, write
+from tests.tracks import alps_here
 
 LABEL = {"model": "gpt-9", "label": True}
 LONGMEMEVAL = [
@@ -275,11 +276,19 @@ def inspect_log(path, samples, **more):
 
 
 def test_values_of_inspect_are_read_as_its_metrics_read_them(tmp_path):
-    values = ("C", "P", "Yes", "FALSE", "0.25", True, {"steps": 7, "right": 1}, "unclear", 12)
-    path = inspect_log(tmp_path / "log.json", [(value, None) for value in values])
-    found = imported(tmp_path, "inspect", path)
-    scores = [answer["score"] for answer in answers_of(found)]
-    assert scores == [1, 0.5, 1, 0, 0.25, 1, 1, None, None]
+    def scores(name, *values):
+        path = inspect_log(tmp_path / f"{name}.json", [(value, None) for value in values])
+        found = imported(tmp_path / name, "inspect", path)
+        return [answer["score"] for answer in answers_of(found)], found.flags
+
+    words = ("C", "P", "Yes", "FALSE", "0.25", True, "unclear")
+    assert scores("words", *words)[0] == [1, 0.5, 1, 0, 0.25, 1, None]
+    named = ({"steps": 7, "right": 1}, {"steps": 1, "right": 0}, {"steps": 0, "right": 1})
+    assert scores("named", *named)[0] == [1, 0, 1]
+    # Of ratings from 1 to 5 the worst ones alone would be from 0 to 1, and right.
+    rated, flags = scores("rated", 1, 5, 3, 1)
+    assert rated == [None] * 4
+    assert "rated.json: no score that is from 0 to 1 in all answers; they are unscored" in flags
 
 
 def test_epochs_of_inspect_are_no_questions_asked_twice(tmp_path):
@@ -311,3 +320,20 @@ def test_two_runs_of_omnimemeval_on_longmemeval_share_their_questions(tmp_path):
     assert not any("lacks" in flag for flag in found.flags)
     ((pair,),) = (ties.pairs for ties in found.ties)
     assert pair.n == len(rows_of)
+
+
+def test_data_sets_of_amb_are_never_averaged_and_brackets_are_no_markup(tmp_path):
+    right, wrong = amb(1.0), amb(0.0)
+    for content, dataset, correct in ((right, "orrin", True), (wrong, "brall", False)):
+        content |= {"dataset": dataset, "run_name": "mem0 [k=5]"}
+        for row in content["results"]:
+            row["correct"] = correct
+        content["results"][0]["meta"]["category"] = "[/b] k"
+    paths = [write(tmp_path / "a.json", right), write(tmp_path / "b.json", wrong)]
+    found = imported(tmp_path, "amb", *paths)
+    assert [overall(found, part)[0] for part in ("orrin", "brall")] == [1.0, 0.0]
+    assert found.flags == []
+    done = alps_here("import", "amb", *paths, f"out={tmp_path / 'again'}")
+    assert (done.code, done.err) == (0, "")
+    assert "mem0 [k=5]" in done.out
+    assert "[/b] k" in done.out

@@ -98,6 +98,17 @@ def test_a_figure_that_is_not_what_the_answers_give_fails_the_check(capsys, tmp_
     assert "1 differ" in said
     assert "accuracy: value=0.4685 " in said
     assert "Not in the folder: GPT-4o with" in said.replace("\n", " ")
+    # Other answers to the same questions are no copy of the public file.
+    answers = folder / "predictions" / "pred_32k_none_gpt-4o.csv"
+    kept = answers.read_bytes()
+    answers.write_bytes(kept.replace(b",c,b,", b",c,d,"))
+    assert answers.read_bytes() != kept
+    (tmp_path / "idle").mkdir()
+    assert reference_command((str(folder), str(tmp_path / "idle"), "check=yes")) == 1
+    shown = capsys.readouterr()
+    assert "1 of other data or answers" in shown.out
+    assert f"{tmp_path / 'idle'}: nothing in it was recomputed" in shown.err
+    answers.write_bytes(kept)
     # Half of the questions are other data: figures are shown, and nothing is called wrong.
     lines = (folder / "questions_32k.csv").read_bytes().splitlines(keepends=True)
     (folder / "questions_32k.csv").write_bytes(b"".join(lines[:200]))

@@ -1,6 +1,8 @@
 """Whether audits of some systems hold for another: a system that fools the cheap judge is found."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from alps.run.audited_records import Pairs
 from alps.run.transport import of_metric
 from alps.stats.transport import Residuals, transport
 from alps.tasks import all_tracks
+from tests.conftest import ROOT
 from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, payload_of
@@ -129,6 +132,23 @@ def test_a_run_is_held_to_the_audits_of_others(tmp_path, monkeypatch):
     told = json.loads(alps_here("transport", "oracle", "rules", "format=json").out)
     f1 = next(row for row in told["rows"] if row["metric"] == "f1")
     assert f1["found"] is not None or "outside" in f1["refused"]
+    # The same ids with another gold, and the same judge with other settings, under the same names.
+    shutil.copytree(ROOT / "data" / "samples", "data")
+    gold = Path("data/dev/task1/reference_output.jsonl")
+    gold.write_text(gold.read_text("utf-8").replace("Lives", "Lived"), "utf-8")
+    with serve(exact) as server:
+        audit = ("audit_judge=openai/a", f"audit_judge_api_base={server.url}", "audit=90%")
+        words = ("run", "task=extraction", "model=rules", *audit)
+        assert alps_here(*words, "data=data", "out=other").code == 0
+    refused = alps_here("transport", "rules", "other")
+    assert (refused.code, "its data have another hash" in refused.err) == (2, True)
+    manifest = json.loads(Path("oracle/summary.json").read_text("utf-8"))
+    for place in (manifest, *manifest["tracks"].values()):
+        if "judge_fingerprint" in place:
+            place["judge_fingerprint"] = "0" * 12
+    Path("oracle/summary.json").write_text(json.dumps(manifest), "utf-8")
+    refused = alps_here("transport", "rules", "oracle")
+    assert (refused.code, "its judge has another fingerprint" in refused.err) == (2, True)
     refused = alps_here("transport", "plain", "rules")
     assert (refused.code, "plain: no audits" in refused.err) == (2, True)
     assert alps_here("transport", "rules").code == 2

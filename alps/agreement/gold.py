@@ -142,6 +142,12 @@ async def gold_agreement(
                 _measure(row, kind, heard)
         if row.figures:
             parts[part] = row
+    if not parts and not unjudged:
+        names = " and ".join(people.names)
+        raise UsageError(
+            f"{names} left nothing that can be compared: a line has memories, memory or queries "
+            f"under one of {', '.join(TITLES)}"
+        )
     return GoldAgreement(
         annotators=people.names,
         rule=dict(rule.row),

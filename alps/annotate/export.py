@@ -187,16 +187,19 @@ def _annotations(work: Work, people: Mapping[str, Sequence[Said]], which: Which,
     for track, pairs in tracks.items():
         write_track(out / DRAFT / ANNOTATED / track, pairs)
     for name, said in people.items():
-        own, rows = decided(work, {name: said}, which), []
+        own = decided(work, {name: said}, which)
+        # A line is a session, of which several records may be.
+        by_session: dict[str, Row] = {}
         for record in records:
             done = verified(record, own)
             if done is not None:
-                memories = done[0]["gold"]["memory_items"]
-                session = {"session_id": record["input"]["session_id"]}
-                rows.append({**session, record["track"]: {"memories": memories}})
-        if rows:
+                session = record["input"]["session_id"]
+                row = by_session.setdefault(session, {"session_id": session})
+                part = row.setdefault(record["track"], {"memories": []})
+                part["memories"] += done[0]["gold"]["memory_items"]
+        if by_session:
             (out / ANNOTATIONS).mkdir(exist_ok=True)
-            _write(out / ANNOTATIONS / f"annotator_{name}.jsonl", rows)
+            _write(out / ANNOTATIONS / f"annotator_{name}.jsonl", list(by_session.values()))
 
 
 def _queries(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:

@@ -12,6 +12,7 @@ from alps.data.release import open_split, read_track
 from alps.errors import UsageError
 from alps.jsonl import Row
 from alps.run.opened import MANIFEST, RUNS, Key, find_run, open_run, read_rows
+from alps.run.source import open_again
 
 # The fields that a person gives of a memory, and that are hidden until they do.
 FIELDS = ("type", "label", "time_scope", "confidence")
@@ -62,9 +63,9 @@ def memories_of(source: str, split: str | None, *, n: int, seed: int) -> list[Me
 
 def names_run(source: str) -> bool:
     """Tell whether `source` names a run rather than data."""
-    return any(
-        (folder / MANIFEST).is_file() for folder in (Path(source).expanduser(), RUNS / source)
-    )
+    here = Path(source).expanduser()
+    # A folder of data here may be called as a run among the runs is.
+    return ((here if here.exists() else RUNS / source) / MANIFEST).is_file()
 
 
 def _of_data(source: str, split: str | None) -> Iterator[Memories]:
@@ -81,6 +82,7 @@ def _of_run(source: str, split: str | None) -> Iterator[Memories]:
         raise UsageError(f"split={split}: a run has its own; leave it out")
     run = open_run(find_run(source))
     settings = run.manifest.settings
+    open_again(run.folder, run.manifest)  # refuses data that changed since
     rows = read_rows(run.folder / "predictions.jsonl")
     for track, folder in track_folders(open_split(settings["data"], settings.get("split"))):
         for pair in read_track(folder):
@@ -91,7 +93,15 @@ def _of_run(source: str, split: str | None) -> Iterator[Memories]:
 
 
 def _readable(items: Sequence[Row]) -> list[Row]:
-    return [item for item in items if item.get("value") and item.get("memory_id")]
+    """Return the memories with a value, each under an id of its own: of equal ones one was lost."""
+    named: dict[str, Row] = {}
+    for place, item in enumerate(items, start=1):
+        name = str(item.get("memory_id") or f"m{place}")
+        while name in named:
+            name = f"{name}-{place}"
+        if item.get("value"):
+            named[name] = {**item, "memory_id": name}
+    return list(named.values())
 
 
 def _memories(track: str, row: Row, items: Sequence[Row], system: str | None = None) -> Memories:

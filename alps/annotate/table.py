@@ -1,8 +1,11 @@
 """Table of an export: how much was written, and how far labels were anchored."""
 
+from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
-from alps.annotate.export import Exported
+from alps.annotate.export import ANNOTATIONS, Exported
+from alps.judges.labels import ITEMS
 from alps.report.formatting import counted, interval, number
 
 
@@ -30,5 +33,14 @@ def print_export(done: Exported, console: Any) -> None:
             f"{what} differ between people: let somebody else decide with adjudicate=yes",
             soft_wrap=True,
         )
-    if done.people > 1 and "queries" not in done.counts:
-        console.print(f"How people agree: alps agreement {done.folder}", soft_wrap=True)
+    for named in _compared(done):
+        console.print(f"How people agree: alps agreement {named}", soft_wrap=True)
+
+
+def _compared(done: Exported) -> Iterator[str]:
+    """Yield what `alps agreement` takes of an export: gold is compared between each two people."""
+    people = sorted((done.folder / ANNOTATIONS).glob("annotator_*.jsonl"))
+    if len(people) > 2:
+        yield from (f"{first} {second}" for first, second in combinations(people, 2))
+    elif len(people) == 2 or (done.people > 1 and (done.folder / ITEMS).is_file()):
+        yield str(done.folder)

@@ -1,6 +1,7 @@
 """Logs of Inspect: one for each track of a run, which its viewer and its data frames read."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from alps.run.opened import Run, read_wanted
 from alps.schema import UNHEARD
 from alps.tasks import Task
 
+_NO_WORD = re.compile(r"[^\w. -]")
 _KINDS: dict[str, type[ChatMessageSystem | ChatMessageUser | ChatMessageAssistant]] = {
     "system": ChatMessageSystem,
     "user": ChatMessageUser,
@@ -47,7 +49,8 @@ def write_inspect(runs: Sequence[Run], out: Path) -> list[Path]:
     for number, run in enumerate(runs, start=1):
         figures, records = list(score_rows(run)), list(record_rows(run))
         for track in run.finished.tracks:
-            path = out / f"{number}_{run.name}_{track}.eval"
+            # Inspect reads paths as addresses, where `#` and `?` end them.
+            path = out / _NO_WORD.sub("_", f"{number}_{run.name}_{track}.eval")
             own = [row for row in records if row.track == track]
             log = _log(run, track, own, [row for row in figures if row.track == track])
             write_eval_log(log, path)

@@ -1,6 +1,7 @@
 """Runs in the stores of experiment trackers: MLflow's file store, and Weights & Biases offline."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,8 @@ from alps.export.rows import score_rows, times_of
 from alps.export.tables import write_parquet
 from alps.run.opened import Run
 
+# What MLflow takes in no name of a metric
+_NO_METRIC = re.compile(r"[^\w./ -]")
 _NAMES_OF_RUN = ("manifest.json", "summary.json", "config.toml")
 
 
@@ -29,7 +32,8 @@ def write_mlflow(runs: Sequence[Run], out: Path) -> list[Path]:
             params = [Param(name, str(value)) for name, value in _settings(run).items()]
             client.log_batch(number, params=params)
             for name, value in _metrics(run).items():
-                client.log_metric(number, name, value, timestamp=ended)
+                known = _NO_METRIC.sub("_", name)
+                client.log_metric(number, known, value, timestamp=ended)
             with TemporaryDirectory() as folder:
                 for path in _artifacts(run, Path(folder)):
                     client.log_artifact(number, str(path))

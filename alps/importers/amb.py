@@ -71,6 +71,7 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
         answers.append(
             ImportedAnswer(
                 system=run.run_name or run.memory_provider or system,
+                part=run.dataset,
                 id=row.query_id,
                 conversation=_first(row, _CONVERSATIONS) or row.query_id,
                 category=category,

@@ -106,6 +106,9 @@ def _read(
         answers += own
         # Of a benchmark with a file for each conversation one line is enough.
         flags += [one for one in doubts if one not in flags]
+    if form == "amb" and len({answer.part for answer in answers}) == 1:
+        # One data set alone needs no name; figures of several are never averaged.
+        answers = [answer.model_copy(update={"part": ""}) for answer in answers]
     return answers, flags
 
 

@@ -32,15 +32,19 @@ def flags_of(
     """Return what is wrong, or in doubt, a line each."""
     asked = [answer for answer in answers if not answer.of_system]
     flags = [*_duplicates(asked), *_not_shared(asked)]
-    known = benchmark_of({answer.category for answer in answers})
+    parts = list(dict.fromkeys(answer.part for answer in answers))
     for system in dict.fromkeys(answer.system for answer in answers):
         own = [answer for answer in answers if answer.system == system]
         if all(answer.score is None for answer in own):
             flags.append(f"{system}: nobody judged its {len(own):,} answers")
-        flags += _missing(system, own, known)
         flags += _missing_in_all(form, system, own)
-        flags += _above_ceiling(system, own, figures, known)
-        flags += _bounds(system, own, known)
+        for part in parts:
+            known = benchmark_of({answer.category for answer in answers if answer.part == part})
+            if theirs := [answer for answer in own if answer.part == part]:
+                flags += _missing(system, theirs, known)
+                of_part = [figure for figure in figures if figure.part == part]
+                flags += _above_ceiling(system, theirs, of_part, known)
+                flags += _bounds(system, theirs, known)
     if reported is not None:
         flags += _reported(reported, answers, figures)
     return flags

@@ -1,6 +1,6 @@
 """Logs of Inspect, read by its own library."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,15 @@ _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _CONVERSATIONS = ("session", "conversation", "conversation_id")
 _CATEGORIES = ("category", "question_type", "subject")
+_Place = tuple[str, str | None]
+"""A scorer, and a name within its values where it gives several."""
 
 
 def read_inspect(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
     """Read a log, `.eval` or `.json`, and what is in doubt about it.
 
-    The score is the first that lies between 0 and 1.
+    The score is the first value of a scorer that lies between 0 and 1 in all of the log: taken for
+    each sample, ratings from 1 to 5 would be right where they are worst.
 
     Raises:
         UsageError: If there is no such file.
@@ -34,11 +37,15 @@ def read_inspect(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"no log of Inspect ({reason})", path=path) from error
-    answers = [_answer(log.eval.model, sample) for sample in log.samples or []]
-    return answers, list(_doubts(path, log))
+    samples = log.samples or []
+    scored = _scored_by(samples)
+    answers = [_answer(log.eval.model, sample, scored) for sample in samples]
+    return answers, list(_doubts(path, log, scored))
 
 
-def _doubts(path: Path, log: EvalLog) -> Iterator[str]:
+def _doubts(path: Path, log: EvalLog, scored: _Place | None) -> Iterator[str]:
+    if scored is None and any(sample.scores for sample in log.samples or []):
+        yield f"{path.name}: no score that is from 0 to 1 in all answers; they are unscored"
     if log.status != "success":
         yield f"{path.name}: its evaluation did not end well ({log.status})"
     samples = log.samples or []
@@ -47,12 +54,14 @@ def _doubts(path: Path, log: EvalLog) -> Iterator[str]:
         planned = log.results.total_samples
     if planned > len(samples):
         yield f"{path.name}: {len(samples):,} answers of {planned:,} that were planned"
-    failed = sum(sample.error is not None and _score(sample) is None for sample in samples)
+    failed = 0
+    for sample in samples:
+        failed += sample.error is not None and _score(sample, scored) is None
     if failed:
         yield f"{path.name}: {failed:,} of {len(samples):,} answers ended in an error, unscored"
 
 
-def _answer(model: str, sample: EvalSample) -> ImportedAnswer:
+def _answer(model: str, sample: EvalSample, scored: _Place | None) -> ImportedAnswer:
     again = f"#{sample.epoch}" if sample.epoch > 1 else ""
     target = sample.target if isinstance(sample.target, str) else "\n".join(sample.target)
     return ImportedAnswer(
@@ -63,7 +72,7 @@ def _answer(model: str, sample: EvalSample) -> ImportedAnswer:
         question=_question(sample),
         gold=target or None,
         answer=sample.output.completion,
-        score=_score(sample),
+        score=_score(sample, scored),
         repeat=sample.epoch - 1,
     )
 
@@ -81,14 +90,29 @@ def _first(sample: EvalSample, names: tuple[str, ...]) -> str | None:
     return None
 
 
-def _score(sample: EvalSample) -> float | None:
-    for score in (sample.scores or {}).values():
-        # A scorer may give several values under names.
-        values = score.value.values() if isinstance(score.value, dict) else [score.value]
-        for value in map(_number, values):
-            if value is not None and 0 <= value <= 1:
-                return value
+def _scored_by(samples: Sequence[EvalSample]) -> _Place | None:
+    """Return where the score of a log stands: the first place with numbers from 0 to 1 alone."""
+    found: dict[_Place, list[float]] = {}
+    for sample in samples:
+        for scorer, score in (sample.scores or {}).items():
+            # A scorer may give several values under names.
+            names = list(score.value) if isinstance(score.value, dict) else [None]
+            for name in names:
+                value = _score(sample, (scorer, name))
+                found.setdefault((scorer, name), []).extend([] if value is None else [value])
+    for place, values in found.items():
+        if values and all(0 <= value <= 1 for value in values):
+            return place
     return None
+
+
+def _score(sample: EvalSample, scored: _Place | None) -> float | None:
+    if scored is None or scored[0] not in (sample.scores or {}):
+        return None
+    value = (sample.scores or {})[scored[0]].value
+    if isinstance(value, dict) != (scored[1] is not None):
+        return None
+    return _number(value[scored[1]] if isinstance(value, dict) and scored[1] in value else value)
 
 
 def _number(value: Any) -> float | None:
@@ -96,6 +120,6 @@ def _number(value: Any) -> float | None:
     if isinstance(value, str):
         value = _LETTERS.get(value, _WORDS.get(value.lower(), value))
     try:
-        return None if isinstance(value, list) or value is None else float(value)
+        return None if isinstance(value, list | dict) or value is None else float(value)
     except ValueError:
         return None

@@ -175,7 +175,8 @@ def _aligned(
     for letter, own in records.items():
         audit = np.where(heard, own.audit[metric.name], np.nan)
         bounds = metric.lowest, metric.highest
-        pairs = Pairs(own.cheap[metric.name], audit, both, own.sessions, bounds)
+        names = [key.id for key in own.keys]
+        pairs = Pairs(own.cheap[metric.name], audit, both, own.sessions, bounds, names)
         columns[letter] = pairs.where(kept)
     return columns, kept
 

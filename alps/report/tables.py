@@ -103,7 +103,7 @@ def show_run(
     if took is not None:
         parts.append(Text(_how_it_went(took, resumed)))
     parts.append(Text(f"Run folder: {folder}"))
-    console.print(Group(*parts), markup=False)
+    console.print(Group(*parts))
 
 
 def show_estimate(
@@ -121,7 +121,7 @@ def show_estimate(
         costs = f"{_dollars(stage.least_cost)} – {_dollars(stage.most_cost)}"
         # A stage that asks nothing costs nothing: $0.0000 would read as a price.
         table.add_row(stage.name, calls, *((tokens, costs) if stage.calls else ("", "")))
-    console.print(table, markup=False)
+    console.print(table)
     notes = _estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)
     console.print(Text("\n".join(notes)))
 

@@ -23,9 +23,9 @@ def terminal() -> Console:
     """Return stdout as tables are printed on it; a narrower terminal gets narrower tables."""
     # A table that is piped is pasted or compared, where blanks at the ends of lines are noise.
     piped = None if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
-    return Console(
-        file=piped, width=max(LEAST, min(MOST, Console().width)), highlight=False, emoji=False
-    )
+    width = max(LEAST, min(MOST, Console().width))
+    # Names and texts of others may hold square brackets, which are no markup.
+    return Console(file=piped, width=width, highlight=False, emoji=False, markup=False)
 
 
 def as_html(show: Callable[[Console], None]) -> str:
@@ -37,6 +37,7 @@ def as_html(show: Callable[[Console], None]) -> str:
         width=WIDTH,
         highlight=False,
         emoji=False,
+        markup=False,
         force_jupyter=False,  # it would show the table itself, beside what is returned
         force_terminal=False,
     )

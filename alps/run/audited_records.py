@@ -59,29 +59,42 @@ class AuditedRecords:
         kept = np.flatnonzero(~np.isnan(cheap))
         sessions = [self.sessions[place] for place in kept.tolist()]
         bounds = metric.lowest, metric.highest
-        return Pairs(cheap[kept], audit[kept], self.drawn[kept], sessions, bounds)
+        records = [self.keys[place].id for place in kept.tolist()]
+        return Pairs(cheap[kept], audit[kept], self.drawn[kept], sessions, bounds, records)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Cheap scores, and audit scores of some of the same answers (else NaN)."""
+    """Cheap scores, and audit scores of some of the same answers (else NaN).
+
+    `records` tells which record each answer is of; without it each is of its own.
+    """
 
     cheap: Floats
     audit: Floats
     drawn: NDArray[np.bool_]
     sessions: Names
     bounds: tuple[float, float]
+    records: Names = ()
 
     @property
     def audited(self) -> NDArray[np.bool_]:
         """Which of them have an audit score."""
         return ~np.isnan(self.audit)
 
+    @property
+    def audited_records(self) -> int:
+        """How many records have an audit: several answers to one tell little more than one does."""
+        if not self.records:
+            return int(self.audited.sum())
+        return len({one for one, kept in zip(self.records, self.audited, strict=True) if kept})
+
     def where(self, chosen: NDArray[np.bool_]) -> "Pairs":
         """Return some of them."""
         sessions = [one for one, kept in zip(self.sessions, chosen, strict=True) if kept]
+        records = [self.records[n] for n in np.flatnonzero(chosen).tolist()] if self.records else ()
         parts = self.cheap[chosen], self.audit[chosen], self.drawn[chosen]
-        return Pairs(*parts, sessions, self.bounds)
+        return Pairs(*parts, sessions, self.bounds, records)
 
     def less(self, other: "Pairs") -> tuple[Floats, Floats, Floats, tuple[Names, Names]]:
         """Return what `powered_difference` takes, of the same answers of another run."""
@@ -96,8 +109,8 @@ class Pairs:
         if audited < WHOLE * drawn and drawn >= LEAST:
             missing = f"{drawn - audited} of {drawn} drawn records have no audit score"
             return f"{missing}, and may differ"
-        if audited < LEAST:
-            return f"{audited} audited records: at least {LEAST} are needed, {LEAST - audited} more"
+        if (count := self.audited_records) < LEAST:
+            return f"{count} audited records: at least {LEAST} are needed, {LEAST - count} more"
         return None
 
 
@@ -195,7 +208,8 @@ def corrected_score(pairs: Pairs) -> AuditedScore:
     single = ppi(
         people, nothing, others[:0], (groups[0], ()), interval="bounded", bounds=pairs.bounds
     )
-    alone = Interval(value=single.value, low=single.low, high=single.high, n=audited)
+    ends = (single.low, single.high) if single.error else (None, None)
+    alone = Interval(value=single.value, low=ends[0], high=ends[1], n=audited)
     found: dict[str, Any] = {
         "n": n,
         "audited": audited,

@@ -230,7 +230,8 @@ async def _ask(audit: Audit, asking: RunSettings, ledger: Ledger) -> bool:
         async with stopping_together(work() for _ in range(asking.records_at_once)) as workers:
             await asyncio.gather(*workers)
     for journal in (audit.verdicts, audit.scores):
-        journal.settle(order)
+        # An earlier, larger share was paid for: it is kept for the next one.
+        journal.settle([*order, *sorted(set(journal.keys()).difference(order))])
     return "budget" in outcomes
 
 

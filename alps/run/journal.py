@@ -109,6 +109,10 @@ class Journal:
     def __len__(self) -> int:
         return sum(offset != _NOWHERE for offset in self._offsets)
 
+    def keys(self) -> list[str]:
+        """Return the keys of the records that have a row."""
+        return [name for name in self._numbers if self._holds(name)]
+
     def settle(self, order: Iterable[str]) -> None:
         """Rewrite the file with exactly one row a record, in `order`, in one atomic step.
 

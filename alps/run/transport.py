@@ -68,9 +68,11 @@ def check_transport(folder: Path, others: Sequence[Path], margin: float) -> Tran
         RunFolderError: If a file can't be read, or the data changed.
     """
     run, calibrating = open_run(folder), [open_run(other) for other in others]
-    judges = {_pair_of(one) for one in (run, *calibrating)}
-    if len(judges) > 1:
-        raise UsageError("these runs have different judges, or different judges audited them")
+    auditors = {_auditor(one) for one in (run, *calibrating)}
+    if len(auditors) > 1:
+        raise UsageError("different judges audited these runs; audit them by the same one")
+    for other in calibrating:
+        _refuse_other(run, other)
     _, data = open_again(run.folder, run.manifest)
     rows: list[Transported] = []
     for track in data.tracks:
@@ -82,11 +84,23 @@ def check_transport(folder: Path, others: Sequence[Path], margin: float) -> Tran
     return Transports(run, calibrating, margin, rows)
 
 
-def _pair_of(run: Run) -> tuple[str, str]:
+def _auditor(run: Run) -> str:
     audit = run.finished.audit
     if audit is None:
         raise UsageError(f"{run.folder}: no audits; alps score RUN audit_judge=… audit=20% adds")
-    return run.judge, audit.auditor
+    return audit.auditor
+
+
+def _refuse_other(run: Run, other: Run) -> None:
+    """Refuse a run under another judge, or on other data: told by hashes, as names say little."""
+    for track in set(run.scored_tracks) & set(other.scored_tracks):
+        if run.judge_fingerprint(track) != other.judge_fingerprint(track):
+            why = "its judge has another fingerprint"
+        elif run.tracks[track].sha256 != other.tracks[track].sha256:
+            why = "its data have another hash"
+        else:
+            continue
+        raise UsageError(f"{other.folder}: not comparable with {run.folder} on {track}: {why}")
 
 
 def _of_track(
@@ -116,7 +130,7 @@ def of_metric(
     for name, pairs in others.items():
         if reason := pairs.why_not():
             return Transported(track, metric, None, f"{name}: {reason}")
-    audited = int(own.audited.sum())
+    audited = own.audited_records
     if audited < LEAST:
         few = f"{audited} audited records: at least {LEAST} are needed"
         return Transported(track, metric, None, few)

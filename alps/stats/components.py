@@ -22,6 +22,10 @@ from alps.stats.bootstrap import Estimate, Floats, cluster_sums, ratio, resample
 JUDGE, PROMPT, BOTH, NOISE = "judge", "prompt", "judge × prompt", "noise"
 
 
+# A variance below this is that of floats, not of scores.
+_ROUNDING = 1e-15
+
+
 @dataclass(frozen=True)
 class Component:
     """One source of the spread of a score.
@@ -64,7 +68,8 @@ def variance_components(
     shares = resampled_figures(partial(_shares, moments=moments), range(len(sums)))
     components = {}
     for (name, variance), share in zip(found.items(), shares, strict=True):
-        kept = replace(share, n=len(flat)) if total > 0 else _none(flat)
+        # Scores that are all equal spread by rounding alone, of which nothing has a share.
+        kept = replace(share, n=len(flat)) if total > _ROUNDING else _none(flat)
         components[name] = Component(float(variance) ** 0.5, kept)
     return components, moments.of_draws()
 

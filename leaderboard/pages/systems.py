@@ -15,7 +15,14 @@ from alps.leaderboard.gold_data import known_track, task_under
 from alps.leaderboard.memory_setup import setup_of, transport_of, words_of
 from alps.leaderboard.pages.board_table import corrected, metric_title
 from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
-from alps.leaderboard.pages.common import Content, Renderer, judge_id, records_folder, view
+from alps.leaderboard.pages.common import (
+    Content,
+    Renderer,
+    judge_id,
+    page_of,
+    records_folder,
+    view,
+)
 from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair
 from alps.leaderboard.ranking import Board, Standing
@@ -166,6 +173,7 @@ def _write_system(renderer: Renderer, system: System, versions: list[System]) ->
         "system.html",
         system=system,
         card=system.card,
+        boarded={page_of(board.task) for board in renderer.content.boards},
         runs=[system.root["runs"][n] for n in range(len(system.card.runs))],
         settings=settings,
         memories=list(_memories(system)),

@@ -30,7 +30,8 @@ _NOTHING, _NAMES = "–", 20
 def reference_command(words: Sequence[str]) -> int:
     """Recompute the tables that the folders among `words` have answers for; return the exit code.
 
-    It is 1 where `check` was asked for and a figure is not equal, or nothing could be compared.
+    It is 1 where `check` was asked for, and a figure is not equal, the answers to the same data are
+    others, or nothing could be compared. A copy that lacks systems, or records, is fine.
 
     Raises:
         AlpsError: If no folder is named, nothing can be recomputed, or a file can't be read.
@@ -48,9 +49,11 @@ def reference_command(words: Sequence[str]) -> int:
         print(json.dumps(_as_json(recomputed), ensure_ascii=False, indent=2))
     else:
         print_recomputed(recomputed, terminal())
+    for folder in recomputed.idle:
+        print(visible(f"{folder}: nothing in it was recomputed"), file=sys.stderr)
     if recomputed.wrote is not None:
         print(f"wrote {recomputed.wrote}", file=sys.stderr)
-    wrong = recomputed.count("differs") or not recomputed.count("equal")
+    wrong = recomputed.count("differs", "other answers") or not recomputed.count("equal")
     return DIFFERENT if settings.check and wrong else 0
 
 
@@ -75,14 +78,14 @@ def print_recomputed(recomputed: Recomputed, console: Console) -> None:
     equal, differs = recomputed.count("equal"), recomputed.count("differs")
     other = recomputed.count("other data", "other answers", "new")
     line = f"{equal} rows equal to the digit, {differs} differ, {other} of other data or answers."
-    console.print(line, markup=False)
+    console.print(line)
 
 
 def _print_table(table: ComparedTable, console: Console) -> None:
     about = table.table
     judged = f"judged by {about.judge.name}" if about.judge is not None else "no judge"
     console.print(Text(f"{about.title} ({about.id})", "bold"))
-    console.print(f"{about.data.name}, n {about.data.n:,}; {judged}", markup=False)
+    console.print(f"{about.data.name}, n {about.data.n:,}; {judged}")
     columns = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     columns.add_column("row", overflow="fold", min_width=_NAMES)
     for name in (about.columns[0].metric, "n", "Δ vs. baseline"):
@@ -97,9 +100,9 @@ def _print_table(table: ComparedTable, console: Console) -> None:
     for row in table.rows:
         if row.verdict == "differs":
             for line in differences(row, about):
-                console.print(f"  {visible(row.row.name)}, {line}", markup=False)
+                console.print(f"  {visible(row.row.name)}, {line}")
     if table.missing:
-        console.print(f"Not in the folder: {visible(', '.join(table.missing))}", markup=False)
+        console.print(f"Not in the folder: {visible(', '.join(table.missing))}")
     console.print()
 
 

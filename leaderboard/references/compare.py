@@ -40,10 +40,11 @@ class ComparedTable:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What a command recomputed."""
+    """What a command recomputed; `idle` are the folders that nothing was taken from."""
 
     tables: tuple[ComparedTable, ...]
     wrote: Path | None
+    idle: tuple[Path, ...] = ()
 
     def count(self, *verdicts: Verdict) -> int:
         """Return how many rows have one of these verdicts."""
@@ -60,14 +61,15 @@ def recompute_all(folders: Sequence[Path], settings: ReferenceSettings, tell: Te
     file = REFERENCES if settings.file is None else Path(settings.file)
     references = read_references(file).references
     new: dict[str, ReferenceTable] = {}
-    compared = []
+    compared, used = [], set()
     for table, found in _chosen(references, folders, settings.only):
+        used.add(found.folder)
         new[table.id] = recompute(table, found, tell)
         compared.append(compare(table, new[table.id]))
     out = None if settings.out is None else Path(settings.out)
     if out is not None:
         write(References(tables=[new.get(one.id, one) for one in references.tables]), out)
-    return Recomputed(tuple(compared), out)
+    return Recomputed(tuple(compared), out, tuple(one for one in folders if one not in used))
 
 
 def _chosen(

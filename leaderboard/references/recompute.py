@@ -4,7 +4,6 @@ Every system is one run, as its settings say; the runs are in a scratch folder a
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from alps.agreement.matching import PUBLISHERS
 from alps.agreement.measure import measure
 from alps.agreement.rows import FigureRow, GoldAgreement
 from alps.agreement.settings import AgreementSettings
+from alps.data.release import Row, read_rows
 from alps.errors import DataError, UsageError
 from alps.jsonl import dump
 from alps.judges.resolve import AGREEMENTS
@@ -145,12 +145,17 @@ def write_told(queries: Path, dialogues: Path, out: Path) -> None:
     Raises:
         DataError: If a query is of a session without a dialogue.
     """
-    told = {row["session_id"]: row["input"]["dialogue"] for row in _rows(dialogues)}
+    told = {}
+    for line, row in _rows(dialogues):
+        if "dialogue" not in row["input"]:
+            raise DataError("must be a dialogue", path=dialogues, line=line, field="input.dialogue")
+        told[row["session_id"]] = row["input"]["dialogue"]
     out.mkdir(parents=True)
     with (out / INPUT).open("wb") as file:
-        for row in _rows(queries / INPUT):
+        for line, row in _rows(queries / INPUT):
             if row["session_id"] not in told:
-                raise DataError(f"no dialogue of session {row['session_id']}", path=queries / INPUT)
+                lacking = f"no dialogue of session {row['session_id']}"
+                raise DataError(lacking, path=queries / INPUT, line=line)
             row["input"]["dialogue"] = told[row["session_id"]]
             file.write(dump(row))
     for path in sorted(queries.iterdir()):
@@ -158,13 +163,13 @@ def write_told(queries: Path, dialogues: Path, out: Path) -> None:
             (out / path.name).write_bytes(path.read_bytes())
 
 
-def _rows(path: Path) -> Iterator[dict[str, dict[str, object]]]:
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise DataError("not JSON", path=path, line=number) from error
+def _rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the number of each line and its row, which names a session and has an input."""
+    for number, row in read_rows(path):
+        for field, kind in (("session_id", str), ("input", dict)):
+            if not isinstance(row.get(field), kind):
+                raise DataError("is missing", path=path, line=number, field=field)
+        yield number, row
 
 
 def _run(words: Sequence[str], out: Path) -> Run:
