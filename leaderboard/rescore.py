@@ -133,13 +133,16 @@ def _judge_samples(
     folder: Path, entry: Entry, settings: RescoreSettings, runs: Sequence["_Run"]
 ) -> Rescored:
     tracks: dict[str, Any] = {}
-    for place, run in enumerate(runs):
-        caps = _left(settings, [one.out for one in runs[:place]])
-        # Of each judge a folder of its own: an audit is of one.
-        run.out.mkdir(parents=True, exist_ok=True)
+    judged: list[Path] = []
+    for run in runs:
+        caps = _left(settings, judged)
+        # Of each judge a folder of its own: an audit is of one. And none where all is judged.
+        out = run.out.with_name(f"{run.out.name}-sample")
+        out.mkdir(parents=True, exist_ok=True)
         for file in run.source.iterdir():
-            shutil.copyfile(file, run.out / file.name)
-        sampled = judge_sample(entry, run.out, settings, {**run.judging, **caps})
+            shutil.copyfile(file, out / file.name)
+        sampled = judge_sample(entry, out, settings, {**run.judging, **caps})
+        judged.append(out)
         for name, track in sampled.tracks.items():
             tracks[name] = {**track, "sample": sampled.sampled[name].model_dump()}
     fingerprint = next(iter(tracks.values()))["judge_fingerprint"]

@@ -77,7 +77,7 @@ def judge_sample(
     values |= {} if api_base is None else {"audit_judge_api_base": api_base}
     experiment = parse_settings(values, RunSettings)
     data = open_data(experiment)
-    draws = draw_tracks(data, experiment)
+    draws = draw_tracks(data, experiment, setting="sample")
     with claimed_folder(source) as ledger:
         if audit_run(experiment, data, source, spent=ledger.totals.counted):
             raise BudgetError("stopped by the budget; the same command with a larger one goes on")

@@ -332,6 +332,14 @@ def gold_as_text(sample: Any) -> Sequence[tuple[str, str, str]]:
     return (("gold", str(sample.gold), ""),)
 
 
+def texts_of(task: "Task", answer: Any) -> Sequence[str]:
+    """Return what a system wrote, without ids; of an answer in another form all texts in it."""
+    try:
+        return task.public.texts(answer)
+    except (TypeError, AttributeError, LookupError):
+        return all_texts(answer)
+
+
 @dataclass(frozen=True)
 class PublicAnswers:
     """How the answers of a submission are looked at before a person believes them.

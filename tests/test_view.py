@@ -1,5 +1,6 @@
 """The page of all records: from its files in Chromium, and served while a run goes on."""
 
+import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from alps.loopback import HOST, listen, server_of
-from tests.endtoend import run
+from tests.endtoend import rows, run
 from tests.pages import browser
 from tests.report_runs import RECORDS, make_hard_run, make_samples_run
 from tests.tracks import alps_here
@@ -148,3 +149,29 @@ def test_the_list_is_printed_whole_and_a_chosen_record_alone(browser, place: Pat
         page.emulate_media(media="print")
         assert not section.is_visible()
         assert page.locator("#shown h2").is_visible()
+
+
+def test_every_memory_of_an_answer_is_found_by_its_words(browser, place: Path) -> None:
+    wanted = {}
+    for row in rows(place / "samples-run" / "predictions.jsonl"):
+        for item in (row["prediction"] or {}).get("memory_items", ()):
+            wanted[item["value"]] = row["benchmark_id"]
+    address = (place / "both" / "index.html").as_uri()
+    with opened(browser, f"{address}#100%") as page:
+        for value, name in wanted.items():
+            page.fill("#search", value)
+            assert name in ids(page), value
+        # The names of fields are no answers.
+        page.fill("#search", "unmapped")
+        assert ids(page) == []
+
+
+def test_an_answer_in_another_form_ends_no_export(place: Path, tmp_path: Path) -> None:
+    pytest.importorskip("inspect_ai", reason="pip install 'alps-eval[inspect]'")
+    folder = Path(shutil.copytree(place / "samples-run", tmp_path / "odd"))
+    path = folder / "predictions.jsonl"
+    first, *others = rows(path)
+    first["prediction"] = {"memory_items": "boo"}
+    path.write_text("".join(json.dumps(row) + "\n" for row in (first, *others)), "utf-8")
+    done = alps_here("export", folder, "format=inspect", f"out={tmp_path / 'logs'}")
+    assert (done.code, done.err) == (0, "")

@@ -34,6 +34,7 @@ from alps.export.rows import RecordRow, ScoreRow, record_rows, score_rows, times
 from alps.run.opened import Run, read_wanted
 from alps.schema import UNHEARD
 from alps.tasks import Task
+from alps.tasks.base import texts_of
 
 _NO_WORD = re.compile(r"[^\w. -]")
 _KINDS: dict[str, type[ChatMessageSystem | ChatMessageUser | ChatMessageAssistant]] = {
@@ -189,7 +190,7 @@ def _readable(text: str) -> str:
 
 def _scores(task: Task, row: RecordRow, lead: str) -> dict[str, Score]:
     # The viewer's list shows the answer of the first score; the headline is the first of figures.
-    texts = () if row.answer is None else task.public.texts(json.loads(row.answer))
+    texts = () if row.answer is None else texts_of(task, json.loads(row.answer))
     told = Score(value=row.outcome, answer="\n".join(texts), explanation=row.error)
     names = sorted(row.scores, key=lambda name: name != lead)
     return {"outcome": told, **{name: Score(value=row.scores[name]) for name in names}}

@@ -54,8 +54,10 @@ class Labelled(BaseModel):
     tracks: dict[str, tuple[str, ...]]
 
 
-def draw_tracks(data: Data, settings: RunSettings) -> Draws:
+def draw_tracks(data: Data, settings: RunSettings, *, setting: str = "audit") -> Draws:
     """Draw the sessions of every track that a judge has a part in; see `draw_sessions`.
+
+    `setting` is what the user calls the share.
 
     Raises:
         UsageError: If one of them is too small, or none is judged.
@@ -68,12 +70,14 @@ def draw_tracks(data: Data, settings: RunSettings) -> Draws:
     if settings.audit_labels is not None:
         return _labelled(judged, Path(settings.audit_labels))
     share = settings.audit or 0.0
-    tracks = {track.task.track: draw_sessions(track, share, settings.seed) for track in judged}
+    tracks = {}
+    for track in judged:
+        tracks[track.task.track] = draw_sessions(track, share, settings.seed, setting)
     return Draws(share, settings.seed, tracks)
 
 
-def draw_sessions(track: TrackData, share: float, seed: int) -> Draw:
-    """Draw a share of the sessions of a track.
+def draw_sessions(track: TrackData, share: float, seed: int, setting: str = "audit") -> Draw:
+    """Draw a share of the sessions of a track; `setting` is what the user calls it.
 
     Raises:
         UsageError: If they hold fewer than `LEAST` records; names the share that is needed.
@@ -85,7 +89,8 @@ def draw_sessions(track: TrackData, share: float, seed: int) -> Draw:
     taken = order[: ceil(share * len(order))]
     records, n = sum(counts[session] for session in taken), sum(counts.values())
     if records < LEAST:
-        raise UsageError(_too_few(track.task.track, [counts[one] for one in order], share, records))
+        sizes = [counts[one] for one in order]
+        raise UsageError(_too_few(track.task.track, sizes, share, records, setting))
     return Draw(tuple(taken), records, n)
 
 
@@ -102,15 +107,15 @@ def _records_by_session(track: TrackData) -> dict[str, int]:
     return counts
 
 
-def _too_few(track: str, sizes: Sequence[int], share: float, records: int) -> str:
-    said = f"audit={100 * share:g}%: {records} of {sum(sizes)} records of {track}"
+def _too_few(track: str, sizes: Sequence[int], share: float, records: int, setting: str) -> str:
+    said = f"{setting}={100 * share:g}%: {records} of {sum(sizes)} records of {track}"
     if sum(sizes) < LEAST:
         return f"{said}; at least {LEAST} are needed, and it has fewer: leave the track out"
     held = sessions = 0
     while held < LEAST:
         held += sizes[sessions]
         sessions += 1
-    return f"{said}; at least {LEAST} are needed: audit={ceil(100 * sessions / len(sizes))}%"
+    return f"{said}; at least {LEAST} are needed: {setting}={ceil(100 * sessions / len(sizes))}%"
 
 
 def _labelled(judged: Sequence[TrackData], folder: Path) -> Draws:

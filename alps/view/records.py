@@ -10,6 +10,8 @@ from alps.report.formatting import letter_of
 from alps.report.html import page_environment
 from alps.report.record import build_view, record_card, state_of
 from alps.run.opened import Key, Run, Samples, read_wanted
+from alps.tasks import Task
+from alps.tasks.base import texts_of
 from alps.tasks.record_parts import AnsweredRecord
 
 if TYPE_CHECKING:
@@ -19,7 +21,8 @@ CHUNK = 200
 """Records that are fetched together when one of them is shown."""
 _BLOCK = 25 * CHUNK
 """Records whose samples are read from the data at once: 50,000 dialogues would fill the memory."""
-_SEARCHED = 240
+_SEARCHED = 600
+"""Characters of an answer that are searched: 50,000 whole ones would fill a browser's memory."""
 _JOURNALS = ("predictions", "verdicts", "scores")
 _RECORD = (
     '{% from "record_view.html" import record with context %}{{ record(card, section, true) }}'
@@ -120,7 +123,7 @@ class Records:
             outcomes.append(state_of(score, prediction) if known else "")
             lead = run.lead(key.track).name if key.track in run.tracks else ""
             scores.append((score or {}).get("scores", {}).get(lead))
-            answers.append(_searched(prediction or {}))
+            answers.append(_searched(run.tasks.get(key.track), prediction or {}))
         return Line(key, tuple(outcomes), tuple(scores), "\n".join(answers))
 
     def _html(self, run: int, key: Key, place: int) -> str:
@@ -144,19 +147,9 @@ class Records:
         return read_wanted(self.runs[run], track, wanted)
 
 
-def _searched(prediction: Row) -> str:
-    """Return the beginning of an answer, or its error, as one text."""
+def _searched(task: Task | None, prediction: Row) -> str:
+    """Return the beginning of an answer, without its ids, or its error, as one text."""
     content = prediction.get("prediction")
-    texts = list(_texts(content)) if content is not None else [str(prediction.get("error") or "")]
-    return " · ".join(texts)[:_SEARCHED]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for inside in value.values():
-            yield from _texts(inside)
-    elif isinstance(value, Sequence):
-        for inside in value:
-            yield from _texts(inside)
+    if content is None or task is None:
+        return str(prediction.get("error") or "")[:_SEARCHED]
+    return " · ".join(texts_of(task, content))[:_SEARCHED]

@@ -187,7 +187,8 @@ function step(by) {
 }
 
 function fromAddress() {
-  const wanted = decodeURIComponent(location.hash.slice(1));
+  let wanted = location.hash.slice(1);
+  try { wanted = decodeURIComponent(wanted); } catch { /* typed by hand: it leads nowhere */ }
   const place = index.rows.findIndex((row) => `${row[0]}/${row[1]}` === wanted);
   if (place >= 0) choose(place, { focus: false });
 }
