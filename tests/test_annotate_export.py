@@ -17,7 +17,7 @@ from alps.annotate.seat import Seat
 from alps.data.release import write_track
 from alps.errors import UsageError
 from alps.judges.labels import read_labels
-from tests.annotate_work import NEEDED, label_all, made, plain_work
+from tests.annotate_work import NEEDED, label_all, made, plain_work, related_run
 from tests.endtoend import rows
 from tests.tracks import alps_here
 
@@ -84,6 +84,7 @@ def test_what_is_exported_calibrates_the_judge_on_labels_from_before_it_was_seen
     assert calibrated.code == 0, calibrated.err
     report = json.loads((tmp_path / "calibrated" / "calibration.json").read_text())
     assert report["judge"] == "openai/judge"
+    assert "it corrects no run" in " ".join(calibrated.out.split())
 
 
 def test_revised_labels_are_exported_where_they_are_asked_for(tmp_path):
@@ -323,3 +324,32 @@ def test_memories_under_one_id_or_none_are_each_verified(tmp_path):
     kept = gold["gold"]["memory_items"]
     assert {item["value"] for item in kept} == set(values.values())
     assert len({item["memory_id"] for item in kept}) == 3
+
+
+def test_four_steps_lead_from_a_run_to_a_calibrated_judge(tmp_path):
+    run = related_run(tmp_path / "run")
+    folder = made(tmp_path / "work", "match", str(run), n=40)
+    for person in ("anna", "ben"):
+        label_all(folder, person, lambda step: {"label": "same"})
+    assert alps_here("annotate", "export", folder, f"out={tmp_path / 'labels'}").code == 0
+    out = tmp_path / "calibrations" / "own"
+    words = (f"labels={tmp_path / 'labels'}", "judge=lexical", f"out={out}")
+    assert alps_here("calibrate", *words).code == 0
+    assert json.loads((out / "calibration.json").read_text())["judge_fingerprint"] is not None
+
+
+def test_what_repeats_answer_alike_is_audited_once(tmp_path):
+    run = tmp_path / "run"
+    words = ("run", "task=extraction", "model=rules", "data=samples", "repeats=2")
+    assert alps_here(*words, "baseline_records=0", f"out={run}").code == 0
+    folder = made(tmp_path / "work", "match", str(run), audit=0.8)
+    shown = [json.dumps(row["payload"], sort_keys=True) for row in rows(folder / "items.jsonl")]
+    assert len(shown) == len(set(shown)) > 20
+    label_all(folder, "anna", lambda step: {"label": "unrelated"})
+    assert alps_here("annotate", "export", folder, f"out={tmp_path / 'labels'}").code == 0
+    done = alps_here("score", run, f"audit_labels={tmp_path / 'labels'}")
+    assert done.code == 0, done.err
+    score = json.loads((run / "summary.json").read_text())["audit"]["tracks"]["task1"]["scores"][
+        "f1"
+    ]
+    assert (score["audited"], "reason" in score) == (42, False)

@@ -327,6 +327,8 @@ def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
 
 
 def test_how_long_a_calibration_holds_is_said():
+    (recorded,) = accounted(row={"made": "2026-01-01"})
+    assert "bind the calibration to no judge: it corrects no run" in recorded
     row = {"made": "2026-01-01", "expires": "9999-12-31", "pinned": True}
     assert accounted(row=row) == ["Holds for this judge, as it is set here, until 9999-12-31."]
     (old,) = accounted(row={**row, "expires": "2026-02-01"})

@@ -122,7 +122,7 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
     """Compare a judge with people's labels.
 
     Recorded verdicts are taken where `verdicts` names a file of them, or where the label folder has
-    one that holds `judge`; else the judge is asked.
+    one that holds `judge`, unless it is embedded; else the judge is asked.
 
     Raises:
         AlpsError: If labels, verdicts, judge or folder can't be used.
@@ -245,7 +245,8 @@ def _recorded(settings: CalibrateSettings) -> Path | None:
     if not exists:
         return None
     names = {str(row.get("judge")): None for _, _, row in scan(path) if row is not None}
-    if settings.judge in names:
+    # To ask an embedded judge costs nothing, and binds the calibration to it.
+    if settings.judge in names and not is_embedded_judge(settings.judge):
         return path
     _refuse_unknown(settings.judge, names)
     return None

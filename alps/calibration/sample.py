@@ -147,13 +147,33 @@ def draw_audit(run: Path, share: float, *, pairs: bool, out: Path, seed: int = 0
     for of_rubric in _by_rubric(asked, run).values():
         taken = [one for one in of_rubric if one.cluster in tracks[one.track]]
         chosen = [(one, _pair_items(one) if pairs else _rating_items(one)) for one in taken]
-        draws.append(_Draw(of_rubric[0].by, of_rubric, chosen, random=True))
+        draws.append(_Draw(of_rubric[0].by, of_rubric, _without_copies(chosen), random=True))
 
     def order(items: Sequence[Row]) -> bytes:
         return place_of(items[0]["cluster"], seed)
 
     audit = {"share": share, "seed": seed, "tracks": tracks}
     return _write(out, draws, order, run=run, system=settings.model, seed=seed, audit=audit)
+
+
+def _without_copies(chosen: Sequence[_Chosen]) -> list[_Chosen]:
+    """Return the items that show what none before them shows.
+
+    Repeats of a record often answer alike. Labels of people hold for all that shows the same; two
+    of them that differ would leave it open, and nobody could settle it.
+    """
+    shown: set[bytes] = set()
+    kept: list[_Chosen] = []
+    for asked, items in chosen:
+        new = []
+        for item in items:
+            content = dump({"rubric": item["rubric"], "payload": item["payload"]})
+            if content not in shown:
+                shown.add(content)
+                new.append(item)
+        if new:
+            kept.append((asked, new))
+    return kept
 
 
 def _refuse_taken(out: Path) -> None:

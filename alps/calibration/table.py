@@ -89,6 +89,11 @@ def account_of(done: Calibrated) -> Iterator[str]:
     """Yield what `print_account` prints, in sentences."""
     if done.left_out:
         yield f"Not rated by {done.judge}: {', '.join(done.left_out)}."
+    if done.row and "expires" not in done.row:
+        yield (
+            "These verdicts were recorded, and bind the calibration to no judge: it corrects no "
+            "run. Without verdicts.jsonl among the labels the judge is asked anew."
+        )
     if done.unheard:
         they_are = "it is" if done.unheard == 1 else "they are"
         yield f"{counted(done.unheard, 'item')} could not be asked about; {they_are} in no figure."
