@@ -26,6 +26,7 @@ from alps.report.formatting import number
 from alps.stats.paired import holm, paired_difference
 from tests import site_made
 from tests.loopback import running
+from tests.pages import Page
 from tests.site_made import HOSTILE, Tree, pages_of, tree_of
 from tests.site_origins import Origins, reads_as
 
@@ -482,3 +483,11 @@ def test_a_site_is_served_on_loopback_file_by_file(site):
             connection.close()
     with pytest.raises(UsageError, match="no site there"):
         serve(site / "data")
+
+
+def test_the_changes_have_reviews_by_their_day_and_with_their_reasons(site):
+    text = Page((site / "changes.html").read_text("utf-8")).text
+    days = text.partition("Submissions and reviews by day")[2]
+    reviewed = " ".join(days.partition("2026-11-02")[2].split())
+    assert reviewed.startswith("Model 3 reviewed, scores judged again: Extraction re-scored")
+    assert "Judged again." in reviewed.partition("re-scored")[2][:20]

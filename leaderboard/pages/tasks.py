@@ -26,6 +26,7 @@ from alps.leaderboard.pages.pools import write_pools
 from alps.leaderboard.provenance import NOTHING, Place
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
+from alps.leaderboard.submission import Review
 from alps.report.charts import COLOURS, Point, plane
 from alps.rows import Figure
 from alps.tasks import Task, all_tracks
@@ -139,12 +140,32 @@ class DataVersion:
     systems: int
 
 
+@dataclass(frozen=True)
+class Change:
+    """What changed boards on a day: a submission, or a maintainer's review of one."""
+
+    system: System
+    review: Review | None
+
+    @property
+    def replaced(self) -> str:
+        """The tracks whose scores the review replaced."""
+        names = () if self.review is None else self.review.tracks
+        return ", ".join(task.heading for name, task in all_tracks().items() if name in names)
+
+
 def write_changes(renderer: Renderer) -> None:
     """Write the changelog with the data versions, and the page on how to read the site."""
-    content, days = renderer.content, dict[str, list[System]]()
-    order = sorted(content.systems, key=lambda one: (one.card.submitted, one.slug), reverse=True)
-    for system in order:
-        days.setdefault(system.card.submitted, []).append(system)
+    changes: list[tuple[str, Change]] = []
+    for system in renderer.content.systems:
+        review = system.entry.review
+        changes.append((system.card.submitted, Change(system, None)))
+        if review is not None:
+            changes.append((review.date, Change(system, review)))
+    changes.sort(key=lambda change: (change[0], change[1].system.slug), reverse=True)
+    days: dict[str, list[Change]] = {}
+    for day, change in changes:
+        days.setdefault(day, []).append(change)
     renderer.write("changes.html", "changes.html", days=days, versions=list(_versions(renderer)))
     renderer.write("about.html", "about.html")
 
