@@ -98,8 +98,7 @@ class AskSettings(BaseModel):
     patience: Seconds = Field(
         PATIENCE,
         ge=0,
-        description="how long failures that may pass are tried again: seconds, 90s, 30min or 2h "
-        "[30min]",
+        description="how long failures that may pass are tried again: seconds, 90s, 30min or 2h",
     )
     max_failures: Share = Field(
         0.05, description="exit 1 when a larger share failed or is unscored"
@@ -161,7 +160,7 @@ class JudgeSettings(AskSettings):
     audit_labels: HomePath | None = Field(None, description="labels of people who audited a share")
     batch: bool = Field(False, description="yes: ask in batches, at half the price, within a day")
     batch_deadline: Seconds = Field(
-        DAY, ge=0, description="what a batch has not answered by then is asked one by one [24h]"
+        DAY, ge=0, description="what a batch has not answered by then is asked one by one"
     )
 
     @property

@@ -37,11 +37,6 @@ class Above:
     low: float | None = None
     high: float | None = None
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether the interval leaves no doubt that it is above."""
-        return self.low is not None and self.low > 0
-
 
 def strongest(baselines: Sequence[Baseline]) -> Baseline | None:
     """Return the baseline with the highest score; of equals one with records, then by name."""

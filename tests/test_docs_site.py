@@ -28,8 +28,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-m",
         "mkdocs",
         "build",
-        "--strict",
-        "--quiet",
+        "--strict",  # with --quiet it would fail for nothing
         "--site-dir",
         str(folder),
     ]

@@ -9,6 +9,7 @@ import pytest
 
 from alps.errors import QuotaError, UsageError
 from alps.llm import Client, Request
+from alps.llm.retries import as_time, seconds_of
 from alps.llm.types import Reply, TransportError
 from tests.virtual_time import (
     Bucket,
@@ -286,3 +287,19 @@ def test_what_is_waited_for_is_said_once():
     (line,) = said
     assert line.startswith("openai/tiny has not answered for ")
     assert "patience=" in line
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.5, "0.5 s"),
+        (90, "90 s"),
+        (1800, "30 min"),
+        (5400, "90 min"),
+        (86400, "24 h"),
+        (1e7, "2777.8 h"),
+    ],
+)
+def test_a_time_is_written_as_it_is_read(seconds, said):
+    assert as_time(seconds) == said
+    assert seconds_of(said) == pytest.approx(seconds, rel=1e-4)

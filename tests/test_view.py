@@ -175,3 +175,12 @@ def test_an_answer_in_another_form_ends_no_export(place: Path, tmp_path: Path) -
     path.write_text("".join(json.dumps(row) + "\n" for row in (first, *others)), "utf-8")
     done = alps_here("export", folder, "format=inspect", f"out={tmp_path / 'logs'}")
     assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("words", [("port=8099",), ("serve=yes", "out=elsewhere")])
+def test_a_setting_that_would_change_nothing_is_refused(
+    place: Path, words: tuple[str, ...]
+) -> None:
+    refused = alps_here("view", str(place / "hard-run"), *words)
+    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+    assert "it changes nothing with serve=" in refused.err

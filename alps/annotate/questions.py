@@ -21,7 +21,6 @@ WORDS = 25
 CONFIDENCES = (0.95, 0.8, 0.65, 0.5)
 TIME_SCOPES = ("long_term", "short_term", "past", "future")
 TYPES = ("direct", "indirect")
-_OF_A_MEMORY = ("type", "time_scope", "confidence", "label")
 
 
 @dataclass(frozen=True)

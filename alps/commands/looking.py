@@ -90,6 +90,10 @@ def view(words: tuple[str, ...]) -> None:
     folders = [find_run(run) for run in runs]
     if not folders:
         raise click.UsageError("name at least one run")
+    idle = "out" if parsed.serve else "port"
+    if idle in parsed.model_fields_set:
+        state = "yes" if parsed.serve else "no"
+        raise click.UsageError(f"{idle}=: it changes nothing with serve={state}; leave it out")
     if parsed.serve:
         _serve_view(folders, parsed.port)
         return

@@ -93,8 +93,9 @@ def plan_of_words(words: Sequence[str]) -> SweepPlan | None:
     cells = []
     own = [(settings, frozenset(settings.model_fields_set)) for settings in parsed]
     for model, settings in zip(models, _without_idle(own), strict=True):
-        if refused := [name for name in list(_NEVER)[1:] if name in settings.model_fields_set]:
-            raise UsageError(f"{refused[0]}=: not with several models; {_NEVER[refused[0]]}")
+        given = settings.model_fields_set - {"config"}  # its values are words like others
+        if refused := [name for name in _NEVER if name in given]:
+            raise UsageError(f"{refused[0]}=: not with several models; name one in model=")
         cells.append(Cell(model, settings.task, _less(settings, _OF_ALL)))
     first = parsed[0]
     out = None if first.out is None else Path(first.out)
@@ -145,7 +146,7 @@ def read_plan(path: Path) -> SweepPlan:
     if faults:
         raise PlanError(faults)
     drafts = list(_drafts(path, tables, faults))
-    cells = _cells(path, tables, drafts, faults)
+    cells = _cells(path, drafts, faults)
     if not drafts and not faults:
         faults.append(f"{path}: no run is left; name models and tasks in [matrix]")
     whole = {name: tables.common[name] for name in _OF_ALL if name in tables.common}
@@ -350,7 +351,7 @@ def _varying(matrix: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
     return shown
 
 
-def _cells(path: Path, tables: _Tables, drafts: Sequence[_Draft], faults: list[str]) -> list[Cell]:
+def _cells(path: Path, drafts: Sequence[_Draft], faults: list[str]) -> list[Cell]:
     """Check the settings of every run; a fault that many of them have is told once."""
     cells: list[Cell] = []
     told: dict[str, list[str]] = {}

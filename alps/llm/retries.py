@@ -134,8 +134,11 @@ def seconds_of(text: str) -> float:
 
 
 def as_time(seconds: float) -> str:
-    """Write seconds as `seconds_of` reads them: `90 s`, `30 min`."""
-    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
+    """Write seconds as `seconds_of` reads them, to a tenth: `90 s`, `30 min`, `24 h`."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{round(seconds / size, 1):.12g} {unit}"
+    return f"{round(seconds, 1):.12g} s"
 
 
 # So many failures in a row, without one answer, are an outage

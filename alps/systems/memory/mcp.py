@@ -17,7 +17,6 @@ from alps.systems.memory.spoken import Ask, Declared, Row
 VERSION = "2025-06-18"
 """Of the protocol, as it is offered; servers answer with one that they speak."""
 NEEDED = ("ingest", "search", "reset")
-_READY: dict[str, Any] = {"result": "ready"}
 
 
 class McpTools:
