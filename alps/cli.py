@@ -64,7 +64,7 @@ for _command in (
     data.data,
     *(judging.labels, annotating.annotate, judging.agreement),
     *(judging.calibrate, judging.calibrations, judging.sensitivity),
-    *(judging.judges, judging.transport),
+    judging.judges,
     *(boards.submit, boards.verify, boards.rescore, boards.leaderboard, boards.reference),
     memory.memory,
     machine.doctor,

@@ -43,6 +43,10 @@ _MODELS = ("openai/", "anthropic/", "predictions:", "program:", "python:")
 _RUNS = "runs/"
 _IS_KEY = re.compile(r"(?i)(?:.*_)?(?:api_?key|secret)|key|token").fullmatch
 _AFTER_A_COMMAND = "settings follow a command: alps run task=extraction model=rules"
+_REMOVED = {
+    "transport": "audit answers of this very run, by audit_judge=… audit=20% or audit_labels=FOLDER"
+}
+"""What replaces a command that was there once."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Answer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
@@ -136,6 +140,8 @@ class ExplainedGroup(click.Group):
         if args and "=" in args[0] and not args[0].startswith("-"):
             key = args[0].partition("=")[0]
             raise click.UsageError(f"No such command '{key}=…'; {_AFTER_A_COMMAND}", ctx)
+        if ctx.parent is None and args and args[0] in _REMOVED:
+            raise click.UsageError(f"'alps {args[0]}' was removed: {_REMOVED[args[0]]}", ctx)
         return super().resolve_command(ctx, args)
 
 

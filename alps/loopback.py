@@ -3,12 +3,12 @@
 Loopback is open to every account of a machine, and to every page that a browser has open.
 """
 
+import logging
 import secrets
 import socket
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
 
 from alps.errors import UsageError
 
@@ -26,7 +26,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_REFUSAL = "No token: open the whole address that alps printed\n"
+_REFUSAL = "No such page: open the whole address that alps printed when it was started last\n"
 
 
 def require_packages(command: str) -> None:
@@ -59,6 +59,16 @@ def listen(port: int) -> socket.socket:
     return bound
 
 
+def new_token() -> str:
+    """Draw the token of a page; each start has another one."""
+    return secrets.token_urlsafe(24)
+
+
+def address_of(bound: socket.socket, token: str) -> str:
+    """Return the address of the page that is served at a socket."""
+    return f"http://{HOST}:{bound.getsockname()[1]}/{token}/"
+
+
 def application_of(routes: "Sequence[BaseRoute]", token: str) -> "Starlette":
     """Return the application that answers `routes` to whoever has the token."""
     from starlette.applications import Starlette
@@ -80,10 +90,24 @@ def server_of(application: "Starlette") -> Any:
     """Return the server of an application; its `run` serves sockets until it is interrupted."""
     import uvicorn
 
+    from alps.loopback_connections import BACKLOG, Connection
+
     config = uvicorn.Config(
-        application, log_level="warning", access_log=False, lifespan="off", ws="none"
+        application,
+        http=Connection,
+        backlog=BACKLOG,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        ws="none",
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_stranger)
     return uvicorn.Server(config)
+
+
+def _is_no_stranger(record: logging.LogRecord) -> bool:
+    """Tell whether a line of the log is of more than what a stranger sent; we say that once."""
+    return not record.getMessage().startswith("Invalid HTTP request")
 
 
 class _Guard:
@@ -112,29 +136,25 @@ class _Guard:
 
 
 class _Login:
-    """Lets in whoever has the token, from then on by a cookie."""
+    """Lets in whoever asks below the token, with which every address of the page begins.
+
+    Not by a cookie: a browser sends the cookies of this machine to the servers on all of its ports.
+    """
 
     def __init__(self, app: Any, token: str) -> None:
         self.app, self._token = app, token
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request, or refuse it."""
-        from starlette.requests import HTTPConnection
         from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-        # Cookies are of a host, and each person's page is on a port of its own.
-        name = f"alps-{scope['server'][1]}"
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        given, slash, _ = scope["path"].removeprefix("/").partition("/")
         answer: Response
-        if self._fits(HTTPConnection(scope).cookies.get(name, "")):
-            await self.app(scope, receive, send)
-            return
-        if scope["method"] == "GET" and self._fits(given):
-            answer = RedirectResponse(scope["path"], status_code=303)
-            answer.set_cookie(name, self._token, httponly=True, samesite="strict")
-        else:
+        if not secrets.compare_digest(given.encode(), self._token.encode()):
             answer = PlainTextResponse(_REFUSAL, 403)
+        elif slash:
+            await self.app({**scope, "root_path": f"/{given}"}, receive, send)
+            return
+        else:
+            answer = RedirectResponse(f"/{given}/", status_code=303)
         await answer(scope, receive, send)
-
-    def _fits(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode(), self._token.encode())

@@ -25,6 +25,8 @@ _UNSETTABLE = ("temperature", "judge_temperature")
 # From this likeness on a word is a known key mistyped: `max_token`, but neither `token` nor
 # `judge_api_key`.
 _A_SLIP = 0.9
+_LARGEST = 2**63
+_SHOWN = 200
 _is_key = re.compile(r"(?i)(?:.*_)?api_?key|(?:.*_)?token|(?:.*_)?secret|key").fullmatch
 _DAY = r"^\d{4}-\d\d-\d\d$"
 _WHOLE = "it takes a whole number"
@@ -107,7 +109,7 @@ def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
         values = tomllib.loads(path.expanduser().read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"config={path}: {error.strerror or 'can not be read'}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, too
         raise DataError(f"not TOML ({error})", path=path) from error
     for key in values:
         if key not in model.model_fields:
@@ -142,7 +144,7 @@ def _parse(
             where = f"{config}: " if key in of_config else ""
             raise UsageError(f"{where}{_missing(key, model)}")
     try:
-        return model.model_validate(dict(values))
+        settings = model.model_validate(dict(values))
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
@@ -153,11 +155,24 @@ def _parse(
             raise UsageError(f"{where}{key}: {_in_words(first)}") from error
         shown = _shown_value(key, values[key])
         raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error
+    for key in values:
+        number = getattr(settings, key, None)
+        if isinstance(number, int | float) and not -_LARGEST < number < _LARGEST:
+            where = f"{config}, " if key in of_config else ""
+            shown = _shown_value(key, values[key])
+            raise UsageError(f"{where}{key}={shown}: it takes a finite number below 2^63")
+    return settings
 
 
-def _shown_value(key: str, value: object) -> object:
+def _shown_value(key: str, value: object) -> str:
     # An address can hold a password, and who writes variables may write their values, too.
-    return "…" if key == "env" or key.endswith("api_base") else value
+    if key == "env" or key.endswith("api_base"):
+        return "…"
+    try:
+        text = str(value)
+    except ValueError:  # a number of thousands of digits
+        return "…"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _check_known(key: str, model: type[BaseModel]) -> None:

@@ -211,6 +211,14 @@ class Curve(Fields):
     area: Interval
 
 
+class TokensShown(Fields):
+    """Tokens of a history that a reader was shown for an answer, as they were measured."""
+
+    median: int
+    p95: int
+    most: int
+
+
 class TrackSummary(Fields):
     """What a run found on one track; n = scored + unscored.
 
@@ -227,6 +235,7 @@ class TrackSummary(Fields):
         breakdowns: Figures by groups of records, for a task that has any.
         curve: The headline at several sizes of the context; None where there is one.
         distinct: How many different questions were scored, where a task counts duplicates.
+        tokens_shown: What a reader was shown through a memory; None where there is none.
         pools: How the pools were built, where the data has none of this size.
         shown_by: What shows a task of the user's own without its code.
     """
@@ -264,6 +273,7 @@ class TrackSummary(Fields):
     pools: Pools | None = None
     shown_by: Any = None
     distinct: int | None = None
+    tokens_shown: TokensShown | None = None
     breakdowns: dict[str, BreakdownRow] = {}
     curve: Curve | None = None
 
@@ -360,27 +370,42 @@ class Phase(Fields):
     used: Used | None = None
 
 
+class RubricCheck(Fields):
+    """How many of the known items of a rubric a judge got right, of `n` that it answered."""
+
+    right: int
+    n: int
+
+
 class Drawn(Fields):
     """The sessions of a track that are audited.
 
     Attributes:
         records: How many of its records with gold they hold.
         n: How many there are.
+        seed: Of the drawing; None in older audits, whose tracks share that of the audit.
     """
 
     sessions: list[str]
     records: int
     n: int
+    seed: int | None = None
 
 
 class AuditManifest(Fields):
-    """What an audit is: who judges, and which sessions were drawn."""
+    """What an audit is: who judges, which known items it got right, and the drawn sessions."""
 
     judge: str
     fingerprint: Json
     share: float
-    seed: int
+    seed: int = 0
     tracks: dict[str, Drawn]
+    judge_check: dict[str, RubricCheck] | None = None
+
+    def seed_of(self, track: str) -> int:
+        """Return the seed by which a track was drawn."""
+        own = self.tracks[track].seed
+        return self.seed if own is None else own
 
 
 class AuditedScore(Fields):
@@ -440,11 +465,6 @@ class AuditedTrack(Fields):
     bent: list[BentRow] = []
 
 
-def auditor_of(judge: str, fingerprint: str) -> str:
-    """Return whose audits go together: those of one judge, or of people, whoever they are."""
-    return judge if judge == PEOPLE else fingerprint
-
-
 class AuditSummary(Fields):
     """What an audit found: the corrected scores by track and metric, and what it cost.
 
@@ -454,6 +474,8 @@ class AuditSummary(Fields):
         share: Of the sessions.
         calls: What the audit alone took: that of the run stands in its own `calls`.
         tracks: What it found on each.
+        judge_check: How many known items the judge got right, by the names of rubrics; empty or
+            None where it was not checked.
     """
 
     judge: str
@@ -461,6 +483,7 @@ class AuditSummary(Fields):
     share: float
     calls: Calls
     tracks: dict[str, AuditedTrack]
+    judge_check: dict[str, RubricCheck] | None = None
 
     @property
     def by_people(self) -> bool:
@@ -469,8 +492,8 @@ class AuditSummary(Fields):
 
     @property
     def auditor(self) -> str:
-        """What audits of several runs must share to go together; see `auditor_of`."""
-        return auditor_of(self.judge, self.fingerprint)
+        """What audits of several runs must share: one judge, or people, whoever they are."""
+        return self.judge if self.by_people else self.fingerprint
 
 
 class Summary(Fields):
@@ -488,6 +511,8 @@ class Summary(Fields):
         not_calibrated: The calibrations that could not be used, and why.
         calibrated_otherwise: Where another model judged than in the calibration.
         audit: What audits of some of the records correct.
+        judge_check: How many known items an LLM judge got right, by the names of rubrics; empty or
+            None where it was not checked.
     """
 
     judge: str
@@ -505,6 +530,7 @@ class Summary(Fields):
     answers: Phase | None = None
     bytes_per_1000_turns: float | None = None
     audit: AuditSummary | None = None
+    judge_check: dict[str, RubricCheck] | None = None
 
     @property
     def stopped_by_budget(self) -> bool:
@@ -558,6 +584,7 @@ class Manifest(Fields):
         versions: Of Python, and of the libraries that can change a result.
         predictions: The sha256 of those of another run that are judged again.
         data_asked: What `data=` said before a branch became the commit it was at.
+        code: Hashes of the user's own code by setting and file; None where there is none.
     """
 
     alps: str = "?"
@@ -570,3 +597,4 @@ class Manifest(Fields):
     predictions: str | None = None
     data_asked: str | None = None
     structured: Any = None
+    code: dict[str, dict[str, str]] | None = None

@@ -247,8 +247,9 @@ class TextAnswer(Record):
 class ShownToReader(Record):
     """How much of a history a reader was shown through a memory.
 
-    `tokens` are counted at 4 bytes each; `left_out` is what a budget of tokens cut. `positions` are
-    those of the turns in the history, None where they are its end.
+    `tokens` are counted at 4 bytes each, and one more for each turn or memory; `left_out` is how
+    many of those a budget of tokens left out or shortened. `positions` are those of the turns in
+    the history, None where they are its end.
     """
 
     turns: int

@@ -51,8 +51,9 @@ _MEMORY = "memory:"
 OPERATIONAL = frozenset(
     """
     out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config
-    calibration audit audit_judge audit_judge_api_base audit_labels engine workers
-    scheduler batch batch_deadline requests_per_minute judge_requests_per_minute
+    calibration audit audit_judge audit_judge_api_base audit_labels audit_seed engine workers
+    fresh judge_check scheduler batch batch_deadline requests_per_minute
+    judge_requests_per_minute
     """.split()  # noqa: SIM905 - a list of quoted words hides what is in it
 )
 HERE: Final = "asyncio"
@@ -158,6 +159,15 @@ class JudgeSettings(AskSettings):
         None, description="the share of the sessions that audit_judge judges: 10%"
     )
     audit_labels: HomePath | None = Field(None, description="labels of people who audited a share")
+    audit_seed: int | None = Field(
+        None,
+        ge=0,
+        lt=2**36,
+        description="draws the same sessions in every run, for compare; else the answers draw them",
+    )
+    judge_check: bool = Field(
+        True, description="no: an LLM judge answers no known items first, its scores are marked"
+    )
     batch: bool = Field(False, description="yes: ask in batches, at half the price, within a day")
     batch_deadline: Seconds = Field(
         DAY, ge=0, description="what a batch has not answered by then is asked one by one"
@@ -302,6 +312,9 @@ class RunSettings(JudgeSettings, MemoryModels):
         None, ge=1, le=1024, description="how many processes, or workers of the cluster [all]"
     )
     scheduler: str | None = Field(None, description="the address of the scheduler of engine=dask")
+    fresh: bool = Field(
+        False, description="yes: answer all again in the same folder; the run there is kept"
+    )
     dry_run: bool = Field(
         False, description="say what a run would ask and cost, without one request"
     )

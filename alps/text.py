@@ -1,5 +1,6 @@
 """Folding of text before any two pieces of it are compared."""
 
+import re
 import unicodedata
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -155,3 +156,8 @@ def digest(text: str) -> int:
     """Return a 64-bit number that depends on nothing but `text`."""
     data = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
+
+
+def whole_number(text: str) -> int | None:
+    """Return a number of 0 or more, in at most 18 of the digits 0 to 9; None for other text."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from alps.llm.retries import seconds_of
 from alps.llm.secrets import check_address
+from alps.text import whole_number
 
 _LEAST_CONTEXT = 100
 
@@ -44,7 +45,8 @@ def _thousands(text: str) -> object:
     number, size = text.strip().casefold(), 1
     if number.endswith("k"):
         number, size = number[:-1], 1_024
-    return int(number) * size if number.isdecimal() else text
+    tokens = whole_number(number)
+    return text if tokens is None else tokens * size
 
 
 def _seconds(value: object) -> object:

@@ -40,7 +40,7 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "data": ("samples=500,2000", "pools=50", "run=no"),
     "fuzz": ("inputs=2000",),
     "coverage": ("draws=100",),
-    "audits": ("draws=50",),
+    "audits": ("draws=50", "rare=20"),
     "drift": ("streams=30",),
     "leaderboard": ("systems=20",),
     "matching": ("records=300",),

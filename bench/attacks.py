@@ -133,7 +133,8 @@ class Runner:
             RuntimeError: If it fails otherwise than by too many failed answers.
         """
         judge = (
-            (f"judge=openai/{letter}", f"judge_api_base={self.url}")
+            # A judge that obeys what it reads would not be admitted, and it is what is measured.
+            (f"judge=openai/{letter}", f"judge_api_base={self.url}", "judge_check=no")
             if letter != LEXICAL
             else ("judge=lexical",)
         )

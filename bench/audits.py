@@ -1,6 +1,6 @@
 """Simulated audits on recorded answers of real models: how often intervals hold the truth.
 
-    python bench/audits.py [draws=N] [write=yes]
+    python bench/audits.py [draws=N] [rare=N] [write=yes]
 
 The answers are those of seven models on the sessions beside the checkout (`shared/alpsbench_full`,
 or what `ALPS_FULL` names), the cheap judge is `lexical`. The truth is what the AlpsBench authors'
@@ -30,6 +30,7 @@ import numpy as np
 from document import Bound, Section, write_section
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
+from rare_audits import rare_bounds, rare_section, rare_table, simulate_rare
 from sample import sample_folder
 
 from alps.errors import UsageError
@@ -68,6 +69,7 @@ class Words(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     draws: Annotated[int, Field(ge=1, description="simulated audits a setting")] = 1_000
+    rare: Annotated[int, Field(ge=1, description="simulated audits a setting of rare ones")] = 400
     write: Annotated[bool, Field(description="write the section of docs/benchmarks.md")] = False
 
 
@@ -444,11 +446,15 @@ def main() -> None:
         print(f"{note}.")
     else:
         show_audits(outcomes)
-    bounds = [*audit_bounds(outcomes), *measured]
+    rare = simulate_rare(words.rare)
+    for row in rare_table(rare):
+        print("  ".join(f"{cell:16}" for cell in row))
+    bounds = [*audit_bounds(outcomes), *rare_bounds(rare), *measured]
     for bound in bounds:
         print(f"{'held  ' if bound.held else 'MISSED'} {bound.sentence}")
     if words.write and outcomes:
-        write_section(section(outcomes, bounds, words.draws))
+        write_section(section(outcomes, [*audit_bounds(outcomes), *measured], words.draws))
+        write_section(rare_section(rare, rare_bounds(rare), words.rare))
     if not all(bound.held for bound in bounds):
         sys.exit(1)
 

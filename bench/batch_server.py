@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from scripted import content
 
@@ -49,6 +50,8 @@ class Troubles:
         missing: Whether there is no batch interface at all.
         status: What every request to the batch interface is answered with, 0 for as it should be.
         on: Is told of each step: `upload`, `create`, `created`, `poll`, `results`.
+        edited: Is given each answer of the batch interface, and returns what is sent for it: of an
+            `upload`, an `order`, a `list`, a `state` or `results`.
     """
 
     polls: int = 1
@@ -62,6 +65,7 @@ class Troubles:
     missing: bool = False
     status: int = 0
     on: Callable[[str], None] = lambda step: None
+    edited: Callable[[str, bytes], bytes] = lambda kind, body: body
 
 
 @dataclass
@@ -183,6 +187,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.headers.append({k.lower(): v for k, v in self.headers.items()})
         status, answer = self._routed(method, path, data)
         body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        if kind := _kind_of(method, path):
+            body = self.server.troubles.edited(kind, body)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -211,8 +217,13 @@ class _Handler(BaseHTTPRequestHandler):
             return self._of_batch(rest[1], rest[2:], anthropic=anthropic)
         if method == "POST":
             return self._ordered(data, anthropic=anthropic)
-        listed = [self._shown(batch, anthropic) for batch in self.server.batches.values()]
-        return 200, {"object": "list", "data": listed[::-1], "has_more": False}
+        listed = [self._shown(batch, anthropic) for batch in self.server.batches.values()][::-1]
+        query = parse_qs(urlsplit(self.path).query)
+        (after,), (limit,) = query.get("after_id" if anthropic else "after", [""]), query["limit"]
+        begin = [batch["id"] for batch in listed].index(after) + 1 if after else 0
+        page = listed[begin : begin + int(limit)]
+        more = begin + len(page) < len(listed)
+        return 200, {"object": "list", "data": page, "has_more": more}
 
     def _of_files(self, method: str, rest: list[str], data: bytes) -> tuple[int, Any]:
         server = self.server
@@ -310,6 +321,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Keep quiet."""
+
+
+def _kind_of(method: str, path: str) -> str:
+    """Return what of a batch interface is asked for; nothing for a chat or a message."""
+    parts = path.strip("/").split("/")
+    rest = parts[1:] if parts[0] == "messages" else parts
+    if rest[:1] == ["files"]:
+        return "upload" if method == "POST" else "results"
+    if rest[:1] != ["batches"]:
+        return ""
+    if len(rest) == 1:
+        return "order" if method == "POST" else "list"
+    return "results" if rest[-1] == "results" else "state"
 
 
 def _fits(name: str) -> bool:

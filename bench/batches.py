@@ -64,7 +64,7 @@ class Runs:
         model = MODELS[shape]
         self.words = ["run", "task=extraction", f"limit={records}", "baseline_records=0"]
         self.words += [f"model={model}", f"api_base={base}"]
-        self.words += [f"judge={model}", f"judge_api_base={base}"]
+        self.words += [f"judge={model}", f"judge_api_base={base}", "judge_check=no"]
         self.environment = {**os.environ, "ALPS_CACHE": "off"}
         self.environment |= {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
 

@@ -101,6 +101,7 @@ def asked_on(server: Server | None) -> tuple[str, ...]:
         *model,
         "judge=openai/scripted-judge",
         f"judge_api_base={server.url}",
+        "judge_check=no",
         "baseline_records=0",
     )
 

@@ -20,7 +20,16 @@ DOCUMENT = Path(
 ORDER = (
     *("harness", "throughput", "startup", "data", "matching", "economy"),
     *("scale", "shards", "soak", "crashes", "sweeps", "fuzz", "outages"),
-    *("retrieval", "coverage", "audits", "drift", "calibrate", "leaderboard", "attacks"),
+    *(
+        "retrieval",
+        "coverage",
+        "audits",
+        "rare_audits",
+        "drift",
+        "calibrate",
+        "leaderboard",
+        "attacks",
+    ),
     *("wire", "personamem", "memory_systems", "memory_kills", "memory_products", "annotate"),
     *("view", "stranger"),
 )

@@ -157,9 +157,9 @@ def section(
         "For retrieval the session and the distractors of its pool are told, and the right "
         "candidate is not: it has to be\nfound among what was extracted, in words that are alike. "
         "So recall is bounded by extraction. Systems that share\na letter do not differ "
-        "significantly (Holm). The figures of the lexical judge are lower bounds, and not those "
-        "of\nthe paper, which an LLM judged. `unread` counts sessions of which the model's "
-        "recorded output can't be read."
+        "significantly (Holm). The figures of the lexical judge are not those of the paper, which "
+        "an LLM\njudged: it misses paraphrases, so that style may make differences. `unread` "
+        "counts sessions of which the model's\nrecorded output can't be read."
     )
     notes = [
         f"Ordered as in the paper's Table 2: by F1 {agreement(places['f1'])}, by recall@10 "

@@ -247,6 +247,7 @@ def through_proxy(words: Mapping[str, str]) -> tuple[list[str], list[Bound]]:
                 f"api_base={url}",
                 "judge=openai/scripted",
                 f"judge_api_base={url}",
+                "judge_check=no",
             ]
             data = [
                 f"data={folder}/benchmark_data",

@@ -211,6 +211,7 @@ def words_on(route: Route, url: str, *, records: int) -> list[str]:
         f"api_base={base}",
         f"judge={route.model}",
         f"judge_api_base={base}",
+        "judge_check=no",
     ]
     return ["run", "task=extraction", limit, "out=out", *asked, *route.more]
 

@@ -94,7 +94,9 @@ class Command:
 
     def __init__(self, home: Path, url: str, out: str, *words: str, judge: bool = True) -> None:
         models = [f"model={MODEL}", f"api_base={url}"]
-        models += [f"judge={JUDGE}", f"judge_api_base={url}", "baseline_records=0"] if judge else []
+        if judge:
+            models += [f"judge={JUDGE}", f"judge_api_base={url}", "judge_check=no"]
+            models += ["baseline_records=0"]
         self.folder = home / out
         self.wait_started = time.monotonic()
         environment = {

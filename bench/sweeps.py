@@ -60,6 +60,7 @@ patience = "20min"
 api_base = "{model.url}"
 judge = "openai/judge"
 judge_api_base = "{judge.url}"
+judge_check = false
 structured = "json"
 judge_structured = "json"
 max_failures = 1.0

@@ -98,7 +98,13 @@ def alps_words(url: str, home: Path) -> list[str]:
     """Return the command of alps: the model and the LLM judge are on the same server."""
     model = [f"model={MODEL}", f"api_base={url}", f"judge={JUDGE}", f"judge_api_base={url}"]
     out = tempfile.mkdtemp(dir=home)
-    where = [f"concurrency={AT_ONCE}", "baseline_records=0", f"data={home}/data", f"out={out}"]
+    where = [
+        f"concurrency={AT_ONCE}",
+        "baseline_records=0",
+        "judge_check=no",
+        f"data={home}/data",
+        f"out={out}",
+    ]
     return ["-m", "alps", "run", "task=extraction", *model, *where]
 
 

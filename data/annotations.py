@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from alps.data.release import GOLD, Row, read_rows, read_track
 from alps.errors import DataError, UsageError, shown
 from alps.schema import Memory, read_gold
+from alps.slips import Slips, read_model
 
 TITLES = {
     "task1": "Extraction: the memories of a dialogue",
@@ -176,35 +177,26 @@ def read_two(paths: list[Path]) -> TwoPeople:
 
 
 def read_annotations(path: Path) -> dict[str, AnnotatedSession]:
-    """Read the annotations of one person.
+    """Read the annotations of one person; slips are named and left out.
 
     Raises:
-        DataError: If the file is empty, a row can't be read, or a session stands twice; names the
+        DataError: If the file is empty, or more of its rows are wrong than slips may be; names the
             file, the line and the field.
     """
     sessions: dict[str, AnnotatedSession] = {}
-    for line, row in read_rows(path):
-        try:
-            read = _SessionRow.model_validate(row)
-        except ValidationError as error:
-            raise _error(error, path, line) from error
-        if read.session_id in sessions:
-            twice = f"{shown(read.session_id)} stands twice: keep one of them"
-            raise DataError(twice, path=path, line=line, field="session_id")
-        sessions[read.session_id] = _session(read)
+    slips = Slips(path)
+    for line, row in read_rows(path, on_fault=slips.unreadable):
+        slips.rows += 1
+        with slips.leaving_out():
+            read = read_model(_SessionRow, row, slips, line)
+            if read.session_id in sessions:
+                twice = f"{shown(read.session_id)} stands twice: keep one of them"
+                raise DataError(twice, path=path, line=line, field="session_id")
+            sessions[read.session_id] = _session(read)
+    slips.settle()
     if not sessions:
         raise DataError("is empty: expected a session a line", path=path)
     return sessions
-
-
-def _error(error: ValidationError, path: Path, line: int) -> DataError:
-    first = error.errors()[0]
-    message = first["msg"].removeprefix("Value error, ")
-    given = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
-    field = ".".join(map(str, first["loc"]))
-    return DataError(
-        f"{message[:1].lower()}{message[1:]}{given}", path=path, line=line, field=field
-    )
 
 
 def _session(row: _SessionRow) -> AnnotatedSession:
@@ -258,16 +250,19 @@ def read_draft(path: Path) -> Sessions:
 
 
 def _add_track(sessions: dict[str, AnnotatedSession], track: Path, part: str) -> None:
+    slips = Slips(track / GOLD)
     for pair in read_track(track):
         name = pair.input.get("session_id")
         if pair.gold is None or not isinstance(name, str):
             continue
+        slips.rows += 1
         session = sessions.setdefault(name, AnnotatedSession())
         try:
             _add_gold(session, part, pair.input, pair.gold["gold"])
         except (ValueError, KeyError, TypeError) as error:
-            fault = f"can't be read as a draft ({error})"
-            raise DataError(fault, path=track / GOLD, line=pair.gold_line, field="gold") from error
+            fault, line = f"can't be read as a draft ({error})", pair.gold_line
+            slips.errors.append(DataError(fault, path=slips.path, line=line, field="gold"))
+    slips.settle()
 
 
 def _add_gold(session: AnnotatedSession, part: str, given: Row, gold: Row) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
+from alps.waiting import tell
 
 HUB = "hub"
 RELEASE = "Cosineyx/Alpsbench"
@@ -241,6 +242,7 @@ def fetch_files(data: str, patterns: Sequence[str]) -> Path:
 
 
 def _snapshot(name: HubName, commit: str, what: str, patterns: Sequence[str]) -> Path:
+    tell(f"fetching {what}")
     with _in_one_line(what, name.repository):
         return Path(
             _library().snapshot_download(

@@ -9,7 +9,7 @@ curve over sizes compares like with like.
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from itertools import product
@@ -82,6 +82,11 @@ class PoolSource:
         self._split = split
         self.seed = seed
         self._drawn: dict[str, list[BankMemory]] = {}
+
+    def located(self) -> "PoolSource":
+        """Return it so that it finds the split from any working folder."""
+        self._split = replace(self._split, folder=self._split.folder.absolute())
+        return self
 
     @cached_property
     def queries(self) -> list[Query]:

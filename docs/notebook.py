@@ -27,6 +27,7 @@ def execute(target: Path) -> None:
     kernel = dict(notebook.metadata.kernelspec)
     with tempfile.TemporaryDirectory() as folder:
         private = {"ALPS_CACHE": "off", "ALPS_CALIBRATIONS": folder, "IPYTHONDIR": folder}
+        private["ALPS_PROGRESS"] = "off"  # its lines have the time of day
         os.environ.update(private)
         NotebookClient(
             notebook,

@@ -3,7 +3,7 @@
 It corrects nothing: F1 is no mean of marks, and labels of other texts say how a judge errs there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 
 from alps.errors import AlpsError
@@ -13,6 +13,7 @@ from alps.judges.calibration_file import (
     FigureRow,
     calibration_files,
     differing_part,
+    expired,
     read_calibration,
 )
 from alps.judges.resolve import embedded_judge, is_embedded_judge
@@ -38,6 +39,33 @@ def people_say(judge: str, fingerprint: str, *, today: date | None = None) -> It
             sentence = _said(calibration, fingerprint, today or date.today())
             if sentence is not None:
                 yield sentence
+
+
+def people_agree(
+    fingerprint: str, rubrics: Iterable[str] = (), *, today: date | None = None
+) -> bool:
+    """Tell whether a judge passed a calibration of each of some rubrics, by people's labels.
+
+    Args:
+        fingerprint: Of the judge.
+        rubrics: Those that a score is a mean of; none: how memories match.
+        today: The day that expiry is counted from.
+    """
+    passed: set[str] = set()
+    for path in calibration_files():
+        try:
+            calibration = read_calibration(path)
+        except AlpsError:
+            continue
+        then, expires = calibration.row.judge_fingerprint, calibration.row.expires
+        if then is None or fingerprint_id(then) != fingerprint:
+            continue
+        if expired(expires, today or date.today()) is None:
+            for name, row in calibration.rubrics.items():
+                # Of items made right or wrong on purpose nothing is known of answers of systems.
+                if row.acceptance is None and row.verdict in ("pass", "limits"):
+                    passed.add(name)
+    return passed >= (set(rubrics) or {MATCHING})
 
 
 def _said(calibration: Calibration, fingerprint: str, today: date) -> str | None:

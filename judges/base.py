@@ -13,26 +13,34 @@ from alps.llm.recording import Completes
 V = TypeVar("V")
 
 
-class Judge(Protocol):
-    """Says how memories relate, and how good an answer is.
+class Identified(Protocol):
+    """A judge as far as its identity goes: it need not be one that can be asked.
 
     Attributes:
         name: What the user called it.
         fingerprint: Everything that all its verdicts depend on: model, decoding, parser version.
+    """
+
+    name: str
+    fingerprint: Mapping[str, Any]
+
+    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
+        """Return everything that verdicts under `rubrics` depend on."""
+        ...
+
+
+class Judge(Identified, Protocol):
+    """Says how memories relate, and how good an answer is.
+
+    Attributes:
         answers: The kinds of questions that it can answer; others it refuses.
         relations: The relations it can tell apart; what needs another one is unscored.
         comparable: Whether its scores may stand beside those of LLM judges.
     """
 
-    name: str
-    fingerprint: Mapping[str, Any]
     answers: frozenset[type[Question[Any]]]
     relations: frozenset[Relation]
     comparable: bool
-
-    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
-        """Return everything that verdicts under `rubrics` depend on."""
-        ...
 
     async def answer(self, question: Question[V], *, about: str) -> V:
         """Return the verdict on `question`; `about` names the record, for the ledger."""
@@ -40,6 +48,10 @@ class Judge(Protocol):
 
     def on(self, client: Completes) -> "Judge":
         """Return the same judge with another client; itself, where it makes no calls."""
+        ...
+
+    def under(self, purpose: str) -> "Judge":
+        """Return the same judge, whose calls go by another purpose in the ledger."""
         ...
 
 
@@ -50,6 +62,10 @@ class EmbeddedJudge:
     answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion})
 
     def on(self, client: Completes) -> Self:
+        """Return itself."""
+        return self
+
+    def under(self, purpose: str) -> Self:
         """Return itself."""
         return self
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from alps.errors import DataError, UsageError, shown
 from alps.folders import user_folder
 from alps.jsonl import parse_json
-from alps.judges.base import Judge, fingerprint_id
+from alps.judges.base import Identified, fingerprint_id
 from alps.judges.rubric import Rubric, labelled_as
 
 # For how long a calibration counts unless it says otherwise: providers change models without a new
@@ -273,7 +273,7 @@ def _files(folder: Path) -> Iterable[Path]:
 
 def bound(
     row: Mapping[str, Any],
-    judge: Judge,
+    judge: Identified,
     *,
     today: date,
     days: int = VALID_DAYS,
@@ -299,7 +299,7 @@ def bound(
     }
 
 
-def is_pinned(judge: Judge) -> bool:
+def is_pinned(judge: Identified) -> bool:
     """Tell whether a judge is embedded, and pinned by its code, or its name holds a snapshot."""
     name = str(judge.fingerprint.get("judge", judge.name))
     return "/" not in name or (_SNAPSHOT.search(name) is not None and "latest" not in name)
@@ -307,7 +307,7 @@ def is_pinned(judge: Judge) -> bool:
 
 def differing_part(
     calibration: Calibration,
-    judge: Judge,
+    judge: Identified,
     rubric: str,
     *,
     today: date,
@@ -331,10 +331,11 @@ def differing_part(
         return "it is of items made right or wrong on purpose, on which a judge errs otherwise"
     if of_rubric.rubric_sha256 != _rubric_hash(judge, rubric_of(rubric, own)):
         return f"the text of rubric {rubric} has changed since"
-    return _expired(row.expires, today)
+    return expired(row.expires, today)
 
 
-def _expired(expires: str | None, today: date) -> str | None:
+def expired(expires: str | None, today: date) -> str | None:
+    """Say that a calibration no longer counts on a day; None where it does."""
     try:
         last = date.fromisoformat(expires or "")
     except ValueError:
@@ -342,7 +343,7 @@ def _expired(expires: str | None, today: date) -> str | None:
     return f"it expired on {last.isoformat()}" if last < today else None
 
 
-def _rubric_hash(judge: Judge, rubric: Rubric) -> str | None:
+def _rubric_hash(judge: Identified, rubric: Rubric) -> str | None:
     """Return the hash of the judge's instructions under a rubric; None if it reads none."""
     hashes = judge.fingerprint_for((rubric,)).get("rubrics")
     return str(next(iter(hashes.values()))) if hashes else None

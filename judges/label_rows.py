@@ -12,6 +12,7 @@ from typing import Any
 
 from alps.errors import DataError, closest, shown
 from alps.jsonl import NoNumberError, TwiceError, parse_json, parse_strict
+from alps.slips import Slips
 from alps.stats.agreement import Scale
 
 Value = int | float | str
@@ -131,8 +132,12 @@ class Row:
                 raise self.wrong(field, f"unknown field — did you mean '{near}'?")
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path, slips: Slips | None = None) -> Iterator[Row]:
     """Yield the rows of a file of one JSON object a line; blank lines are left out.
+
+    Args:
+        path: The file.
+        slips: Takes what is wrong in a file that people wrote, and is settled at the end.
 
     Raises:
         DataError: If the file can't be read or has no rows, or a line is not a JSON object or holds
@@ -145,11 +150,22 @@ def read_rows(path: Path) -> Iterator[Row]:
                 # Editors leave blank lines at the end.
                 if raw.strip():
                     empty = False
-                    yield Row(path, line, _decode(raw, path, line))
+                    yield from _row(raw, path, line, slips)
     except OSError as error:
         raise DataError(f"can't be read ({error.strerror})", path=path) from error
     if empty:
         raise DataError("is empty: expected one JSON object a line", path=path)
+    if slips is not None:
+        slips.settle()
+
+
+def _row(raw: bytes, path: Path, line: int, slips: Slips | None) -> Iterator[Row]:
+    if slips is None:
+        yield Row(path, line, _decode(raw, path, line))
+        return
+    slips.rows += 1
+    with slips.leaving_out():
+        yield Row(path, line, _decode(raw, path, line))
 
 
 def read_object(path: Path) -> Row:

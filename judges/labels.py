@@ -38,6 +38,7 @@ from alps.judges.label_rows import Row, Value, on_scale, read_object, read_rows
 from alps.judges.matching import Item as Memory
 from alps.judges.rubric import Rubric, RubricQuestion, rubric
 from alps.schema import Outcome
+from alps.slips import Slips
 from alps.stats.agreement import Kind, Scale
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
@@ -86,6 +87,7 @@ class LabelSet:
         positive: The values that count as accepted, for the rubrics where any are declared.
         crowd: Means of many people, by annotator and item.
         own: Rubrics of the people's own, whose instructions lie in the folder.
+        left_out: Items whose row is wrong; what is said of them is left out, too.
     """
 
     items: Mapping[str, Item]
@@ -96,6 +98,7 @@ class LabelSet:
     positive: Mapping[str, frozenset[Value]] = field(default_factory=dict)
     crowd: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     own: tuple[Rubric, ...] = ()
+    left_out: frozenset[str] = frozenset()
 
     def rubric_of(self, name: str) -> Rubric:
         """Return the rubric by which a judge is asked about items labelled under `name`."""
@@ -179,10 +182,12 @@ class Verdicts:
 def read_labels(folder: Path, key: str = "labels") -> LabelSet:
     """Read a label folder; `key` is the setting that names it.
 
+    People write its rows: slips in items, labels and means of crowds are named and left out.
+
     Raises:
         UsageError: If there is no such folder.
-        DataError: If a file is missing or empty, or a row can't be read: names file, line, field
-            and a repair.
+        DataError: If a file is missing or empty, or more of its rows are wrong than slips may be:
+            names file, line, field and a repair.
     """
     if not folder.is_dir():
         raise UsageError(f"{key}={folder}: no such folder")
@@ -191,8 +196,8 @@ def read_labels(folder: Path, key: str = "labels") -> LabelSet:
             f"{key}={folder}: no label folder ({ITEMS}, {LABELS} and {SCALE} are missing)"
         )
     scales, positive = read_scales(folder / SCALE)
-    items = _read_items(folder / ITEMS, scales)
-    labels = _read_labels(folder / LABELS, items, scales)
+    items, left_out = _read_items(folder / ITEMS, scales)
+    labels = _read_labels(folder / LABELS, items, scales, left_out)
     names = dict.fromkeys(chain.from_iterable(labels.values()))
     known = _read_people(folder / PEOPLE, tuple(names))
     # Without verdicts and crowds: what people said stays the same whoever is calibrated.
@@ -207,6 +212,7 @@ def read_labels(folder: Path, key: str = "labels") -> LabelSet:
         annotators={name: known.get(name, Annotator(name)) for name in names},
         sha256=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
         positive=positive,
+        left_out=left_out,
     )
     # Means are checked against the scales, which are read by now.
     crowd = folder / CROWD
@@ -229,6 +235,8 @@ def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet) -> 
     judges: dict[str, dict[str, Verdict]] = {}
     # Also rows of other judges: what is wrong in the file is reported whoever is asked for.
     for row in read_rows(path):
+        if _is_of(row, labels.left_out):
+            continue
         row.refuse_near_misses(("raw", "probability", "draws"))
         item, name = _item_of(row, labels.items), row.text("judge")
         scale, value = labels.scales[item.rubric], None
@@ -257,18 +265,22 @@ def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
 
     Raises:
         UsageError: If there is no such file.
-        DataError: If the file is empty, a row can't be read, or a mean lies outside the scale of
-            its rubric.
+        DataError: If the file is empty, or more rows than slips may be can't be read, or have a
+            mean outside the scale of their rubric.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     means: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for row in read_rows(path):
-        item, name = _item_of(row, labels.items), row.text("annotator")
-        if item.item_id in means[name]:
-            second = f"{shown(name)} has a mean of item {shown(item.item_id)} above"
-            raise row.wrong("annotator", f"{second}: keep one of them")
-        means[name][item.item_id] = row.mean("mean", labels.scales[item.rubric])
+    slips = Slips(path)
+    for row in read_rows(path, slips):
+        if _is_of(row, labels.left_out):
+            continue
+        with slips.leaving_out():
+            item, name = _item_of(row, labels.items), row.text("annotator")
+            if item.item_id in means[name]:
+                second = f"{shown(name)} has a mean of item {shown(item.item_id)} above"
+                raise row.wrong("annotator", f"{second}: keep one of them")
+            means[name][item.item_id] = row.mean("mean", labels.scales[item.rubric])
     return dict(means)
 
 
@@ -347,38 +359,65 @@ def _fault(value: object, before: Sequence[object]) -> str | None:
     return None
 
 
-def _read_items(path: Path, scales: Mapping[str, Scale]) -> dict[str, Item]:
-    optional = ("system", "cluster", "language", "kind")
+def _read_items(path: Path, scales: Mapping[str, Scale]) -> tuple[dict[str, Item], frozenset[str]]:
+    """Return the items, and the ids of those that are left out."""
     items: dict[str, Item] = {}
-    for row in read_rows(path):
+    named: set[str] = set()
+    slips = Slips(path)
+    for row in read_rows(path, slips):
+        named.add(str(row.values.get("item_id")))
+        with slips.leaving_out():
+            item = _item(row, scales, slips)
+            if item.item_id in items:
+                message = f"{shown(item.item_id)} stands twice: give each item an id of its own"
+                raise row.wrong("item_id", message)
+            items[item.item_id] = item
+    return items, frozenset(named - items.keys())
+
+
+def _item(row: Row, scales: Mapping[str, Scale], slips: Slips) -> Item:
+    optional = ("system", "cluster", "language", "kind")
+    item_id, rubric = row.text("item_id"), row.text("rubric")
+    if rubric not in scales:
+        message = f"{shown(rubric)} has no scale{closest(rubric, scales)}"
+        raise row.wrong("rubric", f"{message}: declare it in {SCALE}")
+    payload = row.object("payload")
+    texts: dict[str, str | None] = dict.fromkeys(optional)
+    with slips.leaving_out():
         row.refuse_near_misses(optional)
-        item_id, rubric = row.text("item_id"), row.text("rubric")
-        if item_id in items:
-            message = f"{shown(item_id)} stands twice: give each item an id of its own"
-            raise row.wrong("item_id", message)
-        if rubric not in scales:
-            message = f"{shown(rubric)} has no scale{closest(rubric, scales)}"
-            raise row.wrong("rubric", f"{message}: declare it in {SCALE}")
-        texts = {name: row.optional_text(name) for name in optional}
-        items[item_id] = Item(item_id, rubric, payload=row.object("payload"), **texts)
-    return items
+    for name in optional:
+        with slips.leaving_out():
+            texts[name] = row.optional_text(name)
+    return Item(item_id, rubric, payload=payload, **texts)
+
+
+def _is_of(row: Row, items: frozenset[str]) -> bool:
+    return str(row.values.get("item_id")) in items
 
 
 def _read_labels(
-    path: Path, items: Mapping[str, Item], scales: Mapping[str, Scale]
+    path: Path,
+    items: Mapping[str, Item],
+    scales: Mapping[str, Scale],
+    left_out: frozenset[str],
 ) -> dict[str, dict[str, Value]]:
     labels: dict[str, dict[str, Value]] = {}
     # A folder that was drawn has none until people write it.
     if not path.exists():
         fields = '{"item_id", "annotator", "label"}'
         raise DataError(f"is not there: write people's labels, {fields} a line", path=path)
-    for row in read_rows(path):
-        item, annotator = _item_of(row, items), row.text("annotator")
-        of_item = labels.setdefault(item.item_id, {})
-        if annotator in of_item:
-            second = f"{shown(annotator)} labelled item {shown(item.item_id)} above"
-            raise row.wrong("annotator", f"{second}: keep one of the two labels")
-        of_item[annotator] = row.value("label", scales[item.rubric], item.rubric)
+    slips = Slips(path)
+    for row in read_rows(path, slips):
+        if _is_of(row, left_out):
+            continue
+        with slips.leaving_out():
+            item, annotator = _item_of(row, items), row.text("annotator")
+            label = row.value("label", scales[item.rubric], item.rubric)
+            of_item = labels.setdefault(item.item_id, {})
+            if annotator in of_item:
+                second = f"{shown(annotator)} labelled item {shown(item.item_id)} above"
+                raise row.wrong("annotator", f"{second}: keep one of the two labels")
+            of_item[annotator] = label
     return labels
 
 

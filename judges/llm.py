@@ -97,6 +97,7 @@ class LlmJudge:
         self._wording = wording or {}
         self._repeat = repeat
         self._seed = seed
+        self._purpose = "judge"
         self._api_base = api_base
         self._structured = structured
         decoding = {"temperature": 0, **(sampling or {})}
@@ -117,6 +118,12 @@ class LlmJudge:
         """Return the same judge, which asks `client`."""
         twin = copy(self)
         twin._client = client
+        return twin
+
+    def under(self, purpose: str) -> Self:
+        """Return the same judge, whose calls go by another purpose in the ledger."""
+        twin = copy(self)
+        twin._purpose = purpose
         return twin
 
     def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
@@ -234,7 +241,7 @@ class LlmJudge:
             api_base=self._api_base,
             extra=self._extra,
             repeat=self._repeat,
-            purpose="judge",
+            purpose=self._purpose,
             about=about,
             structured=self._structured,
         )

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations
-from pathlib import Path
 from statistics import median_low
 from typing import Any
 
 from alps.errors import AlpsError, UsageError, closest
+from alps.folders import typed_path
 from alps.judges import lexical, minilm
 from alps.judges.base import Judge
 from alps.judges.constant import CONSTANT_JUDGES, ConstantJudge
@@ -59,6 +59,10 @@ class RepeatedJudge:
     def on(self, client: Completes) -> "RepeatedJudge":
         """Return the same draws, each of which asks `client`."""
         return RepeatedJudge([draw.on(client) for draw in self._draws])
+
+    def under(self, purpose: str) -> "RepeatedJudge":
+        """Return the same draws, whose calls go by another purpose in the ledger."""
+        return RepeatedJudge([draw.under(purpose) for draw in self._draws])
 
     def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
         """Return everything that verdicts under `rubrics` depend on."""
@@ -183,7 +187,7 @@ def known_agreement(name: str) -> str | None:
     if not name.startswith(FITTED):
         return AGREEMENTS.get(name)
     try:
-        return read_fitted(Path(name.removeprefix(FITTED))).agreement
+        return read_fitted(typed_path(name.removeprefix(FITTED))).agreement
     except AlpsError:  # a run is shown long after, and elsewhere
         return None
 
@@ -202,13 +206,13 @@ def embedded_judge(name: str) -> Judge:
         DataError: If the recorded verdicts or the fitted judge can't be read.
     """
     if name.startswith(RECORDED):
-        return RecordedJudge(Path(name.removeprefix(RECORDED)).expanduser())
+        return RecordedJudge(typed_path(name.removeprefix(RECORDED)))
     if name.startswith(FITTED):
-        return FittedJudge(Path(name.removeprefix(FITTED)).expanduser())
+        return FittedJudge(typed_path(name.removeprefix(FITTED)))
     if name.startswith(LABELLED):
         from alps.judges.people import PeopleJudge  # label folders are seldom read
 
-        return PeopleJudge(Path(name.removeprefix(LABELLED)).expanduser())
+        return PeopleJudge(typed_path(name.removeprefix(LABELLED)))
     if name == "lexical":
         return LexicalJudge()
     if name == "minilm":

@@ -10,6 +10,8 @@ from alps.stats.bootstrap import clustered_difference
 from alps.tasks import Metric
 
 Records = Mapping[str, float]
+DIGITS = 6
+"""To how many digits pages give a difference that no file has."""
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,12 @@
-"""Audits of published runs: what of one is published, and what audits of others say of a row."""
+"""Audits of published runs: what of one is published."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from alps.leaderboard.checks.rows import ScoreRow
-from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import only
-from alps.rows import auditor_of
-from alps.run.audited_records import AuditedRecords, correctable, records_of
 from alps.run.auditing import FOLDER, SCORES, VERDICTS, read_audit
 from alps.run.opened import Key, Run, read_rows
-from alps.run.transport import Transported, of_metric
-from alps.tasks import Metric, Task
-
-MARGIN = 0.05
-"""The largest difference of mean errors that does not matter on a board: a share of the scale."""
 
 
 def audit_card(run: Run, name: str) -> dict[str, Any]:
@@ -27,7 +19,7 @@ def audit_card(run: Run, name: str) -> dict[str, Any]:
         "judge": about.judge,
         "fingerprint": about.fingerprint,
         "sessions": len(about.tracks[name].sessions),
-        "seed": about.seed,
+        "seed": about.seed_of(name),
         "scores": scores,
     }
 
@@ -50,51 +42,6 @@ def audit_rows(run: Run, name: str) -> list[dict[str, Any]]:
         if key.track == name:
             rows.append({**only(row, ScoreRow.model_fields), "verdict": verdicts.get(key)})
     return rows
-
-
-def transports(
-    systems: Sequence[System], track: str, task: Task, metric: Metric
-) -> dict[str, Transported]:
-    """Return by slug whether the audits of the others hold for a system.
-
-    Nothing for one that has no audits of the metric, or whose auditor audited no other.
-    """
-    records: dict[str, AuditedRecords] = {}
-    for system in systems:
-        audit = system.card.tracks[track].audit
-        if audit is not None and metric.name in audit.scores:
-            own = _records(system, track, task)
-            if correctable(metric, own):
-                records[system.slug] = own
-    by_slug = {system.slug: system for system in systems}
-    margin, found = MARGIN * (metric.highest - metric.lowest), {}
-    for slug, own in records.items():
-        auditor = _auditor(by_slug[slug], track)
-        others = {}
-        for name, theirs in records.items():
-            if name != slug and _auditor(by_slug[name], track) == auditor:
-                others[name] = theirs.of(metric)
-        if others:
-            found[slug] = of_metric(track, metric, own.of(metric), others, margin)
-    return found
-
-
-def _auditor(system: System, track: str) -> str:
-    audit = system.card.tracks[track].audit
-    return "" if audit is None else auditor_of(audit.judge, str(audit.fingerprint.get("id")))
-
-
-def _records(system: System, track: str, task: Task) -> AuditedRecords:
-    sides = []
-    for stage in ("scores", "audit"):
-        rows = {}
-        for row in system.rows(track, stage):
-            rows[row["benchmark_id"], row.get("repeat", 0)] = row
-        sides.append(scores_of(track, rows))
-    # Of data that are not here nobody knows the sessions: each record is one of its own.
-    session_of = system.sessions(track) or {key.id: key.id for key in sides[0]}
-    drawn = frozenset(session_of[key.id] for key in sides[1] if key.id in session_of)
-    return records_of(task, sides[0], sides[1], session_of, drawn)
 
 
 def scores_of(track: str, rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[Key, Any]:

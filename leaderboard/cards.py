@@ -104,6 +104,9 @@ def run_card(run: Run, details: Details) -> dict[str, Any]:
         "calls": only(run.finished.calls.row(), Calls.model_fields),
         "seconds": _seconds(run),
     }
+    if run.finished.judge_check is not None:
+        checks = run.finished.judge_check.items()
+        card["judge_check"] = {name: share.row() for name, share in checks}
     served: dict[str, list[dict[str, str | None]]] = {}
     for purpose, answered in run.finished.served.items():
         for row in answered:
@@ -173,6 +176,8 @@ def track_card(run: Run, index: int, name: str, files: Mapping[str, Any]) -> dic
     }
     if "audit" in files:
         card["audit"] = audit_card(run, name)
+    if track.tokens_shown is not None:
+        card["tokens_shown"] = track.tokens_shown.row()
     if track.seconds_per_query is not None:
         card["seconds_per_query"] = track.seconds_per_query
     return card

@@ -42,11 +42,12 @@ from alps.leaderboard.untrusted import read_model, shown
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import key_of
 from alps.parsing import parse_words, part_words
+from alps.report.estimate import show_estimate
 from alps.report.formatting import visible
-from alps.report.tables import show_estimate
 from alps.report.terminal import terminal
 from alps.run.estimate import Stage
 from alps.run.opened import MANIFEST, find_run, open_run
+from alps.waiting import end, tell
 
 REFUSED = 1
 _WIDTH = 80
@@ -202,7 +203,9 @@ def build_command(words: Sequence[str]) -> int:
         UsageError: If a word is not understood, or there is nothing to read.
         DataError: If a submission can't be read.
     """
-    print(_build(parse_words(words, SiteSettings)))
+    built = _build(parse_words(words, SiteSettings))
+    end()
+    print(built)
     return 0
 
 
@@ -213,12 +216,16 @@ def serve_command(words: Sequence[str]) -> int:
         UsageError: If a word is not understood, or the port is taken.
         DataError: If a submission can't be read.
     """
-    from alps.leaderboard.site import serve
+    from alps.leaderboard.site import check_site, serve
 
     settings = parse_words(words, ServeSettings)
-    if settings.build:
-        print(_build(settings))
+    # The port first: a site is built for minutes.
     with serve(Path(settings.out), port=settings.port) as server:
+        built = _build(settings) if settings.build else None
+        check_site(Path(settings.out))
+        end()
+        if built is not None:
+            print(built)
         host, port = server.server_address[:2]
         print(f"http://{host!s}:{port}/ (Ctrl-C ends it)", flush=True)
         try:
@@ -241,6 +248,7 @@ def _build(settings: SiteSettings) -> str:
     # Beside those of a stranger a file of that name may be anything.
     if people is None and settings.submissions is None and beside.is_file():
         people = beside
+    tell("building the site", announced=True)
     built = build(submissions, Path(settings.out), people=people)
     counts = f"{_many(built.submissions, 'submission')} on {_many(built.boards, 'board')}"
     size = f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB"

@@ -58,19 +58,14 @@ class Findings:
         """Add what is worth knowing."""
         self._add(Finding("note", code, where, what))
 
-    def take(self, others: "Findings") -> None:
-        """Add all that others found."""
+    def take(self, others: "Findings", inside: str = "") -> None:
+        """Add all that others found; `inside` is where they looked, if that was a part."""
+        prefix = f"{inside}: " if inside else ""
         for finding in others.kept:
-            self._add(finding)
-        self.unchecked += others.unchecked
+            self._add(replace(finding, where=f"{prefix}{finding.where}"))
+        self.unchecked += [f"{prefix}{what}" for what in others.unchecked]
         for kind, count in others._counts.items():
             self._counts[kind] += max(0, count - MOST_OF_A_KIND)
-
-    def take_serious(self, others: "Findings", where: str) -> None:
-        """Add what others found serious, at a place of its own."""
-        for finding in others.kept:
-            if finding.severity == "serious":
-                self._add(replace(finding, where=f"{where}: {finding.where}"))
 
     @property
     def refused(self) -> bool:

@@ -77,7 +77,8 @@ def known_track(
 
     Pools are drawn by `seed`; `conditions` are those of a card, which may choose among samples.
     """
-    if name not in all_tracks():
+    # Samples that another seed makes of the same data are not kept.
+    if name not in all_tracks() or conditions.get("seed"):
         return None
     task = all_tracks()[name]
     if task.open_records is not None and conditions:

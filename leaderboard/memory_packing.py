@@ -3,12 +3,14 @@
 A run that a check of admission stopped is packed without scores, so that a board can say why.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from alps import rows
+from alps.folders import file_names
 from alps.jsonl import scan
 from alps.judges.base import fingerprint_id
 from alps.leaderboard.cards import (
@@ -32,6 +34,7 @@ from alps.run.beside import FOLDER
 from alps.run.opened import MANIFEST, Run, open_run
 from alps.run.phases import phases_of, stored_by, used_otherwise
 from alps.run.summary import summarise_calls
+from alps.systems.memory.admission import declared_in
 from alps.systems.memory.diary import CALLS, FILE
 from alps.tasks.recall import NOTHING
 
@@ -129,6 +132,10 @@ def memory_card(
 
 def _settings(run: Run) -> dict[str, Any]:
     settings = without(run.manifest.system.get("memory", {}), *_OWN_SETTINGS)
+    # A program or a server declares when it is opened, and then the manifest is written.
+    made = (check["name"] for checks in admission_of(run).values() for check in checks)
+    if declared := declared_in(made):
+        settings["declares"] = declared
     if isinstance(command := settings.get("command"), str):
         settings["command"] = public_name(f"program:{command}").removeprefix("program:")
     return settings
@@ -164,12 +171,13 @@ def _beside(
     place: Path, run: Run, details: Details, *, calls: bool, verdicts: bool
 ) -> dict[str, Any]:
     """Write the rows beside a run; return them, and how far each is ahead of no memory."""
-    found: dict[str, Run] = {}
+    rows_of: dict[str, Run] = {}
     for folder in sorted((run.folder / FOLDER).glob(f"*/{MANIFEST}")):
         row = open_run(folder.parent)
         # One that a budget stopped is made once more by `alps beside`.
         if row.summary is not None and not row.summary.stopped_by_budget:
-            found[folder.parent.name.replace(".", "-")] = row
+            rows_of[folder.parent.name] = row
+    found = {name: rows_of[folder] for folder, name in file_names(rows_of, _slug).items()}
     card: dict[str, Any] = {"beside": {}}
     for name, row in found.items():
         tracks = {}
@@ -186,6 +194,10 @@ def _beside(
         if row is not none:
             card["beside"][name]["ahead"] = _ahead(row, none)
     return card
+
+
+def _slug(folder: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-")
 
 
 def _memory(run: Run) -> str:

@@ -13,9 +13,12 @@ from alps.systems.memory.resolve import HTTP, MCP, PROGRAM, PYTHON
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
 
-_FIRST = ("reader", "k", "max_context_tokens", "memory_llm", "memory_embedder")
+_FIRST = (
+    *("reader", "k", "max_context_tokens", "tokens_shown"),
+    *("memory_llm", "memory_embedder"),
+)
 _NAMES = {
-    "max_context_tokens": "tokens shown",
+    "tokens_shown": "median tokens shown",
     "memory_llm": "LLM of the memory",
     "memory_embedder": "embedder",
 }
@@ -38,16 +41,29 @@ def setup_of(card: Submission, name: str, task: Task) -> dict[str, Any] | None:
     for key in ("k", "max_context_tokens"):
         if key in task.options:
             setup[key] = track.conditions.get(key, getattr(DEFAULTS, key))
+    if track.tokens_shown is not None:
+        setup["tokens_shown"] = band_of(track.tokens_shown.median)
     for key in ("memory_llm", "memory_embedder"):
         setup[key] = run.settings.get(key)
     return setup
 
 
+def band_of(tokens: int) -> str:
+    """Return the sizes that count as alike: up to a power of two, above half of it."""
+    if tokens < 2:
+        return str(tokens)
+    most = 1 << (tokens - 1).bit_length()
+    return f"{most // 2 + 1}–{most}"
+
+
 def _reader(card: Submission, run: RunCard, task: Task) -> dict[str, Any]:
-    """Return who reads what a memory found: its name, its settings, and what it is told."""
+    snapshot = card.system.snapshot
+    return reader_of(run, task) | ({} if snapshot is None else {"snapshot": snapshot})
+
+
+def reader_of(run: RunCard, task: Task) -> dict[str, Any]:
+    """Return who reads what a memory found: its name, its settings, and its prompt."""
     reader: dict[str, Any] = {"reader": run.settings.get("model")}
-    if card.system.snapshot is not None:
-        reader["snapshot"] = card.system.snapshot
     for name in (*SAMPLING, "request"):
         if run.settings.get(name) is not None:
             reader[name] = run.settings[name]
@@ -88,8 +104,5 @@ def words_of(setup: Mapping[str, Any]) -> str:
     words = []
     for name in sorted(setup, key=_place):
         value = setup[name]
-        said = "none" if value is None else value
-        if name == "max_context_tokens":
-            said = "any number" if value is None else value
-        words.append(f"{_NAMES.get(name, name)} {said}")
+        words.append(f"{_NAMES.get(name, name)} {'none' if value is None else value}")
     return ", ".join(words)

@@ -13,7 +13,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from alps.report.formatting import number
+from alps.report.formatting import number, visible
 
 _STEERING = re.compile("[\"<>&']")
 # What stands where nothing is known.
@@ -100,8 +100,12 @@ def bounds(score: Place) -> Markup:
 
 
 def pair(score: Place) -> Markup:
-    """Return a score and its interval in one cell; a dash where there is none."""
+    """Return a score and its interval in one cell; where there is none, why, or a dash."""
     if not score["value"]:
-        return NOTHING
+        reason = score["unscored"].value
+        why = Markup(
+            '<span class="nothing" title="{0}">n/a<span class="unseen">: {0}</span></span>'
+        )
+        return why.format(visible(str(reason))) if reason else NOTHING
     interval = bounds(score) if score["low"] else ""
     return Markup(f"{figure(score['value'])} {interval}")

@@ -1,55 +1,36 @@
 """Boards of systems that may be compared, and their rank classes.
 
-Systems share a board where data, conditions and judge are the same. Every pair is tested as in
-`alps.stats.paired.paired_difference`, with Holm's correction over the pairs. The variances of all
-differences come from two matrix products where all systems have all records; where some lack some,
-cluster by cluster, each pair on the records that both have.
+Systems share a board where data, conditions and judge are the same.
 """
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.above import Above, Baseline, above, strongest
-from alps.leaderboard.audits import transports
 from alps.leaderboard.checks.copies import Answers, answers_of, originals
 from alps.leaderboard.gold_data import needs_reader, task_under
 from alps.leaderboard.memory_setup import setup_of
 from alps.leaderboard.people import People, PeopleRow
 from alps.leaderboard.provenance import Place
+from alps.leaderboard.rank_classes import Rank, rank_classes
 from alps.leaderboard.record_scores import record_scores
 from alps.leaderboard.references.rows import ReferenceFile, Reported
+from alps.leaderboard.same_reader import unlike_others
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import without
-from alps.run.transport import Transported
-from alps.stats.bootstrap import Floats, cluster_index
-from alps.stats.paired import holm_all, t_tests
 from alps.tasks import Metric, Task, all_tracks
-
-SIGNIFICANCE = 0.05
-_ROUNDING = 1e-12
 
 # Scores of one system on one track: by metric and record.
 Scores = dict[str, dict[str, float]]
-
-
-class Rank(NamedTuple):
-    """The best and the worst place of a system: those that do not differ significantly share."""
-
-    best: int
-    worst: int
-
-    def __str__(self) -> str:
-        return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
 
 
 @dataclass(frozen=True)
@@ -85,9 +66,9 @@ class Standing:
     its submitter's word, stands below the others, and is never ranked. `copy_of` names the
     submission whose answers these are: both are one system to the tests, and have one rank. `again`
     is the place of a maintainer's score under the same judge, which replaces the submitted one.
-    `ahead` is how far a memory system is ahead of no memory, by the metric of the board, and
-    `above` how far any system is above the strongest trivial baseline there. `records` is what is
-    tested, by record. `transport` is whether the audits of the other systems hold for it.
+    `ahead` is how far a memory system is ahead of no memory, by the metric of the board;
+    `no_difference` says why there is none on a board that sorts by it. `above` is how far any
+    system is above the strongest trivial baseline there. `records` is what is tested, by record.
     """
 
     system: System
@@ -97,8 +78,8 @@ class Standing:
     copy_of: str | None = None
     again: Place | None = None
     ahead: Place | None = None
+    no_difference: str = ""
     above: Above | None = None
-    transport: Transported | None = None
     records: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
@@ -202,12 +183,16 @@ class Board:
 
     @cached_property
     def others(self) -> tuple[Metric, ...]:
-        """The other metrics that any of its systems has a value of, in the order of the task."""
+        """The other metrics that any of its systems has a value of, in the order of the task.
+
+        Those next to the headline that not every judge can tell are there without one, too.
+        """
         rows = (*self.standings, *self.floor_systems)
         others = []
         for metric in self.task.metrics:
             fits = metric.judged == (self.key.judge is not None)
             scored = any(row.score(metric.name)["value"] for row in rows)
+            scored |= bool(metric.relations) and metric.name in self.metric.beside
             if fits and scored and metric.name != self.metric.name:
                 others.append(metric)
         return tuple(others)
@@ -228,9 +213,10 @@ def build_boards(
     for track in order:
         # Read once for all boards of the track, and let go of before the next track.
         files = _Files(track, {}, {})
+        unlike = unlike_others(systems, track)
         for key, rows in groups.items():
             if key.track == track:
-                board = _board(key, rows, files, references, known)
+                board = _board(key, rows, files, references, known, unlike=unlike)
                 of_people = None if people is None else people.on(_printed(board))
                 boards.append(replace(board, people=of_people))
     return sorted(boards, key=lambda board: _precedence(board, order))
@@ -329,16 +315,25 @@ def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _board(
-    key: Key, rows: list[Standing], files: _Files, references: ReferenceFile, known: frozenset[str]
+    key: Key,
+    rows: list[Standing],
+    files: _Files,
+    references: ReferenceFile,
+    known: frozenset[str],
+    *,
+    unlike: Mapping[str, str],
 ) -> Board:
     task = task_under(key.track, rows[0].track["conditions"].value)
     metric = next(metric for metric in task.metrics if metric.name == key.metric)
     by_difference = _by_difference(key, task, metric)
     found = []
     for row in rows:
-        ahead = row.system.ahead(key.track) if by_difference else None
         again = row.system.again(key.track, key.metric)
-        judged = replace(row, again=again, ahead=ahead)
+        judged = replace(row, again=again)
+        if by_difference:
+            reason = unlike.get(row.system.slug) or row.system.no_difference(key.track)
+            ahead = None if reason else row.system.ahead(key.track)
+            judged = replace(judged, ahead=ahead, no_difference=reason)
         found.append(replace(judged, records=_records(judged, metric, files)))
     rows = sorted(found, key=lambda row: _worth(row, metric, by_difference))
     proven: list[Standing] = []
@@ -347,13 +342,12 @@ def _board(
     for row in rows:
         # Sorted by their worth, those that are not proven are the last.
         is_proven = row.recomputed and not row.system.refuted and not row.withheld
-        is_proven &= row.ahead is not None or not by_difference
+        is_proven &= not row.no_difference
         (floors if row.system.is_floor else proven if is_proven else others).append(row)
     beside = {key.metric, *metric.beside}
     embedded = tuple(_floors(rows, key))
     baseline = strongest(list(_baselines(floors, embedded, metric)))
-    ranked = _with_transport(_with_ranks(proven, files), key.track, task, metric)
-    standings = [*ranked, *others]
+    standings = [*_with_ranks(proven, files), *others]
     return Board(
         key=key,
         task=task,
@@ -364,7 +358,7 @@ def _board(
         baseline=baseline,
         reported=tuple(_reported(key, beside, references)),
         judge_known=key.judge is None or key.judge in known,
-        beside=_rows_beside(rows, key.track) if by_difference else (),
+        beside=_rows_beside(proven, key.track) if by_difference else (),
     )
 
 
@@ -387,15 +381,6 @@ def _above(row: Standing, baseline: Baseline | None, metric: Metric, track: str)
     sessions = row.system.sessions(track) if baseline.records else {}
     found = above(baseline, row.lead(metric.name), row.records, sessions, metric)
     return replace(row, above=found)
-
-
-def _with_transport(
-    rows: Sequence[Standing], track: str, task: Task, metric: Metric
-) -> list[Standing]:
-    # A copy would vouch for its original.
-    systems = [row.system for row in rows if row.copy_of is None]
-    found = transports(systems, track, task, metric)
-    return [replace(row, transport=found.get(row.system.slug)) for row in rows]
 
 
 def _rows_beside(rows: Sequence[Standing], track: str) -> tuple[RowBeside, ...]:
@@ -504,92 +489,3 @@ def _ranks(
     # Where sessions are not known, each row of the data is one of its own.
     clusters = [sessions.get(name, name.partition(":")[0]) for name in names]
     return list(rank_classes(matrix, clusters) or unranked)
-
-
-def rank_classes(
-    scores: Floats, clusters: Sequence[Hashable], *, significance: float = SIGNIFICANCE
-) -> list[Rank] | None:
-    """Return the rank of each system, or None for fewer than two clusters.
-
-    Args:
-        scores: Shape (systems, records); NaN where a system has no score for a record. More is
-            better.
-        clusters: What each record belongs to.
-        significance: Over all pairs, in (0, 1).
-
-    Raises:
-        ValueError: If there are not as many clusters named as records.
-    """
-    if len(set(clusters)) < 2 or np.isnan(scores).all():
-        return None
-    # Holm's correction is over all pairs of the board: with more systems, fewer differ.
-    ahead, ps = all_pairs(scores, clusters)
-    upper = np.triu_indices(len(scores), k=1)
-    apart = np.zeros(ps.shape, dtype=bool)
-    apart[upper] = holm_all(ps[upper]) <= significance
-    better = (apart | apart.T) & (ahead > 0)
-    ranks = []
-    for n in range(len(scores)):
-        ranks.append(Rank(1 + int(better[:, n].sum()), len(scores) - int(better[n].sum())))
-    return ranks
-
-
-def all_pairs(scores: Floats, clusters: Sequence[Hashable]) -> tuple[Floats, Floats]:
-    """Return, for all pairs, the mean difference and a two-sided p without correction.
-
-    Args:
-        scores: Shape (systems, records); NaN where a system has no score for a record.
-        clusters: What each record belongs to.
-
-    Raises:
-        ValueError: If there are not as many clusters named as records.
-    """
-    if scores.shape[1] != len(clusters):
-        raise ValueError(f"lengths differ: {scores.shape[1]}, {len(clusters)}")
-    defined = ~np.isnan(scores)
-    used = np.flatnonzero(defined.any(axis=0))
-    index = cluster_index([clusters[n] for n in used.tolist()])
-    scores, defined = scores[:, used], defined[:, used]
-    if defined.all():
-        ahead, errors, counts = _complete(scores, index)
-    else:
-        filled = np.where(defined, scores, 0.0)
-        ahead, errors, counts = _partial(filled, defined.astype(np.float64), index)
-    return ahead, t_tests(ahead, errors, counts)
-
-
-def _complete(scores: Floats, index: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-    """Return mean differences, their standard errors and the numbers of clusters of all pairs."""
-    records, clusters = scores.shape[1], int(index.max(initial=-1)) + 1
-    means = scores.mean(axis=1)
-    sums = np.zeros((clusters, len(scores)))
-    np.add.at(sums, index, (scores - means[:, None]).T)
-    gram = sums.T @ sums
-    own = np.diag(gram)
-    variance = np.maximum(own[:, None] + own[None, :] - 2 * gram, 0.0)
-    # A difference of large equal terms: below its own rounding it is nothing.
-    variance[variance <= _ROUNDING * (own[:, None] + own[None, :])] = 0.0
-    errors = np.sqrt(variance * (clusters / (clusters - 1) if clusters > 1 else np.inf)) / records
-    return means[:, None] - means[None, :], errors, np.full(errors.shape, float(clusters))
-
-
-def _partial(
-    filled: Floats, defined: Floats, index: NDArray[np.int64]
-) -> tuple[Floats, Floats, Floats]:
-    """Return the same where records are missing: every pair on the records that both have."""
-    shared = defined @ defined.T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sums = filled @ defined.T
-        ahead = (sums - sums.T) / shared
-    order = np.argsort(index, kind="stable")
-    starts = np.flatnonzero(np.diff(index[order], prepend=-1))
-    squares, counts = np.zeros_like(shared), np.zeros_like(shared)
-    safe = np.nan_to_num(ahead)
-    for columns in np.split(order, starts[1:]):
-        here, present = filled[:, columns], defined[:, columns]
-        of_one, both = here @ present.T, present @ present.T
-        squares += np.square(of_one - of_one.T - safe * both)
-        counts += both > 0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.sqrt(squares * counts / (counts - 1)) / shared
-    return ahead, errors, counts

@@ -19,6 +19,7 @@ from typing import Any
 from alps.errors import DataError
 from alps.event_loop import run_loop
 from alps.jsonl import dump
+from alps.judges.admission import partly_admitted
 from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
 from alps.judges.calibration_file import Calibration, calibration_files, read_calibration
 from alps.judges.lexical import LexicalJudge
@@ -105,9 +106,15 @@ class ReplayedJudge(EmbeddedJudge):
 
 
 def judge_of(track: Track, run: RunCard) -> Judge:
-    """Return the judge to score a track with: the lexical one if it is named, else a replay."""
+    """Return the judge to score a track with: the lexical one if it is named, else a replay.
+
+    Under rubrics whose known items it could not tell apart it gives no scores.
+    """
     names = (run.judge.get("judge"), run.settings.get("judge"))
-    return judge_named(track.judge, run.fingerprint, *names)
+    judge = judge_named(track.judge, run.fingerprint, *names)
+    if isinstance(judge, LexicalJudge):
+        return judge
+    return partly_admitted(judge, run.judge_check or {})
 
 
 def judge_named(name: str, parts: Mapping[str, Any], *others: object) -> Judge:

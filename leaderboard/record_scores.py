@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from alps.report.no_memory import failed_share, too_many_failed
 from alps.report.shared_records import SharedRecords
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
+from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric
 
 
@@ -42,10 +44,20 @@ def ahead_of(
     metric: Metric,
     sessions: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return how far the scores of `rows` are ahead of those of `others`, record by record.
+    """Return how far the scores of `rows` are ahead of those without memory, record by record.
 
-    Records without a known session stand alone.
+    Records without a known session stand alone. There is no value where too many answers failed.
+
+    Args:
+        rows: The scores of the run with a memory.
+        others: Those of the run without.
+        metric: What is compared.
+        sessions: The session of each record.
     """
+    rows, others = list(rows), list(others)
+    reason = too_many_failed(failed_share(rows), failed_share(others))
+    if reason is not None:
+        return Estimate(None, None, None, 0, reason).row
     both = [record_scores(one, [metric]).get(metric.name, {}) for one in (rows, others)]
     ids = sorted(both[0].keys() & both[1].keys())
     own = {name: sessions.get(name, name) for name in ids}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.folders import own_folder
 from alps.jsonl import dump
 from alps.judges.resolve import is_embedded_judge
 from alps.leaderboard.contradictions import Contradiction, contradictions
@@ -38,11 +39,13 @@ from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
 from alps.parsing import parse_settings
 from alps.run.auditing import FOLDER
+from alps.run.dry_run import dry_score
 from alps.run.estimate import Stage
 from alps.run.finished import Finished
 from alps.run.folder import write_json
+from alps.run.opened import MANIFEST, read_manifest
 from alps.run.source import open_data
-from alps.run.start import dry_score, score_again
+from alps.run.start import score_again
 from alps.settings import JudgeSettings, RunSettings
 
 # Settings of a run that say which records it is about, how often each is answered, how it is
@@ -134,10 +137,13 @@ def _judge_samples(
 ) -> Rescored:
     tracks: dict[str, Any] = {}
     judged: list[Path] = []
+    content = _content(entry)
     for run in runs:
         caps = _left(settings, judged)
-        # Of each judge a folder of its own: an audit is of one. And none where all is judged.
-        out = run.out.with_name(f"{run.out.name}-sample")
+        # Of each judge a folder of its own: an audit is of one. And none where all is judged. A
+        # draw is of these very answers, verdicts and scores: who changes one after a review is
+        # published knows which records were drawn.
+        out = run.out.with_name(f"{run.out.name}-sample-{content}")
         out.mkdir(parents=True, exist_ok=True)
         for file in run.source.iterdir():
             shutil.copyfile(file, out / file.name)
@@ -147,6 +153,17 @@ def _judge_samples(
             tracks[name] = {**track, "sample": sampled.sampled[name].model_dump()}
     fingerprint = next(iter(tracks.values()))["judge_fingerprint"]
     return _rescored(folder, entry, settings, tracks, fingerprint)
+
+
+def _content(entry: Entry) -> str:
+    """Return a short hash of the answers, verdicts and scores of a submission."""
+    parts = []
+    for name, track in sorted(entry.card.tracks.items()):
+        files = track.files
+        for file in (files.predictions, files.verdicts, files.scores):
+            parts.append("" if file is None else file.sha256)
+        parts.append(name)
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
 
 
 def _estimate(
@@ -210,7 +227,9 @@ def _runs(entry: Entry, settings: RescoreSettings, typed: Sequence[str], work: P
         # Other predictions get other folders: the verdicts on those before must not be taken.
         digest = hashlib.sha256("".join(predictions).encode()).hexdigest()[:8]
         source = _as_run(entry, index, settings, work / f"{index}-{digest}-predictions")
-        runs.append(_Run(source, judging, work / f"{index}-{digest}-{_word(settings.judge)}"))
+        plain = f"{index}-{digest}-{_word(settings.judge)}"
+        judged = own_folder(work, settings.judge, plain, _judge_of)
+        runs.append(_Run(source, judging, judged))
     return runs
 
 
@@ -312,6 +331,13 @@ def _review(
     except ValidationError as error:
         field, fault = faults_of(error)[0]
         raise UsageError(f"{field}: {fault}") from error
+
+
+def _judge_of(folder: Path) -> str | None:
+    """Return the judge of the run in a folder; None where there is no run."""
+    if not (folder / MANIFEST).exists():
+        return None
+    return str(read_manifest(folder).settings.get("judge"))
 
 
 def _word(judge: str) -> str:

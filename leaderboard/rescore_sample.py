@@ -70,9 +70,11 @@ def judge_sample(
     there = read_audit(source / FOLDER)
     # Drawn by the maintainer, and not before: whoever knew which records are judged again could
     # give all others the verdicts of a dream.
-    seed = secrets.randbelow(_SEEDS) if there is None else there.seed
-    values = {**read_manifest(source).settings, **judging, "judge": "lexical", "seed": seed}
-    values |= {"audit_judge": settings.judge, "audit": settings.sample}
+    seed = secrets.randbelow(_SEEDS)
+    if there is not None:
+        seed = there.seed_of(next(iter(there.tracks)))
+    values = {**read_manifest(source).settings, **judging, "judge": "lexical"}
+    values |= {"audit_judge": settings.judge, "audit": settings.sample, "audit_seed": seed}
     api_base = values.pop("judge_api_base", None)
     values |= {} if api_base is None else {"audit_judge_api_base": api_base}
     experiment = parse_settings(values, RunSettings)

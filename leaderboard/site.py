@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -220,8 +221,14 @@ def _write_list(out: Path, files: Mapping[str, str]) -> None:
     temporary.replace(out / LIST)
 
 
+_SECONDS = 20.0
+"""For how long a connection may send nothing; each has a thread."""
+
+
 class _Handler(SimpleHTTPRequestHandler):
     """Serves files alone: no lists of folders, no log, nothing kept by the browser."""
+
+    timeout = _SECONDS
 
     def list_directory(self, path: Any) -> None:
         self.send_error(HTTPStatus.NOT_FOUND)
@@ -236,20 +243,38 @@ class _Handler(SimpleHTTPRequestHandler):
         super().end_headers()
 
 
+class _Server(ThreadingHTTPServer):
+    """Has room for a page's requests, and writes nothing of connections that break off."""
+
+    request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+def check_site(site: Path) -> None:
+    """Check that a folder holds a site.
+
+    Raises:
+        UsageError: If it does not.
+    """
+    if not (site / "index.html").is_file():
+        raise UsageError(f"{site}: no site there; alps leaderboard build writes one")
+
+
 def serve(site: Path, *, port: int = 0) -> ThreadingHTTPServer:
     """Return a server of `site` on loopback that is bound and waits for `serve_forever`.
 
     Args:
-        site: The folder of a site.
+        site: The folder of a site, or of one that is built before the server runs.
         port: 0 for any that is free.
 
     Raises:
-        UsageError: If there is no site, or the port is taken.
+        UsageError: If the port is taken.
     """
-    if not (site / "index.html").is_file():
-        raise UsageError(f"{site}: no site there; alps leaderboard build writes one")
     try:
-        return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=str(site)))
+        return _Server(("127.0.0.1", port), partial(_Handler, directory=str(site)))
     except OSError as error:
         fault = f"{error.strerror or error}; choose another, or 0 for any"
         raise UsageError(f"port={port}: {fault}") from error

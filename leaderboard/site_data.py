@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from alps.errors import DataError, UsageError
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.contradictions import contradictions, same_judge
-from alps.leaderboard.gold_data import SampleTrack, known_track
+from alps.leaderboard.gold_data import SampleTrack, known_track, task_of
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.recompute import judge_of
 from alps.leaderboard.submission import (
@@ -25,6 +25,7 @@ from alps.leaderboard.submission import (
     read_entry,
     without_memory,
 )
+from alps.run.answer_seed import answer_seed, rows_by_key
 from alps.run.beside import FOLDER as BESIDE
 from alps.systems.memory.diary import FILE
 from alps.tasks import all_tracks
@@ -97,6 +98,14 @@ class System:
         ahead = memory["ahead"][track] if memory is not None else None
         return ahead if ahead is not None and ahead["value"] else None
 
+    def no_difference(self, track: str) -> str:
+        """Return why a memory system has no difference from no memory; empty where it has one."""
+        if self.ahead(track) is not None:
+            return ""
+        memory = self.memory(self.tracks[track])
+        reason = memory["ahead"][track]["reason"].value if memory is not None else None
+        return str(reason or "no run without memory beside it")
+
     def beside(self, track: str) -> Iterator[tuple[str, Place, Place]]:
         """Yield the memory of each row beside a run, its track, and how far it is ahead of none."""
         memory = self.memory(self.tracks[track])
@@ -153,6 +162,18 @@ class System:
         seed = self.card.runs[card.run].settings.get("seed", 0)
         return known_track(track, card.data_sha256, seed, card.conditions)
 
+    @cached_property
+    def audited_by_answers(self) -> frozenset[str]:
+        """The tracks whose audited records their own answers drew, and not the submitter."""
+        drawn = set()
+        for name, card in self.card.tracks.items():
+            if card.audit is not None:
+                sides = [rows_by_key(self.rows(name, stage)) for stage in ("predictions", "scores")]
+                task = task_of(name, card)
+                if card.audit.seed == answer_seed(task, card.data_sha256, *sides):
+                    drawn.add(name)
+        return frozenset(drawn)
+
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of a file of a track, as `Entry.rows` does."""
         return self.entry.rows(track, stage)
@@ -170,12 +191,21 @@ def load(submissions: Path) -> list[System]:
         raise UsageError(f"{submissions}: no such folder; {hint}")
     systems = []
     for folder in sorted(path for path in submissions.iterdir() if (path / CARD).is_file()):
-        entry = read_entry(folder)
-        if entry.card.slug != folder.name:
-            fault = f"is '{entry.card.slug}' in a folder called otherwise"
-            raise DataError(fault, path=folder / CARD, field="slug")
-        systems.append(System(entry, _root(folder, CARD), _root(folder, REVIEW)))
+        systems.append(load_one(folder))
     return systems
+
+
+def load_one(folder: Path) -> System:
+    """Read the submission in `folder`.
+
+    Raises:
+        DataError: If it can't be read, or its folder has another name than its slug.
+    """
+    entry = read_entry(folder)
+    if entry.card.slug != folder.name:
+        fault = f"is '{entry.card.slug}' in a folder called otherwise"
+        raise DataError(fault, path=folder / CARD, field="slug")
+    return System(entry, _root(folder, CARD), _root(folder, REVIEW))
 
 
 def _root(folder: Path, name: str) -> Place:

@@ -35,6 +35,7 @@ from alps.leaderboard.fields import (
     Url,
 )
 from alps.leaderboard.untrusted import LARGEST_FILE, open_plain, read_model
+from alps.systems.memory.admission import declared_in
 from alps.tasks.recall import FULL, NOTHING, keeps_memories
 
 CARD, REVIEW = "submission.json", "review.json"
@@ -109,11 +110,19 @@ class ServedBy(rows.ServedBy, Part):
     fingerprint: Line | None
 
 
+class RubricCheck(rows.RubricCheck, Part):
+    """How many of the known items of a rubric a judge got right, of `n` that it answered."""
+
+    right: Count
+    n: Count
+
+
 class RunCard(Part):
     """One run: its settings, the prompts and the judge it used.
 
     `seconds` is how long its calls took together; `served` holds what answered, by the purpose of
-    the calls, None where no provider reported it.
+    the calls, None where no provider reported it. `judge_check` has how many known items the judge
+    got right, by rubric; empty or None where it was not checked.
     """
 
     settings: Annotated[Settings, AfterValidator(_run_settings)]
@@ -125,6 +134,7 @@ class RunCard(Part):
     served: (
         dict[Literal["generate", "judge"], Annotated[list[ServedBy], Field(max_length=100)]] | None
     ) = None
+    judge_check: Annotated[dict[Name, RubricCheck], Field(max_length=100)] | None = None
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -213,6 +223,14 @@ class Audit(Part):
     scores: Annotated[dict[Name, AuditedScore], Field(max_length=60)]
 
 
+class TokensShown(rows.TokensShown, Part):
+    """Tokens of a history that a reader was shown through a memory, for an answer."""
+
+    median: Count
+    p95: Count
+    most: Count
+
+
 class Track(Part):
     """The results of one track; `run` is the index of its run among `Submission.runs`."""
 
@@ -233,6 +251,7 @@ class Track(Part):
     seconds_per_query: Seconds | None = None
     floors: Annotated[dict[Name, Floor], Field(max_length=20)]
     files: Files
+    tokens_shown: TokensShown | None = None
     audit: Audit | None = None
 
 
@@ -331,6 +350,12 @@ class Submission(Part):
     def memory_of(self, run: int) -> MemoryCard | None:
         """Return the memory system of a run; None where it had none."""
         return next((card for card in self.memory or () if card.run == run), None)
+
+    def declared(self, track: str) -> list[str]:
+        """Return the checks that the memory system of a track was declared to do without."""
+        memory = self.memory_of(self.tracks[track].run)
+        made = memory.admission.values() if memory is not None else ()
+        return declared_in(check.name for checks in made for check in checks)
 
     def withheld(self, track: str) -> str | None:
         """Return the check of admission that the scores of a track are withheld for."""

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from alps.errors import DataError
 from alps.jsonl import parse_strict
 from alps.llm.secrets import redact, secret_in
+from alps.report.spreadsheets import INVISIBLE
 from alps.text import prototypes
 
 MEBIBYTE = 1 << 20
@@ -30,9 +31,6 @@ DEEPEST, LONGEST_INTEGER = 20, 16
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-# By its properties, and the two symbols whose glyph is blank. Not every one is of category C: the
-# Hangul fillers are letters, variation selectors are marks.
-INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{C}\u2800\U0001D159]")
 _UNDISPLAYABLE = regex.compile(rf"{INVISIBLE.pattern}|[\p{{Zl}}\p{{Zp}}]|(?! )\p{{Zs}}")
 _STACKED_MARKS = regex.compile(r"[\p{Mn}\p{Me}]{4}")
 _MARKUP = re.compile(

@@ -10,9 +10,10 @@ from alps.errors import AlpsError
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
-from alps.leaderboard.checks.audits import check_audit
+from alps.leaderboard.checks.audits import check_audit, check_audit_seed
 from alps.leaderboard.checks.copies import check_copies
 from alps.leaderboard.checks.files import check_changes, check_files, check_folder
+from alps.leaderboard.checks.judge_check import check_judge_check
 from alps.leaderboard.checks.memory import check_ahead, check_hits, check_memory, check_stray_hits
 from alps.leaderboard.checks.memory_rows import PackedDiary
 from alps.leaderboard.checks.rows import (
@@ -22,7 +23,8 @@ from alps.leaderboard.checks.rows import (
     check_verdicts,
     read_track,
 )
-from alps.leaderboard.checks.suspicion import check_baseline, check_suspicion
+from alps.leaderboard.checks.same_reader import check_same_reader
+from alps.leaderboard.checks.suspicion import check_baseline, check_made_again, check_suspicion
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
 from alps.leaderboard.gold_data import GoldTrack, data_for, known_track, open_gold, task_of
 from alps.leaderboard.recompute import (
@@ -105,6 +107,8 @@ def verify(folder: Path, options: Options = DEFAULTS) -> Verification:
         cards.check_judges(card, findings)
         cards.check_served(card, findings)
         cards.check_baseline_name(card, findings)
+        cards.check_claims(card, findings)
+        cards.check_reference_names(card, findings)
         cards.check_tasks(card, findings)
         own_review = options.reviewed or not touched
         continues = options.continues
@@ -114,6 +118,7 @@ def verify(folder: Path, options: Options = DEFAULTS) -> Verification:
         if findings.codes.isdisjoint(("run", "fingerprint")):
             recomputed = _check_tracks(folder, card, options, findings)
             check_copies(folder, card, findings)
+            check_same_reader(folder, card, findings)
         findings.checked["scores"] = _outcome(card, len(recomputed), findings)
     return _verification(folder, card, review, recomputed, findings)
 
@@ -165,8 +170,10 @@ def _scores_beside(check: "_TrackCheck", memory: MemoryCard) -> dict[str, Rows]:
             own, inside = Findings(), f"{memory_folder(memory)}/{BESIDE}/{row}"
             card, folder = check.card.beside(memory, row), check.folder / inside
             of_row = _TrackCheck(folder, card, check.name, options, own, floors=False)
-            scores[row] = of_row.check().scores
-            check.findings.take_serious(own, inside)
+            checked = of_row.check()
+            check_made_again(check.name, card, checked.gold, checked.predictions, own)
+            scores[row] = checked.scores
+            check.findings.take(own, inside)
     return scores
 
 
@@ -189,11 +196,13 @@ class _Checked:
         recomputed: Whether every score was recomputed.
         gold: Its records; None where they are not here, or its rows are not in order.
         scores: The rows of its scores.
+        predictions: Those of its answers.
     """
 
     recomputed: bool = False
     gold: GoldTrack | None = None
     scores: Rows = field(default_factory=dict)
+    predictions: Rows = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -244,6 +253,7 @@ class _TrackCheck:
             self.findings.serious("identity", f"{where}.conditions", what, "pack the runs again")
             return _Checked()
         cards.check_identity(self.name, self.track, self.run, task, self.findings)
+        check_judge_check(self.name, self.track, self.run, task, self.findings)
         cards.check_prompt(self.name, self.run, task, self.findings)
         compare.check_silence(self.name, self.track, self.findings)
         if self.memory is not None and self.memory.withheld is not None:
@@ -256,6 +266,7 @@ class _TrackCheck:
         of_rows = Findings()
         rows = read_track(self.folder, task, self.track, of_rows)
         check_verdicts(task, self.track, self.run, rows, of_rows)
+        check_audit_seed(task, self.name, rows, of_rows, track=self.track)
         gold = self._gold()
         rows = self._check_rows(task, gold, rows, of_rows)
         self.findings.take(of_rows)
@@ -275,7 +286,7 @@ class _TrackCheck:
             check_stray_hits(self.name, gold, diary, self.findings)
         check_audit(self.name, gold, rows, self.findings, track=self.track, run=self.run)
         again = self._recompute_unjudged(gold, rows) if unjudged else self._recompute(gold, rows)
-        return _Checked(again, gold, rows.scores)
+        return _Checked(again, gold, rows.scores, rows.predictions)
 
     def _check_rows(
         self, task: Task, gold: GoldTrack | None, rows: TrackRows, findings: Findings

@@ -420,6 +420,7 @@ class Task:
             memory itself and `memory=` names one.
         needs_memory: Whether memory systems alone can answer it: a run without one refuses it, and
             `task=all` leaves it out.
+        described: What the manifest says of samples that the task makes itself.
         breakdowns: What is reported of groups of records beside the metrics.
         open_records: Finds its records at what `data=` says, for a task that has files of its own.
         read_results: Reads answers that others published as CSV: each with its line.
@@ -473,6 +474,7 @@ class Task:
     recall: Recall | None = None
     by_memory: ByMemory | Script | None = None
     needs_memory: bool = False
+    described: Mapping[str, Any] = field(default_factory=dict)
     breakdowns: tuple[Breakdown, ...] = ()
     open_records: Callable[[str, "TaskOptions"], Records] | None = None
     read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None

@@ -81,10 +81,11 @@ _UNANNOTATED: dict[str, Any] = {"support": True, "optional": True}
 _EXTRAS: dict[str, Any] = {**_UNANNOTATED, "lower_is_better": True}
 METRICS = (
     # Macro: a long session with many memories weighs no more than a short one.
-    Metric("f1", "F1 (macro)", headline=True, people="task1.set_f1"),
+    Metric("f1", "F1 (macro)", headline=True, people="task1.set_f1", beside=("f1_strict",)),
+    # Next to it: added detail, and an excerpt that only contains a memory, match under the other.
+    Metric("f1_strict", "F1, strict policy", relations=_STRICT),
     Metric("precision", "precision"),
     Metric("recall", "recall"),
-    Metric("f1_strict", "F1, strict policy", relations=_STRICT),
     Metric("recall_direct", "recall, direct memories"),
     Metric("recall_indirect", "recall, indirect memories"),
     Metric(
@@ -457,6 +458,8 @@ TASK = Task(
         "floor/empty": "baselines:empty",
         "floor/content-free": "baselines:content_free",
         "floor/content-free-fluent": "baselines:content_free_fluent",
+        # An excerpt contains what a memory says: an obliging judge calls that a match.
+        "floor/excerpts": "baselines:excerpts",
     },
     record_parts=record_parts,
     highlights=HIGHLIGHTS,

@@ -5,6 +5,8 @@ judge has a part: a fact is a surname, which a text has or has not.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from alps.llm.types import AnswerType, Read
@@ -21,6 +23,7 @@ from alps.tasks.base import (
     chat_messages,
 )
 from alps.tasks.extraction import TASK as EXTRACTION
+from alps.tasks.forgetting_forms import count_forms, forms_of
 from alps.tasks.forgetting_samples import (
     CONTEXT,
     DELETED,
@@ -77,10 +80,10 @@ class Returned(Record):
     hits: tuple[tuple[str, ...], ...]
 
 
-def read_sample(row: Row, gold: Row | None) -> list[ForgettingSample]:
+def read_sample(row: Row, gold: Row | None, *, seed: int = 0) -> list[ForgettingSample]:
     """Build a sample of each kind from a row of extraction, whose gold has no part."""
     session = EXTRACTION.read_sample(row, None)
-    return list(samples_of(session.benchmark_id, session.session_id, session.dialogue))
+    return list(samples_of(session.benchmark_id, session.session_id, session.dialogue, seed))
 
 
 def _queries(sample: ForgettingSample) -> list[str]:
@@ -138,8 +141,8 @@ def score(
     hits = [()] * len(sample.searches) if answer is None else answer["hits"]
     lost, leaked = [], []
     for texts, expected in zip(hits, sample.gold or (), strict=True):
-        lost += [fact for fact in expected.found if not _in(texts, fact)]
-        leaked += [fact for fact in expected.gone if _in(texts, fact, expected.found)]
+        lost += [fact for fact in expected.found if not _in(texts, fact, expected.others)]
+        leaked += [fact for fact in expected.gone if _in(texts, fact, expected.instead)]
     retained, leaks = float(not lost), float(bool(leaked))
     scores = {"joint": retained - leaks, "both": float(retained > leaks), "retained": retained}
     return Scored(
@@ -198,8 +201,8 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
 
 
 def _marks(text: str, expected: Expected) -> str:
-    marks = [f"has {fact}" for fact in expected.found if gives(text, fact)]
-    marks += [f"gives {fact} away" for fact in expected.gone if gives(text, fact, expected.found)]
+    marks = [f"has {fact}" for fact in expected.found if gives(text, fact, expected.others)]
+    marks += [f"gives {fact} away" for fact in expected.gone if gives(text, fact, expected.instead)]
     return " · ".join(marks)
 
 
@@ -251,4 +254,9 @@ TASK = Task(
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return the one track of forgetting."""
     script = Script(lambda sample: sample.steps, prediction_of)
-    return (TASK.answered_by(script, options, "memory", "k"),)
+    forms = {"forms": count_forms(), "forms_drawn": len(forms_of(options.seed).all)}
+    sampled = partial(read_sample, seed=options.seed)
+    task = replace(TASK, read_sample=sampled, described=forms)
+    # Samples of another seed are other samples, and stand on another board.
+    task = task.under({"seed": options.seed} if options.seed else {})
+    return (task.answered_by(script, options, "memory", "k"),)

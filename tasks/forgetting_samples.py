@@ -1,9 +1,10 @@
 """Samples of forgetting: facts that are planted into real sessions, and what is done to a user.
 
-A person's name is told as `my landlord is called …`. Names are drawn by the id of the session, so
-that the same data give the same samples; a surname stands nowhere in the session, and so the text
-of a hit decides whether it gives the fact away. Of two facts told alike the draw says which has to
-go and which has to stay: what treats both alike can't be right more often than the wrong way round.
+A person's name is told in one of the forms that a seed draws (`alps.tasks.forgetting_forms`). Names
+are drawn by the seed and the id of the session, so that the same data give the same samples; a
+surname stands nowhere in the session, and so the text of a hit decides whether it gives the fact
+away. Of two facts told alike the draw says which has to go and which has to stay: what treats both
+alike can't be right more often than the wrong way round.
 """
 
 import random
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from alps.schema import Turn
+from alps.tasks.forgetting_forms import Forms, forms_of, tells_of_change
 from alps.tasks.recall import Forget, Ingest, Reopen, Search, Step
 from alps.text import fold
 
@@ -44,15 +46,21 @@ CONTEXTS = ("my taxes", "my holidays", "my health", "my garden", "my birthday pa
 DELETED, SUPERSEDED, CONTEXT, OTHER_USER = "deleted", "superseded", "context", "other_user"
 PARTS = 3
 """Sessions that a dialogue is parted into: what is told, what changes it, and what comes later."""
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_STATEMENT = re.compile(r"(?<=[.!?。！？])\s+|[\n;•|{}\[\]]+|\\n")
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What one search has to return, and what it must not; surnames, each a fact."""
+    """What one search has to return, and what it must not; surnames, each a fact.
+
+    `instead` took the place of what is gone, where something did; `others` are named later of the
+    same role as what has to be found, or were named earlier.
+    """
 
     found: tuple[str, ...]
     gone: tuple[str, ...] = ()
+    instead: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,10 +102,11 @@ class Fact:
     first_name: str
     surname: str
 
-    @property
-    def told(self) -> str:
-        """The fact as the user tells it."""
-        return f"By the way, my {self.role} is called {self.first_name} {self.surname}."
+    def said(self, form: str, **slots: str) -> str:
+        """Return a sentence about the fact, in a form of `alps.tasks.forgetting_forms`."""
+        name = f"{self.first_name} {self.surname}"
+        text = form.format(role=self.role, name=name, **slots)
+        return text[0].upper() + text[1:]
 
     @property
     def query(self) -> str:
@@ -108,8 +117,9 @@ class Fact:
 class _Draw:
     """The facts of one sample: no role, first name or surname is drawn twice."""
 
-    def __init__(self, name: str, dialogue: Sequence[Turn]) -> None:
+    def __init__(self, name: str, dialogue: Sequence[Turn], forms: Forms) -> None:
         self.random = random.Random(name)
+        self.forms = forms
         said = fold(" ".join(turn.text for turn in dialogue))
         self._roles = self.random.sample(ROLES, len(ROLES))
         self._names = self.random.sample(FIRST_NAMES, len(FIRST_NAMES))
@@ -118,6 +128,10 @@ class _Draw:
 
     def fact(self, role: str | None = None) -> Fact:
         return Fact(role or self._roles.pop(), self._names.pop(), self._surnames.pop())
+
+    def told(self, fact: Fact) -> str:
+        """Return a fact as the user tells it."""
+        return fact.said(self.random.choice(self.forms.told))
 
     def planted(self, part: Sequence[Turn], texts: Sequence[str]) -> tuple[Turn, ...]:
         """Return a part of a dialogue with texts of the user before some of the user's turns."""
@@ -155,9 +169,9 @@ def _deleted(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
     """
     gone, kept = draw.fact(), draw.fact()
     steps: list[Step] = [
-        Ingest(1, draw.planted(parts[0], (gone.told, kept.told))),
+        Ingest(1, draw.planted(parts[0], (draw.told(gone), draw.told(kept)))),
         Ingest(2, parts[1]),
-        Forget(3, gone.surname, _said(f"Please forget what my {gone.role} is called, for good.")),
+        Forget(3, gone.surname, _said(gone.said(draw.random.choice(draw.forms.forget)))),
         Ingest(4, parts[2]),
         Ingest(2, parts[1]),
         Reopen(),
@@ -168,18 +182,27 @@ def _deleted(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
 
 
 def _superseded(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
-    """One of two facts is replaced by another, and the other one still holds."""
+    """One of two facts is replaced by another, and the other one still holds.
+
+    Later a name is said of both roles: what takes the latest one for the fact treats both alike.
+    """
     old, kept = draw.fact(), draw.fact()
-    new = draw.fact(old.role)
-    change = f"I have changed my {new.role}: now it is {new.first_name} {new.surname}."
+    new, other = draw.fact(old.role), draw.fact(kept.role)
+    later = (
+        new.said(draw.random.choice(draw.forms.changed)),
+        other.said(draw.random.choice(draw.forms.unchanged)),
+    )
     steps: list[Step] = [
-        Ingest(1, draw.planted(parts[0], (old.told, kept.told))),
-        Ingest(2, draw.planted(parts[1], (change,))),
+        Ingest(1, draw.planted(parts[0], (draw.told(old), draw.told(kept)))),
+        Ingest(2, draw.planted(parts[1], later)),
         Ingest(3, parts[2]),
         Search(old.query),
         Search(kept.query),
     ]
-    return steps, (Expected((new.surname,), (old.surname,)), Expected((kept.surname,)))
+    # A statement that calls a name past gives it for neither role: «now B, formerly A» of both
+    # would else be right twice.
+    changed = Expected((new.surname,), (old.surname,), (new.surname,), (old.surname,))
+    return steps, (changed, Expected((kept.surname,), others=(other.surname,)))
 
 
 def _context(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
@@ -188,7 +211,8 @@ def _context(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
     here, elsewhere = draw.random.sample(CONTEXTS, 2)
     told = []
     for fact, use, leave in ((gone, elsewhere, here), (kept, here, elsewhere)):
-        told.append(f"{fact.told} Use that when we talk about {use}, never about {leave}.")
+        scope = fact.said(draw.random.choice(draw.forms.scoped), use=use, leave=leave)
+        told.append(f"{draw.told(fact)} {scope}")
     query = f"This is about {here}. What are the names of {{}} and {{}}?"
     roles = draw.random.sample((f"my {gone.role}", f"my {kept.role}"), 2)
     steps: list[Step] = [
@@ -207,7 +231,7 @@ def _other_user(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
     steps: list[Step] = []
     for user, fact in draw.random.sample(((0, own), (1, foreign)), 2):
         steps += [
-            Ingest(1, draw.planted(parts[0], (fact.told,)), user),
+            Ingest(1, draw.planted(parts[0], (draw.told(fact),)), user),
             Ingest(2, parts[1], user),
             Ingest(3, parts[2], user),
         ]
@@ -224,27 +248,29 @@ KINDS: dict[str, Callable[[Sequence[tuple[Turn, ...]], _Draw], Made]] = {
 
 
 def samples_of(
-    benchmark_id: str, session_id: str, dialogue: Sequence[Turn]
+    benchmark_id: str, session_id: str, dialogue: Sequence[Turn], seed: int = 0
 ) -> Iterator[ForgettingSample]:
     """Yield one sample of each kind, made from a dialogue."""
-    parts = parted(dialogue)
+    parts, forms = parted(dialogue), forms_of(seed)
     for kind, make in KINDS.items():
         name = f"{benchmark_id}:{kind}"
-        steps, gold = make(parts, _Draw(name, dialogue))
+        steps, gold = make(parts, _Draw(f"{seed} {name}", dialogue, forms))
         # A part of a short dialogue may be empty: no session has no turns.
         done = tuple(step for step in steps if not isinstance(step, Ingest) or step.turns)
         yield ForgettingSample(name, session_id, kind, done, gold)
 
 
 def gives(text: str, surname: str, instead: Sequence[str] = ()) -> bool:
-    """Tell whether a text gives a fact away.
+    """Tell whether a text gives a fact: as one that holds.
 
     Args:
         text: What was returned.
         surname: The fact.
-        instead: What took its place: a sentence that gives that, too, tells of the change.
+        instead: Other names of the role: a statement that calls the fact past and names one of
+            them as what holds does not give the fact.
     """
-    for sentence in map(fold, _SENTENCE.split(text)):
-        if fold(surname) in sentence and not any(fold(new) in sentence for new in instead):
+    name, new = fold(surname), [fold(one) for one in instead]
+    for statement in map(fold, _STATEMENT.split(text)):
+        if name in statement and not (new and tells_of_change(statement, name, new)):
             return True
     return False

@@ -85,7 +85,9 @@ def open_records(data: str, options: TaskOptions) -> Records:
         DataError: If a row can't be read.
     """
     samples = data == "samples"
-    folder = sample_set(options.size or "32k") if samples else find_folder(data, options.size)
+    folder = (
+        sample_set(options.size or "32k") if samples else find_folder(data, options.size).absolute()
+    )
     files = open_personamem(folder, options.size, name=data)
     letters = Counter(LETTERS[question.gold] for question in files.read())
     most = max(letters.values(), default=0)

@@ -16,9 +16,9 @@ from alps.schema import Prediction, Turn
 from alps.tasks.base import Answer, Metric, Row, Scored
 from alps.tasks.personamem_answers import invalid_kind
 from alps.tasks.personamem_figures import error_of, groups_of
+from alps.tasks.personamem_mentions import NEW_IDEAS, SEARCHED, by_mentions, is_generated
 from alps.tasks.recall import Shown
 
-NEW_IDEAS = "suggest_new_ideas"
 TYPES = {
     "recall_user_shared_facts": "latest preference acknowledged",
     "recalling_facts_mentioned_by_the_user": "fact recalled",
@@ -152,6 +152,8 @@ def scored(
     scores = {"accuracy": value, kind: value}
     if not leaked:
         scores["leak_adjusted"] = value
+    if is_generated(sample.question):
+        scores["search" if kind in SEARCHED else "understanding"] = value
     counts = {
         f"{kind}_n": 1.0,
         f"{kind}_hits": value,
@@ -208,6 +210,8 @@ def _answered(places: Sequence[int]) -> dict[str, Any]:
 SYSTEMS: dict[str, Answer | str] = {
     "rules": "baselines:best_told_option",
     "oracle": lambda sample: _answered([sample.question.gold]),
+    # No baseline that stands in every run: who verifies a submission has no histories.
+    "mentions": lambda sample: _answered(by_mentions(sample.files, sample.question)),
     "floor/longest": lambda sample: _answered(_extreme(sample.question)),
     "floor/shortest": lambda sample: _answered(_extreme(sample.question, shortest=True)),
     "floor/length-by-type": lambda sample: _answered(by_length_and_type(sample.question)),
@@ -224,6 +228,7 @@ _HALVES = tuple(
     for kind in _ALL_TYPES
 )
 _FIGURE = Metric("", "", judged=False, resampled=True, paired_floors=True)
+_OF_TYPES = Metric("", "", judged=False, resampled=True, optional=True)
 METRICS = (
     replace(
         _FIGURE,
@@ -231,15 +236,18 @@ METRICS = (
         title="accuracy",
         headline=True,
         sign_test=True,
-        beside=("macro_accuracy", "leak_adjusted", "length_balanced"),
+        beside=(
+            *("macro_accuracy", "leak_adjusted", "length_balanced"),
+            *("understanding", "search"),
+        ),
     ),
     replace(_FIGURE, name="macro_accuracy", title="mean over types", ratios=_PER_TYPE),
     replace(_FIGURE, name="leak_adjusted", title="accuracy where the length rule is wrong"),
     replace(
         _FIGURE, name="length_balanced", title="accuracy, length rule balanced", ratios=_HALVES
     ),
-    *(
-        Metric(kind, f"  {title}", judged=False, optional=True, resampled=True)
-        for kind, title in _ALL_TYPES.items()
-    ),
+    # Of generated users alone: what a count of mentions solves is no understanding.
+    replace(_OF_TYPES, name="understanding", title="accuracy, types to understand"),
+    replace(_OF_TYPES, name="search", title="accuracy, types that a search solves"),
+    *(replace(_OF_TYPES, name=kind, title=f"  {title}") for kind, title in _ALL_TYPES.items()),
 )

@@ -5,7 +5,7 @@ given the history and the query, and the reader is asked about the sample as the
 whose answer is the memory itself says what a memory is given and asked, and no reader has a part.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -55,7 +55,7 @@ class Shown:
         turns: Turns of the history.
         memories: Texts that a memory returned, the best first.
         positions: Where `turns` stand in the history; None where they are its end.
-        left_out: How many turns or memories a token budget cut.
+        left_out: How many turns or memories a token budget left out or shortened.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -65,10 +65,9 @@ class Shown:
 
     @property
     def tokens(self) -> int:
-        """The tokens of it, at 4 bytes each, rounded up."""
-        size = sum(len(turn.text.encode()) for turn in self.turns)
-        size += sum(len(text.encode()) for text in self.memories)
-        return -(-size // BYTES_A_TOKEN)
+        """The tokens of it, at 4 bytes each, rounded up; one more for each turn or memory."""
+        texts = [*(turn.text for turn in self.turns), *self.memories]
+        return -(-sum(map(_size, texts)) // BYTES_A_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -187,14 +186,39 @@ class Script:
     prediction: Callable[[Any, Sequence[Sequence[Remembered]]], dict[str, Any] | None]
 
 
+def fitting(texts: Iterable[str], max_tokens: int) -> tuple[list[str], int]:
+    """Return the first texts that fit into `max_tokens`, and how many of them are whole.
+
+    The last one is cut to what is left, the first one too: a budget that one long text exceeds
+    would be none. Each text takes a token more than its own, which separates it from the next.
+    """
+    kept: list[str] = []
+    room = max_tokens * BYTES_A_TOKEN
+    for text in texts:
+        # A character that does not fit whole is left out.
+        part = text.encode()[: max(0, room - BYTES_A_TOKEN)].decode(errors="ignore")
+        if part == text and room >= _size(text):
+            kept.append(text)
+            room -= _size(text)
+            continue
+        return ([*kept, part], len(kept)) if part else (kept, len(kept))
+    return kept, len(kept)
+
+
+def _size(text: str) -> int:
+    return len(text.encode()) + BYTES_A_TOKEN
+
+
 def newest(turns: Sequence[Turn], max_tokens: int | None) -> Shown:
-    """Return the latest turns that fit into `max_tokens`, at least one; all where it is None."""
-    # By bytes, as no tokenizer is right for every model.
-    room = float("inf") if max_tokens is None else max_tokens * BYTES_A_TOKEN
+    """Return the latest turns that fit into `max_tokens`, the earliest of them cut to its end.
+
+    All of them where it is None.
+    """
+    if max_tokens is None:
+        return Shown(tuple(turns))
+    # By bytes, as no tokenizer is right for every model; backwards, as the end is kept.
+    texts, whole = fitting((turn.text[::-1] for turn in reversed(turns)), max_tokens)
     kept: list[Turn] = []
-    for turn in reversed(turns):
-        room -= len(turn.text.encode())
-        if room < 0 and kept:
-            break
-        kept.append(turn)
-    return Shown(tuple(reversed(kept)), left_out=len(turns) - len(kept))
+    for turn, text in zip(reversed(turns), texts, strict=False):
+        kept.append(turn.model_copy(update={"text": text[::-1]}))
+    return Shown(tuple(reversed(kept)), left_out=len(turns) - whole)

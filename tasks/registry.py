@@ -1,7 +1,6 @@
 """The tasks by name, each imported when it is asked for; `python:MODULE` is a user's own."""
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
@@ -16,6 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from alps.data.audit_findings import AuditReport
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest
 from alps.llm.types import AnswerType
+from alps.own_code import import_own
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, Metric, Task, TaskOptions
 
@@ -190,11 +190,8 @@ def _module(name: str) -> ModuleType:
         )
     if not_importable(name):
         raise CodeNotImportedError(name)
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last: a file of the user's must not stand in for a library
     try:
-        module = import_module(name.removeprefix(PYTHON))
+        module = import_own(name.removeprefix(PYTHON))
     except (
         Exception,
         SystemExit,

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import fsum
 from typing import Any, get_args
 
 from alps.judges.base import Judge
 from alps.judges.matching import Match, Pair, assign, left_over
 from alps.judges.relate import Relations, counted_extras, relation_counts, relations_of, set_aside
 from alps.schema import Action, Memory, Prediction, UpdatedMemory, UpdateSample
+from alps.similarity import features
 from alps.tasks.base import AGREEMENT, Metric, Row, Scored, agreement_score
 from alps.tasks.extraction import memory_rows, pairs_matched, precision_recall_f1, rejected
 from alps.text import fold
@@ -20,6 +22,7 @@ from alps.text import fold
 ACTIONS: tuple[Action, ...] = get_args(Action)
 _SCORED_ACTIONS = ("retain", "add", "modify")
 _UPDATED = "_updated"
+_ROUNDING = 1e-9
 _ON_THE_SAME_MATTER = ("same", "narrower", "broader", "conflicting")
 
 
@@ -282,13 +285,19 @@ def score(
     counted = relations.screening.counted(len(listed))
     in_gold = [match for match in matches if match.gold < gold]
     whole = precision_recall_f1(len(in_gold), gold=gold, predicted=counted, failed=failed)
+    kept = _kept_gone(lists, listed, matches)
     reworded = _reworded(lists, matches, relations, judge, listed=len(listed))
     of_changed = precision_recall_f1(
-        **_changes(lists, matches, predicted=counted, reworded=reworded), failed=failed
+        **_changes(lists, matches, kept, predicted=counted, reworded=reworded), failed=failed
     )
     deleted_rows = _rows_of(lists, deleted_old(sample.memory, deleted))
     cells = _cells(
-        lists, matches, actions, deleted_rows=deleted_rows, copies=set(relations.screening.copies)
+        lists,
+        matches,
+        actions,
+        kept=kept,
+        deleted_rows=deleted_rows,
+        copies=set(relations.screening.copies),
     )
     scores = {**whole, **{f"{name}_changed": value for name, value in of_changed.items()}}
     told = gold + len(lists.gone) - len(lists.replaced)
@@ -299,7 +308,9 @@ def score(
         scores["action_accuracy"] = right / told if told else 1.0
     scores |= agreement_score(verdict)
     counts = {
-        **_fates(lists, matches, rewritten_old(sample.memory, listed, actions), failed=failed),
+        **_fates(
+            lists, matches, kept, rewritten_old(sample.memory, listed, actions), failed=failed
+        ),
         **_action_counts(cells, failed=failed),
         "gold": gold,
         "predicted": counted,
@@ -307,7 +318,42 @@ def score(
         "rejected_gold": rejected(lists.rows[:gold]),
         **relation_counts(relations, in_gold, judge),
     }
-    return Scored(scores, counts, _details(lists, listed, matches, actions, relations))
+    return Scored(
+        scores, counts, _details(lists, listed, matches, actions, kept=kept, relations=relations)
+    )
+
+
+def _kept_gone(
+    lists: Lists, listed: Sequence[UpdatedMemory], matches: Sequence[Match]
+) -> dict[int, int]:
+    """Return which prediction has each memory that should be gone, by row and position.
+
+    It has one that it matches, and one that it states besides what it matches: «new (formerly
+    old)».
+    """
+    gold = len(lists.changes)
+    kept = {match.gold: match.predicted for match in matches if match.gold >= gold}
+    for row in range(gold, len(lists.rows)):
+        for match in matches:
+            value = listed[match.predicted].value
+            if match.gold < gold and states_besides(
+                value, lists.rows[match.gold].value, lists.rows[row].value
+            ):
+                kept.setdefault(row, match.predicted)
+    return kept
+
+
+def states_besides(value: str, new: str, old: str) -> bool:
+    """Tell whether a value has most of the content words of `old` that `new` has not.
+
+    What the new memory says itself is its own, and no sign of the old one.
+    """
+    weights = features(old).content
+    only_old = weights.keys() - features(new).content.keys()
+    there = only_old & features(value).content.keys()
+    # Half of them is not most, in whatever order the weights, thirds and quarters, are added.
+    most = fsum(weights[word] for word in only_old) / 2 + _ROUNDING
+    return fsum(weights[word] for word in there) > most
 
 
 def _reworded(
@@ -330,28 +376,33 @@ def _reworded(
 
 
 def _changes(
-    lists: Lists, matches: Sequence[Match], *, predicted: int, reworded: int
+    lists: Lists,
+    matches: Sequence[Match],
+    kept: Mapping[int, int],
+    *,
+    predicted: int,
+    reworded: int,
 ) -> dict[str, int]:
     """Count right changes, those of the gold, and those of the prediction.
 
     The actions that the prediction declares do not count.
     """
     found = {match.gold for match in matches}
-    replacement: dict[int | None, int] = {}
+    row_of = {old: row for row, old in enumerate(lists.gone, start=len(lists.changes))}
     right = total = contradicting = 0
     for row, change in enumerate(lists.changes):
-        if change.action == "modify":
-            replacement[change.old] = row
-        if change.action != "retain":
-            total += 1
-            right += row in found
-    for row, old in enumerate(lists.gone, start=len(lists.changes)):
+        if change.action == "retain":
+            continue
+        total += 1
+        # A list that has an old memory next to its replacement contradicts itself.
+        contradicts = change.old is not None and row_of.get(change.old) in kept
+        right += row in found and not contradicts
+        contradicting += row in found and contradicts
+    for old, row in row_of.items():
         if old not in lists.replaced:
             # A withdrawn memory is a change, too, made by not having it any more.
             total += 1
-            right += row not in found
-        # A list that has an old memory next to its replacement contradicts itself.
-        contradicting += row in found and replacement.get(old) in found
+            right += row not in kept
     lost = len(set(lists.retained) - found)
     # A retained memory that is lost is a wrong change; with the prediction that rewords it, one.
     wrong = predicted - len(matches) + lost - reworded + contradicting
@@ -363,6 +414,7 @@ def _cells(
     matches: Sequence[Match],
     actions: Sequence[Action],
     *,
+    kept: Mapping[int, int],
     deleted_rows: set[int],
     copies: set[int],
 ) -> Counter[tuple[str, str]]:
@@ -379,7 +431,7 @@ def _cells(
         cells[change.action, actions[taken[row]] if row in taken else absent] += 1
     for row, old in enumerate(lists.gone, start=len(lists.changes)):
         if old not in lists.replaced:
-            cells["delete", actions[taken[row]] if row in taken else "delete"] += 1
+            cells["delete", actions[kept[row]] if row in kept else "delete"] += 1
     # A prediction that keeps a replaced memory stands against no gold; all others that match do.
     matched = set(copies)
     for match in matches:
@@ -404,21 +456,25 @@ def _action_counts(cells: Counter[tuple[str, str]], *, failed: bool) -> dict[str
 
 
 def _fates(
-    lists: Lists, matches: Sequence[Match], rewritten: set[int], *, failed: bool
+    lists: Lists,
+    matches: Sequence[Match],
+    kept: Mapping[int, int],
+    rewritten: set[int],
+    *,
+    failed: bool,
 ) -> dict[str, float]:
     """Count what became of the memories that should stay, and of those that should be gone."""
     # A retained memory that is missing was rewritten where an item says that it modified it.
     found = {match.gold for match in matches}
     missing = set(lists.retained) - found
     here = len(missing & _rows_of(lists, rewritten))
-    kept = len(found.intersection(range(len(lists.changes), len(lists.rows))))
     return {
         "retained": len(lists.retained),
         "rewritten": here,
         "lost": len(missing) - here,
         "gone": len(lists.gone),
         # An answer that failed left the old list as it was.
-        "kept_gone": len(lists.gone) if failed else kept,
+        "kept_gone": len(lists.gone) if failed else len(kept),
     }
 
 
@@ -431,23 +487,22 @@ def _details(
     predicted: Sequence[UpdatedMemory],
     matches: Sequence[Match],
     actions: Sequence[Action],
+    *,
+    kept: Mapping[int, int],
     relations: Relations,
 ) -> dict[str, Any]:
     gold = len(lists.changes)
-    matched, kept = [], []
-    for match in matches:
-        if match.gold < gold:
-            matched.append(match)
-        else:
-            value = lists.rows[match.gold].value
-            kept.append({"id": f"p{match.predicted + 1}", "value": value})
+    matched = [match for match in matches if match.gold < gold]
+    gone = []
+    for row, predicted_at in kept.items():
+        gone.append({"id": f"p{predicted_at + 1}", "value": lists.rows[row].value})
     missed = left_over(gold, (match.gold for match in matches))
     extra = counted_extras(len(predicted), relations, matches)
     return {
         "matched": pairs_matched(matched),
         "missed": memory_rows("g", missed, lists.rows),
         "extra": memory_rows("p", extra, predicted),
-        "kept": kept,
+        "kept": gone,
         "gold_actions": [change.action for change in lists.changes],
         "actions": list(actions),
         **set_aside(predicted, relations),

@@ -59,9 +59,13 @@ from alps.tasks.record_parts import (
     Side,
     rating_rows,
 )
+from alps.text import length_in_letters
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
 EMOTIONAL = rubric("ei")
+LONGEST_ANSWER = 3_000
+"""Letters of the longest answer that can earn a score within the length: about 500 words. A wide
+character counts as two."""
 FIRST_INTERACTION = 981
 """In the authors' numbering of ability2, indices from here on are interaction preferences."""
 
@@ -77,6 +81,13 @@ _INTERACTION = re.compile(
 
 def _binary(name: str, title: str, *, headline: bool = False) -> Metric:
     return Metric(name, title, headline=headline, rates=True, rubrics=(name,))
+
+
+def _within(metric: Metric) -> Metric:
+    """Return the length-controlled form of a headline: a longer answer has the lowest mark."""
+    title = f"  in at most {LONGEST_ANSWER:,} letters"
+    name = f"{metric.name}_within"
+    return replace(metric, name=name, title=title, headline=False, beside=(), optional=True)
 
 
 def _emotional(name: str, title: str, dimensions: Sequence[str] = EMOTIONAL.marks) -> Metric:
@@ -101,7 +112,14 @@ class Ability:
     title: str
     number: int
     rubrics: tuple[str, ...]
-    metrics: tuple[Metric, ...]
+    rated: tuple[Metric, ...]
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Its headline, the same within the length, and the rest."""
+        lead, *rest = self.rated
+        within = _within(lead)
+        return replace(lead, beside=(within.name, *lead.beside)), within, *rest
 
 
 ABILITIES = (
@@ -300,10 +318,16 @@ def score(
     assert target is not None
     marks = (verdict or {}).get("marks") or {}
     # Without a verdict the answer failed, and has the worst marks; without marks it was not rated.
-    scores = _scores_of(marks, target) if verdict is None or marks else {}
     answer = (prediction.prediction or {}).get("answer", "")
+    scores = _scores_of(marks, target) if verdict is None or marks else {}
+    # Under a judge that rates nothing there are failures alone, and those are no figure.
+    if marks or (scores and RubricQuestion in judge.answers):
+        name = "pf" if target.rubric.startswith("pf_") else target.rubric
+        scores[f"{name}_within"] = rubric(target.rubric).score({} if _is_long(answer) else marks)
     scores |= agreement_score(verdict)
     counts = {"enforced": int((verdict or {}).get("enforced") is not None)}
+    if marks:
+        counts |= {"asked": 1, "too_long": int(_is_long(answer))}
     # The rubric is about the whole dialogue, whatever part of it was shown.
     if prediction.shown is not None and prediction.shown.left_out:
         counts |= {"histories_cut": 1, "turns_left_out": prediction.shown.left_out}
@@ -311,6 +335,10 @@ def score(
     named = grounding(answer, target.memory, target.dialogue)
     details = {"rubric": target.rubric, "memory": target.memory}
     return Scored(scores, counts, details | ({"grounding": named} if named is not None else {}))
+
+
+def _is_long(answer: str) -> bool:
+    return length_in_letters(answer) > LONGEST_ANSWER
 
 
 def _scores_of(marks: Mapping[str, int], target: Target) -> dict[str, float]:

@@ -62,7 +62,7 @@ def opened(folder: Path, person: str = "anna", **settings: bool) -> Iterator[str
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:
-        yield f"http://{HOST}:{bound.getsockname()[1]}/?token={TOKEN}"
+        yield f"http://{HOST}:{bound.getsockname()[1]}/{TOKEN}/"
     finally:
         server.should_exit = True
         thread.join()

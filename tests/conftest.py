@@ -37,6 +37,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # Tests run side by side: with a thread for every core, OpenBLAS spent five times the processor time
 # on the small products of a bootstrap, and three times the seconds.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Lines of progress have tests of their own; others look at what else a command says.
+os.environ.setdefault("ALPS_PROGRESS", "off")
 # Else every command that a test starts compiles the package anew: a second of it each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

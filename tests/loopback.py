@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +12,9 @@ from socketserver import BaseServer
 from typing import Any, TypeVar
 
 from alps.llm import provider
+from tests.known_items import right_reply
 
+NO_HEADERS: Mapping[str, str] = {}
 T = TypeVar("T")
 Server = TypeVar("Server", bound=BaseServer)
 
@@ -40,13 +42,19 @@ Script = Callable[[dict[str, Any]], Answer]
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Answers chat completions by `script(body)`; `requests` holds the bodies in order."""
+    """Answers chat completions by `script(body)`; `requests` holds the bodies in order.
+
+    The known items that check a judge are answered rightly and noted in `known`, unless `admitted`
+    is False: then they are requests like others.
+    """
 
     daemon_threads = True
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, *, admitted: bool = True) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.script = script
+        self.admitted = admitted
+        self.known: list[dict[str, Any]] = []
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
@@ -69,6 +77,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        chat = self.server.admitted and self.path.endswith("/chat/completions")
+        if chat and (known := right_reply(body)) is not None:
+            self.server.known.append(body)
+            self._send(200, json.dumps(_completion(body, Answer(known))).encode())
+            return
         with self.server.lock:
             self.server.requests.append(body)
             self.server.headers.append(dict(self.headers))
@@ -86,15 +99,20 @@ class _Handler(BaseHTTPRequestHandler):
             return
         content = json.dumps(_completion(body, answer)) if answer.body is None else answer.body
         data = content if isinstance(content, bytes) else content.encode()
-        self.send_response(answer.status)
-        for name, value in {**answer.headers, "Content-Type": "application/json"}.items():
+        self._send(answer.status, data, headers=answer.headers, drip=answer.drip)
+
+    def _send(
+        self, status: int, data: bytes, *, headers: Mapping[str, str] = NO_HEADERS, drip: float = 0
+    ) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Type": "application/json"}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        for start in range(len(data) if answer.drip else 0):
+        for start in range(len(data) if drip else 0):
             self.wfile.write(data[start : start + 1])
-            time.sleep(answer.drip)
-        self.wfile.write(b"" if answer.drip else data)
+            time.sleep(drip)
+        self.wfile.write(b"" if drip else data)
 
     def do_GET(self) -> None:
         """Take what follows a redirect: most clients go on with GET after 301, 302 and 303."""
@@ -156,7 +174,7 @@ def running(server: Server) -> Iterator[Server]:
 
 
 @contextmanager
-def serve(script: Script) -> Iterator[LoopbackServer]:
+def serve(script: Script, *, admitted: bool = True) -> Iterator[LoopbackServer]:
     """Run a server on a free port of loopback for the time of a test."""
-    with running(LoopbackServer(script)) as server:
+    with running(LoopbackServer(script, admitted=admitted)) as server:
         yield server

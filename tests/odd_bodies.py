@@ -65,11 +65,11 @@ def paths(node: Any = WHOLE, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, 
         yield from paths(child, (*path, key))
 
 
-def replaced(path: tuple[Any, ...], value: str) -> str:
-    """Return the body with another value at `path`."""
+def replaced(path: tuple[Any, ...], value: str, whole: dict[str, Any] = WHOLE) -> str:
+    """Return a body with another value at `path`."""
     if not path:
         return value
-    body = json.loads(json.dumps(WHOLE))
+    body = json.loads(json.dumps(whole))
     node = body
     for key in path[:-1]:
         node = node[key]
@@ -77,9 +77,9 @@ def replaced(path: tuple[Any, ...], value: str) -> str:
     return json.dumps(body).replace(json.dumps(MARK), value)
 
 
-def without(path: tuple[Any, ...]) -> str:
-    """Return the body without the value at `path`."""
-    body = json.loads(json.dumps(WHOLE))
+def without(path: tuple[Any, ...], whole: dict[str, Any] = WHOLE) -> str:
+    """Return a body without the value at `path`."""
+    body = json.loads(json.dumps(whole))
     node = body
     for key in path[:-1]:
         node = node[key]

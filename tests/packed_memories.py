@@ -69,12 +69,12 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """The words of each run, and the rows beside it."""
 
 
-def write_questions(folder: Path) -> Path:
-    """Write the questions of two users, few of them, and their histories."""
+def write_questions(folder: Path, count: int = QUESTIONS) -> Path:
+    """Write `count` questions of two users, and their histories."""
     write_set(folder, personas=2, size="32k", seed=5)
     path = folder / "questions_32k.csv"
     head, *lines = path.read_text("utf-8").splitlines(keepends=True)
-    path.write_text("".join([head, *lines[:: len(lines) // QUESTIONS][:QUESTIONS]]), "utf-8")
+    path.write_text("".join([head, *lines[:: len(lines) // count][:count]]), "utf-8")
     return folder
 
 

@@ -197,6 +197,18 @@ def test_verified_gold_is_data_to_run_on_with_a_log_of_what_changed(gold, tmp_pa
     assert audit.code == 0, audit.err
 
 
+@pytest.mark.parametrize("track", ["../../../escaped", "/escaped", "task1\x00"])
+def test_an_export_of_labels_writes_below_its_folder_alone(tmp_path, track):
+    folder = made(tmp_path / "work", "gold", "samples", n=1)
+    label_all(folder, "anna", verify)
+    records = rows(folder / "records.jsonl")
+    text = "".join(json.dumps({**row, "track": track}) + "\n" for row in records)
+    (folder / "records.jsonl").write_text(text)
+    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
+    assert "records.jsonl, line 1, track: " in done.one_line
+    assert "can't be the name of a folder" in done.one_line
+
+
 def test_a_run_without_gold_can_become_gold(tmp_path):
     words = ("task=extraction", "model=rules", "data=samples", "limit=2", "baseline_records=0")
     run = alps_here("run", *words, f"out={tmp_path / 'run'}")

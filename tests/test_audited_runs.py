@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from alps.run.audit_slices import Errors, bent_by, family_of, script_of
 from alps.run.audited_records import Pairs, corrected_score
 from alps.stats.corrections import ppi
+from alps.stats.intervals import clopper_pearson
+from alps.stats.paired import powered_difference
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import files_of, rows, summary
 from tests.loopback import Answer, serve
@@ -167,13 +170,14 @@ def test_another_judge_does_not_add_to_the_audits_of_the_first(audited, server):
 
 
 def test_an_audit_that_a_budget_stops_corrects_nothing_until_it_goes_on(here, server):
-    done = alps_here(*RUN, *audit(server, "80%"), "max_total_tokens=300")
+    words = (*RUN, *audit(server, "80%"), "judge_check=no")
+    done = alps_here(*words, "max_total_tokens=300")
     assert done.code == 3
     score = audited_scores(here / "audited")["f1"]
     assert score["value"] is None
     assert "drawn records have no audit score" in score["reason"]
     assert "No corrected score" in done.out
-    assert alps_here(*RUN, *audit(server, "80%")).code == 0
+    assert alps_here(*words).code == 0
     assert audited_scores(here / "audited")["f1"]["value"] is not None
 
 
@@ -184,7 +188,7 @@ def f1_of(path):
 def test_runs_that_share_audits_are_compared_by_them(here, server):
     for model, out in (("rules", "a"), ("oracle", "b")):
         words = ("run", "task=extraction", f"model={model}", "data=samples", f"out={out}")
-        assert alps_here(*words, *audit(server, "80%")).code == 0
+        assert alps_here(*words, *audit(server, "80%"), "audit_seed=0").code == 0
     shown = alps_here("compare", "a", "b", "format=json")
     assert shown.code == 0, shown.err
     track = json.loads(shown.out)["corrected_by_audits"]["task1"]
@@ -245,7 +249,7 @@ def test_an_audit_judge_that_never_answers_corrects_nothing_and_fails_the_run(he
     with serve(lambda body: Answer("no JSON")) as broken:
         done = alps_here(*RUN, *audit(broken, "80%"), "judge_repeats=1")
     assert done.code == 1
-    assert "task1 is not corrected: 15 of 21 drawn records have no audit score" in done.err
+    assert "task1 is not corrected: 16 of 21 drawn records have no audit score" in done.err
     assert summary(here / "audited")["tracks"]["task1"]["scores"]["f1"]["value"] is not None
 
 
@@ -293,7 +297,7 @@ def test_a_judge_that_favours_its_own_family_is_found_over_several_runs():
 
 
 def test_a_dry_run_counts_what_an_audit_would_ask(here, server):
-    words = (*RUN, *audit(server, "80%"))
+    words = (*RUN, *audit(server, "80%"), "judge_check=no")
     asked = len(server.requests)
     said = alps_here(*words, "dry_run=true")
     assert said.code == 0, said.err
@@ -327,7 +331,8 @@ def test_differences_by_slice_are_those_of_the_records_in_them(here):
     write_visitors(here / "data", 78)
     for model, out in (("rules", "a"), ("oracle", "b")):
         words = ("run", "task=extraction", f"model={model}", "data=data", f"out={out}")
-        assert alps_here(*words, "audit_judge=always-no", "audit=90%").code == 0
+        audit = ("audit_judge=always-no", "audit=90%", "audit_seed=0")
+        assert alps_here(*words, *audit).code == 0
     told = json.loads(alps_here("compare", "a", "b", "format=json").out)
     slices = told["corrected_by_audits"]["task1"]["slices"]
     lengths = {row["slice"]: row for row in slices if row["by"] == "input length"}
@@ -347,6 +352,8 @@ def test_differences_by_slice_are_those_of_the_records_in_them(here):
     assert (found["n"], found["audited"]) == (len(short), len(known))
     assert found["difference"]["value"] == pytest.approx(ppi(*apart, rest).value, abs=1e-9)
     assert found["p_holm"] >= found["p"]
+    # All of them differ alike: there is no variance, and yet others may differ otherwise.
+    assert found["difference"]["value"] == -1 < found["difference"]["high"]
     shown = alps_here("compare", "a", "b").out
     assert "by input length, corrected by audits" in shown
     assert max(map(len, shown.splitlines())) <= 80
@@ -371,8 +378,79 @@ def test_several_answers_to_a_record_are_one_audited_record():
     assert half.audited_records == 5
 
 
-def test_audits_that_are_all_alike_have_no_interval_by_themselves():
+def test_audits_that_are_all_alike_leave_room_for_what_was_not_seen():
     nothing = np.zeros(30)
     pairs = Pairs(nothing, nothing, np.ones(30, dtype=bool), list(range(30)), (0.0, 1.0))
-    alone = corrected_score(pairs).alone
-    assert (alone.value, alone.low, alone.high) == (0.0, None, None)
+    score = corrected_score(pairs)
+    for found in (score, score.alone):
+        assert (found.value, found.low) == (0.0, 0.0)
+        assert found.high == pytest.approx(clopper_pearson(0, 30).high, abs=0.02)
+
+
+def drawn_of(folder):
+    about = json.loads((folder / "audit" / "audit.json").read_text())["tracks"]["task1"]
+    return about["seed"], frozenset(about["sessions"])
+
+
+def test_the_answers_draw_the_audit_and_nobody_chooses_it(here):
+    """The seed of a run, its folder, spaces, case, order and ids change no draw; words do."""
+    assert alps_here("run", "task=extraction", "model=rules", "out=rules").code == 0
+    answers = []
+    for row in rows(here / "rules/predictions.jsonl"):
+        items = row["prediction"]["memory_items"]
+        answers.append({"benchmark_id": row["benchmark_id"], "memory_items": items})
+
+    def draw(name, change, *words):
+        changed = [{**row, "memory_items": change(row["memory_items"])} for row in answers]
+        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
+        model = f"model=predictions:{name}.jsonl"
+        judge = ("audit_judge=always-no", "audit=80%", f"out={name}")
+        done = alps_here("run", "task=extraction", model, *judge, *words)
+        assert done.code == 0, done.err
+        return drawn_of(here / name)
+
+    def spaced(items):
+        return [{**one, "value": f" {one['value'].upper()}  "} for one in reversed(items)]
+
+    def longer(items):
+        return [{**one, "value": f"{one['value']} indeed"} for one in items]
+
+    plain = draw("plain", list)
+    assert draw("reseeded", list, "seed=7") == plain
+    assert draw("spaced", spaced)[0] == plain[0]
+    assert draw("longer", longer)[0] != plain[0]
+    assert draw("chosen", list, "audit_seed=7")[0] == 7
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.1])
+@pytest.mark.parametrize(("records", "audited"), [(60, 30), (200, 40)])
+@pytest.mark.parametrize("errs", [0.0, 0.1])
+def test_rare_positives_are_covered_and_a_perfect_judge_too(rate, records, audited, errs):
+    held, draws = 0, 60
+    for seed in range(draws):
+        draw = np.random.default_rng([seed, records, audited])
+        truth = draw.random(records) < rate
+        cheap = np.where(draw.random(records) < errs, ~truth, truth) * 1.0
+        known = np.arange(records) < audited
+        values = np.where(known, truth, np.nan)
+        score = corrected_score(Pairs(cheap, values, known, list(range(records)), (0.0, 1.0)))
+        assert score.low is not None
+        held += score.low <= rate <= score.high
+    assert held >= 0.93 * draws
+
+
+@pytest.mark.parametrize("errs", [0.0, 0.1])
+def test_differences_of_rare_positives_are_covered_and_have_no_p_of_few(errs):
+    held, draws, rates = 0, 60, (0.02, 0.05)
+    for seed in range(draws):
+        draw = np.random.default_rng(seed)
+        sides = []
+        for rate in rates:
+            truth = draw.random(200) < rate
+            cheap = np.where(draw.random(200) < errs, ~truth, truth) * 1.0
+            values = np.where(np.arange(200) < 40, truth, np.nan)
+            sides.append(Pairs(cheap, values, np.arange(200) < 40, list(range(200)), (0.0, 1.0)))
+        found = powered_difference(*sides[0].less(sides[1]))
+        assert (found.p is None) == (np.count_nonzero(sides[0].less(sides[1])[0]) < 10)
+        held += found.estimate.low <= rates[0] - rates[1] <= found.estimate.high
+    assert held >= 0.93 * draws

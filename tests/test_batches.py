@@ -4,12 +4,16 @@ with, what it pays for, and what becomes of it when it is killed between any two
 
 import asyncio
 import copy
+import itertools
 import json
 import math
 import shutil
 import sys
-from dataclasses import replace
+import time
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -20,19 +24,23 @@ from alps.fleet.sweep import sweep
 from alps.llm import Request
 from alps.llm.batches import gather
 from alps.llm.batches.gather import Batches
+from alps.llm.batches.interface import Page, State
 from alps.llm.batches.journal import FILE, BatchJournal
 from alps.llm.batches.room import Room
 from alps.llm.budget import Budget
 from alps.llm.cache import Cache
 from alps.llm.ledger import Totals
 from alps.llm.prices import price_of
+from alps.llm.types import TransportError
 from alps.run.merge import merge
 from alps.run.start import run
+from alps.schema import Outcome
 from alps.settings import RunSettings
 from tests.conftest import ROOT
 from tests.desk import QUIET_LITELLM, Desk
 from tests.endtoend import JOURNALS, rows
-from tests.loopback import running
+from tests.loopback import asked_over_http, running
+from tests.odd_bodies import paths, replaced, without
 
 pytestmark = QUIET_LITELLM
 SHAPES = {"openai": "openai/gpt-4.1-mini", "anthropic": "anthropic/claude-sonnet-4-5"}
@@ -93,13 +101,13 @@ def questions(server, shape, n=6, **more):
     ]
 
 
-def ask(desk, requests, *, told=None, deadline=gather.DAY, gathering=True, **options):
+def ask(desk, requests, *, told=None, deadline=gather.DAY, gathering=True, patience=0.2, **options):
     """Ask as a client with batches does, and end as a run does."""
     batches = Batches(
         BatchJournal(desk.calls.parent),
         gather=gathering,
         deadline=deadline,
-        patience=0.2,
+        patience=patience,
         notice=None if told is None else told.append,
     )
 
@@ -122,6 +130,8 @@ def run_on(server, shape, out, **more):
     model, base = SHAPES[shape], address(server, shape)
     settings = {"task": "extraction", "model": model, "judge": model, "limit": 2, **more}
     settings |= {"api_base": base, "judge_api_base": base, "baseline_records": 1, "out": str(out)}
+    # Known items wait for no batch: `tests/test_judge_check.py` has them.
+    settings |= {"judge_check": False}
     return run(RunSettings(**settings))
 
 
@@ -213,6 +223,7 @@ def test_merged_shards_have_the_orders_and_the_bill_of_all_of_them(server, tmp_p
 def test_a_sweep_in_batches_pays_what_its_ledgers_say(server, tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", "off")
     plan = {"limit": 2, "baseline_records": 0, "batch": True, "judge": SHAPES["openai"]}
+    plan |= {"judge_check": False}
     plan |= {"model": SHAPES["openai"], "api_base": server.url, "judge_api_base": server.url}
     lines = [f"{name} = {json.dumps(value)}" for name, value in plan.items()]
     matrix = ["[matrix]", 'task = ["extraction", "update"]']
@@ -423,6 +434,111 @@ def test_an_order_whose_answer_is_lost_is_looked_for_before_it_is_sent_again(
     assert [answer.outcome for answer in answers] == ["ok"] * 6
     assert len(server.batches) == 1
     assert desk.totals.cost == bill(server, shape)
+
+
+@pytest.mark.parametrize("newer", [0, 250])
+def test_an_order_is_found_however_many_newer_batches_the_account_has(
+    server, shape, desk, monkeypatch, newer
+):
+    import batch_server
+
+    kind = gather.FileBatches if shape == "openai" else gather.MessageBatches
+    real, lost = kind.create, []
+
+    async def create(self, *arguments, **more):
+        name = await real(self, *arguments, **more)
+        if not lost:
+            lost.append(name)
+            for number in range(newer):
+                other = f"other_{number}"
+                server.batches[other] = batch_server.Batch(other, {"x": {}}, time.time())
+            raise gather.TransportError("the line broke", transient=True)
+        return name
+
+    monkeypatch.setattr(kind, "create", create)
+    answers = ask(desk, questions(server, shape))
+    assert [answer.outcome for answer in answers] == ["ok"] * 6
+    assert len(server.batches) == 1 + newer
+    assert desk.totals.cost == bill(server, shape)
+
+
+FEW = ("null", "1e999", "[null]", "{}", "9" * 4_400, "[" * 20_000 + "]" * 20_000)
+
+
+def mutations(row):
+    """Yield the JSON of a row with each of its fields odd, or not there, one at a time."""
+    yield from FEW
+    for path in paths(row):
+        if path and path[:3] != ("response", "body", "choices"):
+            for value in FEW:
+                yield replaced(path, value, row)
+            yield without(path, row)
+
+
+def test_odd_lines_of_results_are_asked_again_one_by_one(server, shape, desk):
+    bodies, asked = [], []
+
+    def edited(kind, body):
+        if kind != "results":
+            return body
+        whole = [json.loads(line) for line in body.splitlines()]
+        numbered = itertools.cycle(whole)
+        for body in mutations({**whole[0], "error": {"message": "no", "code": "x"}}):
+            name = next(numbered)["custom_id"]
+            bodies.append(body.replace(whole[0]["custom_id"], name))
+        return "\n".join(bodies).encode()
+
+    server.troubles.edited = edited
+    asked = questions(server, shape, 60)
+    answers = ask(desk, asked)
+    assert len(bodies) > 60
+    assert {answer.outcome for answer in answers} <= set(get_args(Outcome))
+    assert sum(answer.outcome == "ok" for answer in answers) > 50
+
+
+@pytest.mark.parametrize("kind", ["list", "state"])
+def test_an_odd_answer_of_the_interface_is_read_or_asked_again(server, shape, kind):
+    bodies = []
+
+    def edited(asked, body):
+        if not bodies:
+            bodies.extend(mutations(json.loads(body)))
+        return bodies[number].encode()
+
+    async def look(interface):
+        given = await (interface.listed() if kind == "list" else interface.state("batch_0"))
+        assert isinstance(given, Page if kind == "list" else State)
+        json.dumps(asdict(given), allow_nan=False)
+
+    async def each():
+        nonlocal number
+        interface = await gather._open(questions(server, shape, 1)[0])
+        try:
+            while number == 0 or number < len(bodies):
+                with suppress(TransportError):
+                    await look(interface)
+                number += 1
+        finally:
+            await interface.aclose()
+
+    number = 0
+    server.troubles.edited, server.troubles.polls = edited, -1
+    import batch_server
+
+    server.batches["batch_0"] = batch_server.Batch("batch_0", {"x": {}}, time.time())
+    asked_over_http(each())
+    assert number == len(bodies) > 40
+
+
+def test_a_status_that_is_no_number_ends_no_run_however_often_it_is_begun(server, tmp_path):
+    def edited(kind, body):
+        return body.replace(b'"status_code": 200', b'"status_code": 1e999')
+
+    server.troubles.edited = edited
+    for _ in range(2):
+        done = run_on(server, "openai", tmp_path / "out", batch=True)
+    assert done.complaint is None or "unscored" not in done.complaint
+    assert len(rows(tmp_path / "out" / "predictions.jsonl")) == 2
 
 
 def test_answers_of_a_batch_are_kept_for_other_runs(server, desk, cache: Cache):

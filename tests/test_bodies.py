@@ -2,6 +2,7 @@
 
 import gc
 import gzip
+import re
 import resource
 import time
 import zlib
@@ -13,7 +14,7 @@ import pytest
 
 from alps.llm.provider import send
 from alps.llm.types import Reply, Request, TransportError
-from alps.llm.wire import LARGEST_BODY
+from alps.sizes import LARGEST_REPLY
 from tests.desk import GOOD, QUIET_LITELLM, Desk, always, question
 from tests.loopback import Answer, asked_over_http, serve
 
@@ -87,7 +88,7 @@ def test_a_bomb_is_not_inflated_where_httpx_is_the_transport(monkeypatch: pytest
 
 def test_a_body_that_is_too_large_as_it_is_is_given_up():
     with pytest.raises(TransportError, match="larger than 16 MB"):
-        asked(Answer(body=b" " * (LARGEST_BODY + 1)))
+        asked(Answer(body=b" " * (LARGEST_REPLY + 1)))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,9 @@ def test_the_timeout_bounds_the_whole_call(
     began = time.monotonic()
     with serve(always(answer)) as server:
         completion = desk.ask(question(server), timeout=0.5)
-    assert (completion.outcome, completion.error) == ("transport", "no answer within 0.5 s")
+    assert completion.outcome == "transport"
+    # A busy machine takes a second or more, and then it is said how long was tried.
+    assert re.match(r"no answer within 0\.5 s( \(tried for |$)", str(completion.error))
     assert time.monotonic() - began < 20
 
 
@@ -147,6 +150,7 @@ def test_what_can_not_be_read_is_asked_three_times(desk: Desk):
         completion = desk.ask(question(server))
     assert (completion.outcome, len(server.requests)) == ("transport", 3)
     assert "HTTP 200: its body can't be read" in str(completion.error)
+    assert "; it begins '<html>Welcome</html>'" in str(completion.error)
     assert {row["status"] for row in desk.rows} == {200}
 
 

@@ -53,6 +53,26 @@ def fill(path: Path, count: int = 300) -> None:
     cache.close()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+@pytest.mark.parametrize("before", ["nothing", "open to all", "damaged"])
+def test_cache_files_are_of_their_user_alone_whatever_the_umask(path: Path, before: str):
+    umask = os.umask(0)
+    try:
+        if before != "nothing":
+            path.parent.mkdir(parents=True)
+            path.write_bytes(b"" if before == "open to all" else b"no database" * 100)
+            path.with_name(f"{path.name}-wal").touch()
+        cache = Cache(path)
+        cache.put("key", FULL)
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+        cache.close()
+    finally:
+        os.umask(umask)
+    assert {f"{path.name}{suffix}" for suffix in ("", "-wal", "-shm")} <= set(modes)
+    assert set(modes.values()) == {0o600}
+    assert before != "nothing" or path.parent.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_reply_that_comes_after_the_end_is_not_kept_and_what_was_kept_stays(path: Path):
     cache = Cache(path)
     cache.put("before", FULL)
@@ -216,9 +236,23 @@ def test_a_file_whose_damage_shows_only_in_use_does_not_end_the_run(path: Path):
         pytest.param('{"text": "cut o', id="cut off"),
         pytest.param('{"text": "said", "a_field_of_a_later_version": 1}', id="of a later version"),
         pytest.param('["said"]', id="of another shape"),
+        pytest.param(7, id="a number"),
+        pytest.param(b"\xff\xfe", id="bytes"),
+        pytest.param("[" * 20_000 + "]" * 20_000, id="deep"),
+        pytest.param('{"text": 7}', id="a text that is a number"),
+        pytest.param('{"text": {"a": 1}}', id="a text that is an object"),
+        pytest.param('{"text": "said", "prompt_tokens": "7"}', id="tokens in words"),
+        pytest.param('{"text": "said", "prompt_tokens": -7}', id="negative tokens"),
+        pytest.param('{"text": "said", "completion_tokens": 1e999}', id="endless tokens"),
+        pytest.param(f'{{"text": "said", "completion_tokens": {"9" * 400}}}', id="400 digits"),
+        pytest.param('{"text": "said", "cost": NaN}', id="a cost that is no number"),
+        pytest.param('{"text": "said", "cost": "0.1"}', id="a cost in words"),
+        pytest.param('{"text": "said", "refusal": {"why": 7}}', id="a refusal as an object"),
+        pytest.param('{"text": "said", "thought": [1]}', id="a thought as a list"),
+        pytest.param('{"text": "said", "service": 7}', id="a service as a number"),
     ],
 )
-def test_a_stored_reply_that_can_not_be_read_counts_as_not_stored(path: Path, stored: str):
+def test_a_stored_reply_that_can_not_be_read_counts_as_not_stored(path: Path, stored: object):
     fill(path, 3)
     database = sqlite3.connect(path)
     database.execute("UPDATE replies SET reply = ? WHERE key = 'key 1'", (stored,))

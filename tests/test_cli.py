@@ -115,6 +115,7 @@ MISTAKES = {
     "key without a value": ((*RUN, "limit"), "'limit'"),
     "command": (("rnu", "task=extraction", "model=rules"), "'run'"),
     "another command": (("scroe", "folder"), "'score'"),
+    "a command that was removed": (("transport", "one", "two"), "was removed: audit"),
     "split": ((*RUN[:3], "data=data", "split=devv"), "'dev'"),
     "words for a number": ((*RUN, "temperature=hot"), "temperature=hot"),
     "not finite": ((*RUN, "temperature=nan"), "temperature=nan"),

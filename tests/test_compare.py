@@ -1,10 +1,12 @@
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -14,6 +16,7 @@ from alps.errors import RunFolderError, UsageError
 from alps.report.compare import Comparison, Contrast, compare_runs, print_comparison
 from alps.run.folder import write_json
 from alps.stats.paired import holm
+from tests.conftest import ROOT
 from tests.endtoend import rows
 from tests.test_cli import HEAVY, modules_after
 from tests.tracks import alps_here
@@ -188,18 +191,18 @@ def test_data_that_changed_are_not_believed() -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_binary_scores_of_records_that_stand_alone_are_tested_exactly() -> None:
+def test_binary_scores_of_records_that_stand_alone_have_an_exact_test_below_the_table() -> None:
     set_scores(Path("rules"), {"f1": [1.0] * 8 + [0.0] + [1.0] * 15})
     set_scores(Path("empty"), {"f1": [0.0] * 8 + [1.0] + [1.0] * 15})
     clustered = contrast(compared("rules", "empty"))
     assert (clustered.mcnemar.first_only, clustered.mcnemar.second_only) == (8, 1)
     assert clustered.mcnemar.p == pytest.approx(0.0390625)
     assert not clustered.exact
-    assert clustered.p == clustered.difference.p
+    assert clustered.p == clustered.difference.estimate.p
     shutil.rmtree("data")
     alone = compared("rules", "empty")
     assert contrast(alone).exact
-    assert contrast(alone).p == pytest.approx(0.0390625)
+    assert contrast(alone).mcnemar.p == pytest.approx(0.0390625)
     assert "8 only in A, 1 only in B; exact McNemar p .039." in folded(shown(alone))
 
 
@@ -210,7 +213,7 @@ def test_scores_between_0_and_1_get_no_mcnemar() -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_p_values_are_corrected_over_all_metrics_of_two_runs() -> None:
+def test_the_headline_is_tested_by_itself_and_diagnostics_are_corrected_together() -> None:
     columns = {"f1": 3, "precision": 5, "recall": 7}
     set_scores(
         Path("rules"), {name: [n % k / k for n in range(RECORDS)] for name, k in columns.items()}
@@ -220,11 +223,52 @@ def test_p_values_are_corrected_over_all_metrics_of_two_runs() -> None:
         {name: [n % 2 / (k + 1) for n in range(RECORDS)] for name, k in columns.items()},
     )
     found = compared("rules", "empty")
-    tested = [c for metric in found.tracks[0].metrics for c in metric.contrasts if c.p is not None]
+    (headline,), *others = (metric.contrasts for metric in found.tracks[0].metrics)
+    assert headline.corrected == headline.p
+    tested = [c for contrasts in others for c in contrasts if c.p is not None]
     assert [c.corrected for c in tested] == pytest.approx(holm([c.p for c in tested]))
-    assert len(tested) == len(columns) == found.tests("A", "B")
-    assert min(c.corrected for c in tested) == pytest.approx(3 * min(c.p for c in tested))
-    assert "Holm-corrected for 3 tests" in shown(found)
+    assert len(tested) == found.diagnostics == 2
+    assert found.tests("A", "B") == len(columns)
+    assert "diagnostics: one family of 2 tests" in folded(shown(found))
+
+
+def sessions_alike(generator: np.random.Generator) -> list[float]:
+    of_session = generator.random(SESSIONS)
+    return [float(of_session[n % SESSIONS] + generator.random()) / 2 for n in range(RECORDS)]
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        pytest.param(lambda generator: generator.random(RECORDS).tolist(), id="between 0 and 1"),
+        pytest.param(
+            lambda generator: (generator.random(RECORDS) < 0.6).astype(float).tolist(), id="0 or 1"
+        ),
+        pytest.param(sessions_alike, id="alike within sessions"),
+    ],
+)
+@pytest.mark.parametrize("alone", [False, True], ids=["sessions", "records alone"])
+@pytest.mark.usefixtures("runs")
+def test_every_row_has_a_p_below_05_where_its_interval_leaves_out_0(drawn, alone) -> None:
+    generator = np.random.default_rng(8)
+    if alone:
+        shutil.rmtree("data")
+    both = set()
+    for step in range(12):
+        for name in ("rules", "empty"):
+            shift = 0.03 * step if name == "rules" else 0.0
+            columns = {}
+            for metric in METRICS:
+                columns[metric] = [min(1.0, value + shift) for value in drawn(generator)]
+            set_scores(Path(name), columns)
+        for line in shown(compared("rules", "empty")).splitlines():
+            row = re.search(r"\[(-?[\d.]+), (-?[\d.]+)\] +(<?[\d.]+)", line)
+            if row is None or {row[1], row[2], row[3]} & {".000", "-.000", ".050"}:
+                continue  # too near the edge for three decimals
+            outside = float(row[1]) > 0 or float(row[2]) < 0
+            assert outside == (float(row[3].lstrip("<")) < 0.05), line
+            both.add(outside)
+    assert both == {True, False}
 
 
 @pytest.mark.usefixtures("runs")
@@ -465,3 +509,38 @@ def test_comparing_imports_nothing_heavy(runs: Path) -> None:
 
 def test_the_help_of_the_command_shows_an_example() -> None:
     assert "alps compare runs/" in alps_here("compare", "--help").out
+
+
+@pytest.mark.parametrize(("verdict", "bold"), [(None, False), ("fail", False), ("pass", True)])
+def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, verdict: str | None, bold: bool
+) -> None:
+    shipped = ROOT / "judges" / "calibrations" / "lexical.json"
+    calibration = json.loads(shipped.read_text("utf-8"))
+    if verdict is not None:
+        calibration["rubrics"]["matching"]["verdict"] = verdict
+        (runs / "known").mkdir()
+        (runs / "known" / "own.json").write_text(json.dumps(calibration), "utf-8")
+        monkeypatch.setenv("ALPS_CALIBRATIONS", str(runs / "known"))
+    for model in ("rules", "oracle"):
+        ran = alps_here(
+            "run", "task=extraction", f"model={model}", "data=samples", f"out=by-{model}"
+        )
+        assert ran.code == 0, ran.err
+    comparison = compare_runs([runs / "by-rules", runs / "by-oracle"])
+    assert comparison.tracks[0].metrics[0].contrasts[0].corrected <= 0.05
+    out = io.StringIO()
+    print_comparison(comparison, Console(file=out, force_terminal=True, width=100))
+    (row,) = [line for line in out.getvalue().splitlines() if "F1 (macro)" in line][:1]
+    assert ("\x1b[1m" in row) is bold
+    text = " ".join(out.getvalue().split())
+    assert ("No p is bold under a judge that failed its calibration" in text) is not bold
+    assert "Under lexical, another style of writing may make a difference by itself." in text
+
+
+def test_metrics_without_a_judge_are_never_doubted(runs: Path) -> None:
+    shutil.copytree(runs / "retrieval", runs / "again")
+    (track,) = compare_runs([runs / "retrieval", runs / "again"]).tracks
+    contrasts = [one for metric in track.metrics for one in metric.contrasts]
+    assert contrasts
+    assert not any(one.doubted for one in contrasts)

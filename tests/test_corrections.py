@@ -288,7 +288,9 @@ def test_fewer_than_two_labels_are_not_enough(count):
 
 def test_a_score_interval_stays_possible_and_has_a_width_where_all_agree():
     perfect = ppi(np.ones(12), np.ones(12), np.ones(50), interval="score")
-    assert (perfect.value, perfect.low, perfect.high) == (1, wilson(12, 12).low, 1)
+    assert (perfect.value, perfect.high) == (1, 1)
+    # Wilson's interval allows for no quantile of Student's t.
+    assert 0.7 < perfect.low < wilson(12, 12).low
     found = ppi(PEOPLE, JUDGE, OTHERS, interval="score")
     assert 0 < found.low < found.value < found.high < 1
     with pytest.raises(ValueError, match="needs labels of 0 and 1"):

@@ -207,6 +207,22 @@ def test_a_shard_of_a_lost_worker_goes_on_where_it_was(dask):
     is_the_same(folder / "divided", folder / "whole")
 
 
+def test_a_scheduler_that_restarts_without_workers_is_awaited_for_the_patience(tmp_path):
+    """Its workers end with their connection, and nobody need start others."""
+    (tmp_path / "mine.py").write_text(SYSTEMS)
+    with cluster(tmp_path, workers=1, ALPS_CACHE="off") as made:
+        at = ("engine=dask", f"scheduler={made.address}", "patience=3")
+        process = start(tmp_path, *of("Slow", "out=divided", *at))
+        wait_until((tmp_path / "asked").exists)
+        made.scheduler.kill()
+        made.scheduler.wait()
+        made.start_scheduler()
+        done = finish(process)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()[-1:]
+    assert line.startswith(f"alps: scheduler={made.address}: it is gone (")
+
+
 def test_workers_keep_to_one_limit_and_their_keys_stay_with_them(dask):
     made, folder = dask
     held = []

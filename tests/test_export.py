@@ -1,5 +1,6 @@
 """Exports, opened by the libraries that they are for."""
 
+import csv
 import json
 import re
 import shutil
@@ -65,7 +66,9 @@ def assert_is_whole(records, scores, folder):
     ]
     assert f1.headline.all()
     floors = scores[(scores.run == "rules") & scores.baseline]
-    assert set(floors.system) == {"floor/empty", "floor/content-free", "floor/content-free-fluent"}
+    assert set(floors.system) == {
+        *("floor/empty", "floor/content-free", "floor/content-free-fluent", "floor/excerpts")
+    }
 
 
 def test_pandas_reads_csv(folder):
@@ -329,3 +332,25 @@ def test_inspect_reads_the_logs_of_runs_with_odd_names(folder, tmp_path):
     (listed,) = log_of.list_eval_logs(str(out))
     log = log_of.read_eval_log(listed)
     assert log.eval.metadata["run"] == "c#bot? 50%41"
+
+
+def test_no_cell_of_a_csv_export_is_a_formula(tmp_path):
+    ids = {"benchmark_id": "=cmd|' /C calc'!A0", "session_id": "@SUM(1+9)", "task": "task1"}
+    said = "=HYPERLINK(1); I am vegetarian;\t=2+3"
+    dialogue = {**ids, "input": {"dialogue": [{"role": "user", "text": said}]}}
+    gold = {**ids, "gold": {"memory_items": []}}
+    write_track(tmp_path / "data" / "dev" / "task1", [(dialogue, gold)])
+    words = ("task=extraction", "model=rules", "data=data", "out==1+1")
+    done = run(tmp_path, "run", *words)
+    assert done.returncode == 0, done.stderr
+    done = run(tmp_path, "export", "./=1+1", "format=csv", "out=csv")
+    assert done.returncode == 0, done.stderr
+    cells = []
+    for path in (tmp_path / "csv").glob("*.csv"):
+        for separator in ",;\t":
+            with path.open(encoding="utf-8", newline="") as file:
+                for row in csv.reader(file, delimiter=separator):
+                    cells += row
+    assert "'=1+1" in cells
+    assert "'@SUM(1+9)" in cells
+    assert not [cell for cell in cells if cell.lstrip()[:1] in ("=", "+", "@")]

@@ -210,7 +210,9 @@ def test_after_one_fault_a_question_is_asked_just_once_more(scenarios, fault):
 
 def test_every_request_has_its_row_among_the_calls(scenarios):
     calls = rows(scenarios.out("mixture") / "calls.jsonl")
-    assert len(calls) == len(scenarios.servers["mixture"].requests) == 4 * COUNT
+    server = scenarios.servers["mixture"]
+    assert len(server.requests) == 4 * COUNT
+    assert len(calls) == len(server.requests) + len(server.known)
     assert summary(scenarios.out("mixture"))["calls"]["http"] == len(calls)
 
 
@@ -504,6 +506,6 @@ def test_a_server_that_is_down_leaves_everything_unscored(scenarios):
     assert (track["unscored"], track["failed_predictions"]) == (2, {"transport": 2})
     assert {row["outcome"] for row in rows(out / "scores.jsonl")} == {"transport"}
     (line,) = finished.stderr.splitlines()
-    assert line.startswith(
-        "alps: 0 of 2 predictions failed, 2 are unscored: more than max_failures=5%; transport: "
-    )
+    # On a busy machine the first of the two has taught that nobody answers there.
+    assert line.startswith("alps: 2 of 2 are unscored: more than max_failures=5%; transport: ")
+    assert re.search(r"cannot connect to http://127\.0\.0\.1:\d+ \(connection refused\)", line)

@@ -18,22 +18,21 @@ from alps.systems.memory.protocol import Opening
 from alps.systems.memory.store import Store
 from alps.systems.resolve import floor_systems, resolve_system
 from alps.tasks.forgetting import REFUSAL
-from alps.tasks.forgetting_samples import KINDS, SURNAMES, gives
+from alps.tasks.forgetting_forms import KINDS as FRAMES
+from alps.tasks.forgetting_forms import QUARTERS, count_forms, forms_of
+from alps.tasks.forgetting_samples import KINDS, ROLES, SURNAMES, gives
 from alps.text import fold
 from tests.endtoend import one_line, rows, summary
 
-TOLD = re.compile(
-    r"By the way, my (?P<role>[\w ]+) is called \w+ (?P<name>\w+)\.(?: Use that when we talk about "
-    r"(?P<use>[\w ]+), never about)?"
-)
-CHANGED = re.compile(r"I have changed my (?P<role>[\w ]+): now it is \w+ (?P<name>\w+)\.")
-FORGET = re.compile(r"Please forget what my (?P<role>[\w ]+) is called")
+
+def opened(seed=0):
+    settings = {"task": "forgetting", "model": "rules", "memory": "bm25", "seed": seed}
+    return open_data(parse_settings(settings, RunSettings)).tracks[0]
 
 
 @pytest.fixture(scope="module")
 def track():
-    settings = {"task": "forgetting", "model": "rules", "memory": "bm25"}
-    return open_data(parse_settings(settings, RunSettings)).tracks[0]
+    return opened()
 
 
 class Keeps:
@@ -61,6 +60,31 @@ class Keeps:
 
     def reset(self, user):
         self.told.pop(user, None)
+
+
+def pattern(form, after=""):
+    """Return what reads the sentences of a form: the role, the name, what it is for and not for."""
+    escaped = re.sub(r"\\{(\w+)\\}", r"{\1}", re.escape(form + after))
+    slots = {"name": r"\w+ (?P<name>\w+)", "role": r"(?P<role>[\w ]+?)"}
+    slots |= {"use": r"(?P<use>[\w ]+?)", "leave": r"(?P<leave>[\w ]+?)"}
+    # A sentence begins with a capital, and so may a slot.
+    return re.compile(escaped.format(**slots), re.IGNORECASE)
+
+
+class Reads:
+    """What a user says in the forms of some seeds, as one who learnt those would read it."""
+
+    def __init__(self, *seeds):
+        drawn = [forms_of(seed) for seed in seeds]
+        self.told = [pattern(form) for forms in drawn for form in forms.told]
+        self.changed = [pattern(form) for forms in drawn for form in forms.changed]
+        self.scoped = [pattern(form) for forms in drawn for form in forms.scoped]
+        self.forget = [pattern(form) for forms in drawn for form in forms.forget]
+
+    @staticmethod
+    def first(patterns, text):
+        matches = (pattern.search(text) for pattern in patterns)
+        return next(filter(None, matches), None)
 
 
 class Empty(Keeps):
@@ -101,6 +125,7 @@ class Correct(Keeps):
     """
 
     persistent = True
+    reads = Reads(0)
 
     def __init__(self):
         super().__init__()
@@ -113,15 +138,105 @@ class Correct(Keeps):
         self.known.add((user, session.id))
         facts = self.facts.setdefault(user, {})
         for turn in session.turns:
-            for match in (*TOLD.finditer(turn.text), *CHANGED.finditer(turn.text)):
-                facts[match["role"]] = match["name"], match.groupdict().get("use")
-            for match in FORGET.finditer(turn.text):
-                facts.pop(match["role"], None)
+            self.take_in(facts, turn.text)
+
+    def take_in(self, facts, text):
+        reads = self.reads
+        if match := reads.first(reads.changed, text):
+            facts[match["role"]] = match["name"], None
+        elif match := reads.first(reads.told, text):
+            scope = reads.first(reads.scoped, text[match.end() :])
+            facts[match["role"]] = match["name"], scope and scope["use"].lower()
+        elif match := reads.first(reads.forget, text):
+            facts.pop(match["role"], None)
 
     def texts(self, user, query):
         for role, (name, use) in self.facts.get(user, {}).items():
             if role in query and (use is None or f"about {use}" in query):
                 yield f"The user's {role} is called {name}."
+
+
+class Learnt(Correct):
+    """Reads the forms of seed 0, and returns what a user said of a role where it read nothing."""
+
+    def forget(self, user, what):
+        for turns in self.told[user].values():
+            turns[:] = [turn for turn in turns if what not in turn.text]
+        facts = self.facts[user]
+        self.facts[user] = {role: fact for role, fact in facts.items() if fact[0] != what}
+
+    def ingest(self, user, session):
+        super().ingest(user, session)
+        self.told[user][session.id] = list(session.turns)
+
+    def texts(self, user, query):
+        facts = self.facts.get(user, {})
+        yield from super().texts(user, query)
+        for text in Keeps.texts(self, user, query):
+            if not any(role in text and role in query for role in facts):
+                yield text
+
+
+class EachRoleLatest(Learnt):
+    """Returns the latest text that names a role, whatever it says."""
+
+    reads = Reads()
+
+    def texts(self, user, query):
+        latest = {}
+        for text in Keeps.texts(self, user, query):
+            latest |= dict.fromkeys((role for role in ROLES if f"{role}" in text), text)
+        return [text for role, text in latest.items() if role in query]
+
+
+class FormerlyFirst(Learnt):
+    """Says of each role that the first name is past and the last one holds, whatever was said."""
+
+    reads = Reads()
+    joint = "{last}, formerly {first}"
+
+    def texts(self, user, query):
+        said = Keeps.texts(self, user, query)
+        for role in ROLES:
+            names = [name for text in said if role in text for name in SURNAMES if name in text]
+            if role in query and names:
+                last, first = names[-1], names[0]
+                yield self.joint.format(first=first, last=last) if first != last else first
+
+
+class ReplacedFirst(FormerlyFirst):
+    joint = "{first} was replaced by {last}"
+
+
+class OneStatement(Learnt):
+    """Returns all that was said of the roles of a query as one statement, without punctuation."""
+
+    reads = Reads()
+    joint = " "
+
+    def texts(self, user, query):
+        roles = [role for role in ROLES if role in query]
+        said = [text for text in Keeps.texts(self, user, query) if any(r in text for r in roles)]
+        return [self.joint.join(re.sub(r"[^\w ]", "", text) for text in said)]
+
+
+class Parrot(Learnt):
+    """Returns every text, and deletes those that it is asked to."""
+
+    reads = Reads()
+
+
+class Listed(OneStatement):
+    joint = "\n- "
+
+
+class WithCommas(OneStatement):
+    joint = ", "
+
+
+class AsJson(OneStatement):
+    def texts(self, user, query):
+        return [json.dumps({"memories": [*super().texts(user, query)]})]
 
 
 class Deletes(Correct):
@@ -364,10 +479,76 @@ def test_the_same_data_give_the_same_samples(track):
         ("The landlord is Ottaway, formerly Venables.", False),
         ("The landlord is Ottaway. It was Venables once.", True),
         ("The landlord is Ottaway.", False),
+        ("Venables was replaced by Ottaway as the landlord", False),
+        ("landlord: Alina Ottaway (previously: Greta Venables)", False),
+        ("The landlord changed from Greta Venables to Alina Ottaway.", False),
+        ("The landlord is Ottaway, no longer Venables.", False),
+        ('{"landlord": "Alina Ottaway", "formerly": "Greta Venables"}', False),
+        ('{"landlord": "Alina Ottaway", "previous": "Greta Venables"}', False),
+        ("Used to have Venables as landlord, now has Ottaway", False),
+        ("The landlord is Venables, formerly Ottaway.", True),
+        ("Landlords: Venables, Ottaway", True),
+        ("formerly Venables, formerly Ottaway", True),
+        ("Ottaway, formerly Venables, and Venables", True),
+        ('["Venables", "Ottaway"]', True),
+        ("- formerly Venables\n- Ottaway", True),
+        ("formerly Venables" + " and so on" * 5 + " Ottaway", True),
     ],
 )
-def test_a_superseded_fact_is_given_away_unless_its_sentence_tells_of_the_change(text, given):
+def test_a_superseded_fact_is_given_away_unless_its_statement_calls_it_past(text, given):
     assert gives(text, "Venables", ["Ottaway"]) is given
+    assert gives(text, "Venables") is ("Venables" in text or "VENABLES" in text)
+
+
+def test_no_two_sentences_of_a_user_make_one_that_tells_of_a_change():
+    for seed in range(8):
+        forms = forms_of(seed)
+        for told in forms.told:
+            for changed in forms.changed:
+                old = told.format(role="vet", name="Greta Venables")
+                new = changed.format(role="vet", name="Alina Ottaway")
+                for one, other in ((old, new), (new, old)):
+                    text = re.sub(r"[^\w ]", "", f"{one} {other}")
+                    assert gives(text, "Venables", ["Ottaway"]), text
+
+
+def test_what_was_learnt_of_one_seed_is_of_no_use_on_another(track, tmp_path):
+    (tmp_path / "same").mkdir()
+    assert mean(asked(Learnt(), track, tmp_path / "same", limit=40)) == 1
+    for seed in (1, 6):
+        (tmp_path / str(seed)).mkdir()
+        assert mean(asked(Learnt(), opened(seed), tmp_path / str(seed), limit=60)) <= 0.6
+
+
+@pytest.mark.parametrize(
+    "system",
+    [OneStatement, Listed, WithCommas, AsJson, EachRoleLatest, FormerlyFirst, ReplacedFirst],
+)
+def test_no_form_of_an_answer_earns_more_than_the_parrot(system, track, tmp_path):
+    folders = tmp_path / "form", tmp_path / "parrot"
+    scores = []
+    for form, folder in zip((system, Parrot), folders, strict=True):
+        folder.mkdir()
+        scores.append(mean(asked(form(), track, folder, limit=60)))
+    assert scores[0] <= scores[1] + 0.05
+
+
+def test_seeds_in_a_row_share_no_frame_and_the_data_say_how_many_forms_there_are(alps, tmp_path):
+    for kind, frames in FRAMES.items():
+        drawn = [getattr(forms_of(seed), kind) for seed in range(QUARTERS)]
+        assert {len(forms) for forms in drawn} == {len(frames) // QUARTERS}
+        assert len(set(sum(drawn, ()))) == len(frames) == len(set(frames))
+        assert forms_of(QUARTERS) != forms_of(0)
+    words = "run", "task=forgetting", "model=rules", "memory=bm25", "limit=4"
+    for seed in (0, 1):
+        done = alps(*words, f"seed={seed}", f"out={seed}")
+        assert done.returncode == 0, done.stderr
+    said = [rows(tmp_path / str(seed) / "predictions.jsonl") for seed in (0, 1)]
+    assert said[0] != said[1]
+    manifest = json.loads((tmp_path / "1" / "manifest.json").read_text())
+    described = manifest["data"]["tracks"]["forgetting"]
+    assert (described["forms"], described["forms_drawn"]) == (count_forms(), 20)
+    assert "seed 1" in done.stdout
 
 
 def test_a_run_scores_a_memory_system_and_shows_its_records(alps, tmp_path):

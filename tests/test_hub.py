@@ -16,8 +16,9 @@ from alps.data.hub import HubError, as_read, is_hub, label, open_hub, public_nam
 from alps.data.release import open_split, read_samples, track_hash
 from alps.errors import RunFolderError, UsageError
 from alps.parsing import parse_settings
+from alps.run.dry_run import dry_run
 from alps.run.source import open_data
-from alps.run.start import dry_run, run, score_again
+from alps.run.start import run, score_again
 from alps.settings import RunSettings
 from alps.tasks.extraction import read_sample
 from tests.conftest import ROOT

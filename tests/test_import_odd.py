@@ -2,13 +2,14 @@
 
 import gzip
 import json
+import zipfile
 
 import pytest
 
 from alps.errors import AlpsError, DataError, UsageError
 from alps.importers.files import import_files
 from alps.importers.settings import FORMS, ImportSettings
-from tests.endtoend import rows
+from tests.endtoend import one_line, rows, run
 from tests.test_import import amb, by_conversation, halumem, locomo, mem0_row, omnimemeval, write
 from tests.tracks import alps_here
 
@@ -79,6 +80,22 @@ def test_a_file_of_another_format_is_one_line(tmp_path, form):
             imported(tmp_path, form, path)
     with pytest.raises(UsageError, match="Is a directory"):
         imported(tmp_path, form, tmp_path)
+
+
+def test_a_packed_file_that_unpacks_without_end_is_refused_by_its_size(tmp_path):
+    path = tmp_path / "f.json.gz"
+    path.write_bytes(gzip.compress(b"[" + b" " * (1 << 20), 9) * 200)
+    assert path.stat().st_size < 1 << 20
+    done = run(tmp_path, "import", "mem0", str(path), f"out={tmp_path / 'out'}")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert f"{path}: it is larger than 128 MB unpacked" in done.stderr
+
+
+def test_pieces_of_gzip_that_follow_each_other_are_one_file(tmp_path):
+    whole = json.dumps(by_conversation(mem0_row)).encode()
+    path = tmp_path / "f.json.gz"
+    path.write_bytes(gzip.compress(whole[:70]) + gzip.compress(whole[70:]))
+    assert len(answers_of(imported(tmp_path, "mem0", path))) == 8
 
 
 def test_a_key_that_stands_in_a_file_twice_is_not_lost_in_silence(tmp_path):
@@ -273,6 +290,20 @@ def inspect_log(path, samples, **more):
     status = more.get("status", "success")
     log.write_eval_log(log.EvalLog(status=status, eval=spec, samples=listed), path)
     return path
+
+
+@pytest.mark.parametrize("lies", [False, True])
+def test_a_small_archive_of_inspect_that_unpacks_to_much_is_refused(tmp_path, lies):
+    path = inspect_log(tmp_path / "log.eval", [("C", None)])
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("samples/9_epoch_1.json", "w", force_zip64=True) as file:
+            for _ in range(130):
+                file.write(b" " * (1 << 20))
+        if lies:
+            archive.getinfo("samples/9_epoch_1.json").file_size = 10
+    assert path.stat().st_size < 1 << 20
+    error = one_line(run(tmp_path, "import", "inspect", path.name, "out=out"))
+    assert "larger than 128 MB unpacked; inspect log convert --to json" in error
 
 
 def test_values_of_inspect_are_read_as_its_metrics_read_them(tmp_path):

@@ -27,8 +27,13 @@ WORDS = {
     "schema",
     "rejection",
     "similarity",
+    "slips",
     "embeddings",
     "loopback",
+    "own_code",
+    "sizes",
+    "loopback_connections",
+    "waiting",
 }
 SEEN = {
     "llm": WORDS,

@@ -85,7 +85,7 @@ def test_the_newest_run_comes_first(runs: Path) -> None:
 def test_an_unfinished_run_tells_how_far_it_is(runs: Path) -> None:
     (runs / "hard-run" / "summary.json").unlink()
     text = folded(listed(runs))
-    assert "14 of 17 scored unfinished –" in text
+    assert "17 of 17 answered, 14 scored unfinished –" in text
 
 
 def test_an_unknown_cost_is_a_dash_and_a_known_one_is_shown(runs: Path) -> None:

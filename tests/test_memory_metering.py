@@ -3,12 +3,15 @@
 import asyncio
 import json
 
+import httpx
 import openai
 import pytest
 
 from alps.llm import Client
+from alps.llm.budget import Budget
 from alps.llm.cache import Cache
-from alps.llm.ledger import Ledger
+from alps.llm.ledger import Ledger, Totals
+from alps.llm.prices import price_of
 from alps.llm.proxy import Behind, Proxy
 from tests.loopback import Answer, asked_over_http, serve
 
@@ -47,10 +50,11 @@ def script(body):
     return Answer(body=json.dumps(reply({"role": "assistant", "content": text}, 11, 5)))
 
 
-def asked_through(url, work, path, cache=None):
+def asked_through(url, work, path, cache=None, budget=None):
     """Ask through a proxy in front of a server; returns what it metered, and the ledger."""
     metered, ledger = [], Ledger(path / "calls.jsonl")
-    client = Client(concurrency=2, ledger=ledger, cache=cache, timeout=120, patience=0)
+    options = {"ledger": ledger, "cache": cache, "budget": budget}
+    client = Client(concurrency=2, timeout=120, patience=0, **options)
     behind = [Behind(f"openai/{name}", client, url) for name in ("m", "e")]
     proxy = Proxy(*behind, note=metered.append, about=lambda: "ingest")
 
@@ -163,3 +167,69 @@ def test_a_failure_is_told_once_and_noted(tmp_path):
         status, metered, _ = asked_through(server.url, work, tmp_path)
     assert status == 424
     assert metered[0].outcome == "transport"
+
+
+PLAIN = [{"role": "user", "content": "hello"}]
+IMAGE = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/x.png"}}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"n": 64}, "n: one answer"),
+        ({"n": 0}, "n: one answer"),
+        ({"n": "5"}, "n: one answer"),
+        ({"n": [5]}, "n: one answer"),
+        ({"best_of": 20}, "best_of: not passed on"),
+        ({"num_choices": 20}, "num_choices: not passed on"),
+        ({"prompt": ["a", "b"]}, "prompt: not passed on"),
+        ({"messages": "a"}, "messages: missing"),
+        ({"messages": [["a"], ["b"]]}, "messages[0]: expected an object"),
+        ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content: expected"),
+        ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content: only texts"),
+        ({"max_tokens": "90"}, "max_tokens: expected a whole number"),
+        ({"max_completion_tokens": 1e300}, "max_completion_tokens: expected a whole number"),
+        ({"tools": [{"type": "web_search"}]}, "tools: only functions"),
+        ({"service_tier": "priority"}, "service_tier: not passed on"),
+        ({"stream_options": {}}, "stream_options: not passed on"),
+    ],
+)
+def test_what_multiplies_the_cost_of_a_request_is_refused_in_one_line(tmp_path, more, said):
+    body = json.dumps({"messages": PLAIN, **more})
+
+    def work(theirs):
+        headers = {"Authorization": f"Bearer {theirs.api_key}"}
+        address = f"{theirs.base_url}chat/completions"
+        return httpx.post(address, content=body, headers=headers)
+
+    with serve(script) as server:
+        answer, _, totals = asked_through(server.url, work, tmp_path)
+    assert (answer.status_code, len(server.requests), totals.calls) == (400, 0, 0)
+    assert answer.json()["error"]["message"].startswith(said)
+
+
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
+def test_the_longest_answer_that_a_system_asks_for_is_set_aside_in_full(tmp_path, field):
+    budget = Budget(max_cost=None, max_total_tokens=20_000, spent=Totals(), price=price_of)
+
+    def work(theirs):
+        with pytest.raises(openai.APIStatusError) as refused:
+            ask(theirs, **{field: 128_000})
+        return refused.value.status_code, ask(theirs, **{field: 100}).choices[0].message.content
+
+    with serve(script) as server:
+        answer, metered, _ = asked_through(server.url, work, tmp_path, budget=budget)
+    assert answer == (402, "You said: hello")
+    assert [one.outcome for one in metered] == ["budget", "ok"]
+    assert len(server.requests) == 1
+
+
+def test_a_body_that_is_nested_without_end_is_refused(tmp_path):
+    def work(theirs):
+        headers = {"Authorization": f"Bearer {theirs.api_key}"}
+        content = '{"messages": ' + "[" * 100_000
+        return httpx.post(f"{theirs.base_url}chat/completions", content=content, headers=headers)
+
+    with serve(script) as server:
+        answer, _, _ = asked_through(server.url, work, tmp_path)
+    assert answer.status_code == 400

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import sys
+import zipfile
 
 import pytest
 
@@ -11,7 +12,8 @@ from alps.errors import UsageError
 from alps.parsing import parse_settings
 from alps.run.start import run
 from alps.settings import RunSettings
-from alps.systems.memory.apart import SERVE, installed
+from alps.systems.memory.apart import APART as APART_NAMES
+from alps.systems.memory.apart import SERVE, installed, packages, requirements
 from tests.loopback import Answer, serve
 from tests.scripted_models import ScriptedModels
 
@@ -161,6 +163,50 @@ def test_a_product_apart_is_listed_and_run_once_it_is_installed(alps, monkeypatc
     done = alps("memory", "install", "memo")
     assert done.returncode == 2
     assert "memo: unknown — did you mean 'memos'?" in done.stderr
+
+
+PINNED = re.compile(r"[\w.-]+==[\w.+]+( ; [^#]+?)?(\s+--hash=sha256:[0-9a-f]{64})+")
+METADATA = "Metadata-Version: 2.1\nName: MemoryOS\nVersion: 2.0.33\n"
+WHEEL = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+def test_what_is_installed_apart_is_pinned_with_the_hashes_of_its_files():
+    for name in APART_NAMES:
+        text = requirements(name).read_text().replace("\\\n", " ")
+        assert "://" not in text
+        lines = {}
+        for line in text.splitlines()[1:]:
+            lines[line.split("==")[0].casefold()] = line
+            assert re.fullmatch(
+                r"[\w.-]+==[\w.+]+( ; [^#]+?)?(\s+--hash=sha256:[0-9a-f]{64})+", line
+            )
+        for package in packages(name):
+            assert (
+                lines[package.split("==")[0].casefold()].casefold().startswith(package.casefold())
+            )
+
+
+def test_a_package_of_the_same_name_and_other_content_is_not_installed(alps, monkeypatch, tmp_path):
+    place = tmp_path / "wheels"
+    place.mkdir()
+    about = "memoryos-2.0.33.dist-info"
+    with zipfile.ZipFile(place / "memoryos-2.0.33-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("memos/__init__.py", "")
+        wheel.writestr(
+            f"{about}/METADATA", "Metadata-Version: 2.1\nName: MemoryOS\nVersion: 2.0.33\n"
+        )
+        wheel.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{about}/RECORD", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(place))
+    done = alps("memory", "install", "memos")
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("alps: memos: pip could not install MemoryOS==2.0.33"), done.stderr
+    assert not list((tmp_path / "cache").rglob("memos/__init__.py"))
 
 
 ADAPTER = """

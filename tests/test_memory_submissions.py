@@ -11,6 +11,7 @@ import pytest
 
 from alps.errors import UsageError
 from alps.leaderboard.cards import Details
+from alps.leaderboard.memory_setup import band_of
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.references.rows import read_references
@@ -346,22 +347,42 @@ def test_a_system_of_a_host_is_published_without_its_address(made: Path, tmp_pat
 def test_systems_that_were_run_otherwise_are_never_ranked_together(
     boards: dict[str, Board],
 ) -> None:
-    assert set(boards) == {"tfidf bm25 alone swallows", "two", "embedding"}
+    # What was not admitted has no scores, and nothing that was measured of what it showed.
+    assert set(boards) == {"tfidf bm25", "alone", "swallows", "two", "embedding"}
     setups = {name: json.loads(board.key.setup) for name, board in boards.items()}
     assert setups["two"]["k"] == 2
     assert setups["embedding"]["memory_embedder"] == "hash"
-    assert setups["tfidf bm25 alone swallows"] == {
-        **setups["embedding"],
-        "memory_embedder": None,
-    }
-    assert [row.rank for row in boards["two"].standings] == [None]
+    assert setups["tfidf bm25"] == {**setups["embedding"], "memory_embedder": None}
+    shown = {name: setup.pop("tokens_shown", None) for name, setup in setups.items()}
+    assert shown["tfidf bm25"] == shown["embedding"] != shown["alone"]
+    assert shown["swallows"] is None
+    assert setups["tfidf bm25"] == setups["alone"] == setups["swallows"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "band"),
+    [(0, "0"), (1, "1"), (2, "2–2"), (128, "65–128"), (129, "129–256"), (30_895, "16385–32768")],
+)
+def test_systems_that_showed_as_much_are_those_between_the_same_powers_of_two(
+    tokens: int, band: str
+) -> None:
+    assert band_of(tokens) == band
+
+
+def test_the_tokens_that_a_card_says_were_shown_are_recomputed(copy: Path, data: Path) -> None:
+    def fewer(card: dict[str, Any]) -> None:
+        card["tracks"][TRACK]["tokens_shown"]["median"] = 1
+
+    forge(copy, fewer)
+    refused(verify(copy, Options(data=str(data))), "score", "tokens_shown.median")
 
 
 def test_a_board_sorts_by_the_difference_from_no_memory_and_says_who_has_none(
     boards: dict[str, Board],
 ) -> None:
-    board = boards["tfidf bm25 alone swallows"]
-    first, second, alone, swallows = board.standings
+    board = boards["tfidf bm25"]
+    first, second = board.standings
+    (alone,), (swallows,) = boards["alone"].standings, boards["swallows"].standings
     assert board.by_difference
     assert first.ahead is not None
     assert second.ahead is not None
@@ -378,9 +399,10 @@ def test_pages_name_differences_baselines_and_failed_checks(site: Path) -> None:
     for words in (
         "Δ from no memory",
         "not admitted: <bdi>k is kept (before the run)</bdi>",
-        "not ranked: no run without memory beside it",
+        "not ranked: <bdi>no run without memory beside it</bdi>",
         "as much of another user&#39;s history: expected to add nothing",
-        "reader rules, k 5, tokens shown any number, LLM of the memory none, embedder hash",
+        "reader rules, k 5, max_context_tokens none, median tokens shown ",
+        "tokens shown (median)",
     ):
         assert words in board, words
     system = (site / "systems/swallows.html").read_text()

@@ -17,7 +17,7 @@ from alps.run.source import open_data
 from alps.run.start import run as carry_out
 from alps.schema import Turn
 from alps.settings import DoctorSettings, RunSettings
-from alps.systems.memory.connection import ClassConnection, MemoryFailed, read_hits
+from alps.systems.memory.connection import ClassConnection, MemoryFailed
 from alps.systems.memory.mcp import McpTools
 from alps.systems.memory.program import JsonLines
 from alps.systems.memory.protocol import Opening, session_of
@@ -151,7 +151,7 @@ async def answers(connection, folder):
         await connection.call("open", Opening(folder, None, None, 0, {}), timeout=60)
         for method, *arguments in CALLS:
             value = (await connection.call(method, *arguments, timeout=60)).value
-            given.append(read_hits(value) if method in ("search", "memories") else value)
+            given.append(value)
         return given, connection.persistent
     finally:
         await connection.aclose()

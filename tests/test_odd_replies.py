@@ -11,7 +11,7 @@ from alps.llm.types import Request
 from alps.schema import Outcome
 from tests.desk import EXTRACTED, QUIET_LITELLM, Desk
 from tests.loopback import Answer, serve
-from tests.odd_bodies import ODD, TEXT, WHOLE, paths, replaced, without
+from tests.odd_bodies import MARK, ODD, TEXT, WHOLE, paths, replaced, without
 
 pytestmark = QUIET_LITELLM
 
@@ -82,3 +82,14 @@ def test_an_odd_field_beside_the_answer_costs_the_answer_only_where_litellm_can_
 def test_a_body_as_it_should_be_is_read(desk: Desk):
     completions, requests = asked_about(desk, "openai/tiny", [json.dumps(WHOLE)])
     assert (completions[0].outcome, completions[0].raw, len(requests)) == ("ok", TEXT, 1)
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_a_refusal_of_any_shape_without_a_text_is_a_failure_of_its_kind(desk: Desk, value: str):
+    body = json.loads(replaced(ENDS["content"], "null"))
+    body["choices"][0]["message"]["refusal"] = MARK
+    odd = json.dumps(body).replace(json.dumps(MARK), value)
+    (completion,), _ = asked_about(desk, "openai/tiny", [odd])
+    assert completion.outcome in ("refused", "empty", "transport")
+    assert completion.raw is None or isinstance(completion.raw, str)
+    json.dumps(completion.__dict__, default=lambda used: used.model_dump(), allow_nan=False)

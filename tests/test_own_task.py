@@ -235,8 +235,7 @@ def test_every_prediction_failed_is_exit_1_with_the_first_error_whole(tmp_path):
     assert finished.returncode == 1
     (line,) = finished.stderr.splitlines()
     assert line.startswith(
-        "alps: 3 of 3 predictions failed, 0 are unscored: more than max_failures=5%; invalid: "
-        "raised "
+        "alps: 3 of 3 predictions failed: more than max_failures=5%; invalid: raised "
     )
     assert "and THE END (more in out/tracebacks.log)" in line
     assert "and THE END" in " ".join(finished.stdout.split())

@@ -18,7 +18,7 @@ from alps.cli import cli
 from alps.errors import AlpsError, DataError, UsageError
 from alps.exit_codes import guarded
 from alps.parsing import parse_words
-from alps.report.tables import show_estimate
+from alps.report.estimate import show_estimate
 from alps.run.estimate import Stage
 from alps.run.scores import Board
 from alps.run.session import refuse_without_effect

@@ -1,15 +1,20 @@
 import asyncio
+import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from alps.schema import Prediction
 from alps.systems import process
 from alps.systems.program import ProgramSystem
+from tests.conftest import ROOT
 from tests.programs import (
     HOLDING,
     PATIENT,
@@ -185,7 +190,11 @@ def test_nothing_stays_behind_after_control_c(tmp_path):
     )
     run = f"""
 import asyncio
+import json
+import os
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from tests.programs import TASK, sample, system
 async def run():
     asked = system("{sys.executable} -S {script}", Path({str(tmp_path)!r}))
@@ -215,3 +224,54 @@ def test_it_can_be_used_again_after_it_was_closed(make, diary):
     assert answered(ask(asked, "a", "b"))
     assert answered(ask(asked, "a", "c"))
     assert diary.starts == 2
+
+
+PRIES = """
+import json, os, sys
+def parents():
+    number = os.getpid()
+    while number > 1:
+        with open(f"/proc/{number}/stat") as file:
+            number = int(file.read().rpartition(")")[2].split()[1])
+        yield number
+seen = []
+for number in [*parents()][:2]:
+    for name in ("environ", "mem"):
+        try:
+            with open(f"/proc/{number}/{name}", "rb") as file:
+                seen.append(name if name == "mem" else file.read().count(b"sk-of-the-run"))
+        except OSError:
+            pass
+for line in sys.stdin:
+    row = json.loads(line)
+    print(json.dumps({"benchmark_id": row["benchmark_id"], "memory_items": [{"value": f"{seen}"}]}))
+    sys.stdout.flush()
+"""
+READS = "-sys_ptrace,-sys_admin,-perfmon"
+UNPRIVILEGED = ("setpriv", f"--inh-caps={READS}", f"--bounding-set={READS}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps processes apart")
+@pytest.mark.skipif(
+    os.getuid() == 0 and shutil.which("setpriv") is None, reason="root reads every process"
+)
+def test_a_program_reads_no_key_in_the_processes_above_it():
+    with TemporaryDirectory() as folder:
+        script = Path(folder, "pries.py")
+        script.write_text(PRIES)
+        words = ["run", "task=extraction", "limit=1", "baseline_records=0", f"out={folder}/out"]
+        words += [f"model=program:{sys.executable} {script}", "max_failures=100%"]
+        lowered = UNPRIVILEGED if os.getuid() == 0 else ()
+        variables = {**os.environ, "OPENAI_API_KEY": "sk-of-the-run-0123456789", "HOME": folder}
+        done = subprocess.run(
+            [*lowered, sys.executable, "-m", "alps", *words],
+            cwd=ROOT,
+            env={**variables, "ALPS_CACHE": "off"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        (row,) = Path(folder, "out", "predictions.jsonl").read_text().splitlines()
+    # What it can read is its keeper, which has no key.
+    assert json.loads(row)["prediction"]["memory_items"][0]["value"] == "[0, 'mem']"

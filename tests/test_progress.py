@@ -1,27 +1,30 @@
-"""What somebody who watches a run sees of it while it goes on."""
+"""What somebody who watches a command sees of it while it goes on: in a terminal and in a log."""
 
 import json
 import os
+import re
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.endtoend import environment
+from tests.endtoend import environment, run, start_cold
+from tests.loopback import Answer, serve
 from tests.visitors import visitor_id, write_visitors
 
 pty = pytest.importorskip("pty", reason="there are pseudo-terminals on POSIX systems only")
 
 
-def watched(folder: Path, *words: str) -> str:
+def watched(folder: Path, *words: str, code: int = 0, **variables: str) -> str:
     """Run the command with a terminal of 80 columns for its stderr; return what came there."""
     own, terminal = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "alps", *words],
         cwd=folder,
-        env=environment(folder, TERM="xterm"),
+        env=environment(folder, TERM="xterm", **variables),
         stdout=subprocess.DEVNULL,
         stderr=terminal,
     )
@@ -31,7 +34,7 @@ def watched(folder: Path, *words: str) -> str:
         while part := os.read(own, 4096):
             seen += part
     os.close(own)
-    assert process.wait() == 0, seen
+    assert process.wait() == code, seen
     return seen.decode()
 
 
@@ -46,5 +49,93 @@ def test_progress_stays_on_one_line_names_the_system_as_it_was_given_and_goes_aw
     )
     assert "predictions:pred[b]:dog:.jsonl" in seen
     assert "3/3" in seen
+    # Once where the bar goes: all that is shown before and after it is one line, too.
     assert seen.count("\n") <= 1
     assert seen.endswith("\x1b[2K")
+
+
+def test_a_terminal_has_a_text_before_a_library_is_loaded(tmp_path):
+    """Not within a time, which a busy machine may take, but before what takes the time."""
+    (tmp_path / "stand-in").mkdir()
+    (tmp_path / "stand-in" / "litellm.py").write_text(
+        "import os, sys\nprint('IMPORTED', file=sys.stderr, flush=True)\nos._exit(2)\n"
+    )
+    write_visitors(tmp_path / "data", 1)
+    words = ("run", "task=extraction", "data=data", "model=openai/tiny")
+    stand_in = {"PYTHONPATH": str(tmp_path / "stand-in"), "OPENAI_API_KEY": "none"}
+    seen = watched(tmp_path, *words, code=2, **stand_in)
+    assert 0 <= seen.find("loading") < seen.find("IMPORTED")
+
+
+def test_a_log_says_what_runs_and_since_when_no_answer_came(tmp_path):
+    write_visitors(tmp_path / "data", 3)
+    waited = threading.Event()
+
+    def answer(body):
+        waited.wait(60)
+        return Answer(json.dumps({"memory_items": []}))
+
+    with serve(answer) as server:
+        words = ("task=extraction", "data=data", "model=openai/tiny", f"api_base={server.url}")
+        process = start_cold(tmp_path, "run", *words, OPENAI_API_KEY="none", ALPS_PROGRESS="0.2")
+        lines = []
+        for line in process.stderr:
+            lines.append(line.rstrip())
+            if "no answer for" in line and "3 under way" in line:
+                waited.set()
+        with process.stdout, process.stderr:
+            process.stdout.read()
+        assert process.wait() == 0
+    assert waited.is_set()
+    assert any(line.endswith("extraction: openai/tiny, loading") for line in lines)
+    assert any(line.endswith("extraction openai/tiny: 3 records") for line in lines)
+    assert any("3/3  100 %" in line for line in lines)
+
+
+def test_a_log_of_a_resumed_run_says_so_where_its_answers_begin(tmp_path):
+    words = ("run", "task=extraction", "model=rules", "data=samples", "limit=2", "out=run")
+    first, again = (run(tmp_path, *words, ALPS_PROGRESS="30").stderr for _ in range(2))
+    assert "resumed" not in first
+    assert "extraction rules, resumed with 2 answered: 2 records\n" in again
+
+
+@pytest.mark.parametrize(
+    ("words", "begins", "also"),
+    [
+        (
+            ("run", "task=retrieval", "model=bm25", "data=samples", "out=other"),
+            "retrieval: bm25, loading",
+            "retrieval bm25: 72 records",
+        ),
+        (
+            ("score", "run", "judge=lexical", "out=again"),
+            "run: judging its answers",
+            "26/26  100 %",
+        ),
+        (("sweep", "plan.toml"), "sweep: 2 runs, 98 records", "98/98  100%"),
+        (
+            ("calibrate", "judge=lexical", "labels=stress", "out=cal"),
+            "calibrating lexical",
+            "100 %",
+        ),
+        (
+            ("leaderboard", "build", "submissions=none", "out=site"),
+            "building the site",
+            "building the site",
+        ),
+    ],
+)
+def test_a_log_is_begun_and_goes_on(tmp_path, words, begins, also):
+    own = ("task=extraction", "model=rules", "data=samples", "out=run")
+    if words[0] == "score":
+        assert run(tmp_path, "run", *own).returncode == 0
+    (tmp_path / "none").mkdir()
+    (tmp_path / "plan.toml").write_text(
+        'data = "samples"\n[matrix]\nmodel = ["rules"]\ntask = ["extraction", "retrieval"]\n'
+    )
+    done = run(tmp_path, *words, ALPS_PROGRESS="30")
+    lines = [line[9:] for line in done.stderr.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
+    assert lines, done.stderr
+    assert lines[0].startswith(begins)
+    assert any(also in line for line in lines), done.stderr
+    assert run(tmp_path, *words, ALPS_PROGRESS="off").stderr.count("100 %") == 0

@@ -220,7 +220,7 @@ def test_a_quota_for_the_day_ends_the_run_instead_of_sleeping_over_it():
     error = failed(Answer(status=429, headers={"Retry-After": "86400"}))
     assert not error.transient
     assert str(error.fatal).startswith(
-        "model 'openai/tiny': the provider asks to wait 24.0 hours (RateLimitError"
+        "model 'openai/tiny': the provider asks to wait 24.0 hours (HTTP 429 from http://"
     )
     assert "the same command goes on then" in str(error.fatal)
     assert failed(Answer(status=429, headers={"Retry-After": "3600"})).fatal is None

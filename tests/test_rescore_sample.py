@@ -1,6 +1,7 @@
 """`alps rescore sample=…`: a part of a submission judged again, and its scores corrected by it."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 
 from alps.errors import BudgetError, UsageError
 from alps.leaderboard.commands import rescore_command, verify_command
+from alps.leaderboard.packing import pack
 from alps.leaderboard.submission import read_entry
 from tests.loopback import Answer, serve
-from tests.submissions import pack_rules
+from tests.submissions import WHO, pack_rules
+from tests.tracks import alps_here
 
 
 def strict(body: dict[str, Any]) -> Answer:
@@ -53,12 +56,14 @@ def test_the_budget_stops_a_sample_and_the_same_command_goes_on(folder: Path) ->
     with serve(strict) as server:
         with pytest.raises(BudgetError):
             rescore_command(words_for(folder, server.url, "sample=80%", "max_total_tokens=6000"))
-        first = len(server.requests)
+        # It is spent on the known items that the judge answers first.
+        first, known = len(server.requests), len(server.known)
         assert not (folder / "review.json").exists()
         words = words_for(folder, server.url, "sample=80%", "max_total_tokens=1000000")
         assert rescore_command(words) == 0
         whole = len(server.requests)
-    assert 0 < first < whole <= 2 * 21
+    assert 0 < known < len(server.known)
+    assert 0 == first < whole <= 2 * 21
 
 
 def test_a_sample_that_is_too_small_is_refused_before_anybody_is_asked(folder: Path) -> None:
@@ -71,3 +76,24 @@ def test_a_sample_that_is_too_small_is_refused_before_anybody_is_asked(folder: P
         whole = words_for(folder, server.url, "max_total_tokens=1000000")
         assert rescore_command(whole) == 0
     assert read_entry(folder).review.tracks["task1"].sample is None
+
+
+def test_the_same_answers_with_new_verdicts_get_another_draw(folder: Path, tmp_path: Path) -> None:
+    review, seeds, asked = folder / "review.json", [], []
+    with serve(strict) as server:
+        ours = ("judge=openai/cheap-judge", f"judge_api_base={server.url}", "max_failures=100%")
+        assert alps_here("score", "run", *ours, "out=other").code == 0
+        for run in ("run", "other", "run"):
+            shutil.rmtree(folder)
+            pack([tmp_path / run], WHO, out=folder)
+            before = len(server.requests)
+            words = words_for(folder, server.url, "sample=80%", "max_total_tokens=1000000")
+            rescore_command(words)
+            sample = read_entry(folder).review.tracks["task1"].sample
+            assert review.is_file()
+            seeds.append(sample.seed)
+            asked.append(len(server.requests) - before)
+    # New verdicts are judged again by a draw of their own; the ones before have theirs still.
+    assert seeds[0] != seeds[1]
+    assert (seeds[2], asked[2]) == (seeds[0], 0)
+    assert min(asked[:2]) > 0

@@ -82,7 +82,8 @@ class Provider:
 def carried_out(folder: Path, server: LoopbackServer, *words: str, **variables: str) -> Any:
     if not (folder / "data").exists():
         write_visitors(folder / "data", 6)
-    finished = run(folder, *extraction(server.url, *words), OPENAI_API_KEY="none", **variables)
+    asked = extraction(server.url, *words, "judge_check=no")  # the known items have their own model
+    finished = run(folder, *asked, OPENAI_API_KEY="none", **variables)
     assert finished.returncode == 0, finished.stderr
     return " ".join(finished.stdout.split())
 
@@ -217,10 +218,11 @@ def test_a_judge_that_is_another_model_than_when_it_was_calibrated_is_named(
 
     with serve(served_as("judge-2025-04-14")) as server:
         calibration = calibrated(predicted, server, n=20)
-        again = score(predicted, server, f"calibration={calibration}", out="same")
+        under_it = (f"calibration={calibration}", "judge_check=no")
+        again = score(predicted, server, *under_it, out="same")
         server.script = served_as("judge-2025-06-14")
         monkeypatch.setenv("ALPS_CACHE", "off")
-        ran = score(predicted, server, f"calibration={calibration}", out="later")
+        ran = score(predicted, server, *under_it, out="later")
     assert again.code == ran.code == 0, ran.err
     served = json.loads((calibration / "calibration.json").read_text())["served"]
     assert served == {"judge": [{"model": "judge-2025-04-14", "fingerprint": "fp_abc"}]}

@@ -239,3 +239,25 @@ def test_an_ordinary_address_stands_in_the_experiment():
 
 def test_an_experiment_can_be_written_as_json():
     assert json.loads(json.dumps(parse("limit=2").experiment()))["limit"] == 2
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "9" * 5_000, "1e999", "nan", "²", "²k", "-1e999"])
+@pytest.mark.parametrize(
+    "key", ["limit", "seed", "max_cost", "max_total_tokens", "timeout", "max_context_tokens", "k"]
+)
+def test_a_number_that_can_not_be_meant_is_one_short_line(key, number):
+    said = refused("task=personamem", "model=rules", f"{key}={number}")
+    assert said.startswith(f"{key}={number[:20]}")
+    assert len(said) < 400
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "1e999", "nan"])
+def test_such_a_number_in_a_config_file_is_one_short_line(tmp_path, number):
+    (tmp_path / "run.toml").write_text(f"max_cost = {number}")
+    words = ["task=extraction", f"config={tmp_path / 'run.toml'}"]
+    with pytest.raises((UsageError, DataError)) as caught:
+        parse_words(words, RunSettings)
+    said = str(caught.value)
+    assert "run.toml" in said
+    assert "\n" not in said
+    assert len(said) < 400

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from alps.errors import RunFolderError, UsageError
+from alps.judges.admission import DRAWN
 from alps.parsing import parse_words
 from alps.run.merge import merge
 from alps.run.start import run as carry_out
@@ -110,7 +111,9 @@ def test_shards_asked_over_http_and_killed_are_the_undivided_run(tmp_path):
     assert done.returncode == 0, done.stderr
     ours, theirs = is_the_same(tmp_path / "merged", tmp_path / "whole")
     if in_shards == asked:
-        assert ours["calls"]["http"] == theirs["calls"]["http"]
+        # Each shard checks its judge by the known items of two rubrics.
+        known = 2 * DRAWN
+        assert ours["calls"]["http"] == theirs["calls"]["http"] + (COUNT - 1) * known
     told = run(tmp_path, "merge", "merged", "s3", "s1", "s2")
     assert told.stderr.endswith("there is something already; choose another folder\n")
 
@@ -144,6 +147,16 @@ def test_what_are_not_all_shards_of_one_run_is_refused(shards, tmp_path, names, 
         merge(tmp_path / "merged", [shards / name for name in names])
     assert said in str(caught.value)
     assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_a_shard_with_the_records_of_another_is_refused_by_name(shards, tmp_path):
+    shutil.copytree(shards / "s2", tmp_path / "s2")
+    for name in ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl"):
+        shutil.copy(shards / "s1" / name, tmp_path / "s2" / name)
+    done = run(tmp_path, "merge", "merged", str(shards / "s1"), "s2")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "s2: 4 answers to records that are not of shard 2/2 (task1/" in done.stderr
+    assert not (tmp_path / "merged").exists()
 
 
 @pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "1/0", "a/b", "1/3/5"])

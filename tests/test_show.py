@@ -166,6 +166,10 @@ def test_a_record_is_named_by_number_or_by_its_beginning(
         ("18", "has 17 records; there is no number 18"),
         ("", "no such record"),
         ("perfect#2", "no such record"),
+        ("²", "no such record"),
+        ("perfect#²", "no such record"),
+        ("9" * 400, "there is no number 9"),
+        ("perfect#" + "9" * 5_000, "no such record"),
     ],
 )
 def test_an_unknown_record_is_a_usage_error(hard_run: Path, word: str, message: str) -> None:

@@ -3,6 +3,8 @@ import http.client
 import io
 import json
 import re
+import socket
+import struct
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -17,12 +19,13 @@ from alps.leaderboard import site as site_module
 from alps.leaderboard.commands import build_command
 from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.pages import systems
-from alps.leaderboard.pages.downloads import csv_of, plain_cell
-from alps.leaderboard.ranking import all_pairs, build_boards, rank_classes
+from alps.leaderboard.rank_classes import all_pairs, rank_classes
+from alps.leaderboard.ranking import build_boards
 from alps.leaderboard.references.rows import read_references
-from alps.leaderboard.site import build, serve
+from alps.leaderboard.site import build, check_site, serve
 from alps.leaderboard.site_data import load
 from alps.report.formatting import number
+from alps.report.spreadsheets import csv_of, plain_cell
 from alps.stats.paired import holm, paired_difference
 from tests import site_made
 from tests.loopback import running
@@ -291,6 +294,26 @@ def test_floors_and_what_the_paper_reports_stand_apart_and_have_no_rank(site):
     }
 
 
+def test_a_system_below_a_baseline_of_its_board_is_marked(site, submissions):
+    cards = {}
+    for path in submissions.glob("*/submission.json"):
+        cards[path.parent.name] = json.loads(path.read_text("utf-8"))["tracks"].get("task1")
+    baseline = cards["a-floor"]["scores"]["f1"]["value"]
+    data, judge = cards["a-floor"]["data_sha256"], cards["a-floor"]["judge_fingerprint"]
+    for card in cards.values():
+        alike = card and (card["data_sha256"], card["judge_fingerprint"]) == (data, judge)
+        for floor in card["floors"].values() if alike else ():
+            baseline = max(baseline, floor["scores"]["f1"]["value"])
+    page = (site / "extraction.html").read_text("utf-8")
+    marked = {}
+    for row in page.split("<tr")[1:]:
+        for slug in cards:
+            if f'systems/{slug}.html"' in row and 'data-computed="rank"' in row:
+                marked[slug] = "below a trivial baseline" in row
+    assert True in marked.values()
+    assert marked == {slug: cards[slug]["scores"]["f1"]["value"] < baseline for slug in marked}
+
+
 def test_data_that_are_not_here_are_shown_as_figures_alone(site):
     text = "".join(path.read_text("utf-8") for path in (site / "records").rglob("*.html"))
     assert "systems/system-001.html" in text
@@ -482,7 +505,22 @@ def test_a_site_is_served_on_loopback_file_by_file(site):
             assert connection.getresponse().status == status, path
             connection.close()
     with pytest.raises(UsageError, match="no site there"):
-        serve(site / "data")
+        check_site(site / "data")
+
+
+def test_strangers_who_break_off_fill_no_terminal_of_a_served_site(site, capfd):
+    asked = b"GET / HTTP/1.1\r\nHost: x\r\nX: "
+    reset = struct.pack("ii", 1, 0)
+    with running(serve(site)) as server:
+        for body in 20 * (asked, b"", asked[:5], b"\x16\x03\x01" * 9):
+            with socket.create_connection(server.server_address[:2]) as stranger:
+                stranger.sendall(body)
+                stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        connection = http.client.HTTPConnection(*server.server_address[:2], timeout=300)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
+        connection.close()
+    assert capfd.readouterr().err == ""
 
 
 def test_the_changes_have_reviews_by_their_day_and_with_their_reasons(site):

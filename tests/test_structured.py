@@ -284,6 +284,7 @@ def test_a_run_writes_down_how_it_asked_and_a_resumed_one_goes_on_with_it(tmp_pa
             f"judge_api_base={server.url}",
             f"out={tmp_path}",
             "baseline_records=0",
+            "judge_check=no",
             "limit=2",
         )
         ran = alps_here(*words)

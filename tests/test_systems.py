@@ -46,7 +46,8 @@ def test_an_embedded_system_answers_in_the_form_of_the_release(model):
     assert is_local(model)
 
 
-@pytest.mark.parametrize("floor", floor_systems(TASK))
+# Excerpts say what the user said: they earn what copying earns.
+@pytest.mark.parametrize("floor", sorted({*floor_systems(TASK)} - {"floor/excerpts"}))
 def test_a_floor_earns_nothing(floor):
     sample = extraction_sample(GOLD, "I live in Porto.")
     assert f1(predict(floor, sample), sample) == 0.0
@@ -66,6 +67,14 @@ def test_the_empty_floor_says_nothing_and_the_others_say_the_same_to_everybody()
     assert values(predict("floor/content-free-fluent", one)) == values(
         predict("floor/content-free-fluent", other)
     )
+
+
+def test_excerpts_are_the_users_own_words_whatever_the_gold_is():
+    said = "I am vegetarian.\n  Grams, please. " + "And so on. " * 60
+    answer = predict("floor/excerpts", extraction_sample(GOLD, said))
+    (excerpt,) = values(answer)
+    assert excerpt == " ".join(said.split())[:300]
+    assert values(predict("floor/excerpts", extraction_sample([], said))) == [excerpt]
 
 
 def test_the_content_free_floors_wear_labels_and_types_of_real_gold():

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from alps.report.estimate import show_estimate
 from alps.report.formatting import number, signed
-from alps.report.tables import show_estimate
 from alps.run.estimate import Stage
 from tests.tracks import alps_here
 

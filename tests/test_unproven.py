@@ -289,3 +289,15 @@ def test_what_is_no_submission_is_told_in_one_line(shelf: Shelf, tmp_path: Path)
     ):
         with pytest.raises(UsageError, match=words):
             verify_command([word])
+
+
+def test_strict_f1_is_next_to_the_headline_though_the_judge_cannot_tell(
+    honest: Path, tmp_path: Path
+) -> None:
+    copy(honest, tmp_path / "all" / "honest")
+    (board,) = build_boards(load(tmp_path / "all"), read_references())
+    assert board.others[0].name == "f1_strict"
+    page = (build(tmp_path / "all", tmp_path / "site").out / "extraction.html").read_text("utf-8")
+    assert "F1, strict policy" in page
+    reason = "judge lexical cannot tell &#39;narrower&#39; from &#39;same&#39;"
+    assert f'title="{reason}">n/a' in page

@@ -299,14 +299,15 @@ def test_actions_that_were_not_named_follow_from_meaning_first(items, named, act
 
 
 def test_a_worked_example_by_hand():
-    # Kept: cat, chess; rewritten: Porto; missed: violin; kept wrongly: nurse; invented: two.
+    # Kept: cat, chess; rewritten: Porto; missed: violin; kept wrongly: nurse; invented: two. The
+    # teacher is no right change, as the nurse is still there.
     told = (OLD[0], OLD[3], NURSE, TEACHER, m("Lives in Lisbon", "m3"), m("Sings", "m_new_1"))
     scored = score(
         update_sample(), answer(*told), Names((OLD[2].value, "Lives in Lisbon", "conflicting"))
     )
     assert scored.scores == pytest.approx(
         {"f1": 6 / 11, "precision": 1 / 2, "recall": 3 / 5, "action_accuracy": 2 / 5}
-        | {"f1_changed": 2 / 6, "precision_changed": 1 / 4, "recall_changed": 1 / 2}
+        | {"f1_changed": 0, "precision_changed": 0, "recall_changed": 0}
     )
     assert cells(scored) == {
         ("retain", "retain"): 2,

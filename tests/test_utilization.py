@@ -7,7 +7,7 @@ import pytest
 from alps.judges.lexical import LexicalJudge
 from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks
-from alps.tasks.recall import BYTES_A_TOKEN, newest
+from alps.tasks.recall import newest
 from alps.tasks.utilization import (
     language_of,
     preference_kind,
@@ -327,26 +327,35 @@ def test_memory_oracle_needs_gold_and_says_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lengths", "window", "kept"),
+    ("lengths", "window", "kept", "left_out"),
     [
-        ([400, 400, 400], 300, 3),
-        ([400, 400, 400], 299, 2),
-        ([400, 400, 400], 100, 1),
-        ([400, 4_000], 100, 1),
-        ([4_000, 200, 200], 100, 2),
-        ([], 100, 0),
+        # Each turn takes a token more than its text: 303 tokens for three of 400 bytes.
+        ([400, 400, 400], 303, [400, 400, 400], 0),
+        ([400, 400, 400], 302, [396, 400, 400], 1),
+        ([400, 400, 400], 100, [396], 3),
+        ([400, 4_000], 100, [396], 2),
+        ([4_000, 200, 200], 103, [200, 200], 1),
+        ([400], 1, [], 1),
+        ([], 100, [], 0),
     ],
 )
-def test_a_bound_keeps_the_latest_turns_that_fit_and_always_the_last(lengths, window, kept):
-    turns = [Turn(role="user", text=str(n) * length) for n, length in enumerate(lengths)]
-    found = newest(turns, window).turns
-    assert list(found) == turns[len(turns) - kept :]
-    assert kept <= 1 or sum(len(turn.text.encode()) for turn in found) <= window * BYTES_A_TOKEN
+def test_a_bound_keeps_the_latest_turns_that_fit_and_the_end_of_one_more(
+    lengths, window, kept, left_out
+):
+    turns = [Turn(role="user", text=str(n).rjust(length)) for n, length in enumerate(lengths)]
+    shown = newest(turns, window)
+    assert [len(turn.text) for turn in shown.turns] == kept
+    ends = [turn.text[-1] for turn in turns]
+    assert [turn.text[-1] for turn in shown.turns] == ends[len(ends) - len(kept) :]
+    assert shown.left_out == left_out
+    assert shown.tokens <= window
 
 
-def test_a_bound_counts_bytes_not_characters():
+def test_a_bound_counts_bytes_and_leaves_characters_whole():
     turns = [Turn(role="user", text="说" * 100)] * 3
-    assert len(newest(turns, 150).turns) == 2
+    shown = newest(turns, 161)
+    # 75 + 1 tokens for a whole turn: what is left has room for 32 bytes.
+    assert [turn.text for turn in shown.turns] == ["说" * 10, "说" * 100, "说" * 100]
 
 
 def test_a_bound_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_whole_dialogue(
@@ -366,16 +375,15 @@ def test_a_bound_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_w
         if not is_rating(body)
     ]
     judged = [payload_of(body) for body in server.requests if is_rating(body)]
-    assert sorted(len(shown["conversation"]) for shown in sent) == [2, 3]
-    assert [shown["conversation"] for shown in sent if len(shown["conversation"]) == 2] == [
-        long[-2:]
-    ]
+    (cut,) = [shown["conversation"] for shown in sent if shown["conversation"][-1] == long[-1]]
+    # 800 bytes: one turn of 400 with its token, and the end of the one before.
+    assert cut == [{**long[-2], "text": long[-2]["text"][-392:]}, long[-1]]
     assert sorted(len(payload["dialogue"]) for payload in judged) == [3, 5]
     assert (
         track["max_context_tokens"],
         track["counts"]["histories_cut"],
         track["counts"]["turns_left_out"],
-    ) == (200, 1, 3)
+    ) == (200, 1, 4)
     assert "1 history was cut to fit into the context" in ran.out
     assert "context 200" in ran.out
     ran = run(
@@ -507,3 +515,37 @@ def test_all_abilities_are_tracks_of_one_run_and_one_alone_is_its_own(tmp_path):
     assert [task.track for task in load_tracks("utilization", TaskOptions(ability="vra"))] == [
         "task4_ability3"
     ]
+
+
+@pytest.mark.parametrize(
+    ("length", "pa", "within"),
+    [(3_000, 1.0, 1.0), (3_001, 1.0, 0.0), (20_000, 1.0, 0.0), (0, 0.0, 0.0)],
+)
+def test_a_padded_answer_earns_nothing_within_the_length(length, pa, within, tmp_path):
+    write_ability(tmp_path / "data", 1, target_row("u1"))
+    padded = ANSWER.ljust(length, "!") if length else ""
+    own = {"benchmark_id": "u1", "answer": padded}
+    (tmp_path / "own.jsonl").write_text(json.dumps(own) + "\n")
+    with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
+        judge = [word for word in llm(server.url) if "judge" in word]
+        own = f"model=predictions:{tmp_path / 'own.jsonl'}"
+        ran = run(tmp_path, tmp_path / "data", "ability=pa", own, *judge)
+    track = track_of(tmp_path / "out", "task4_ability1")
+    assert track["scores"]["pa"]["value"] == pa
+    if length:
+        assert track["scores"]["pa_within"]["value"] == within
+    assert ("1 answer was too long to count within the length" in ran.out) is (length > 3_000)
+
+
+@pytest.mark.parametrize(
+    ("task", "marks", "lowest"),
+    [(PF, {"met": 1}, 0.0), (EI, dict.fromkeys(DIMENSIONS, 5), 1.0)],
+)
+def test_every_ability_has_its_score_within_the_length(task, marks, lowest):
+    lead = task.headline.name
+    sample = samples(task)[0]
+    for answer, expected in ((ANSWER, max(marks.values())), ("好" * 1_501, lowest)):
+        verdict = {"marks": marks}
+        scored = task.score(sample, heard(answer), verdict, LexicalJudge())
+        assert scored.scores[f"{lead}_within"] == expected
+        assert scored.scores[lead] == max(marks.values())

@@ -112,7 +112,7 @@ def test_a_served_page_follows_a_run_that_goes_on(browser, place: Path, tmp_path
         address = f"http://{HOST}:{bound.getsockname()[1]}/"
         with browser.new_context() as context:
             assert context.request.get(address).status == 403
-        with opened(browser, f"{address}?token={TOKEN}") as page:
+        with opened(browser, f"{address}{TOKEN}/") as page:
             before = len(ids(page))
             page.click("#list button")
             page.wait_for_selector("#shown details")

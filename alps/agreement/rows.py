@@ -28,7 +28,8 @@ class FigureRow(_Part):
     @classmethod
     def of(cls, estimate: Estimate, unit: str) -> "FigureRow":
         """Return the row of an estimate over so many of `unit`."""
-        return cls(**vars(estimate), unit=unit)
+        names = cls.model_fields.keys() - {"unit"}
+        return cls(**{name: getattr(estimate, name) for name in names}, unit=unit)
 
 
 class Counts(_Part):

@@ -13,10 +13,13 @@ from alps.annotate.gold import ANNOTATED, Change, verified
 from alps.annotate.items import RECORDS, SHOWN, Work, open_work, read_lines
 from alps.annotate.journal import Said, people_in
 from alps.data.release import write_track
-from alps.errors import UsageError
+from alps.errors import DataError, UsageError
+from alps.folders import path_fault, same_file
 from alps.jsonl import Row, dump, parse_json
+from alps.judges.judge_of_run import JUDGE, read_judge_of_run
 from alps.judges.labels import ITEMS, LABELS, PEOPLE, SAMPLE, SCALE, VERDICTS, read_scales
 from alps.run.folder import write_json, write_whole
+from alps.run.next_steps import after_export
 
 ADJUDICATED = "adjudicated"
 CHANGES, QUERIES = "changes.jsonl", "queries.jsonl"
@@ -33,6 +36,7 @@ class Exported:
         people: How many labelled.
         differing: Items that people label differently, and nobody has decided.
         anchoring: By rubric and field.
+        next: The command that uses the labels; empty where there is none.
     """
 
     folder: Path
@@ -40,6 +44,7 @@ class Exported:
     people: int
     differing: int
     anchoring: Mapping[str, Anchoring] = field(default_factory=dict)
+    next: str = ""
 
 
 def export(folder: Path, out: Path, which: Which = "first") -> Exported:
@@ -72,7 +77,14 @@ def export(folder: Path, out: Path, which: Which = "first") -> Exported:
         people=len({name for one in labels.values() for name in one.by}),
         differing=differing if work.plan.job != "queries" else 0,
         anchoring=anchoring(work.items, people, scales),
+        next=_next(work, out),
     )
+
+
+def _next(work: Work, out: Path) -> str:
+    if work.plan.job not in ("rate", "match"):
+        return ""
+    return after_export(work.plan.source, out, audit=work.plan.audit is not None)
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
@@ -98,6 +110,9 @@ def _label_folder(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[
     _write(out / LABELS, rows)
     if verdicts:
         _write(out / VERDICTS, verdicts)
+        if (judge := read_judge_of_run(work.folder)) is not None:
+            pinned = judge.with_verdicts(out / VERDICTS)
+            write_json(out / JUDGE, pinned.model_dump(mode="json"))
     write_whole(out / SCALE, (work.folder / SCALE).read_bytes())
     write_json(out / PEOPLE, _people(work, {row["annotator"] for row in rows}))
     drawn = parse_json((work.folder / SAMPLE).read_bytes())
@@ -160,7 +175,7 @@ def _gold(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int
     tracks: dict[str, list[tuple[Row, Row]]] = {}
     changes: list[Change] = []
     unfinished = 0
-    for record in read_lines(work.folder / RECORDS):
+    for record in _records(work):
         done = verified(record, labels)
         if done is None:
             unfinished += 1
@@ -178,9 +193,27 @@ def _gold(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int
     return found | ({"records that are not finished": unfinished} if unfinished else {})
 
 
+def _records(work: Work) -> list[Row]:
+    """Read the records that memories come from.
+
+    Raises:
+        DataError: If a line is no object, or its track can't be the name of a folder.
+    """
+    path, folders = work.folder / RECORDS, dict[str, str]()
+    records = read_lines(path)
+    for line, record in enumerate(records, start=1):
+        track = str(record.get("track"))
+        fault = path_fault(track)
+        if folders.setdefault(same_file(track), track) != track:
+            fault = f"{track!r} and {folders[same_file(track)]!r} would be one folder"
+        if fault:
+            raise DataError(fault, path=path, line=line, field="track")
+    return records
+
+
 def _annotations(work: Work, people: Mapping[str, Sequence[Said]], which: Which, out: Path) -> None:
     """Write what each person alone makes of the records, and the draft, for `alps agreement`."""
-    records = read_lines(work.folder / RECORDS)
+    records = _records(work)
     tracks: dict[str, list[tuple[Row, Row]]] = {}
     for record in records:
         tracks.setdefault(record["track"], []).append((record["input"], record["gold"]))

@@ -12,6 +12,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.folders import same_file
 from alps.jsonl import Appender, scan
 from alps.schema import Record
 
@@ -48,6 +49,10 @@ class Journal:
     """
 
     def __init__(self, folder: Path, person: str) -> None:
+        for other in map(_person, _journals(folder)):
+            if other != person and same_file(other) == same_file(person):
+                fault = f"would have the file of {other} on some disks; name somebody else"
+                raise UsageError(f"as={person}: {fault}")
         path = folder / f"{_BEGINNING}{person}{_END}"
         self._lock = FileLock(f"{path}.lock")
         try:
@@ -100,10 +105,15 @@ def read_journal(path: Path) -> Iterator[Said]:
 
 def people_in(folder: Path) -> dict[str, list[Said]]:
     """Return what each person said, by name in the order of the alphabet."""
-    people = {}
-    for path in sorted(folder.glob(f"{_BEGINNING}*{_END}")):
-        people[path.name.removeprefix(_BEGINNING).removesuffix(_END)] = [*read_journal(path)]
-    return people
+    return {_person(path): [*read_journal(path)] for path in _journals(folder)}
+
+
+def _journals(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"{_BEGINNING}*{_END}"))
+
+
+def _person(path: Path) -> str:
+    return path.name.removeprefix(_BEGINNING).removesuffix(_END)
 
 
 def before_shown(said: Sequence[Said]) -> Said | None:

@@ -14,9 +14,11 @@ from alps.annotate.settings import JOBS, Job, Settings
 from alps.calibration.sample import draw_audit, draw_labels
 from alps.errors import UsageError
 from alps.jsonl import Row, dump, scan
+from alps.judges.judge_of_run import JUDGE
 from alps.judges.labels import ITEMS
 from alps.judges.matching import UNRELATED, MatchQuestion
-from alps.run.folder import write_whole
+from alps.run.correct_again import judge_of_run
+from alps.run.folder import write_json, write_whole
 from alps.run.judge_questions import Asked, asked_in
 from alps.run.opened import Key, find_run, open_run, read_rows
 from alps.run.source import open_again
@@ -41,7 +43,7 @@ def _drawn(folder: Path, plan: Plan) -> None:
     run = find_run(plan.source)
     pairs = plan.job == "match"
     if plan.audit is not None:
-        draw_audit(run, plan.audit, pairs=pairs, out=folder, seed=plan.seed)
+        draw_audit(run, plan.audit, pairs=pairs, out=folder)
     else:
         draw_labels(run, n=plan.n, out=folder, seed=plan.seed, pairs=pairs)
     verdicts = _verdicts(run)
@@ -50,6 +52,7 @@ def _drawn(folder: Path, plan: Plan) -> None:
         if row is not None and row["item_id"] in verdicts:
             shown.append({"item_id": row["item_id"], **verdicts[row["item_id"]]})
     write_whole(folder / SHOWN, b"".join(map(dump, shown)))
+    write_json(folder / JUDGE, judge_of_run(open_run(run)).model_dump(mode="json"))
 
 
 def _verdicts(run: Path) -> dict[str, Row]:

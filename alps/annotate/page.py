@@ -1,6 +1,6 @@
 """The page: one item, its questions, and how far the work is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 from string import ascii_lowercase
@@ -67,6 +67,8 @@ def render(
     fault: str = "",
     given: Mapping[str, str] | None = None,
     going_on: bool = False,
+    purpose: Sequence[str] = (),
+    root: str = "",
 ) -> str:
     """Return the page about `step`; the page of an end where there is none.
 
@@ -78,6 +80,8 @@ def render(
         fault: Why a label was not taken.
         given: What was written into the form that was not taken.
         going_on: Whether the person goes on though the interval is narrow enough.
+        purpose: What the labels are for, a line each.
+        root: What every address of the page begins with.
     """
     job = seat.work.plan.job
     common: dict[str, Any] = {
@@ -88,6 +92,8 @@ def render(
         "standing": standing,
         "fault": fault,
         "adjudicating": seat.adjudicate,
+        "purpose": purpose,
+        "root": root,
     }
     if step is None or (standing.reached and not going_on and not seat.adjudicate):
         differing = 0 if seat.adjudicate else standing.differing

@@ -1,7 +1,7 @@
 """Server of the page: on this machine alone, and for nobody who asks from another page."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
@@ -11,6 +11,7 @@ from alps.annotate.page import environment, render
 from alps.annotate.seat import Seat
 from alps.errors import UsageError
 from alps.loopback import application_of
+from alps.text import whole_number
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -28,19 +29,21 @@ _WORTH = 20
 class _Desk:
     """What the server answers for one person."""
 
-    def __init__(self, seat: Seat) -> None:
-        self.seat, self.templates = seat, environment()
+    def __init__(self, seat: Seat, purpose: Sequence[str]) -> None:
+        self.seat, self.templates, self._purpose = seat, environment(), purpose
         # Whoever goes on though the interval is narrow enough is not asked again.
         self.going_on = False
         self._standing, self._fresh_until = standing_of(seat), 0.0
 
     async def show(self, request: "Request") -> "Response":
         """Show the next item, or the one at a place."""
-        place = request.path_params.get("place")
+        named = request.path_params.get("place")
+        place = None if named is None else whole_number(named) or 0
         self.going_on = self.going_on or "on" in request.query_params
         if self.seat.adjudicate:
             self.seat.refresh()
-        return self._page(self.seat.next() if place is None else self.seat.at(place), place)
+        step = self.seat.next() if place is None else self.seat.at(place)
+        return self._page(request, step, place)
 
     async def take(self, request: "Request") -> "Response":
         """Put a label on disk, and show what comes next."""
@@ -48,25 +51,27 @@ class _Desk:
         if len(body) > _LONGEST:
             return self._refusal("The form is too long", 413)
         given = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
-        place = int(given.get("place", "0")) if given.get("place", "").isdigit() else 0
-        rows = int(given["rows"]) if given.get("rows", "").isdigit() else 0
+        place = whole_number(given.get("place", "")) or 0
+        rows = whole_number(given.get("rows", "")) or 0
         try:
             step = self.seat.say(
                 given.get("item", ""), rows, given, showing=given.get("showing", "")
             )
         except UsageError as error:
-            return self._page(self.seat.at(place), place, fault=str(error), given=given)
+            step = self.seat.at(place)
+            return self._page(request, step, place, fault=str(error), given=given)
         except OSError as error:
             return self._refusal(f"The label is not saved: {error.strerror}", 507)
         in_another_tab = step is not None and step.in_another_tab
         if in_another_tab or "fetch" in request.headers.get("x-requested-with", ""):
-            return self._page(step, None)
+            return self._page(request, step, None)
         from starlette.responses import RedirectResponse
 
-        return RedirectResponse("/", status_code=303)
+        return RedirectResponse(f"{request.scope['root_path']}/", status_code=303)
 
     def _page(
         self,
+        request: "Request",
         step: object,
         place: int | None,
         *,
@@ -83,6 +88,8 @@ class _Desk:
             fault=fault,
             given=given,
             going_on=self.going_on or place is not None,
+            purpose=self._purpose,
+            root=request.scope["root_path"],
         )
         return HTMLResponse(text.encode(errors="replace"))
 
@@ -101,12 +108,15 @@ class _Desk:
         return PlainTextResponse(message, status)
 
 
-def application(seat: Seat, token: str) -> "Starlette":
-    """Return the application that serves `seat` to whoever has the token."""
+def application(seat: Seat, token: str, purpose: Sequence[str] = ()) -> "Starlette":
+    """Return the application that serves `seat` to whoever has the token.
+
+    `purpose` says what the labels are for, before the first and after the last one.
+    """
     from starlette.responses import FileResponse, PlainTextResponse
     from starlette.routing import Route
 
-    desk = _Desk(seat)
+    desk = _Desk(seat, purpose)
 
     async def asset(request: "Request") -> "Response":
         name = request.path_params["name"]
@@ -116,7 +126,7 @@ def application(seat: Seat, token: str) -> "Starlette":
 
     routes = [
         Route("/", desk.show),
-        Route("/item/{place:int}", desk.show),
+        Route("/item/{place}", desk.show),
         Route("/label", desk.take, methods=["POST"]),
         Route("/assets/{name}", asset),
     ]

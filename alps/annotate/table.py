@@ -33,6 +33,8 @@ def print_export(done: Exported, console: Any) -> None:
             f"{what} differ between people: let somebody else decide with adjudicate=yes",
             soft_wrap=True,
         )
+    if done.next:
+        console.print(f"Next: {done.next}", soft_wrap=True)
     for named in _compared(done):
         console.print(f"How people agree: alps agreement {named}", soft_wrap=True)
 

@@ -7,7 +7,6 @@ calls, and `calibration.json` at the end. The same command again resumes it.
 import asyncio
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,9 +22,11 @@ from alps.calibration.report import RubricReport, label_matrices, report_on, rep
 from alps.calibration.settings import GATES, CalibrateSettings, Gates
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
 from alps.event_loop import run_loop
+from alps.folders import slug
 from alps.jsonl import Row, parse_json, scan
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.calibration_file import bound
+from alps.judges.judge_of_run import PinnedJudge, read_judge_of_run
 from alps.judges.label_rows import on_scale, read_object
 from alps.judges.labels import (
     ITEMS,
@@ -48,6 +49,7 @@ from alps.rows import Calls, ServedBy
 from alps.run.collector import stopping_together
 from alps.run.folder import build_manifest, claim, claimed_folder, write_json
 from alps.run.journal import Journal
+from alps.run.next_steps import after_calibration
 from alps.run.opened import MANIFEST
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_judge, closing, open_judge
@@ -79,6 +81,7 @@ class Calibrated:
         budget_spent: Whether some were not asked for want of money.
         calls: What asking took; None where recorded verdicts were read.
         served: What answered, by the purpose of the calls.
+        following: What to do next, where the judge is that of a run.
     """
 
     judge: str
@@ -91,6 +94,7 @@ class Calibrated:
     too_many_unheard: bool = False
     calls: Calls | None = None
     served: Mapping[str, Sequence[ServedBy]] = field(default_factory=dict)
+    following: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         from alps.calibration.table import print_calibration
@@ -139,8 +143,35 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
         return _from_judge(settings, labels, sample, folder or _folder(settings, labels))
     verdicts = read_verdicts(recorded, settings.judge or None, labels=labels)
     reports = _reports(settings, labels, verdicts, sample)
-    # Without `expires`: how a recorded judge was asked is not known, so this corrects no score.
-    row = {**report_rows(reports, verdicts, labels), "made": date.today().isoformat()}
+    return _from_verdicts(settings, labels, verdicts, reports, recorded)
+
+
+def _from_verdicts(
+    settings: CalibrateSettings,
+    labels: LabelSet,
+    verdicts: Verdicts,
+    reports: Sequence[RubricReport],
+    recorded: Path,
+) -> Calibrated:
+    """Calibrate a judge by what it said; it is not asked."""
+    folder = Path(settings.out) if settings.out else None
+    row = report_rows(reports, verdicts, labels)
+    of_run = read_judge_of_run(Path(settings.labels).expanduser())
+    if of_run is not None and of_run.said(recorded, verdicts.judge):
+        row = bound(
+            row,
+            PinnedJudge(of_run),
+            today=of_run.day,
+            days=settings.valid_days,
+            api_base=of_run.api_base,
+            own=labels.own,
+        )
+        row |= of_run.model_dump(mode="json", include={"served"})
+        folder = folder or _folder(settings, labels, of_run.name)
+        following = tuple(after_calibration(of_run, [*row["rubrics"]], folder))
+    else:
+        # Without `expires`: how this judge was asked is not known, so this corrects no score.
+        row, following = {**row, "made": date.today().isoformat()}, ()
     if folder is not None:
         _refuse_another(folder, row)
         try:
@@ -148,7 +179,7 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
         except OSError as error:
             raise RunFolderError(f"{folder}: {error.strerror}; choose another out=") from error
         write_json(folder / CALIBRATION, row)
-    return Calibrated(verdicts.judge, tuple(reports), row, folder)
+    return Calibrated(verdicts.judge, tuple(reports), row, folder, following=following)
 
 
 def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
@@ -313,19 +344,24 @@ def _without(report: RubricReport, missing: int, most: float) -> RubricReport:
     return replace(report, counts={**report.counts, "unheard": missing}).limited(*limits)
 
 
-def _folder(settings: CalibrateSettings, labels: LabelSet) -> Path:
-    """Return a folder named after labels, judge, and a hash of all that verdicts depend on."""
+def _folder(settings: CalibrateSettings, labels: LabelSet, of_run: str = "") -> Path:
+    """Return a folder named after labels, judge, and a hash of all that verdicts depend on.
+
+    `of_run` is the judge of a run, whose verdicts there are taken.
+    """
     what = {
         **settings.model_dump(include={"judge", "judge_api_base", "judge_repeats"}),
         **settings.judge_sampling(),
     }
     if settings.judge_request:
         what["request"] = settings.judge_request
+    if of_run:
+        what["of_run"] = of_run
     # Without it, a changed setting would resume a folder of other verdicts.
     text = json.dumps([labels.sha256, what], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    names = (Path(settings.labels).name, settings.judge.rpartition("/")[2])
-    slugs = [re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:40] for name in names]
+    names = (Path(settings.labels).name, (of_run or settings.judge).rpartition("/")[2])
+    slugs = [slug(name) for name in names]
     return Path("calibrations") / "-".join([*filter(None, slugs), digest])
 
 

@@ -24,6 +24,7 @@ from alps.jsonl import Row, dump
 from alps.judges.labels import ITEMS, SAMPLE, SCALE, pair_payload, rated_payload
 from alps.judges.matching import Item, MatchQuestion
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion
+from alps.run.answer_seed import run_seed
 from alps.run.audit_draws import draw_sessions, place_of
 from alps.run.folder import write_json
 from alps.run.judge_questions import Asked, asked_in, population_hash
@@ -118,7 +119,9 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0, pairs: bool | No
     return _write(out, draws, order, run=run, system=settings.model, seed=seed)
 
 
-def draw_audit(run: Path, share: float, *, pairs: bool, out: Path, seed: int = 0) -> Drawn:
+def draw_audit(
+    run: Path, share: float, *, pairs: bool, out: Path, seed: int | None = None
+) -> Drawn:
     """Write a label folder of everything that a run asked about a share of its sessions.
 
     People who label it audit the run: its items are in the order in which sessions are drawn.
@@ -128,7 +131,7 @@ def draw_audit(run: Path, share: float, *, pairs: bool, out: Path, seed: int = 0
         share: Of the sessions of each track.
         pairs: Whether memories are to be related; else answers are to be rated.
         out: A folder that is not there yet, or empty.
-        seed: Of the drawing.
+        seed: Of the drawing, for runs that are to share their audits; else the answers' own.
 
     Raises:
         UsageError: As `draw_labels`, or if too few records would be audited; names the share that
@@ -140,9 +143,14 @@ def draw_audit(run: Path, share: float, *, pairs: bool, out: Path, seed: int = 0
     asked = _asked_of(run, data, pairs)
     named = {one.track for one in asked}
     tracks: dict[str, tuple[str, ...]] = {}
+    seeds: dict[str, int] = {}
     for track in data.tracks:
         if track.task.track in named:
-            tracks[track.task.track] = draw_sessions(track, share, seed).sessions
+            own = seed
+            if own is None:
+                own = run_seed(run, track.task, str(track.description["sha256"]))
+            seeds[track.task.track] = own
+            tracks[track.task.track] = draw_sessions(track, share, own).sessions
     draws = []
     for of_rubric in _by_rubric(asked, run).values():
         taken = [one for one in of_rubric if one.cluster in tracks[one.track]]
@@ -150,10 +158,12 @@ def draw_audit(run: Path, share: float, *, pairs: bool, out: Path, seed: int = 0
         draws.append(_Draw(of_rubric[0].by, of_rubric, _without_copies(chosen), random=True))
 
     def order(items: Sequence[Row]) -> bytes:
-        return place_of(items[0]["cluster"], seed)
+        session = items[0]["cluster"]
+        own = [seeds[name] for name, sessions in tracks.items() if session in sessions]
+        return min(place_of(session, one) for one in own)
 
-    audit = {"share": share, "seed": seed, "tracks": tracks}
-    return _write(out, draws, order, run=run, system=settings.model, seed=seed, audit=audit)
+    audit = {"share": share, "seed": seed or 0, "seeds": seeds, "tracks": tracks}
+    return _write(out, draws, order, run=run, system=settings.model, seed=seed or 0, audit=audit)
 
 
 def _without_copies(chosen: Sequence[_Chosen]) -> list[_Chosen]:

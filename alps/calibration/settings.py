@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from alps.settings import AskSettings, FrozenSettings
-from alps.values import Format, HomePath, Share
+from alps.values import HomePath, Share
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,3 @@ class TrustSettings(FrozenSettings):
         None, description="the label folder that examples of disagreements are taken from"
     )
     out: HomePath = Field("calibrations.html", description="the page that is written")
-
-
-class TransportSettings(FrozenSettings):
-    """What `alps transport` can be told beside the runs."""
-
-    margin: float = Field(
-        0.05, gt=0, description="the largest difference of mean errors that does not matter"
-    )
-    format: Format = Field("table", description="table or json")

@@ -92,7 +92,7 @@ def account_of(done: Calibrated) -> Iterator[str]:
     if done.row and "expires" not in done.row:
         yield (
             "These verdicts were recorded, and bind the calibration to no judge: it corrects no "
-            "run. Without verdicts.jsonl among the labels the judge is asked anew."
+            "run. Without verdicts.jsonl among the labels the judge is asked again."
         )
     if done.unheard:
         they_are = "it is" if done.unheard == 1 else "they are"

@@ -50,22 +50,24 @@ def annotate_serve(folder: str, settings: tuple[str, ...]) -> None:
 
 
 def _serve(folder: Path, parsed: Any) -> None:
-    from alps.annotate.login import token_for
     from alps.annotate.making import begin
+    from alps.annotate.purpose import lines_at_start
     from alps.annotate.seat import Seat
     from alps.annotate.server import application
-    from alps.loopback import HOST, listen, require_packages, server_of
+    from alps.loopback import address_of, listen, new_token, require_packages, server_of
 
     require_packages("alps annotate")
     with listen(parsed.port) as bound:
         begin(folder, parsed)
         seat = Seat(folder, parsed.person, adjudicate=parsed.adjudicate)
         try:
-            token = token_for(folder, parsed.person)
-            server = server_of(application(seat, token))
+            token = new_token()
+            lines = [] if parsed.adjudicate else lines_at_start(seat)
+            server = server_of(application(seat, token, lines))
             click.echo(f"{folder}: {seat.done:,} of {len(seat.order):,} items finished")
-            address = f"http://{HOST}:{bound.getsockname()[1]}/?token={token}"
-            click.echo(f"{address} (Ctrl-C ends it)")
+            for line in lines:
+                click.echo(line)
+            click.echo(f"{address_of(bound, token)} (Ctrl-C ends it)")
             with suppress(KeyboardInterrupt):  # how the page is closed
                 server.run(sockets=[bound])
         finally:

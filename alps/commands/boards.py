@@ -2,7 +2,7 @@
 
 import sys
 
-from alps.commands.common import command, group
+from alps.commands.common import command, group, takes_time
 from alps.completion import takes
 
 
@@ -10,6 +10,7 @@ from alps.completion import takes
 @takes(
     "RUN… [name=…] [org=…] [url=…] [out=DIR]", "alps.leaderboard.settings:SubmitSettings", runs=True
 )
+@takes_time
 def submit(words: tuple[str, ...]) -> None:
     """Pack finished runs of one system into a folder for the leaderboard.
 
@@ -25,6 +26,7 @@ def submit(words: tuple[str, ...]) -> None:
 
 @command()
 @takes("SUBMISSION [data=…] [base=REF]", "alps.leaderboard.settings:VerifySettings", folders=True)
+@takes_time
 def verify(words: tuple[str, ...]) -> None:
     """Check a submission without trust: files, ids, hashes, and every printed score.
 
@@ -42,6 +44,7 @@ def verify(words: tuple[str, ...]) -> None:
 
 @command()
 @takes("SUBMISSION judge=… [data=PATH]", "alps.leaderboard.settings:RescoreSettings", folders=True)
+@takes_time
 def rescore(words: tuple[str, ...]) -> None:
     """Judge the predictions of a submission again, as a maintainer, and write its review.
 
@@ -60,6 +63,7 @@ def leaderboard() -> None:
 
 @leaderboard.command("build")
 @takes("[submissions=DIR] [out=DIR]", "alps.leaderboard.settings:SiteSettings")
+@takes_time
 def leaderboard_build(settings: tuple[str, ...]) -> None:
     """Write the site: plain files that any static host can serve, from any path.
 
@@ -73,6 +77,7 @@ def leaderboard_build(settings: tuple[str, ...]) -> None:
 
 @leaderboard.command("serve")
 @takes("[submissions=DIR] [out=DIR] [port=…]", "alps.leaderboard.settings:ServeSettings")
+@takes_time
 def leaderboard_serve(settings: tuple[str, ...]) -> None:
     """Build the site and open it on this machine alone.
 
@@ -90,6 +95,7 @@ def leaderboard_serve(settings: tuple[str, ...]) -> None:
     "alps.leaderboard.references.settings:ReferenceSettings",
     folders=True,
 )
+@takes_time
 def reference(words: tuple[str, ...]) -> None:
     """Recompute the reference rows of the boards from your copy of the public files.
 

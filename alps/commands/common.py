@@ -1,5 +1,6 @@
 """Parts that commands share: how one is declared, and how results and errors are shown."""
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +9,23 @@ import click
 
 from alps.completion import Explained, ExplainedGroup
 from alps.errors import BudgetError, TooManyFailuresError
+from alps.waiting import end, status
 
 
 def command(name: str | None = None) -> Callable[[Callable[..., Any]], Explained]:
     """Declare a command whose help lists its settings; its name is that of the function."""
     return click.command(name, cls=Explained)
+
+
+def takes_time(carry_out: Callable[..., Any]) -> Callable[..., Any]:
+    """Say that something is done from the beginning on: libraries alone take seconds to load."""
+
+    @functools.wraps(carry_out)
+    def shown(*words: Any, **named: Any) -> Any:
+        with status("loading"):
+            return carry_out(*words, **named)
+
+    return shown
 
 
 def group() -> Callable[[Callable[..., Any]], ExplainedGroup]:
@@ -29,6 +42,12 @@ def allow_typed(words: tuple[str, ...]) -> tuple[str, ...]:
     for word in own:
         allow_modules(word.partition("=")[2])
     return tuple(word for word in words if word not in own)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line of results; what is shown of work under way ends."""
+    end()
+    click.echo(text, err=err)
 
 
 def typed_settings(settings: Any) -> dict[str, Any]:
@@ -48,7 +67,7 @@ def print_as(result: Any, form: str, print_table: Callable[[Any, Any], None]) ->
     if form == "json":
         import json
 
-        click.echo(json.dumps(result.as_json(), ensure_ascii=False, indent=2))
+        say(json.dumps(result.as_json(), ensure_ascii=False, indent=2))
     else:
         print_table(result, console())
 
@@ -66,6 +85,7 @@ def show_finished(carry_out: Callable[[], Any]) -> None:
     finished = carry_out()
     # After it: what can't be started needs no tables.
     from alps.report.tables import show_run
+    from alps.run.next_steps import after_run
 
     show_run(
         finished.summary,
@@ -74,15 +94,29 @@ def show_finished(carry_out: Callable[[], Any]) -> None:
         resumed=finished.resumed,
         took=time.monotonic() - began,
     )
+    tell_former(finished)
+    if command := after_run(finished.folder, finished.summary, finished.tasks):
+        click.echo(f"People can check this judge: {command}")
     stop_at_budget(finished)
     if finished.complaint is not None:
         raise TooManyFailuresError(finished.complaint)
 
 
+def tell_former(finished: Any) -> None:
+    """Say where the run is that a run has taken the place of, if it has."""
+    if finished.former is None:
+        return
+    from alps.run.fresh import is_whole
+
+    run, former = finished.folder, finished.former
+    compare = f"; alps compare {former} {run} shows what changed" if is_whole(former) else ""
+    click.echo(f"The run before it is kept in {former} until the next fresh=yes{compare}.")
+
+
 def tell_faults(error: Any) -> None:
     """Print each fault of a plan on a line, where there are several."""
     for fault in error.faults if len(error.faults) > 1 else ():
-        click.echo(f"alps: {fault}", err=True)
+        say(f"alps: {fault}", err=True)
 
 
 def show_sweep(plan: Any, *, only: Any) -> None:
@@ -105,9 +139,12 @@ def show_sweep(plan: Any, *, only: Any) -> None:
         runs.append(SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure))
     report = report_sweep(runs, left=swept.left)
     print_sweep(report, console())
+    for one in swept.ended:
+        if one.finished is not None:
+            tell_former(one.finished)
     name = Path(plan.name).stem if plan.name.endswith(".toml") else "sweep"
     page = write_sweep_page(report, (plan.out or RUNS) / f"{name}.html")
-    click.echo(f"wrote {page}")
+    say(f"wrote {page}")
     stop_at_budget(swept)
     if failed := swept.failed:
         of = f"{len(failed)} of {len(plan.cells)} runs"

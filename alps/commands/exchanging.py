@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from alps.commands.common import allow_typed, command, console
+from alps.commands.common import allow_typed, command, console, say, takes_time
 from alps.completion import takes
 
 FILE_FORMATS = ("amb", "beam", "halumem", "inspect", "locomo", "longmemeval", "mem0", "omnimemeval")
@@ -12,6 +12,7 @@ FILE_FORMATS = ("amb", "beam", "halumem", "inspect", "locomo", "longmemeval", "m
 
 @command()
 @takes("RUN… format=… out=DIR", "alps.export.settings:ExportSettings", own_task=True, runs=True)
+@takes_time
 def export(words: tuple[str, ...]) -> None:
     """Export runs to tables, or to the tools that experiments are kept in.
 
@@ -31,14 +32,17 @@ def export(words: tuple[str, ...]) -> None:
     if not runs:
         raise click.UsageError("name at least one run")
     for path in export_runs([find_run(run) for run in runs], parsed):
-        click.echo(f"wrote {path}")
+        say(f"wrote {path}")
 
 
 @command("import")
 @click.argument("form", metavar="FORMAT", type=click.Choice(FILE_FORMATS))
 @takes(
-    "FILE… out=DIR [data=FILE] [reported=…]", "alps.importers.settings:ImportSettings", folders=True
+    "FILE… out=DIR [data=FILE] [verdict=FIELD] [reported=…]",
+    "alps.importers.settings:ImportSettings",
+    folders=True,
 )
+@takes_time
 def import_results(form: Any, words: tuple[str, ...]) -> None:
     """Import result files of other benchmarks: scores recomputed, doubts named.
 

@@ -1,6 +1,6 @@
 """Commands about judges and the people who label.
 
-`labels`, `agreement`, `calibrate`, `sensitivity`, `judges`, `transport`.
+`labels`, `agreement`, `calibrate`, `sensitivity`, `judges`.
 """
 
 import sys
@@ -15,10 +15,13 @@ from alps.commands.common import (
     console,
     group,
     print_as,
+    say,
     stop_at_budget,
+    takes_time,
     typed_settings,
 )
 from alps.completion import takes, words_of
+from alps.waiting import tell
 
 
 @group()
@@ -46,8 +49,8 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
     drawn = draw_labels(find_run(run_folder), n=parsed.n, out=Path(parsed.out), seed=parsed.seed)
     for rubric, counts in drawn.rubrics.items():
         how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
-        click.echo(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
-    click.echo(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
+        say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
+    say(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
 
 
 @command()
@@ -56,6 +59,7 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
     "alps.agreement.settings:AgreementSettings",
     folders=True,
 )
+@takes_time
 def agreement(words: tuple[str, ...]) -> None:
     """Measure how far people agree with each other, beside the draft that they started from.
 
@@ -77,7 +81,7 @@ def agreement(words: tuple[str, ...]) -> None:
     measured = measure(folders, parsed)
     print_as(measured, parsed.format, print_agreement)
     if parsed.out is not None:
-        click.echo(f"wrote {parsed.out}", err=True)
+        say(f"wrote {parsed.out}", err=True)
     stop_at_budget(measured)
     if measured.too_many_unjudged:
         sys.exit(1)
@@ -87,6 +91,7 @@ def agreement(words: tuple[str, ...]) -> None:
 @takes(
     "judge=… labels=DIR [out=DIR] [verdicts=FILE]", "alps.calibration.settings:CalibrateSettings"
 )
+@takes_time
 def calibrate(settings: tuple[str, ...]) -> None:
     """Hold a judge against people's labels, rubric by rubric.
 
@@ -107,9 +112,11 @@ def calibrate(settings: tuple[str, ...]) -> None:
     from alps.calibration.page import write_calibration_page
     from alps.calibration.settings import CalibrateSettings
     from alps.calibration.table import print_account, print_calibration
+    from alps.llm.secrets import redact
     from alps.parsing import parse_words
 
     parsed = parse_words(settings, CalibrateSettings)
+    tell(f"calibrating {redact(parsed.judge)}, loading", announced=True)
     if parsed.fit:
         from alps.calibration.fit import fit_judge, print_fit
 
@@ -121,8 +128,10 @@ def calibrate(settings: tuple[str, ...]) -> None:
     print_account(done, screen)
     if done.folder is not None:
         page = write_calibration_page(done.row, done.folder / "calibration.html")
-        click.echo(f"wrote {done.folder / 'calibration.json'}")
-        click.echo(f"wrote {page}")
+        say(f"wrote {done.folder / 'calibration.json'}")
+        say(f"wrote {page}")
+    for line in done.following:
+        say(line)
     stop_at_budget(done)
     if done.too_many_unheard:
         sys.exit(1)
@@ -155,7 +164,7 @@ def calibrations(words: tuple[str, ...]) -> None:
     labels = None if parsed.labels is None else Path(parsed.labels)
     found = find_calibrations(folders)
     page = write_trust_page(found, labels, Path(parsed.out), today=date.today())
-    click.echo(f"wrote {page}")
+    say(f"wrote {page}")
 
 
 @command()
@@ -164,6 +173,7 @@ def calibrations(words: tuple[str, ...]) -> None:
     "alps.settings:SensitivitySettings",
     runs=True,
 )
+@takes_time
 def sensitivity(words: tuple[str, ...]) -> None:
     """Judge the same predictions under several wordings of a judge's rubrics.
 
@@ -185,7 +195,7 @@ def sensitivity(words: tuple[str, ...]) -> None:
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, SensitivitySettings)
     plan = plan_wordings([find_run(word) for word in runs], parsed)
-    click.echo(plan.announcement, err=True)
+    say(plan.announcement, err=True)
     done = judge_cells(plan, typed_settings(parsed))
     print_as(find_sensitivity(done), parsed.format, print_sensitivity)
     stop_at_budget(done)
@@ -199,6 +209,7 @@ def sensitivity(words: tuple[str, ...]) -> None:
     "alps.settings:JudgesSettings",
     runs=True,
 )
+@takes_time
 def judges(words: tuple[str, ...]) -> None:
     """Judge the same predictions by several judges, and with several prompts.
 
@@ -228,12 +239,12 @@ def judges(words: tuple[str, ...]) -> None:
         _drift([find_run(word) for word in runs], parsed)
         return
     plan = plan_judges([find_run(word) for word in runs], parsed)
-    click.echo(plan.announcement, err=True)
+    say(plan.announcement, err=True)
     done = judge_cells(plan, typed_settings(parsed))
     observed = observe(done)
     print_as(observed, parsed.format, print_observatory)
     page = write_observatory_page(observed, plan.out / FILE)
-    click.echo(f"wrote {page}", err=parsed.format == "json")
+    say(f"wrote {page}", err=parsed.format == "json")
     stop_at_budget(done)
     if done.too_many_unscored:
         sys.exit(1)
@@ -260,31 +271,3 @@ def _drift(folders: list[Path], parsed: Any) -> None:
         if done.too_many_unscored:
             sys.exit(1)
     print_as(find_drift(folders, anchors, parsed.level), parsed.format, print_drift)
-
-
-@command()
-@takes(
-    "RUN OTHER… [margin=…] [format=json]", "alps.calibration.settings:TransportSettings", runs=True
-)
-def transport(words: tuple[str, ...]) -> None:
-    """Test whether audits of other systems' runs hold for a run, from a few audits of its own.
-
-    Pass: the judge errs on RUN as on the others, within the margin. Exit 1 where it does not.
-
-    \b
-      alps transport runs/new runs/a runs/b runs/c margin=0.05
-    """
-    from alps.calibration.settings import TransportSettings
-    from alps.parsing import parse_words, part_words
-    from alps.report.transport import print_transports
-    from alps.run.opened import find_run
-    from alps.run.transport import check_transport
-
-    runs, settings = part_words(allow_typed(words))
-    parsed = parse_words(settings, TransportSettings)
-    if len(runs) < 2:
-        raise click.UsageError("name a run, and the runs whose audits are to hold for it")
-    folders = [find_run(run) for run in runs]
-    found = check_transport(folders[0], folders[1:], parsed.margin)
-    print_as(found, parsed.format, print_transports)
-    sys.exit(1 if any(row.failed for row in found.rows) else 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from alps.commands.common import allow_typed, command, console, print_as
+from alps.commands.common import allow_typed, command, console, print_as, say, takes_time
 from alps.completion import takes, words_of
 
 
@@ -49,6 +49,7 @@ def show(run_folder: str, record: str, settings: tuple[str, ...], full: bool) ->
 
 @command()
 @takes("RUN… [out=FILE]", "alps.settings:ReportSettings", own_task=True, runs=True)
+@takes_time
 def report(words: tuple[str, ...]) -> None:
     """Write one self-contained HTML page about one or several runs.
 
@@ -66,7 +67,7 @@ def report(words: tuple[str, ...]) -> None:
     if not folders:
         raise click.UsageError("name at least one run")
     path = write_report(folders, Path(out) if out else folders[0] / "report.html")
-    click.echo(f"wrote {path}")
+    say(f"wrote {path}")
 
 
 @command()
@@ -102,27 +103,25 @@ def view(words: tuple[str, ...]) -> None:
     from alps.view.records import Records
 
     path = write_files(Records([open_run(folder) for folder in folders]), Path(parsed.out))
-    click.echo(f"wrote {path}")
+    say(f"wrote {path}")
 
 
 def _serve_view(folders: Sequence[Path], port: int) -> None:
-    import secrets
-
-    from alps.loopback import HOST, listen, require_packages, server_of
+    from alps.loopback import address_of, listen, new_token, require_packages, server_of
     from alps.view.server import application
 
     require_packages("alps view serve=yes")
-    token = secrets.token_urlsafe(24)
+    token = new_token()
     with listen(port) as bound:
         server = server_of(application(folders, token))
-        address = f"http://{HOST}:{bound.getsockname()[1]}/?token={token}"
-        click.echo(f"{address} (Ctrl-C ends it)")
+        click.echo(f"{address_of(bound, token)} (Ctrl-C ends it)")
         with suppress(KeyboardInterrupt):  # how the page is closed
             server.run(sockets=[bound])
 
 
 @command()
 @takes("RUN… [seed=…] [format=json]", "alps.settings:CompareSettings", own_task=True, runs=True)
+@takes_time
 def compare(words: tuple[str, ...]) -> None:
     """Compare runs on the records that all of them scored: differences, tests, ties.
 
@@ -132,7 +131,8 @@ def compare(words: tuple[str, ...]) -> None:
       alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
     """
     from alps.parsing import parse_words, part_words
-    from alps.report.compare import compare_runs, print_comparison
+    from alps.report.compare import compare_runs
+    from alps.report.compare_table import print_comparison
     from alps.run.opened import find_run
     from alps.settings import CompareSettings
 

@@ -9,14 +9,17 @@ from alps.commands.common import (
     print_as,
     show_finished,
     show_sweep,
+    takes_time,
     tell_faults,
     typed_settings,
 )
 from alps.completion import takes, words_of
+from alps.waiting import tell
 
 
 @command()
 @takes("KEY=VALUE…", "alps.settings:RunSettings")
+@takes_time
 def run(settings: tuple[str, ...]) -> None:
     """Run a system on a task, judge it, and show its scores.
 
@@ -30,16 +33,18 @@ def run(settings: tuple[str, ...]) -> None:
     """
     from alps.fleet.engines import run as carry_out
     from alps.fleet.plan import plan_of_words
+    from alps.llm.secrets import redact
     from alps.parsing import parse_words
-    from alps.run.start import dry_run
+    from alps.run.dry_run import dry_run
     from alps.settings import RunSettings
 
     if (plan := plan_of_words(settings)) is not None:
         show_sweep(plan, only="all")
         return
     parsed = parse_words(settings, RunSettings)
+    tell(f"{parsed.task}: {redact(parsed.model)}, loading", announced=not parsed.dry_run)
     if parsed.dry_run:
-        from alps.report.tables import show_estimate
+        from alps.report.estimate import show_estimate
 
         show_estimate(
             dry_run(parsed), max_cost=parsed.max_cost, max_total_tokens=parsed.max_total_tokens
@@ -51,6 +56,7 @@ def run(settings: tuple[str, ...]) -> None:
 @command()
 @click.argument("plan", metavar="PLAN.toml")
 @takes("[only=failed] [max_cost=…]", "alps.fleet.plan:SweepSettings")
+@takes_time
 def sweep(plan: str, settings: tuple[str, ...]) -> None:
     """Run every system of a plan on every task of it, in one process, and compare them.
 
@@ -75,11 +81,13 @@ def sweep(plan: str, settings: tuple[str, ...]) -> None:
         raise
     caps = {name: getattr(parsed, name) for name in ("max_cost", "max_total_tokens")}
     given = {name: value for name, value in caps.items() if value is not None}
-    show_sweep(replace(read, **given), only=parsed.only)
+    read = replace(read, **given)
+    show_sweep(read.answered_again() if parsed.fresh else read, only=parsed.only)
 
 
 @command()
 @takes("OUT SHARD…", runs=True)
+@takes_time
 def merge(words: tuple[str, ...]) -> None:
     """Merge finished shards of a run into the folder of the whole run; nothing is asked.
 
@@ -101,16 +109,18 @@ def merge(words: tuple[str, ...]) -> None:
 @command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @takes("judge=…, audit_judge=… audit=…, or audit_labels=…", "alps.settings:JudgeSettings")
+@takes_time
 def score(run_folder: str, settings: tuple[str, ...]) -> None:
     """Judge the finished predictions of a run again, with another judge.
 
     With audit_judge= or audit_labels= alone a share of its records, beside the verdicts of its own
-    judge on all of them.
+    judge on all of them. With calibration= alone nothing is judged: its scores are corrected.
 
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
       alps score runs/mine audit_judge=openai/gpt-4.1 audit=20%
       alps score runs/mine audit_labels=labels     of people
+      alps score runs/mine calibration=calibrated
     """
     from alps.parsing import parse_words
     from alps.run.opened import find_run
@@ -119,6 +129,12 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
 
     parsed = parse_words(allow_typed(settings), JudgeSettings)
     typed, folder = typed_settings(parsed), find_run(run_folder)
+    if typed.keys() == {"calibration"}:
+        from alps.run.correct_again import correct_again
+
+        show_finished(lambda: correct_again(folder, typed["calibration"]))
+        return
+    tell(f"{folder}: judging its answers, loading", announced=True)
     # Without a new judge the run keeps its folder: audits stand beside its own verdicts.
     auditing = bool({"audit_judge", "audit_labels"} & typed.keys()) and "judge" not in typed
     again = audit_again if auditing else score_again
@@ -128,6 +144,7 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
 @command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @takes("[rows=…] [max_cost=…] [model=…] [format=json]", "alps.settings:BesideSettings")
+@takes_time
 def beside(run_folder: str, settings: tuple[str, ...]) -> None:
     """Run the same reader with no memory, full context, oracle evidence and others; compare.
 
@@ -154,6 +171,7 @@ def beside(run_folder: str, settings: tuple[str, ...]) -> None:
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @click.argument("record", metavar="[ID]", default="")
 @takes("[memory=…] [model=…] [format=json]", "alps.settings:DiagnoseSettings")
+@takes_time
 def diagnose(run_folder: str, record: str, settings: tuple[str, ...]) -> None:
     """Find where a memory system lost what each wrong answer of a run needed.
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score
 
 from alps.export.rows import RecordRow, ScoreRow, record_rows, score_rows, times_of
+from alps.folders import file_names
 from alps.run.opened import Run, read_wanted
 from alps.schema import UNHEARD
 from alps.tasks import Task
@@ -44,14 +46,19 @@ _KINDS: dict[str, type[ChatMessageSystem | ChatMessageUser | ChatMessageAssistan
 }
 
 
+def _log_name(begin: str, track: str) -> str:
+    return _NO_WORD.sub("_", begin + track)
+
+
 def write_inspect(runs: Sequence[Run], out: Path) -> list[Path]:
     """Write one log for each track of each run; return their paths."""
     paths = []
     for number, run in enumerate(runs, start=1):
         figures, records = list(score_rows(run)), list(record_rows(run))
-        for track in run.finished.tracks:
-            # Inspect reads paths as addresses, where `#` and `?` end them.
-            path = out / _NO_WORD.sub("_", f"{number}_{run.name}_{track}.eval")
+        # Inspect reads paths as addresses, where `#` and `?` end them.
+        files = file_names(run.finished.tracks, partial(_log_name, f"{number}_{run.name}_"))
+        for track, name in files.items():
+            path = out / f"{name}.eval"
             own = [row for row in records if row.track == track]
             log = _log(run, track, own, [row for row in figures if row.track == track])
             write_eval_log(log, path)

@@ -1,4 +1,4 @@
-"""Two tables of runs, records and scores: CSV and Parquet by pyarrow, folders by `datasets`."""
+"""Two tables of runs, records and scores: CSV, Parquet by pyarrow, folders by `datasets`."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.export.rows import RecordRow, ScoreRow, record_rows, score_rows
+from alps.report.spreadsheets import csv_of
 from alps.run.opened import Run
 
 RECORDS, SCORES = "records", "scores"
@@ -16,9 +17,12 @@ _USAGE = ("prompt_tokens", "completion_tokens", "cost", "seconds")
 
 def write_csv(runs: Sequence[Run], out: Path) -> list[Path]:
     """Write `records.csv` and `scores.csv`; return their paths."""
-    from pyarrow import csv
 
-    return _write(runs, out, ".csv", csv.write_csv)
+    def write(table: Any, path: str) -> None:
+        text = csv_of(table.to_pylist(), table.column_names)
+        Path(path).write_text(text, encoding="utf-8", errors="replace", newline="")
+
+    return _write(runs, out, ".csv", write)
 
 
 def write_parquet(runs: Sequence[Run], out: Path) -> list[Path]:

@@ -3,14 +3,15 @@
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from alps.fleet.plan import Cell
 from alps.llm.ledger import Totals
-from alps.run.progress import Watched, spent
+from alps.run.progress import Watched, log_of, spent
+from alps.waiting import paused
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -112,6 +113,7 @@ class Board:
         self.rows: list[Row] = []
         self._live: Live | None = None
         self._ended = 0
+        self._shown = ExitStack()
 
     def expect(self, cells: Sequence[Cell], totals: Sequence[int]) -> None:
         """Take the runs that will be carried out, and how many records each has."""
@@ -146,7 +148,12 @@ class Board:
 
     def __enter__(self) -> None:
         """Show the table, where stderr is a terminal."""
-        if not self.rows or not sys.stderr.isatty():
+        if not self.rows:
+            return
+        self._shown.enter_context(paused(then="computing scores"))
+        if not sys.stderr.isatty():
+            of = f"{len(self.rows)} runs, {Sum(tuple(self.rows)).total:,} records"
+            self._shown.enter_context(log_of(f"sweep: {of}", self.line, self.share))
             return
         from rich.console import Console
         from rich.live import Live
@@ -172,6 +179,19 @@ class Board:
         if self._live is not None:
             self._live.stop()
             self._live = None
+        self._shown.close()
+
+    def share(self) -> float:
+        """Return how much of all records is done, from 0 to 1."""
+        together = Sum(tuple(self.rows))
+        return together.done / max(1, together.total)
+
+    def line(self) -> str:
+        """Say how far all runs are together."""
+        together = Sum(tuple(self.rows))
+        done = f"{together.done:,}/{together.total:,}  {self.share():.0%}"
+        failed, left = f"{together.failed:,} unscored", together.left(time.monotonic())
+        return "  ".join(filter(None, (done, failed, together.cost(), left and f"{left} left")))
 
 
 def table_of(rows: Sequence[Row], width: int, height: int, now: float) -> "Group":

@@ -64,7 +64,10 @@ async def carry_out(run: Divided) -> None:
         async with owner_of(run, heard).serving(_address_towards(scheduler)) as owner:
             while left := run.left():
                 try:
-                    async with _client(scheduler) as client:
+                    async with _client(scheduler, run.settings.patience) as client:
+                        if gone_since is not None:
+                            waited = time.monotonic() - gone_since
+                            await _wait_for_workers(client, run.settings.patience - waited)
                         gone_since = None
                         shards = (_carried_out(run, n, client, owner, endings) for n in left)
                         async with stopping_together(shards) as tasks:
@@ -124,10 +127,22 @@ def _refuse_secrets(run: Divided) -> None:
             )
 
 
-def _client(scheduler: str) -> Any:
-    return Client(
-        scheduler, asynchronous=True, timeout=_CONNECTING, set_as_default=False, name="alps"
-    )
+async def _wait_for_workers(client: Any, seconds: float) -> None:
+    """Wait until a scheduler that was gone has a worker again: they may have ended with it.
+
+    Raises:
+        OSError: If none comes in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not await client.nthreads():
+        if time.monotonic() >= deadline:
+            raise OSError("it was restarted, and no worker has come back")
+        await asyncio.sleep(min(_LOOK_AGAIN, max(0.0, deadline - time.monotonic())))
+
+
+def _client(scheduler: str, patience: float = _CONNECTING) -> Any:
+    timeout = max(_LOOK_AGAIN, min(_CONNECTING, patience))
+    return Client(scheduler, asynchronous=True, timeout=timeout, set_as_default=False, name="alps")
 
 
 def _address_towards(scheduler: str) -> str:

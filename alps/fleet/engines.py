@@ -17,7 +17,8 @@ def run(settings: RunSettings) -> Finished:
     Raises:
         AlpsError: If the settings, the data or the folder can't be used, or a shard fails.
     """
-    if settings.engine == HERE or (run_folder(settings) / SUMMARY).exists():
+    finished_before = (run_folder(settings) / SUMMARY).exists() and not settings.fresh
+    if settings.engine == HERE or finished_before:
         return run_here(settings)
     refuse_without_effect(settings)
     if settings.engine == "processes":

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from alps.fleet.lines import LONGEST, as_line
-from alps.fleet.owner import SILENT, Where
+from alps.fleet.messages import Where
+from alps.fleet.owner import SILENT
 from alps.llm.budget import Budget, Spending, wanted
 from alps.llm.ledger import Call, Totals
 from alps.llm.limiter import EndpointDown, Limiter
@@ -55,8 +56,10 @@ async def connected(address: Mapping[str, Any], shard: str) -> "AsyncIterator[Co
     finally:
         for task in (listening, living):
             task.cancel()
-        await asyncio.gather(listening, living, return_exceptions=True)
+        # First: a cancellation is lost where an answer comes in the same moment (Python 3.11), and
+        # the end of the connection is not.
         connection.close()
+        await asyncio.gather(listening, living, return_exceptions=True)
         with suppress(OSError):
             await writer.wait_closed()
 

@@ -8,7 +8,6 @@ ledgers of the shards.
 
 import asyncio
 import hmac
-import json
 import math
 import secrets
 from collections import Counter
@@ -17,8 +16,25 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from alps.fleet.lines import LONGEST, as_line
+from alps.fleet.lines import Lines, as_line
+from alps.fleet.messages import (
+    Ended,
+    Enter,
+    Leave,
+    News,
+    Pause,
+    Question,
+    Record,
+    Reserve,
+    Sent,
+    Settle,
+    Told,
+    Used,
+    Where,
+    read_message,
+)
 from alps.fleet.shards import Divided
+from alps.jsonl import parse_json
 from alps.llm.ledger import Call, Totals, counted_in
 from alps.run.services import budget_within, check_priced_models
 
@@ -28,10 +44,11 @@ if TYPE_CHECKING:
 
 SILENT = 60.0
 """Seconds without a word after which a connection counts as lost; each end says one more often."""
-_ENDS = ("interrupted", "answered", "succeeded", "throttled", "failed")
+STRANGERS = 64
+"""Connections that may be without a token; of more, the oldest is closed."""
+_TO_LOG_IN = 10.0
+_LONGEST_TOKEN = 100
 
-Where = tuple[str | None, str]
-"""An endpoint: its address, where it is not the provider's, and the provider."""
 Message = Mapping[str, Any]
 
 
@@ -62,6 +79,7 @@ class Owner:
     heard: Callable[[Message], None]
     limiters: "dict[Where, Limiter]" = field(default_factory=dict)
     _token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    _strangers: dict[asyncio.StreamWriter, None] = field(default_factory=dict)
 
     @asynccontextmanager
     async def serving(self, host: str) -> AsyncIterator[dict[str, Any]]:
@@ -73,7 +91,8 @@ class Owner:
             connections.add(task)
             task.add_done_callback(connections.discard)
 
-        server = await asyncio.start_server(connected, host, 0, limit=LONGEST)
+        # Small: what strangers send lies in memory until it is read.
+        server = await asyncio.start_server(connected, host, 0, limit=_LONGEST_TOKEN)
         try:
             yield {"host": host, "port": server.sockets[0].getsockname()[1], "token": self._token}
         finally:
@@ -95,17 +114,29 @@ class Owner:
         return self.limiters[where]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        leases = _Leases(self, writer)
+        leases, lines = _Leases(self, writer), Lines(reader)
         try:
-            token = await asyncio.wait_for(reader.readline(), SILENT)
-            if hmac.compare_digest(token.strip(), self._token.encode()):
-                while line := await asyncio.wait_for(reader.readline(), SILENT):
-                    await leases.take(json.loads(line))
+            if await self._is_worker(lines, writer):
+                while line := await asyncio.wait_for(lines.next(), SILENT):
+                    await leases.take(parse_json(line))
         except (OSError, ValueError, TimeoutError):
             pass  # a worker that was killed, or that speaks something else
         finally:
             await leases.expire()
             writer.close()
+
+    async def _is_worker(self, lines: Lines, writer: asyncio.StreamWriter) -> bool:
+        """Wait for the token; of many who wait, the oldest is no worker."""
+        self._strangers[writer] = None
+        try:
+            if len(self._strangers) > STRANGERS:
+                oldest = next(iter(self._strangers))
+                del self._strangers[oldest]
+                oldest.transport.abort()
+            token = await asyncio.wait_for(lines.next(_LONGEST_TOKEN), _TO_LOG_IN)
+        finally:
+            self._strangers.pop(writer, None)
+        return hmac.compare_digest(token.strip(), self._token.encode())
 
 
 class _Leases:
@@ -118,16 +149,21 @@ class _Leases:
         self._tickets: set[int] = set()
         self._waiting: set[asyncio.Task[None]] = set()
 
-    async def take(self, message: Message) -> None:
-        """Take a message of the worker: a question is answered as soon as it can be."""
-        if "id" in message:
+    async def take(self, given: object) -> None:
+        """Take a message of the worker: a question is answered as soon as it can be.
+
+        Raises:
+            ValueError: If it can't be right.
+        """
+        message = read_message(given)
+        if isinstance(message, Record):
+            self._owner.heard(message.model_dump())
+        elif isinstance(message, Leave | Told | Sent | Ended):
+            await self._note(message)
+        else:
             answering = asyncio.ensure_future(self._answer(message))
             self._waiting.add(answering)
             answering.add_done_callback(self._waiting.discard)
-        elif message["do"] == "record":
-            self._owner.heard(message)
-        else:
-            await self._note(message)
 
     async def expire(self) -> None:
         """Give back all that the worker held."""
@@ -141,54 +177,62 @@ class _Leases:
             for _ in range(count):
                 await self._owner.limiters[where].__aexit__()
         for ticket in list(self._tickets):
-            await self._settle(ticket, _call({}), billed=None)
+            await self._settle(ticket, Used().call(), billed=None)
 
-    async def _note(self, message: Message) -> None:
-        what, where = message["do"], _where(message)
-        limiter = self._owner.limiters[where]
-        if what == "leave":
+    async def _note(self, message: News) -> None:
+        where = message.at
+        limiter = self._owner.limiters.get(where)
+        if limiter is None:
+            raise ValueError("an endpoint that nobody entered")
+        if isinstance(message, Leave):
+            # Who leaves oftener than they entered would make room for more than the limit.
+            if not self._places[where]:
+                raise ValueError("a place that was not taken")
             self._places[where] -= 1
             await limiter.__aexit__()
-        elif what == "told":
-            limiter.told(message["remaining"], message["seconds"])
-        elif what == "sent":
+        elif isinstance(message, Told):
+            limiter.told(message.remaining, message.seconds)
+        elif isinstance(message, Sent):
             # By the clock of the owner: that of each machine begins elsewhere.
             began = asyncio.get_running_loop().time()
-            self._under_way[where, message["sent"]] = began
+            self._under_way[where, message.sent] = began
             limiter.sent(began)
-        elif what in _ENDS:
-            began = self._under_way.pop((where, message["sent"]), -math.inf)
-            getattr(limiter, what)(began, **message["how"])
+        else:
+            began = self._under_way.pop((where, message.sent), -math.inf)
+            how = message.how.model_dump(exclude_unset=True)
+            getattr(limiter, message.do)(started=began, **how)
 
-    async def _answer(self, message: Message) -> None:
+    async def _answer(self, message: Question) -> None:
         answer = await self._answer_to(message)
-        self._writer.write(as_line({"id": message["id"], **answer}))
+        self._writer.write(as_line({"id": message.id, **answer}))
 
-    async def _answer_to(self, message: Message) -> dict[str, Any]:
-        what, budget = message["do"], self._owner.budget
-        if what == "enter":
+    async def _answer_to(self, message: Question) -> dict[str, Any]:
+        budget = self._owner.budget
+        if isinstance(message, Enter):
             return {"down": not await self._enter(message)}
-        if what == "pause":
-            await self._owner.limiters[_where(message)].pause_over()
-        elif what == "reserve" and budget is not None:
-            from alps.llm.budget import Wanted
-
-            ticket = await budget.set_aside(Wanted(**message["call"]))
+        if isinstance(message, Pause):
+            if (limiter := self._owner.limiters.get(message.at)) is not None:
+                await limiter.pause_over()
+        elif isinstance(message, Reserve) and budget is not None:
+            ticket = await budget.set_aside(message.call.wanted())
             if ticket is None:
                 return {"ticket": None, "account": budget.account}
             self._tickets.add(ticket)
             return {"ticket": ticket}
-        elif what == "settle":
-            call = _call(message["used"])
-            return await self._settle(message["ticket"], call, billed=message["billed"])
+        elif isinstance(message, Settle):
+            return await self._settle(message.ticket, message.used.call(), billed=message.billed)
         return {}
 
-    async def _enter(self, message: Message) -> bool:
+    async def _enter(self, message: Enter) -> bool:
         from alps.llm.limiter import EndpointDown
 
-        where = _where(message)
-        asked = {name: message[name] for name in ("most", "patience", "per_minute")}
-        limiter = self._owner.limiter(where, **asked)
+        where = message.at
+        limiter = self._owner.limiter(
+            where,
+            most=message.most,
+            patience=message.patience,
+            per_minute=message.per_minute,
+        )
         try:
             await limiter.__aenter__()
         except EndpointDown:
@@ -201,13 +245,3 @@ class _Leases:
             return {}
         self._tickets.discard(ticket)
         return asdict(await self._owner.budget.settle(ticket, call, billed=billed))
-
-
-def _where(message: Message) -> Where:
-    address, provider = message["at"]
-    return address, provider
-
-
-def _call(used: Mapping[str, Any]) -> Call:
-    """Return a call with what it used; the rest of it a budget does not look at."""
-    return Call(key="", purpose="", about="", model="", ask=0, attempt=0, outcome="", **used)

@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +34,9 @@ class SweepSettings(FrozenSettings):
 
     only: Literal["all", "failed"] = Field(
         "all", description="failed: only the runs that failed or lost records"
+    )
+    fresh: bool = Field(
+        False, description="yes: answer all runs again in their folders; those there are kept"
     )
     max_cost: float | None = Field(None, ge=0, description="US dollars for all runs together")
     max_total_tokens: int | None = Field(
@@ -76,6 +79,14 @@ class SweepPlan:
     out: Path | None = None
     max_cost: float | None = None
     max_total_tokens: int | None = None
+
+    def answered_again(self) -> "SweepPlan":
+        """Return the plan of which every run is answered again in its folder."""
+        cells = []
+        for cell in self.cells:
+            settings = cell.settings.model_copy(update={"fresh": True})
+            cells.append(replace(cell, settings=settings))
+        return replace(self, cells=tuple(cells))
 
 
 def plan_of_words(words: Sequence[str]) -> SweepPlan | None:

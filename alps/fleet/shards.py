@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,18 @@ from alps.errors import AlpsError, BudgetError, RunFolderError, UsageError
 from alps.llm.ledger import Totals
 from alps.llm.secrets import redact
 from alps.run.finished import Finished
-from alps.run.folder import locked_folder
+from alps.run.folder import changed_code, locked_folder
+from alps.run.fresh import edited, is_begun, is_whole, kept_former, set_aside
 from alps.run.merge import merge
-from alps.run.opened import SUMMARY, open_run
+from alps.run.opened import MANIFEST, SUMMARY, open_run, read_manifest
 from alps.run.progress import progress_line
-from alps.run.session import resolve
+from alps.run.session import Session, resolve
 from alps.run.source import Data
 from alps.settings import OPERATIONAL, RunSettings
+from alps.text import whole_number
 
 _MOST_ENDINGS = 3
-_NOT_OF_SHARDS = ("engine", "workers", "scheduler", "config", "dry_run", "out")
+_NOT_OF_SHARDS = ("engine", "workers", "scheduler", "config", "dry_run", "out", "fresh")
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
             raise UsageError(f"{key}={value}: {why}")
     session = resolve(settings, dry=not keys)
     folder = session.folder
+    _check_code(session)
     if folder.exists() and any(folder.iterdir()):
         raise RunFolderError(
             f"{folder}: one process began a run there; go on without engine=, or choose another "
@@ -114,6 +117,27 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
     return Divided(settings, folder, count, at_once, session.data, records)
 
 
+def _check_code(session: Session) -> None:
+    """Refuse shards that other code answered, or remove them where all is to be answered again.
+
+    Raises:
+        RunFolderError: If a shard was answered by code that was edited since.
+    """
+    folder, fresh = session.folder, session.settings.fresh
+    place = _place_of(folder)
+    if fresh:
+        set_aside(folder, session.settings, session.code)
+    for path in sorted(place.glob(f"*-of-*/{MANIFEST}")):
+        changed = changed_code(read_manifest(path.parent).code, session.code)
+        if not changed or not is_begun(path.parent):
+            continue
+        if not fresh:
+            raise edited(folder, changed)
+        with locked_folder(place):
+            shutil.rmtree(place)
+        return
+
+
 def merged(run: Divided) -> Finished:
     """Merge the shards of a run, and remove them.
 
@@ -121,6 +145,7 @@ def merged(run: Divided) -> Finished:
         BudgetError: If the budget ended a shard; they stay, and a larger one goes on from there.
         AlpsError: If they can't be merged.
     """
+    whole = is_whole(run.folder)
     if run.left():
         raise BudgetError(
             "the budget is spent; the same command with a larger one goes on, and alps merge OUT "
@@ -132,7 +157,7 @@ def merged(run: Divided) -> Finished:
         run.folder, run.shards, typed={name: getattr(given, name) for name in names}, data=run.data
     )
     shutil.rmtree(run.place, ignore_errors=True)
-    return finished
+    return replace(finished, former=kept_former(run.folder, was_whole=whole))
 
 
 @contextmanager
@@ -196,7 +221,8 @@ def _place_of(folder: Path) -> Path:
 
 def _count_in(place: Path) -> int | None:
     for shard in place.glob("*-of-*"):
-        return int(shard.name.rpartition("-")[2])
+        if count := whole_number(shard.name.rpartition("-")[2]):
+            return count
     return None
 
 

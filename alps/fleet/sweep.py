@@ -14,10 +14,11 @@ from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.event_loop import run_loop
 from alps.fleet.board import Board
 from alps.fleet.plan import Cell, PlanError, SweepPlan, told_once
+from alps.folders import kept_working_folder
 from alps.llm.ledger import Totals, counted_in
 from alps.run.collector import stopping_together
 from alps.run.finished import Finished, finished, lost_records
-from alps.run.folder import refuse_other_files
+from alps.run.folder import changed_code, refuse_other_files
 from alps.run.opened import MANIFEST, SUMMARY, open_run
 from alps.run.services import budget_within, check_priced_models, opens_models
 from alps.run.session import Session, resolve, run_folder
@@ -99,7 +100,8 @@ def sweep(plan: SweepPlan, *, only: Only = "all", board: Board) -> Swept:
     cells = plan.cells
     board.expect([cells[place] for place in chosen], [_records(sessions[one]) for one in chosen])
     running = _all(plan, [(cells[place], sessions[place]) for place in chosen], sessions, board)
-    ran = dict(zip(chosen, run_loop(running), strict=True))
+    with kept_working_folder():
+        ran = dict(zip(chosen, run_loop(running), strict=True))
     ended, left = [], 0
     for place, session in enumerate(sessions):
         if (done := known[place]) is not None:
@@ -152,12 +154,15 @@ def _complete(session: Session) -> Finished | None:
     folder = session.folder
     if not (folder / MANIFEST).exists() or not (folder / SUMMARY).exists():
         return None
+    if session.settings.fresh:
+        return None
     try:
         run = open_run(folder)
         summary = run.finished
     except (UsageError, RunFolderError):
         return None
     same = run.manifest.alps == __version__
+    same = same and not changed_code(run.manifest.code, session.code)
     same = same and run.manifest.data.row() == session.data.description
     if not same or lost_records(summary) or summary.stopped_by_budget:
         return None

@@ -23,6 +23,7 @@ from alps.fleet.leased import (
     connected,
 )
 from alps.fleet.lines import as_line
+from alps.folders import kept_working_folder
 from alps.parsing import parse_settings
 from alps.run.services import opens_models
 from alps.run.session import Session, resolve
@@ -70,7 +71,8 @@ def _answer_to(order: Mapping[str, Any]) -> dict[str, str]:
         session = resolve(parse_settings(order["settings"], RunSettings), known=order.get("data"))
         while True:
             try:
-                run_loop(_carried_out(session, order["owner"]))
+                with kept_working_folder():
+                    run_loop(_carried_out(session, order["owner"]))
                 return {}
             except FolderInUseError:
                 if time.monotonic() >= patience:

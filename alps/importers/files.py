@@ -10,11 +10,13 @@ from typing import Any
 
 from alps.data.release import write_track
 from alps.errors import DataError, RunFolderError, UsageError
+from alps.folders import file_names
 from alps.importers.answered import TRACK
 from alps.importers.figures import Baseline, Figure, Ties, baselines_of, figures_of, ties_of
 from alps.importers.flags import flags_of, parse_share
 from alps.importers.rows import ImportedAnswer
 from alps.importers.settings import FORMS, FileFormat, ImportSettings
+from alps.importers.verdicts import with_verdicts
 from alps.jsonl import dump
 
 ANSWERS, SUMMARY, DATA, PREDICTIONS = "answers.jsonl", "summary.json", "data", "predictions"
@@ -99,6 +101,8 @@ def _read(
         own, doubts = read(path, name)
         if not own:
             raise UsageError(f"{path}: no answers in it; {form} is {FORMS[form]}")
+        own, unsure = with_verdicts(path, own, settings.verdict)
+        doubts = [*doubts, *unsure]
         if known & {_place(answer) for answer in own}:
             # Two runs of one system: as one, every question would have been asked twice.
             own = [one.model_copy(update={"system": f"{one.system} ({name})"}) for one in own]
@@ -187,12 +191,13 @@ def _write(out: Path, answers: Sequence[ImportedAnswer]) -> list[Path]:
     questions = {answer.id: answer for answer in whole}
     write_track(out / DATA / "dev" / TRACK, map(_question_rows, questions.values()))
     paths = []
-    for system in dict.fromkeys(answer.system for answer in whole):
-        path = out / PREDICTIONS / f"{_as_file(system)}.jsonl"
+    files = file_names((answer.system for answer in whole), _as_file)
+    for system, name in files.items():
+        path = out / PREDICTIONS / f"{name}.jsonl"
         path.parent.mkdir(exist_ok=True)
         # Of a question that stands in a file twice one answer is judged again.
         said = {answer.id: answer.answer for answer in whole if answer.system == system}
-        rows = [dump({"benchmark_id": name, "answer": text}) for name, text in said.items()]
+        rows = [dump({"benchmark_id": about, "answer": text}) for about, text in said.items()]
         path.write_bytes(b"".join(rows))
         paths.append(path)
     return paths

@@ -102,6 +102,7 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
                 answer=row.system_response,
                 score=_is_correct(row.result_type, _OF_ANSWERS),
                 abstains=row.question_type == _BOUNDARY,
+                unread=row.unread,
             )
         )
     for update in results.memory_update_records:

@@ -1,13 +1,16 @@
 """Logs of Inspect, read by its own library."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile, is_zipfile
 
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 
 from alps.errors import DataError, UsageError
 from alps.importers.rows import ImportedAnswer
+from alps.sizes import LARGEST_FILE, LARGEST_PACKED, TooLarge, check_size, too_large
 
 # What Inspect's scorers write for correct, incorrect, partial and no answer, and what its metrics
 # take for right and wrong.
@@ -15,6 +18,7 @@ _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _CONVERSATIONS = ("session", "conversation", "conversation_id")
 _CATEGORIES = ("category", "question_type", "subject")
+_CHUNK = 1 << 12  # bytes of an archive, of which zstd makes some 30,000 times as many
 _Place = tuple[str, str | None]
 """A scorer, and a name within its values where it gives several."""
 
@@ -27,12 +31,15 @@ def read_inspect(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
 
     Raises:
         UsageError: If there is no such file.
-        DataError: If it is no log of Inspect.
+        DataError: If it is no log of Inspect, or too large.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     try:
+        _check_unpacked(path)
         log = read_eval_log(str(path))
+    except TooLarge as error:
+        raise DataError(str(error), path=path) from error
     # A damaged archive raises what its reader of the day raises.
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -41,6 +48,28 @@ def read_inspect(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
     scored = _scored_by(samples)
     answers = [_answer(log.eval.model, sample, scored) for sample in samples]
     return answers, list(_doubts(path, log, scored))
+
+
+def _check_unpacked(path: Path) -> None:
+    """Refuse a log that is too large once it is unpacked, whatever sizes an archive declares.
+
+    Raises:
+        TooLarge: Says how to give it in parts.
+        BadZipFile: If the archive is damaged.
+    """
+    check_size(path.stat().st_size, LARGEST_FILE, "the log")
+    if not is_zipfile(path):
+        return
+    left = LARGEST_PACKED
+    with ZipFile(path) as archive:
+        for member in archive.infolist():
+            member.file_size = sys.maxsize  # else no more is unpacked than the archive declares
+            with archive.open(member) as file:
+                while data := file.read(_CHUNK):
+                    left -= len(data)
+                    if left < 0:
+                        unpacked = f"{too_large(LARGEST_PACKED)} unpacked"
+                        raise TooLarge(f"{unpacked}; inspect log convert --to json unpacks it")
 
 
 def _doubts(path: Path, log: EvalLog, scored: _Place | None) -> Iterator[str]:

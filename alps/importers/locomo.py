@@ -71,6 +71,7 @@ def read_locomo(path: Path, system: str) -> list[ImportedAnswer]:
                 question=question.question,
                 gold=question.answer,
                 abstains=CATEGORIES.get(question.category) == ADVERSARIAL,
+                unread=_not_of_systems(question.unread),
             )
             answers += _of_each_system(same, fields, path, where)
     # One file may hold the answers of several models, under their names.
@@ -84,6 +85,11 @@ def _question(fields: dict[str, Any], path: Path, where: str) -> _Question:
         return _Question.model_validate(fields)
     except ValueError as error:
         raise DataError("needs a question and its category", path=path, field=where) from error
+
+
+def _not_of_systems(fields: dict[str, Any]) -> dict[str, Any]:
+    of_systems = (_PREDICTION, _F1)
+    return {name: value for name, value in fields.items() if not name.endswith(of_systems)}
 
 
 def _of_each_system(
@@ -132,6 +138,7 @@ def read_mem0(path: Path, system: str) -> list[ImportedAnswer]:
                     answer=row.response,
                     score=row.llm_score,
                     abstains=category == ADVERSARIAL,
+                    unread=row.unread,
                 )
             )
     return answers

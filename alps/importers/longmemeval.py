@@ -79,6 +79,7 @@ def read_longmemeval(
                 answer=row.hypothesis,
                 score=None if label is None else float(label.label),
                 abstains=ABSTENTION in row.question_id,
+                unread=row.unread,
             )
         )
     if not others:

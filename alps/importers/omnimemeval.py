@@ -61,6 +61,7 @@ def read_omnimemeval(path: Path, system: str) -> list[ImportedAnswer]:
                     answer=row.answer,
                     score=fmean(draws) if draws else None,
                     abstains=category == ADVERSARIAL,
+                    unread=row.unread,
                 )
             )
     return answers

@@ -1,15 +1,15 @@
 """Reading of JSON files of others into typed rows; what does not fit is named in one line."""
 
-import gzip
 import json
 import math
-import zlib
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from alps.errors import DataError, UsageError
+from alps.errors import DataError
+from alps.sizes import read_packed
 
 _MESSAGES = {
     "missing": "is missing",
@@ -20,10 +20,20 @@ _MESSAGES = {
 }
 
 
+_POINTER = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:[^\n]*\n)*?size (\d{1,15})\b"
+)
+
+
 class Foreign(BaseModel):
     """A part of somebody else's file: fields that are not read may be there."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    @property
+    def unread(self) -> dict[str, Any]:
+        """The fields that are not read, by their names."""
+        return self.model_extra or {}
 
 
 def _as_text(value: object) -> object:
@@ -67,13 +77,12 @@ def read_rows(path: Path, kind: Any) -> list[Any]:
 
 def _content(path: Path) -> str:
     try:
-        content = path.read_bytes()
-        packed = content.startswith(b"\x1f\x8b")
-        return (gzip.decompress(content) if packed else content).decode("utf-8-sig")
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError("a damaged gzip file; copy it again", path=path) from error
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
+        content = read_packed(path)
+        if (pointer := _POINTER.match(content)) is not None:
+            size = f"{int(pointer[1]):,} bytes"
+            fault = f"a Git LFS pointer to a file of {size}; fetch that file, as with git lfs pull"
+            raise DataError(fault, path=path)
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError("not UTF-8", path=path) from error
 
@@ -86,6 +95,9 @@ def _parsed(text: str, path: Path, line: int | None) -> Any:
     except _TwiceError as error:
         raise DataError(str(error), path=path, line=line) from error
     except json.JSONDecodeError as error:
+        if line is None and error.msg == "Extra data":
+            fault = "JSON Lines, one object a line; this format is one JSON value"
+            raise DataError(fault, path=path, line=error.lineno) from error
         raise DataError(f"not JSON ({error.msg})", path=path, line=line or error.lineno) from error
     except RecursionError as error:
         raise DataError("nested too deeply", path=path, line=line) from error

@@ -1,8 +1,9 @@
 """Row of an imported answer, whatever file it comes from."""
 
 from collections import Counter
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -22,6 +23,7 @@ class ImportedAnswer(Record):
         abstains: Whether the right answer is that nothing is known.
         repeat: Which of several answers to the question, from 0.
         of_system: Whether the system itself wrote what is rated, so that no other has the same.
+        unread: The fields of its row that the format does not know; not written.
     """
 
     system: str
@@ -36,6 +38,7 @@ class ImportedAnswer(Record):
     abstains: bool = False
     repeat: int = 0
     of_system: bool = False
+    unread: Mapping[str, Any] = Field(default_factory=dict, exclude=True, repr=False)
 
 
 class Numbered:

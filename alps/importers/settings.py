@@ -32,6 +32,11 @@ class ImportSettings(FrozenSettings):
     data: HomePath | None = Field(
         None, description="of longmemeval: the file of its questions, which its results leave out"
     )
+    verdict: str | None = Field(
+        None,
+        description="the field that holds the verdicts, where the format reads none; none: no "
+        "field does",
+    )
     reported: str | None = Field(
         None, description="the accuracy that was published, to be checked: 74.3% or 0.743"
     )

@@ -1,6 +1,7 @@
 """The budget of a run: before each call, what such calls cost is set aside for it."""
 
 import asyncio
+import json
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from typing import Any
 from alps.llm.ledger import Call, Totals
 from alps.llm.prices import Price
 from alps.llm.schemas import schema_of
-from alps.llm.types import Request, TransportError
+from alps.llm.types import LONGEST, Request, TransportError
 
 # Tokens that a provider wraps around a message, and around a request
 _PER_MESSAGE = 32
@@ -64,6 +65,7 @@ class Wanted:
         most: The most tokens that the model may answer; None where nothing bounds it.
         service: How it will be served.
         sent: Whether it was sent before, so that it is set aside in any case.
+        in_full: Whether all that it may answer is set aside, as of a stranger's request.
     """
 
     model: str
@@ -72,6 +74,7 @@ class Wanted:
     most: int | None
     service: str | None = None
     sent: bool = False
+    in_full: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,9 @@ class Budget:
 
 def _reserve(call: Wanted, price: Price, seen: _Seen) -> Spending:
     prompt = ceil(call.size * seen.most_tokens_a_byte)
-    answer = seen.answer() if call.most is None else min(seen.answer(), call.most)
+    answer = seen.answer() if call.most is None else call.most
+    if not call.in_full:
+        answer = min(seen.answer(), answer)
     return Spending(prompt + answer, price.cost(prompt, answer, service=call.service) or 0.0)
 
 
@@ -215,7 +220,8 @@ def wanted(
 ) -> Wanted:
     """Return what a budget looks at of a call."""
     size, most = prompt_bytes(request, messages), answer_bound(request, price)
-    return Wanted(request.model, request.purpose, size, most, service)
+    in_full = request.passed is not None
+    return Wanted(request.model, request.purpose, size, most, service, in_full=in_full)
 
 
 def first_reserve(
@@ -235,7 +241,12 @@ def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -
 
 def answer_bound(request: Request[Any], price: Price) -> int | None:
     """Return the most tokens the model may answer to `request`, None where nothing bounds it."""
+    if request.passed == "embeddings":
+        return 0
     limit = request.sampling.get("max_tokens")
+    if request.passed is not None:
+        asked = json.loads(request.messages[0]["content"])
+        limit = max((asked[name] for name in LONGEST if name in asked), default=None)
     return int(limit) if limit is not None else price.max_output_tokens
 
 

@@ -2,20 +2,28 @@
 
 import hashlib
 import json
+import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from alps.errors import UsageError
 from alps.folders import cache_folder
+from alps.jsonl import parse_json
 from alps.llm.schemas import schema_of
 from alps.llm.types import Reply, Request
 
 # Another run that holds the cache is waited for at the start; later each reply would wait
 _BUSY_SECONDS = 30.0
 _STORING_SECONDS = 2.0
+_OWNER_ALONE = 0o700
 _STORE = "INSERT OR REPLACE INTO replies VALUES (?, ?)"
+_OF_SQLITE = ("-wal", "-shm")
 _COLUMNS = ["key", "reply"]
+_REPLY = TypeAdapter(Reply)
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID"
 )
@@ -52,7 +60,9 @@ def default_path() -> Path | None:
 
 
 class Cache:
-    """Replies by key in SQLite, in WAL mode so that several runs can share it.
+    """Replies by key in SQLite, in WAL mode so that several runs of one user can share it.
+
+    Replies may hold what people said, so nobody else can read the files, whatever the umask.
 
     A file that is not a database, or has other columns, is put aside as `….broken` and a new one
     begun; `rebuilt` tells so. Once a reply can't be stored, as on a full disk, no more are kept:
@@ -73,7 +83,7 @@ class Cache:
         self._aside = path.with_suffix(".broken")
         self._closed = False
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=_OWNER_ALONE, parents=True, exist_ok=True)
             self._open()
         except sqlite3.OperationalError as error:
             raise _unusable(path, str(error)) from error
@@ -83,6 +93,7 @@ class Cache:
             raise _unusable(path, error.strerror or "can't be opened") from error
 
     def _open(self) -> None:
+        _keep_private(self.path)
         self._db = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
             self._begin()
@@ -126,8 +137,8 @@ class Cache:
             number += 1
             self._aside = self.path.with_suffix(f".{number}.broken")
         self.path.replace(self._aside)
-        for suffix in ("-wal", "-shm"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        for suffix in _OF_SQLITE:
+            _beside(self.path, suffix).unlink(missing_ok=True)
         self._open()
 
     def get(self, key: str) -> Reply | None:
@@ -142,8 +153,8 @@ class Cache:
             self._rebuild()
             return None
         try:
-            return Reply(**json.loads(row[0])) if row else None
-        except (ValueError, TypeError):  # written by another version
+            return _REPLY.validate_python(vars(Reply(**parse_json(row[0])))) if row else None
+        except (ValueError, TypeError):  # damaged, or written by another version
             return None
 
     def put(self, key: str, reply: Reply) -> None:
@@ -164,6 +175,23 @@ class Cache:
         """Close the database."""
         self._closed = True
         self._db.close()
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _keep_private(path: Path) -> None:
+    """Make the file where it is not there, and take it and SQLite's own from everybody else.
+
+    Raises:
+        OSError: If it can't be made or opened.
+    """
+    # SQLite gives the files that it makes the mode of this one.
+    os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600))
+    for file in (path, *(_beside(path, suffix) for suffix in _OF_SQLITE)):
+        with suppress(OSError):  # not there, or of another user who shares it
+            file.chmod(file.stat().st_mode & _OWNER_ALONE)
 
 
 def _unusable(path: Path, reason: str) -> UsageError:

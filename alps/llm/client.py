@@ -13,6 +13,7 @@ from alps.llm.batches.gather import Batches, read_result
 from alps.llm.budget import Budget, may_be_billed
 from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger, told_by
+from alps.llm.likelihood import likelihood_of
 from alps.llm.limiter import EndpointDown, Limiter, Pace
 from alps.llm.prices import BATCH
 from alps.llm.retries import (
@@ -39,6 +40,8 @@ _RE_ASKS = 2
 _QUOTED = 8_000
 # Seconds without any answer after which the user is told what is waited for
 _A_WHILE = 15.0
+# Seconds of attempts below which nobody asks how long they took
+_A_MOMENT = 0.5
 REASK = load_prompt("alps.llm", "prompts", "reask")
 REASK_TEXT = load_prompt("alps.llm", "prompts", "reask_text")
 
@@ -121,6 +124,7 @@ class Client:
         self._limiter, self._pace = endpoint.limiter, endpoint.pace
         self._patience, self._permanent = patience, Permanent()
         self._notice, self._noticed = notice, False
+        self._failure = ""
         self._ledger = ledger
         self._cache = cache
         self._timeout = timeout
@@ -152,7 +156,8 @@ class Client:
                 if not flight.cancelled() or (waiting is not None and waiting.cancelling()):
                     raise
                 continue  # another run asked for it, and was ended
-            self._ledger.totals.cached += 1  # answered by a call that another one pays for
+            # answered by a call that another one pays for
+            self._ledger.totals.note_cached(request.purpose)
             return replace(completion, cached=True)
         flight = asyncio.ensure_future(self._answer(request, key))
         self._flights[key] = flight
@@ -177,13 +182,13 @@ class Client:
     def _stored(self, request: Request[T], key: str) -> Completion[T] | None:
         """Return what a reply of the cache answers, where it can be read as an answer."""
         stored = self._cache.get(key) if self._cache is not None else None
-        if stored is None:
+        if stored is None or not _has_form(stored, request):
             return None
         completion = _understood(_without_secrets(stored, request.messages), request)
         if completion.outcome != "ok":
             return None
         totals = self._ledger.totals
-        totals.cached += 1
+        totals.note_cached(request.purpose)
         totals.note_served(request.purpose, stored.served_model, stored.fingerprint)
         return replace(completion, cached=True)
 
@@ -225,6 +230,7 @@ class Client:
             if completion is not None:
                 return completion
         loop, tries = asyncio.get_running_loop(), Tries(self._patience)
+        began = loop.time()
         for number in itertools.count(1):
             sent = loop.time()
             try:
@@ -241,15 +247,27 @@ class Client:
                     error, sent=sent, now=loop.time(), last_answer=last_answer
                 )
                 if pause is None:
+                    self._add_seconds(error, loop.time() - began)
                     raise
+                self._failure = str(error)
                 self._say_what_is_waited_for(request.model, error)
             except EndpointDown as error:
                 silent = f"the endpoint has not answered for {as_time(self._patience)}"
+                why = f" ({self._failure}; patience= waits longer)" if self._failure else ""
                 raise TransportError(
-                    f"not asked: {silent}", transient=False, unsent=True
+                    f"not asked: {silent}{why}", transient=False, unsent=True
                 ) from error
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _add_seconds(self, error: TransportError, seconds: float) -> None:
+        """Add to an error that no further attempt follows for how long there were some."""
+        if not error.transient or seconds < _A_MOMENT:
+            return
+        self._failure = str(error)
+        tried = f"tried for {as_time(round(seconds))}; patience= waits longer"
+        error.message = f"{error} ({tried})"
+        error.args = (error.message,)  # what an exception is written as
 
     async def _in_batch(
         self, batches: Batches, request: Request[T], messages: list[dict[str, str]], key: str
@@ -396,7 +414,8 @@ class Client:
     async def _send_in_time(self, request: Request[T], messages: list[dict[str, str]]) -> Reply:
         try:
             async with asyncio.timeout(self._timeout):
-                return _without_secrets(await self._send(request, messages), messages)
+                with self._ledger.totals.waiting():
+                    return _without_secrets(await self._send(request, messages), messages)
         except TimeoutError as error:
             late = f"no answer within {self._timeout:g} s"
             raise TransportError(late, transient=True, status=408) from error
@@ -433,6 +452,18 @@ def _understood(reply: Reply, request: Request[T]) -> Completion[T]:
     if request.passed is None:
         return replace(understand(reply, request.answer), used=used)
     return Completion("ok", reply.text, raw=reply.text, used=used)  # type: ignore[arg-type]
+
+
+def _has_form(reply: Reply, request: Request[Any]) -> bool:
+    """Tell whether the text of a reply that was kept has the form that was written for such."""
+    try:
+        if request.passed is not None:
+            provider.passed_in(reply.text or "")
+        if request.echo_from is not None:
+            likelihood_of(reply.text or "")
+    except ValueError:
+        return False
+    return True
 
 
 def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Reply:

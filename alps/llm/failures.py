@@ -6,7 +6,9 @@ OpenAI and most others send `x-ratelimit-remaining-requests` and `x-ratelimit-re
 """
 
 import math
+import os
 import re
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -60,7 +62,13 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
     answer_text = f"{error} {exchange.body.decode(errors='replace')}"
     if answered:
         message = f"HTTP {status}: its body can't be read: {_detail(error, exchange)}"
+        message += _beginning(exchange)
         answer_text = ""
+    elif unsent:
+        message = _unreached(error) or message
+    elif status is not None and (status >= 500 or status == 429):
+        # Who is asked is not always who was named: a proxy, or an address of the environment.
+        message = f"HTTP {status}{_asked_at(error)}: {_detail(error, exchange)}"
     message = redact(message).splitlines()[0][:300]
     retry_after = _retry_after(error, exchange, status)
     too_long = _is_too_long(kinds, error, status, answer_text)
@@ -96,6 +104,39 @@ def _detail(error: Any, exchange: Exchange) -> str:
         return exchange.problem
     text = str(error)  # litellm puts the names of its classes before
     return text.partition("Exception - ")[2] or text or type(error).__name__
+
+
+def _beginning(exchange: Exchange) -> str:
+    """Say how a body begins that can't be read: a page of a proxy shows what it is."""
+    text = " ".join(exchange.body.decode(errors="replace").split())
+    return f"; it begins {redact(text)[:80]!r}" if text and exchange.problem is None else ""
+
+
+def _unreached(error: Any) -> str | None:
+    """Say to which address no connection came about, and why; None where nobody names one."""
+    reasons: list[str] = []
+    for cause in _causes(error):
+        number = getattr(cause, "errno", None)
+        if isinstance(cause, OSError) and isinstance(number, int):
+            # What the look-up of a name returns is no number of the system.
+            reason = str(cause.strerror) if isinstance(cause, socket.gaierror) else None
+            reasons.append((reason or os.strerror(number)).lower())
+    address = _asked_at(error).removeprefix(" from ")
+    if not address:
+        return None
+    # The innermost cause says it best.
+    return f"cannot connect to {address} ({reasons[-1] if reasons else 'no connection'})"
+
+
+def _asked_at(error: Any) -> str:
+    """Return ` from http://HOST:PORT`, the address that was asked; nothing where none is known."""
+    for cause in _causes(error):
+        url = getattr(getattr(cause, "_request", None), "url", None)
+        if url is not None:
+            port = f":{url.port}" if url.port is not None else ""
+            host = f"[{url.host}]" if ":" in url.host else url.host
+            return f" from {url.scheme}://{host}{port}"
+    return ""
 
 
 def _of_quota(

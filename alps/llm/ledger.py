@@ -1,14 +1,15 @@
 """The ledger: what was asked and what it cost, one row per HTTP attempt."""
 
 import json
-from collections.abc import Iterable
-from contextlib import suppress
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from alps.jsonl import Appender, scan
-from alps.llm.types import Reply
+from alps.llm.types import JUDGE_CHECK, Reply, TransportError
 
 # What a finished session leaves beside its ledger; its `calls.cached` is there alone
 _RESULTS = ("summary.json", "calibration.json")
@@ -70,7 +71,7 @@ class Totals:
     """Sums over the calls of a run; `unpriced` counts answered calls whose cost is unknown.
 
     `without_price` names the models of those. `served` holds by purpose what answered, replies of
-    the cache included.
+    the cache included. `under_way` counts requests that wait for an answer.
     """
 
     calls: int = 0
@@ -85,6 +86,29 @@ class Totals:
     reasoning_tokens: int = 0
     without_price: set[str] = field(default_factory=set)
     served: dict[str, set[Served]] = field(default_factory=dict)
+    under_way: int = field(default=0, compare=False)
+    _waits_since: float | None = field(default=None, compare=False)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count a request as under way until it was answered, or brought no answer."""
+        if self._waits_since is None:
+            self._waits_since = time.monotonic()
+        self.under_way += 1
+        answered = True
+        try:
+            yield
+        except TransportError as error:
+            answered = error.status is not None and not error.transient
+            raise
+        finally:
+            self.under_way -= 1
+            if answered:
+                self._waits_since = time.monotonic() if self.under_way else None
+
+    def silent_for(self) -> float | None:
+        """Return for how many seconds no answer has come; None where none is waited for."""
+        return None if self._waits_since is None else time.monotonic() - self._waits_since
 
     @property
     def counted(self) -> tuple[int, float]:
@@ -107,9 +131,14 @@ class Totals:
             self.without_price |= {call.model} if call.cost is None else set()
             self.note_served(call.purpose, call.served_model, call.fingerprint)
 
+    def note_cached(self, purpose: str) -> None:
+        """Count a reply from the cache, but for the check of a judge, which is about no record."""
+        self.cached += purpose != JUDGE_CHECK
+
     def note_served(self, purpose: str, model: str | None, fingerprint: str | None) -> None:
         """Keep what a reply, paid for or from the cache, was answered by."""
         if model or fingerprint:
+            purpose = "judge" if purpose == JUDGE_CHECK else purpose
             self.served.setdefault(purpose, set()).add((model or "", fingerprint or ""))
 
 

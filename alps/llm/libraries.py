@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from alps.llm.wire import teach_clients
+from alps.waiting import tell
 
 _LOCK = threading.Lock()
 
@@ -42,6 +43,7 @@ def _libraries() -> SimpleNamespace:
         logger.propagate = False
         logger.setLevel(logging.CRITICAL)
     with _no_dotenv():
+        tell("loading the model client")
         litellm, instructor = _imported("litellm", "instructor")
     teach_clients()
     litellm.suppress_debug_info = True

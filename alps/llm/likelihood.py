@@ -16,17 +16,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from alps.errors import UsageError
 from alps.llm.libraries import libraries
 from alps.llm.prices import entry_of
-from alps.llm.wire import LARGEST_BODY
+from alps.sizes import LARGEST_REPLY
 
 GENERATED = 1
 """Tokens that are asked for behind the prompt."""
 # Of a reply: 4 characters are about a token, and each token about 400 bytes of JSON under vLLM
 _BYTES_A_CHARACTER = 100
+_Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+_VALUES = TypeAdapter(Annotated[list[_Finite], Field(min_length=1)])
 # How servers name bytes: `<0xE2>` (llama), `bytes:\xe2` (OpenAI)
 _BYTE = re.compile(rb"<0x([0-9A-Fa-f]{2})>|\\x([0-9A-Fa-f]{2})")
 _NAMED = b"bytes:"
@@ -127,7 +129,7 @@ class Echo:
     @property
     def largest(self) -> int:
         """The most bytes that a body may have."""
-        return LARGEST_BODY + _BYTES_A_CHARACTER * len(self._prompt)
+        return LARGEST_REPLY + _BYTES_A_CHARACTER * len(self._prompt)
 
     def options(self, model: str) -> dict[str, Any]:
         """Return what litellm's text completion is given to have the prompt echoed."""
@@ -176,8 +178,12 @@ class Echo:
 
 
 def likelihood_of(text: str) -> Likelihood:
-    """Read what `read_echo` wrote."""
-    values = json.loads(text)
+    """Read what `read_echo` wrote.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    values = _VALUES.validate_json(text)
     return Likelihood(len(values), round(math.fsum(values), 6))
 
 

@@ -42,7 +42,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from alps.errors import DataError, UsageError
-from alps.folders import user_folder
+from alps.folders import typed_path, user_folder
 
 _SAME_RATES = {"fast": "priority"}
 # Ways of being served that cost more than the standard one: what is not priced by itself has no
@@ -419,7 +419,7 @@ class _FileEntry(_FileRates):
 def price_file() -> Path:
     """Return the user's price file: `ALPS_PRICES`, else `prices.toml` in the config folder."""
     if chosen := os.environ.get("ALPS_PRICES"):
-        return Path(chosen)
+        return typed_path(chosen)
     return (user_folder("config") or Path(os.devnull)) / "prices.toml"
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from pydantic import BaseModel
+
+from alps.jsonl import parse_json
 from alps.llm.endpoints import credentials
 from alps.llm.failures import redirected, requests_left, transport_error
 from alps.llm.libraries import libraries
@@ -19,7 +22,7 @@ from alps.llm.options import sent
 from alps.llm.prices import Used, price_of
 from alps.llm.secrets import redact
 from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments
-from alps.llm.types import Reply, Request, TransportError
+from alps.llm.types import Cost, Count, Reply, Request, TransportError
 from alps.llm.wire import following_none
 
 # Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which
@@ -252,11 +255,23 @@ def read_reply(response: Any, model: str, service: str | None = None) -> Reply:
     choice = response.choices[0]
     message = getattr(choice, "message", None)  # a completion of plain text has none
     extra = getattr(message, "provider_specific_fields", None) or {}
-    refusal = getattr(message, "refusal", None) or extra.get("refusal")
+    refusal = getattr(message, "refusal", None) or _part(extra, "refusal")
     thought = getattr(message, "reasoning_content", None)
     fields["thought"] = thought if isinstance(thought, str) else None
-    text = getattr(message, "content", None)
-    return Reply(text, choice.finish_reason, refusal, **fields)
+    text, reason = getattr(message, "content", None), getattr(choice, "finish_reason", None)
+    reason = reason if isinstance(reason, str) else None
+    return Reply(_as_text(text), reason, _as_text(refusal or None), **fields)
+
+
+def _as_text(value: Any) -> str | None:
+    """Return a text that an endpoint gives in parts, or as some other JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    parts = value if isinstance(value, list) else [value]
+    texts = [_part(part, "text") or _part(part, "message") for part in parts]
+    if all(isinstance(text, str) for text in texts):
+        return "".join(texts)
+    return json.dumps(value, default=str)
 
 
 def read_passed(response: Any, model: str) -> Reply:
@@ -265,6 +280,28 @@ def read_passed(response: Any, model: str) -> Reply:
     used = {name: getattr(reply, name) for name in ("prompt_tokens", "completion_tokens", "cost")}
     text = json.dumps({"body": response.model_dump(mode="json"), "used": used})
     return replace(reply, text=text, refusal=None, thought=None)
+
+
+class _PassedUse(BaseModel):
+    prompt_tokens: Count | None
+    completion_tokens: Count | None
+    cost: Cost | None
+
+
+class PassedBody(BaseModel):
+    """A reply that is passed on: the body as it came, and what it used."""
+
+    body: dict[str, Any]
+    used: _PassedUse
+
+
+def passed_in(text: str) -> PassedBody:
+    """Read what `read_passed` wrote.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    return PassedBody.model_validate(parse_json(text))
 
 
 def used_in(response: Any) -> Used:

@@ -21,7 +21,9 @@ from aiohttp import web
 from numpy.typing import NDArray
 
 from alps.errors import AlpsError
-from alps.llm.types import Completion, Passed, Request
+from alps.jsonl import parse_json
+from alps.llm.provider import passed_in
+from alps.llm.types import LONGEST, Completion, Passed, Request
 from alps.schema import Outcome
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
@@ -152,7 +154,7 @@ class Proxy:
         if behind is None:
             return _refused(404, f"the run gives no model for {kind}")
         try:
-            body = json.loads(await asked.read())
+            body = parse_json(await asked.read())
             passed = body_of(kind, body)
         except ValueError as error:
             return _refused(400, str(error))
@@ -197,12 +199,11 @@ class Proxy:
             unheard = Metered(kind, behind.model, cached=cached, outcome=outcome, seconds=seconds)
             self._note(unheard)
             return _refused(_STATUS.get(outcome, 400), completion.error or outcome)
-        answer = json.loads(completion.raw)
-        used = answer["used"]
-        prompt, told = used["prompt_tokens"] or 0, used["completion_tokens"] or 0
-        metered = Metered(kind, behind.model, prompt, told, used["cost"], cached, seconds=seconds)
-        self._note(metered)
-        return web.json_response(_encoded(answer["body"], body))
+        answer = passed_in(completion.raw)
+        prompt, told = answer.used.prompt_tokens or 0, answer.used.completion_tokens or 0
+        cost = answer.used.cost
+        self._note(Metered(kind, behind.model, prompt, told, cost, cached, seconds=seconds))
+        return web.json_response(_encoded(answer.body, body))
 
 
 def body_of(kind: Passed, body: Any) -> str:
@@ -217,9 +218,10 @@ def body_of(kind: Passed, body: Any) -> str:
         raise ValueError("expected an object")
     if body.get("stream"):
         raise ValueError("stream: answers are not streamed")
-    needed = "messages" if kind == "chat" else "input"
-    if not isinstance(body.get(needed), list | str):
-        raise ValueError(f"{needed}: missing")
+    if kind == "chat":
+        _check_chat(body)
+    elif not isinstance(body.get("input"), list | str):
+        raise ValueError("input: missing")
     passed = {}
     for name, value in body.items():
         if value is None or name in _LEFT_OUT:
@@ -228,6 +230,45 @@ def body_of(kind: Passed, body: Any) -> str:
             raise ValueError(f"{name}: not passed on")
         passed[name] = value
     return json.dumps(passed, sort_keys=True)
+
+
+def _check_chat(body: Mapping[str, Any]) -> None:
+    """Refuse what multiplies the cost of a request beyond its text and its longest answer.
+
+    Raises:
+        ValueError: Names the field.
+    """
+    n = body.get("n")
+    if n is not None and (n != 1 or isinstance(n, bool)):
+        raise ValueError("n: one answer a request is passed on; ask again for another")
+    for name in LONGEST:
+        most = body.get(name)
+        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+            raise ValueError(f"{name}: expected a whole number from 1 on")
+    if not isinstance(body.get("messages"), list):
+        raise ValueError("messages: missing")
+    for place, message in enumerate(body["messages"]):
+        _check_message(message, f"messages[{place}]")
+    tools = body.get("tools") or []
+    if not isinstance(tools, list) or any(_kind_of(tool) != "function" for tool in tools):
+        raise ValueError("tools: only functions are passed on")
+
+
+def _check_message(message: Any, where: str) -> None:
+    """Refuse images and files, whose tokens nobody knows before they are sent."""
+    if not isinstance(message, dict):
+        raise ValueError(f"{where}: expected an object")
+    content = message.get("content")
+    if isinstance(content, list):
+        for part in content:
+            if _kind_of(part) not in ("text", "refusal"):
+                raise ValueError(f"{where}.content: only texts are passed on")
+    elif content is not None and not isinstance(content, str):
+        raise ValueError(f"{where}.content: expected a text")
+
+
+def _kind_of(part: Any) -> Any:
+    return part.get("type") if isinstance(part, dict) else None
 
 
 def _rows(vectors: Sequence[Sequence[float]]) -> list[dict[str, Any]]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from alps.errors import AlpsError
 from alps.schema import Outcome, UsedToAnswer
@@ -14,6 +14,8 @@ Structured = Literal["schema", "tools", "json", "prompt"]
 """How a typed answer is asked for, as `alps.llm.structured` tells."""
 Passed = Literal["chat", "embeddings"]
 """Requests that are passed on for somebody else: what they ask for."""
+LONGEST = ("max_tokens", "max_completion_tokens")
+"""Fields of such a chat that bound the tokens of its answer."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class AnswerType(Generic[T]):
     decision: Callable[[T], object] = field(default=lambda value: value)
 
 
+JUDGE_CHECK = "judge_check"
+"""What calls go by that check a judge before it judges."""
+
+
 @dataclass(frozen=True)
 class Request(Generic[T]):
     """One question to one model; everything that can change the answer is in here.
@@ -58,7 +64,7 @@ class Request(Generic[T]):
         api_base: The endpoint, None for the provider's own.
         extra: What else the provider is sent, as `alps.llm.options` describes it.
         repeat: Which of several independent draws this is; only part of the cache key.
-        purpose: `generate` or `judge`; only for the ledger.
+        purpose: `generate`, `judge` or `judge_check`, for the ledger; the last waits for no batch.
         about: The record that this is about; only for the ledger.
         certain: Whether it is sure to be asked; an estimate counts others in its upper bound alone.
         likely: The answer that a dry run takes for the likeliest; not part of the cache key.
@@ -87,6 +93,11 @@ class Request(Generic[T]):
     passed: Passed | None = None
 
 
+Text = Annotated[str, Field(strict=True)]
+Count = Annotated[int, Field(strict=True, ge=0, le=100_000_000)]
+Cost = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+
+
 @dataclass(frozen=True)
 class Reply:
     """One HTTP answer of a model, as it came.
@@ -98,21 +109,21 @@ class Reply:
     was answered by, by which build of it, under which number, and how (as `flex`).
     """
 
-    text: str | None
-    finish_reason: str | None = None
-    refusal: str | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cost: float | None = None
-    thought: str | None = None
+    text: Text | None
+    finish_reason: Text | None = None
+    refusal: Text | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    cost: Cost | None = None
+    thought: Text | None = None
     strict: bool | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    served_model: str | None = None
-    fingerprint: str | None = None
-    request_id: str | None = None
-    service: str | None = None
+    cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    served_model: Text | None = None
+    fingerprint: Text | None = None
+    request_id: Text | None = None
+    service: Text | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ follow redirects, so the libraries are patched, and refuse only while a model is
 need redirects.
 """
 
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,10 +19,8 @@ from functools import wraps
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-LARGEST_BODY = 16 << 20
-"""Bytes of an answer, inflated; the longest answers of today, of 128k tokens, are below 1 MB."""
-# Those that can be inflated bit by bit, and so within a bound, with Python's own library
-_ENCODINGS = "gzip, deflate"
+from alps.sizes import ENCODINGS, LARGEST_REPLY, Body, Unreadable
+
 _KEPT = 1 << 16
 # What LiteLLM's proxy puts before the headers of the provider behind it, Retry-After among them.
 _PASSED_ON = "llm_provider-"
@@ -49,7 +46,7 @@ class Exchange:
     redirect: str | None = None
     body: bytes = b""
     problem: str | None = None
-    largest: int = LARGEST_BODY
+    largest: int = LARGEST_REPLY
     take: Callable[[bytes], bytes] | None = None
     client: Any = None
     stand_in: Callable[[Any], Any] | None = None
@@ -75,69 +72,6 @@ class Exchange:
 current: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 
 
-class _Unreadable(Exception):
-    """A body is too large, or encoded in a way that was not asked for."""
-
-
-class Body:
-    """Collects and inflates a body; gives up as soon as it is larger than `largest` bytes."""
-
-    def __init__(self, encoding: str, largest: int = LARGEST_BODY) -> None:
-        self._largest = largest
-        names = [name.strip().lower() for name in encoding.split(",")]
-        self._layers = [_inflater(name) for name in reversed(names) if name not in ("", "identity")]
-        self._received = 0
-        self.data = bytearray()
-
-    def add(self, data: bytes) -> None:
-        """Take in the next bytes."""
-        self._received += len(data)
-        for layer in self._layers:
-            try:
-                data = layer.decompress(data, self._largest + 1)
-            except zlib.error as error:
-                raise _Unreadable(f"it can't be inflated ({error})") from error
-            if layer.unconsumed_tail:
-                raise _too_large(self._largest)
-        self.data += data
-        if len(self.data) > self._largest or self._received > self._largest:
-            raise _too_large(self._largest)
-
-
-def _too_large(largest: int) -> _Unreadable:
-    return _Unreadable(f"it is larger than {largest >> 20} MB")
-
-
-def _inflater(name: str) -> Any:
-    if name in ("gzip", "x-gzip"):
-        return zlib.decompressobj(zlib.MAX_WBITS | 16)
-    if name == "deflate":
-        return _Deflate()
-    raise _Unreadable(f"it is encoded as {name[:20]!r}, which was not asked for")
-
-
-class _Deflate:
-    """Inflates zlib data, or raw deflate, which many servers send under the same name."""
-
-    def __init__(self) -> None:
-        self._layer = zlib.decompressobj()
-        self._begun = False
-
-    @property
-    def unconsumed_tail(self) -> bytes:
-        return self._layer.unconsumed_tail
-
-    def decompress(self, data: bytes, most: int) -> bytes:
-        begun, self._begun = self._begun, self._begun or bool(data)
-        try:
-            return self._layer.decompress(data, most)
-        except zlib.error:
-            if begun:
-                raise
-            self._layer = zlib.decompressobj(-zlib.MAX_WBITS)
-            return self._layer.decompress(data, most)
-
-
 async def read_async(response: Any, exchange: Exchange) -> Any:
     """Return a response of httpx like `response`, read and inflated within the bound.
 
@@ -149,7 +83,7 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
         async for data in response.aiter_raw():
             body.add(data)
         return _whole(response, bytes(body.data), exchange)
-    except _Unreadable as error:
+    except Unreadable as error:
         raise _given_up(response, exchange, error) from error
     finally:
         await response.aclose()
@@ -162,7 +96,7 @@ def read(response: Any, exchange: Exchange) -> Any:
         for data in response.iter_raw():
             body.add(data)
         return _whole(response, bytes(body.data), exchange)
-    except _Unreadable as error:
+    except Unreadable as error:
         raise _given_up(response, exchange, error) from error
     finally:
         response.close()
@@ -178,7 +112,7 @@ async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
     try:
         async for data in response.content.iter_chunked(_KEPT):
             body.add(data)
-    except _Unreadable as error:
+    except Unreadable as error:
         response.close()
         raise _given_up(None, exchange, error) from error
     exchange.body = bytes(body.data[:_KEPT])
@@ -254,7 +188,7 @@ def teach_clients() -> None:
 
 def _prepared(exchange: Exchange, request: Any, options: dict[str, Any]) -> dict[str, Any]:
     exchange.begin()
-    request.headers["accept-encoding"] = _ENCODINGS
+    request.headers["accept-encoding"] = ENCODINGS
     return {**options, "follow_redirects": False, "stream": True}
 
 

@@ -1,6 +1,6 @@
 """Runs that differ in their memory alone, sorted by how far each is from the one without any."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,8 @@ class Row:
 
     Attributes:
         score: Its headline.
-        difference: How far it is ahead of the run without any history; None for that run.
+        difference: How far it is ahead of the run without any history; None for that run. Without
+            a value where too many answers of either failed: its `reason` says how many.
         tokens: How many a reader was shown of a history on average; None where nobody counted.
         ties: The letters of the runs that it does not differ from significantly.
     """
@@ -100,11 +101,21 @@ def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> Beside:
     for track in comparison.tracks:
         if track.lead is not None:
             metric = track.lead.metric
-            refused = _refusal(track.track, metric, runs, named[base][1])
-            rows = (*_rows(track.track, track.lead, comparison, named, base), refused)
+            rows = _rows(track.track, track.lead, comparison, named, base)
+            # Where the run without memory failed, declining differs from it as little as the rest.
+            if any(row.difference is not None and row.difference.value is not None for row in rows):
+                rows = (*rows, _refusal(track.track, metric, runs, named[base][1]))
             rows = tuple(sorted(rows, key=_ahead, reverse=True))
             tracks.append(Track(track.track, track.lead.metric.title, track.shared, rows))
-    return Beside(tuple(tracks), (*notes, *comparison.notes))
+    return Beside(tuple(tracks), (*notes, *_withheld(tracks), *comparison.notes))
+
+
+def _withheld(tracks: Sequence[Track]) -> Iterator[str]:
+    """Yield why rows have no difference from no memory."""
+    for track in tracks:
+        for row in track.rows:
+            if row.difference is not None and row.difference.value is None:
+                yield f"{track.name}, {row.memory}: no Δ, as {row.difference.reason}"
 
 
 def _rows(
@@ -147,10 +158,11 @@ def _refusal(track: str, metric: Metric, runs: Sequence[Run], none: Run) -> Row:
     return Row(REFUSAL, None, shared.mean(refused), behind, 0.0, ())
 
 
-def _ahead(row: Row) -> tuple[float, bool]:
-    # What ties with no memory stands above it.
-    value = 0.0 if row.difference is None else row.difference.value or 0.0
-    return value, row.difference is not None
+def _ahead(row: Row) -> tuple[bool, float, bool]:
+    # Rows without a difference are not sorted by it; what ties with no memory is above it.
+    if row.difference is None:
+        return True, 0.0, False
+    return row.difference.value is not None, row.difference.value or 0.0, True
 
 
 def _reversed(estimate: Estimate) -> Estimate:
@@ -175,9 +187,11 @@ def print_beside(result: Beside, console: Console) -> None:
             cells = (number(row.score.value), " ".join(row.ties), tokens)
             table.add_row(Text(visible(row.memory)), *ahead, *cells)
         parts += [table, Text()]
+    tied = any(row.ties for track in result.tracks for row in track.rows)
+    ties = "ties: rows that share a letter are not significantly different (p ≥ .05, Holm)."
     explanations = [
         f"Δ: the paired difference from memory={NOTHING}, by which the rows are sorted.",
-        "ties: rows that share a letter are not significantly different (p ≥ .05, Holm).",
+        *([ties] if tied else []),
         f"{REFUSAL}: what a reader gets that always declines; it has no part in the ties.",
         "tokens: of history that the reader was shown, on average; –: all of it.",
     ]

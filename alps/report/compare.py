@@ -6,19 +6,15 @@ repeats averaged; what belongs to one session is resampled together.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from alps.errors import UsageError
-from alps.judges.agreement import people_say
+from alps.judges.agreement import people_agree, people_say
 from alps.report.compare_audits import compare_audits
 from alps.report.contrasts import (
-    SIGNIFICANT,
     Contrast,
     Counts,
     MetricComparison,
@@ -26,18 +22,15 @@ from alps.report.contrasts import (
     TrackComparison,
     contrasts_of,
     corrected_together,
+    diagnostics_of,
+    doubted,
 )
-from alps.report.corrected import bent_part, slices_part
 from alps.report.formatting import (
-    counted,
-    interval,
     letter_of,
-    number,
-    p_value,
-    signed,
-    visible,
 )
-from alps.report.pareto import EXPLANATION, front_tables, fronts
+from alps.report.judge_check import judge_of
+from alps.report.no_memory import without_difference
+from alps.report.pareto import fronts
 from alps.report.shared_records import (
     SharedRecords,
     Values,
@@ -50,10 +43,8 @@ from alps.report.shared_records import (
     sessions_of,
     told_tracks,
 )
-from alps.report.tables import print_parts, run_legend
-from alps.report.terminal import as_html, figures_table
+from alps.report.terminal import as_html
 from alps.run.opened import Run
-from alps.stats.bootstrap import RESAMPLED
 from alps.stats.paired import (
     Ranked,
     paired_mcnemar,
@@ -61,26 +52,27 @@ from alps.stats.paired import (
 from alps.tasks import Metric
 
 _ROUNDING = 1e-12
-_RUNS_A_TABLE = 5
-_NARROW = 76
-_LOWER = " ↓"
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the runs, under the letter by which tables name it."""
+    """One of the runs, under the letter by which tables name it.
+
+    `marked` is the judge with its share of known items.
+    """
 
     letter: str
     folder: Path
     model: str
     judge: str
+    marked: str
 
 
 @dataclass(frozen=True)
 class Comparison:
     """What `compare_runs` found.
 
-    `audited` are the same comparisons by the audits that all runs share; their tests are a family
+    `audited` are the same comparisons by the audits that all runs share; their tests are families
     of their own. `known` is what calibrations say of the judge of all runs.
     """
 
@@ -105,8 +97,13 @@ class Comparison:
 
     @property
     def family(self) -> int:
-        """Over how many tests every p is corrected: all that are shown."""
+        """How many tests are shown."""
         return sum(self._tests.values())
+
+    @property
+    def diagnostics(self) -> int:
+        """How many of them are of other metrics than the headlines: one family."""
+        return len(diagnostics_of(self.tracks))
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
@@ -121,6 +118,7 @@ class Comparison:
             "runs": runs,
             "tests": self._tests,
             "family": self.family,
+            "diagnostics": self.diagnostics,
             "tracks": {track.track: _track_json(track, list(runs)) for track in self.tracks},
             "notes": list(self.notes),
             **self._audits_json(list(runs)),
@@ -131,6 +129,8 @@ class Comparison:
         return {"corrected_by_audits": rows} if rows else {}
 
     def _repr_html_(self) -> str:
+        from alps.report.compare_table import print_comparison
+
         return as_html(lambda console: print_comparison(self, console))
 
 
@@ -153,7 +153,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
     for position, run in enumerate(open_finished(folders)):
         letter = letter_of(position)
         by_letter[letter] = run
-        sides.append(Side(letter, run.folder, run.model, run.judge))
+        sides.append(Side(letter, run.folder, run.model, run.judge, judge_of(run)))
     shared, untold = told_tracks(by_letter)
     for track in shared:
         refuse_other_data(by_letter, track)
@@ -165,9 +165,23 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
         raise UsageError("no record is scored in all of these runs")
     audited, uncorrected = compare_audits(by_letter, shared)
     notes = (*_notes(by_letter, [*shared, *untold]), *untold.values(), *uncorrected)
-    corrected = corrected_together(audited)
+    corrected = doubted(corrected_together(audited), partial(_trusted_audits, by_letter))
     known = tuple(_known(next(iter(by_letter.values()))))
-    return Comparison(tuple(sides), corrected_together(tracks), notes, seed, corrected, known)
+    own = doubted(corrected_together(tracks), partial(_trusted, by_letter))
+    return Comparison(tuple(sides), own, notes, seed, corrected, known)
+
+
+def _trusted(runs: Mapping[str, Run], track: str, metric: Metric) -> bool:
+    """Tell whether people agree with the judge of all runs on a metric."""
+    judges = {run.judge_fingerprint(track) for run in runs.values()}
+    return all(people_agree(one, metric.rubrics) for one in judges)
+
+
+def _trusted_audits(runs: Mapping[str, Run], _track: str, metric: Metric) -> bool:
+    """Tell whether people audited all runs, or agree with the judge who did."""
+    audits = [run.finished.audit for run in runs.values()]
+    judges = {audit.fingerprint for audit in audits if audit is not None and not audit.by_people}
+    return all(people_agree(one, metric.rubrics) for one in judges)
 
 
 def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
@@ -216,10 +230,13 @@ def _compare_track(
             " and tests"
         )
     sessions = known or dict(zip(ids, ids, strict=True))
+    withheld = without_difference(runs, track)
+    for pair, reason in withheld.items():
+        notes.append(f"No difference between {' and '.join(pair)}: {reason}")
     metrics = []
     for metric in chosen:
         columns = {letter: metric_values(rows, metric) for letter, rows in records.items()}
-        metrics.append(_compare_metric(metric, columns, ids, sessions))
+        metrics.append(_compare_metric(metric, columns, ids, sessions, withheld))
     clusters = None if known is None else len(set(known.values()))
     compared = TrackComparison(
         track, len(ids), clusters, tuple(counts), tuple(metrics), tuple(notes)
@@ -235,11 +252,14 @@ def _compare_metric(
     columns: Mapping[str, Values],
     ids: Sequence[str],
     sessions: Mapping[str, str],
+    withheld: Mapping[tuple[str, str], str],
 ) -> MetricComparison:
     contrasts = []
     for first, second in combinations(columns, 2):
         pair = {first: columns[first], second: columns[second]}
-        contrasts.append(_contrast(pair, SharedRecords.of(metric, ids, pair.values(), sessions)))
+        contrast = _contrast(pair, SharedRecords.of(metric, ids, pair.values(), sessions))
+        reason = withheld.get((first, second))
+        contrasts.append(contrast if reason is None else contrast.withheld(reason))
     # Of two runs the one difference says all that ranks and letters could.
     if len(columns) == 2:
         return MetricComparison(metric, tuple(contrasts), ())
@@ -264,15 +284,17 @@ def _contrast(pair: Mapping[str, Values], records: SharedRecords) -> Contrast:
         mcnemar = paired_mcnemar(ones[0].tolist(), ones[1].tolist())
     # Records of one session are not independent, which the exact test takes for granted.
     clusters = len(set(records.sessions))
-    exact = mcnemar if clusters == len(records.ids) > 1 else None
+    exact = mcnemar is not None and clusters == len(records.ids) > 1
+    # Made as the interval, so that both say the same of 0.
+    p = difference.p if difference.estimate.p is None else difference.estimate.p
     return Contrast(
         first,
         second,
         scores=(records.mean(one), records.mean(other)),
         difference=difference,
         mcnemar=mcnemar,
-        p=difference.p if exact is None else exact.p,
-        exact=exact is not None,
+        p=p,
+        exact=exact,
         clusters=clusters,
     )
 
@@ -333,211 +355,9 @@ def _contrast_json(contrast: Contrast) -> dict[str, Any]:
         "scores": [contrast.scores[0].row, contrast.scores[1].row],
         "difference": contrast.difference.estimate.row,
         "clusters": contrast.clusters,
-        "test": "mcnemar" if contrast.exact else "clustered_t",
+        "test": "clustered_t" if contrast.difference.estimate.p is None else "interval",
         "p": contrast.p,
         "p_holm": contrast.corrected,
         "detectable": contrast.difference.detectable,
         "mcnemar": None if contrast.mcnemar is None else asdict(contrast.mcnemar),
     }
-
-
-def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print a comparison: every metric of two runs, or the ties and pairs of more."""
-    narrow = console.width < _NARROW
-    names = []
-    for side in comparison.sides:
-        names.append((side.letter, side.folder, f"{side.model} · judged by {side.judge}"))
-    parts: list[RenderableType] = [run_legend(names)]
-    for track in comparison.tracks:
-        parts += [Text(), *_track_parts(comparison.sides, track, narrow=narrow)]
-    for track in comparison.audited:
-        parts += [Text(), *_audited_parts(comparison.sides, track, narrow=narrow)]
-    notes = (*comparison.notes, *comparison.known)
-    print_parts(console, parts, notes, _explanations(comparison, narrow=narrow))
-
-
-def _track_parts(
-    sides: Sequence[Side], track: TrackComparison, *, narrow: bool
-) -> Iterator[RenderableType]:
-    where = "" if track.clusters is None else f" from {counted(track.clusters, 'session')}"
-    title = visible(f"{track.track}: {counted(track.shared, 'shared record')}{where}")
-    if not track.metrics or not track.shared:
-        yield Text(title, style="bold")
-    elif len(sides) == 2:
-        yield _differences(title, sides, track, narrow=narrow)
-        yield from _discordant(track)
-    else:
-        yield from _ranks(title, sides, track)
-        if track.lead is not None:
-            yield _pairs(track.lead, narrow=narrow)
-    yield Text(_account(sides, track))
-    bare = [metric.metric.title.strip() for metric in track.metrics if not _records(metric)]
-    notes = [f"Left out (no record has it in all runs): {', '.join(bare)}"] if bare else []
-    for note in (*notes, *track.notes):
-        yield Text(visible(f"{note}."), style="dim")
-    yield from front_tables(track.fronts)
-
-
-def _audited_parts(
-    sides: Sequence[Side], track: TrackComparison, *, narrow: bool
-) -> Iterator[RenderableType]:
-    """Yield the tables of a track by shared audits; its tests are corrected together, apart."""
-    sessions = counted(track.metrics[0].contrasts[0].clusters, "audited session")
-    title = f"{track.track}, corrected by audits: {counted(track.shared, 'shared record')}"
-    title += f", {sessions}"
-    if len(sides) == 2:
-        yield _differences(title, sides, track, narrow=narrow)
-    else:
-        yield from _ranks(title, sides, track)
-        if track.lead is not None:
-            yield _pairs(track.lead, narrow=narrow)
-    tests = counted(len(contrasts_of([track])), "test")
-    if track.lead is not None:
-        yield from slices_part(track.slices, track.lead.metric)
-        yield from bent_part(track.bent, track.lead.metric)
-    yield Text(f"PPI++ on the differences of records; p: Holm-corrected for these {tests}.")
-    for note in track.notes:
-        yield Text(visible(f"{note}."), style="dim")
-
-
-def _differences(
-    title: str, sides: Sequence[Side], track: TrackComparison, *, narrow: bool
-) -> Table:
-    """Lay out every metric of two runs; a narrow terminal gets no scores, only differences."""
-    # With the scores the table needs 76 columns: of what is cut, the difference would go first.
-    first, second = sides[0].letter, sides[1].letter
-    scored = () if narrow else (first, second)
-    table = figures_table(title, "", *scored, f"{first} – {second}", *_test_columns(narrow))
-    for metric in track.metrics:
-        contrast = metric.contrasts[0]
-        if _records(metric):
-            scores = () if narrow else tuple(number(score.value) for score in contrast.scores)
-            cells = (*scores, *_test_cells(contrast, narrow))
-            table.add_row(_title(metric.metric), *cells, style=_style(contrast))
-    return table
-
-
-def _test_columns(narrow: bool) -> tuple[str, ...]:
-    return ("95 % interval", "p", *(() if narrow else ("MDE",)), "n")
-
-
-def _test_cells(contrast: Contrast, narrow: bool) -> tuple[str, ...]:
-    """Return the cells of a difference: value, interval, corrected p, what is detectable, n."""
-    estimate = contrast.difference.estimate
-    cells = [signed(estimate.value), interval(estimate), p_value(contrast.corrected)]
-    if not narrow:
-        cells.append(number(contrast.difference.detectable))
-    return (*cells, str(estimate.n))
-
-
-def _discordant(track: TrackComparison) -> Iterator[Text]:
-    for metric in track.metrics:
-        contrast = metric.contrasts[0]
-        if (test := contrast.mcnemar) is None or not (test.first_only or test.second_only):
-            continue
-        counts = f"{test.first_only} only in {contrast.first}"
-        counts += f", {test.second_only} only in {contrast.second}"
-        # Of records that belong together its p is none, and another than the table's would be a
-        # test of its own.
-        exact = f"; exact McNemar p {p_value(contrast.corrected)}" if contrast.exact else ""
-        if metric.metric.sign_test and not contrast.exact:
-            exact = f"; exact sign test of single records, uncorrected: p {p_value(test.p)}"
-        yield Text(visible(f"{metric.metric.title.strip()}: {counts}{exact}."))
-
-
-def _ranks(title: str, sides: Sequence[Side], track: TrackComparison) -> Iterator[Table]:
-    """Lay out the headline of every run, the best first, then every metric with its ties."""
-    lead = track.lead
-    assert lead is not None
-    table = figures_table(title, "", "", lead.metric.title.strip(), "95 % interval", "ties")
-    # A model's name may be longer than the table is wide: folded, the figures keep their place.
-    models = table.columns[1]
-    models.justify, models.overflow, models.no_wrap = "left", "fold", False
-    model_of = {side.letter: side.model for side in sides}
-    for one in lead.ranked:
-        row = (number(one.estimate.value), interval(one.estimate), " ".join(one.letters))
-        table.add_row(one.name, Text(visible(model_of[one.name])), *row)
-    yield table
-    letters = list(model_of)
-    for start in range(0, len(letters), _RUNS_A_TABLE):
-        yield _ties(letters[start : start + _RUNS_A_TABLE], track)
-
-
-def _ties(letters: Sequence[str], track: TrackComparison) -> Table:
-    table = figures_table("Every metric, with the letters of its ties", "", *letters, "n")
-    for metric in track.metrics:
-        if not _records(metric):
-            continue
-        cells = {}
-        for one in metric.ranked:
-            cells[one.name] = f"{number(one.estimate.value)} {' '.join(one.letters)}"
-        shown = map(cells.__getitem__, letters)
-        table.add_row(_title(metric.metric), *shown, str(_records(metric)))
-    return table
-
-
-def _pairs(lead: MetricComparison, *, narrow: bool) -> Table:
-    title = f"{lead.metric.title.strip()}: every pair"
-    table = figures_table(title, "", "difference", *_test_columns(narrow))
-    for contrast in lead.contrasts:
-        pair = f"{contrast.first} – {contrast.second}"
-        table.add_row(pair, *_test_cells(contrast, narrow), style=_style(contrast))
-    return table
-
-
-def _records(metric: MetricComparison) -> int:
-    """Return on how many records all runs have a metric."""
-    if metric.ranked:
-        return metric.ranked[0].estimate.n
-    return metric.contrasts[0].difference.estimate.n
-
-
-def _account(sides: Sequence[Side], track: TrackComparison) -> str:
-    """Say of each run how many of its records are not among the shared ones."""
-    if not any(count.left_out or count.asked > count.scored for count in track.counts):
-        return "All records are shared."
-    parts = []
-    for side, count in zip(sides, track.counts, strict=True):
-        part = f"{count.left_out:,} of {side.letter}'s {count.scored:,} scored"
-        if count.asked > count.scored:
-            part += f", {count.asked - count.scored:,} unscored"
-        parts.append(part)
-    return f"Left out: {'; '.join(parts)}."
-
-
-def _explanations(comparison: Comparison, *, narrow: bool) -> Iterator[str]:
-    contrasts = contrasts_of(comparison.tracks)
-    for reason in dict.fromkeys(contrast.difference.estimate.reason for contrast in contrasts):
-        if reason:
-            yield f"No interval: {reason}."
-    if any(contrast.difference.estimate.method for contrast in contrasts):
-        yield f"Intervals where few sessions hold many records: {RESAMPLED}."
-    if any(metric.metric.sign_test for track in comparison.tracks for metric in track.metrics):
-        yield "The sign test takes records of one session for independent; the table's p does not."
-    if any(track.fronts for track in comparison.tracks):
-        yield EXPLANATION
-    if not comparison.family:
-        return
-    tests = counted(comparison.family, "test")
-    shown = "under the runs' own judge" if comparison.audited else "all that are shown"
-    yield f"p: Holm-corrected for {tests}, {shown}; bold: at most .05."
-    if any(contrast.exact for contrast in contrasts):
-        yield "  McNemar's exact test where scores are 0 or 1 and every record stands alone."
-    if not narrow:
-        yield "MDE: minimum detectable effect (80 % power) of one test."
-    if any(map(_has_errors, comparison.tracks)):
-        yield f"{_LOWER.strip()}: lower is better."
-    if len(comparison.sides) > 2:
-        yield "ties: runs that share a letter are not significantly different (p ≥ .05, Holm)."
-
-
-def _has_errors(track: TrackComparison) -> bool:
-    return any(metric.metric.lower_is_better for metric in track.metrics)
-
-
-def _title(metric: Metric) -> Text:
-    return Text(visible(metric.title) + (_LOWER if metric.lower_is_better else ""))
-
-
-def _style(contrast: Contrast) -> str:
-    return "bold" if contrast.corrected is not None and contrast.corrected <= SIGNIFICANT else ""

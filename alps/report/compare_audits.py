@@ -132,7 +132,9 @@ def _on_slice(by: str, name: str, columns: Mapping[str, Pairs]) -> Iterator[Slic
     for first, second in combinations(columns, 2):
         one, other = columns[first], columns[second]
         reason = one.why_not()
-        difference = powered_difference(*one.less(other)) if reason is None else None
+        difference = (
+            powered_difference(*one.less(other), bounds=one.bounds) if reason is None else None
+        )
         size = int((one.audited & other.audited).sum()), len(one.cheap)
         yield SliceContrast(by, name, (first, second), difference, *size, reason)
 
@@ -184,7 +186,9 @@ def _aligned(
 def _why_not(columns: Sequence[Pairs]) -> str | None:
     """Return why shared audits can't carry a comparison: the same records are audited in each."""
     reason = columns[0].why_not()
-    return None if reason is None else f"shared by all of these runs are {reason}"
+    if reason is None:
+        return None
+    return f"shared by all of these runs are {reason}; audit_seed=0 draws the same in each run"
 
 
 def _compare_metric(metric: Metric, columns: Mapping[str, Pairs]) -> MetricComparison:
@@ -192,7 +196,8 @@ def _compare_metric(metric: Metric, columns: Mapping[str, Pairs]) -> MetricCompa
     means = {letter: _estimate(score) for letter, score in scores.items()}
     contrasts = []
     for first, second in combinations(columns, 2):
-        difference = powered_difference(*columns[first].less(columns[second]))
+        one, other = columns[first], columns[second]
+        difference = powered_difference(*one.less(other), bounds=one.bounds)
         pair = means[first], means[second]
         units = len(set(columns[first].where(columns[first].audited).sessions))
         contrasts.append(_contrast(first, second, pair, difference, units))

@@ -1,6 +1,6 @@
 """Contrasts of runs: a metric of two of them with its test, and one correction of all tests."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -35,12 +35,13 @@ class Contrast:
         scores: The means of both.
         difference: First less second; a `detectable` of a sample without any spread is None.
         mcnemar: Where every score is 0 or 1.
-        p: Exact (McNemar) where every score is 0 or 1 and every record stands alone; else that of
-            `difference`. None with fewer than two sessions.
-        exact: Whether `p` is exact.
-        corrected: `p` by Holm's method over everything tested between any two of the runs, on all
-            tracks.
+        p: Of this test alone, made as the interval of `difference`: below .05 where that leaves out
+            0. Where there is no interval that of `difference`; None with fewer than two sessions.
+        exact: Whether `mcnemar` holds: every record stands alone.
+        corrected: `p` by Holm's method over its family: the headline of a track between any two of
+            the runs, or all other metrics of all tracks.
         clusters: How many sessions the records come from.
+        doubted: Whether nobody showed that the judge agrees with people: its p is never bold.
     """
 
     first: str
@@ -52,6 +53,19 @@ class Contrast:
     exact: bool
     clusters: int
     corrected: float | None = None
+    doubted: bool = False
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is significant, under a judge that agrees with people."""
+        return not self.doubted and self.corrected is not None and self.corrected <= SIGNIFICANT
+
+    def withheld(self, reason: str) -> "Contrast":
+        """Return it without a difference and a test, and why."""
+        none = Estimate(None, None, None, self.difference.estimate.n, reason)
+        return replace(
+            self, difference=Difference(none, None, None), mcnemar=None, p=None, exact=False
+        )
 
 
 @dataclass(frozen=True)
@@ -129,25 +143,55 @@ def contrasts_of(tracks: Sequence[TrackComparison]) -> list[Contrast]:
     return contrasts
 
 
-def corrected_together(tracks: Sequence[TrackComparison]) -> tuple[TrackComparison, ...]:
-    """Correct every p for everything that is tested: all pairs of runs, all metrics, all tracks.
+def diagnostics_of(tracks: Sequence[TrackComparison]) -> list[Contrast]:
+    """Return the tested contrasts of all metrics but the headlines."""
+    contrasts: list[Contrast] = []
+    for track in tracks:
+        for metric in track.metrics:
+            contrasts += metric.contrasts if metric is not track.lead else ()
+    return [contrast for contrast in contrasts if contrast.p is not None]
 
-    Letters of ties follow from the same p.
+
+def corrected_together(tracks: Sequence[TrackComparison]) -> tuple[TrackComparison, ...]:
+    """Correct every p within its family; letters of ties follow from the same p.
+
+    The headline of a track is what a comparison is made for: it is a family of its own, of all
+    pairs of runs. All other metrics are diagnostics, and one family, since a reader looks through
+    them for any bold p.
     """
-    # One family, since a reader looks for any bold p: with a family for each pair of three equal
-    # runs, one of the three would be bold in up to 15 % of tables.
-    tested = [contrast.p for contrast in contrasts_of(tracks) if contrast.p is not None]
-    corrected = iter(holm(tested))
+    diagnostics = _by_holm(diagnostics_of(tracks))
     results = []
     for track in tracks:
         metrics = []
         for metric in track.metrics:
+            family = _by_holm(metric.contrasts) if metric is track.lead else diagnostics
             contrasts = []
             for contrast in metric.contrasts:
-                p = None if contrast.p is None else next(corrected)
-                contrasts.append(replace(contrast, corrected=p))
+                contrasts.append(replace(contrast, corrected=family.get(id(contrast))))
             ranked = _with_letters(metric.ranked, contrasts)
             metrics.append(replace(metric, contrasts=tuple(contrasts), ranked=ranked))
+        results.append(replace(track, metrics=tuple(metrics)))
+    return tuple(results)
+
+
+def _by_holm(contrasts: Sequence[Contrast]) -> dict[int, float]:
+    """Return the corrected p of each tested contrast of a family, by its identity."""
+    tested = [contrast for contrast in contrasts if contrast.p is not None]
+    corrected = holm([contrast.p for contrast in tested if contrast.p is not None])
+    return {id(one): p for one, p in zip(tested, corrected, strict=True)}
+
+
+def doubted(
+    tracks: Sequence[TrackComparison], trusted: Callable[[str, Metric], bool]
+) -> tuple[TrackComparison, ...]:
+    """Mark the differences of judged metrics whose judge is not `trusted` on a track."""
+    results = []
+    for track in tracks:
+        metrics = []
+        for metric in track.metrics:
+            doubt = metric.metric.judged and not trusted(track.track, metric.metric)
+            contrasts = [replace(one, doubted=doubt) for one in metric.contrasts]
+            metrics.append(replace(metric, contrasts=tuple(contrasts)))
         results.append(replace(track, metrics=tuple(metrics)))
     return tuple(results)
 

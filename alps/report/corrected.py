@@ -127,14 +127,14 @@ def slices_part(slices: Sequence[SliceContrast], lead: Metric) -> Iterator[Rende
             few = "; ".join(dict.fromkeys(short))
             yield Text(visible(f"Slices by {by} with too few shared audits: {few}."), style="dim")
     if any(one.corrected is not None for one in slices):
-        yield Text("p of slices: Holm-corrected for all of them.")
+        yield Text("Slices are one family; bold: p at most .05 by Holm's method over all of them.")
 
 
 def _slice_cells(one: SliceContrast) -> tuple[str, str, str]:
     if one.difference is None:
         return "–", "–", "–"
     estimate = one.difference.estimate
-    return signed(estimate.value), interval(estimate), p_value(one.corrected)
+    return signed(estimate.value), interval(estimate), p_value(one.difference.p)
 
 
 def bent_part(bent: Sequence[BentRow], lead: Metric) -> Iterator[RenderableType]:
@@ -145,10 +145,12 @@ def bent_part(bent: Sequence[BentRow], lead: Metric) -> Iterator[RenderableType]
     table = figures_table(title, "", "change", "95 % interval", "p")
     for row in bent:
         style = "bold" if row.p_holm <= SIGNIFICANT else ""
-        cells = signed(row.value), interval(row), p_value(row.p_holm)
+        cells = signed(row.value), interval(row), p_value(row.p)
         table.add_row(Text(visible(row.by)), *cells, style=style)
     yield table
-    yield Text(f"Of {lead.title.strip()}; least squares, clustered by session; p by Holm.")
+    yield Text(
+        f"Of {lead.title.strip()}; least squares, clustered by session; bold: p at most .05, Holm."
+    )
 
 
 def _audited_cells(score: AuditedScore) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.report.formatting import interval, number, visible
+from alps.report.judge_check import judge_of
 from alps.rows import Calls, Summary
 from alps.run.opened import MANIFEST, Calibration, Run, open_run
 from alps.settings import RunSettings, as_typed, in_current_words
@@ -131,7 +132,7 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
     Its age stands where there is room.
     """
     name = Text(visible(str(run.folder)), style="bold", overflow="fold")
-    about = [run.model, f"judged by {run.judge}", f"on {run.data}"]
+    about = [run.model, f"judged by {judge_of(run)}", f"on {run.data}"]
     about += _unusual(run.manifest.settings)
     who = Text(visible(f"  {' · '.join(about)}"), style="dim", overflow="fold")
     # A clock that was set back would make a run of the future.
@@ -184,7 +185,9 @@ def _cells(run: Run) -> tuple[Text, ...]:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
         # Of a run that goes on nothing is summed up yet, and its journal is still growing.
         whole = "" if run.manifest.settings.get("shard") else f" of {run.total:,}"
-        progress = Text(f"  {done:,}{whole} scored")
+        # What resuming counts is named first: answers that are not asked for again.
+        answered = len(run.rows("predictions"))
+        progress = Text(f"  {answered:,}{whole} answered, {done:,} scored")
         return progress, Text(""), Text("unfinished", style="yellow"), Text("–")
     tracks = run.summary.tracks
     if len(tracks) == 1:

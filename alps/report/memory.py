@@ -47,7 +47,8 @@ def list_memories(console: Console) -> None:
     table = Table(box=None)
     table.add_column("memory=", no_wrap=True)
     table.add_column("what it is", overflow="fold")
-    table.add_column("installed", overflow="fold")
+    # A command in two lines could not be copied.
+    table.add_column("installed", no_wrap=True)
     for row in _known():
         table.add_row(*row)
     console.print(table)
@@ -59,8 +60,10 @@ def _known() -> Iterator[tuple[str, str, str]]:
             yield name, "in the box", "yes"
     for name in PRODUCTS:
         # An extra has the name of the module that it installs.
-        missing = f"pip install 'alps-eval\\[{name}]'"
+        missing = f"pip install 'alps-eval[{name}]'"
         yield name, "in the process of the run", "yes" if find_spec(name) else missing
     for name in APART:
-        there = f"yes: {environment(name)}" if installed(name) else f"alps memory install {name}"
-        yield name, f"in an environment of its own: {' '.join(packages(name))}", there
+        there = installed(name)
+        what = f"in an environment of its own: {' '.join(packages(name))}"
+        what += f" ({environment(name)})" if there else ""
+        yield name, what, "yes" if there else f"alps memory install {name}"

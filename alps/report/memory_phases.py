@@ -7,6 +7,7 @@ from rich.table import Table
 
 from alps.report.formatting import counted
 from alps.rows import Summary, Used
+from alps.systems.memory.admission import DECLARED, declared_in
 
 
 def phase_tables(summary: Summary) -> Iterator[Table]:
@@ -42,8 +43,12 @@ def admission_lines(summary: Summary) -> Iterator[str]:
     """Say how many checks were passed, where there were any."""
     if summary.admission:
         took = sum(check.seconds for check in summary.admission)
-        passed = counted(len(summary.admission), "check")
+        names = [check.name for check in summary.admission]
+        declared = [name for name in names if name.endswith(DECLARED)]
+        passed = counted(len(names) - len(declared), "check")
         yield f"Admission of the memory system: {passed} passed in {took:.1f} s."
+        if declared:
+            yield f"It declares that these checks are not for it: {', '.join(declared_in(names))}."
     if settled := summary.phases.get("settle"):
         each = zip(("p50", "p95", "p99"), (settled.p50, settled.p95, settled.p99), strict=True)
         lag = ", ".join(f"{seconds:.4f} s ({name})" for name, seconds in each)

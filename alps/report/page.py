@@ -18,6 +18,7 @@ from alps.judges.resolve import known_agreement
 from alps.report.curves import context_figures
 from alps.report.formatting import counted, p_value
 from alps.report.html import page_environment, refuse_other_file, write_page
+from alps.report.judge_check import judge_check_lines, judge_mark
 from alps.report.sections import Section, heads_of
 from alps.report.svg import SHARES, axis_labels
 from alps.report.tables import conditions, empty_line, method_lines
@@ -81,6 +82,7 @@ def render(runs: Sequence[Run]) -> str:
     environment.globals.update(conditions=conditions, counted=counted, empty_line=empty_line)
     environment.globals.update(method_lines=method_lines, shares_axis=axis_labels(SHARES))
     environment.globals.update(known_agreement=known_agreement, people_say=people_say)
+    environment.globals.update(judge_mark=judge_mark, judge_check_lines=judge_check_lines)
     environment.filters.update(p_value=p_value)
     heads = heads_of(runs)
     sections: list[Section] = []

@@ -27,6 +27,7 @@ from alps.tasks.record_parts import (
 
 LIMIT = 20
 FOLDED_TURN = 280
+_LONGEST_ERROR = 2_000
 ShownPart = DialogueView | Listed | Paired | Passage | Facts
 
 _EFFECTS = {
@@ -167,7 +168,7 @@ def _view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
         scores=score.get("scores", {}),
         prediction=prediction["prediction"] if answered else None,
         notes=tuple(map(str, notes)),
-        error=prediction.get("error"),
+        error=_cut(prediction.get("error")),
         raw=prediction.get("raw"),
         judge_error=error,
         judge_raw=raw,
@@ -181,7 +182,14 @@ def _judge_failure(verdict: Row) -> tuple[str | None, tuple[str, ...]]:
     support, used = verdict.get("support") or {}, verdict.get("used") or {}
     raw = [*verdict.get("raw", ()), support.get("raw"), *used.get("raw", ())]
     error = verdict.get("error") or support.get("error") or used.get("error")
-    return error, tuple(filter(None, raw))
+    return _cut(error), tuple(filter(None, raw))
+
+
+def _cut(error: str | None) -> str | None:
+    """Return an error as it is shown: a server may send a page of any length for one."""
+    if error is None or len(error) <= _LONGEST_ERROR:
+        return error
+    return f"{error[:_LONGEST_ERROR]}… ({len(error):,} characters)"
 
 
 def _shown(parts: Iterable[Part]) -> Iterator[ShownPart]:

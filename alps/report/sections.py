@@ -12,6 +12,7 @@ from alps.errors import RunFolderError
 from alps.jsonl import Row
 from alps.report import charts
 from alps.report.accounts import AccountRow, account
+from alps.report.baselines import Below, baselines_title, below_baseline
 from alps.report.breakdowns import BreakdownPart, page_part
 from alps.report.charts import colour_of
 from alps.report.corrected import audit_lines, correction_lines
@@ -108,7 +109,8 @@ class Section:
     @property
     def needs_rating_judge(self) -> bool:
         """Whether it has no figure at all, since its judge rates no answers."""
-        return needs_rating_judge(self.found, self.task.metrics)
+        unrated = needs_rating_judge(self.found, self.task.metrics)
+        return unrated and not self.summary.judge_check
 
     @property
     def bare(self) -> list[str]:
@@ -132,6 +134,16 @@ class Section:
     def paired_floors(self) -> bool:
         """Whether the differences to trivial baselines stand with each score."""
         return any(floor.differences for floor in self.found.floors.values())
+
+    @property
+    def below(self) -> Below | None:
+        """The trivial baseline that it scores below, if there is one."""
+        return below_baseline(self.found, self.task.metrics)
+
+    @property
+    def baselines_title(self) -> str:
+        """What its table of trivial baselines is called."""
+        return baselines_title(floor.score for floor in self.floors)
 
     @property
     def corrected(self) -> list[MetricRow]:

@@ -15,10 +15,12 @@ from rich.text import Text
 from alps.errors import UsageError, closest
 from alps.report.dialogue import DialogueView, Piece, excerpt
 from alps.report.formatting import folded_away, number, visible
+from alps.report.judge_check import judge_of
 from alps.report.record import RecordView, ShownPart, build_view
 from alps.run.opened import Key, Run, Samples, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
 from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Paired, Pairing, Passage, Side
+from alps.text import whole_number
 
 FOLDED_TURN = 400
 FOLDED_RAW = 1_500
@@ -93,8 +95,9 @@ def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key
     known = set()
     for key in keys:
         known |= {key.id, f"{key.track}/{key.id}"}
-    if mark and word not in known and repeat.isdecimal() and 1 <= int(repeat) <= repeats:
-        return _pick_record(name, keys, where)._replace(repeat=int(repeat) - 1)
+    number = whole_number(repeat) or 0
+    if mark and word not in known and 1 <= number <= repeats:
+        return _pick_record(name, keys, where)._replace(repeat=number - 1)
     return _pick_record(word, keys, where)
 
 
@@ -128,7 +131,7 @@ def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
         raise UsageError(f"'{word}' is on {len(same)} tracks of {where}; write {_either(same)}")
     if same:
         return same[0]
-    if word.isdecimal() and 1 <= int(word) <= len(keys):
+    if 1 <= (whole_number(word) or 0) <= len(keys):
         return keys[int(word) - 1]
     if len(begun) != 1:
         raise _refusal(word, keys, begun, where)
@@ -145,9 +148,9 @@ def _refusal(word: str, keys: Sequence[Key], begun: Sequence[Key], where: str) -
         few = f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
         return UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); write more of it")
     if word.isdecimal():
-        return UsageError(f"{where} has {len(keys)} records; there is no number {word}")
+        return UsageError(f"{where} has {len(keys)} records; there is no number {word[:40]}")
     ids = [key.id for key in keys]
-    return UsageError(f"'{word}': no such record in {where}{closest(word, ids)}")
+    return UsageError(f"'{word[:200]}': no such record in {where}{closest(word, ids)}")
 
 
 def _either(keys: Sequence[Key]) -> str:
@@ -161,7 +164,7 @@ def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[Renderabl
     names = [key.id for key in keys if key.track == view.key.track]
     on = f"{view.key.track}, " if len(run.tracks) > 1 else ""
     position = f"{on}record {names.index(view.key.id) + 1} of {len(names)}{answer}"
-    judge = f"judged by {visible(run.judge)}"
+    judge = f"judged by {visible(judge_of(run))}"
     yield Text(f"{position} · {visible(run.model)} · {judge}", style="dim")
     yield Text(
         f"{view.state}: {view.explanation}",

@@ -21,9 +21,12 @@ from alps.stats.curves import Spot, front_of
 from alps.tasks import Metric
 
 _FEW = 10
-_EXPLANATION = (
+_TIES = (
     "ties: systems that share a letter do not differ significantly (p ≥ .05, Holm over all pairs "
-    "of a task). cost: US dollars of a system's own requests, judge left out; kept replies cost "
+    "of a task). "
+)
+_EXPLANATION = (
+    "cost: US dollars of a system's own requests, judge left out; kept replies cost "
     "nothing; – where a price is not known. Pareto: no other system scores as high for as little, "
     "among those with a cost."
 )
@@ -89,6 +92,12 @@ class SweepReport:
     notes: tuple[str, ...]
 
     @property
+    def explanation(self) -> str:
+        """What the columns of its tables mean; of letters only where there are any."""
+        tied = any(one.letters for track in self.tracks for one in track.standings)
+        return (_TIES if tied else "") + _EXPLANATION
+
+    @property
     def incomplete(self) -> int:
         """How many runs are not complete."""
         return sum(bool(run.failure) for run in self.runs)
@@ -142,7 +151,7 @@ def _alone(single: SweptRun, judge: str) -> Iterator[TrackStandings]:
         score = scores[lead.name]
         estimate = Estimate(score.value, score.low, score.high, score.n)
         standing = Standing(
-            single.system, single.folder, estimate, "a", cost_without_judge(single.folder)
+            single.system, single.folder, estimate, "", cost_without_judge(single.folder)
         )
         yield _with_front(track, judge, lead, score.n, [standing])
 
@@ -183,7 +192,7 @@ def print_sweep(report: SweepReport, console: Console) -> None:
     parts: list[RenderableType] = []
     for track in report.tracks:
         parts += [*([Text()] if parts else []), _table(track)]
-    print_parts(console, parts, report.notes, [_EXPLANATION] if report.tracks else [])
+    print_parts(console, parts, report.notes, [report.explanation] if report.tracks else [])
 
 
 def _table(track: TrackStandings) -> RenderableType:
@@ -210,5 +219,5 @@ def write_sweep_page(report: SweepReport, path: Path) -> Path:
     """
     refuse_other_file(path)
     template = page_environment().get_template("sweep.html")
-    page = template.render(name=path.stem, report=report, explanation=_EXPLANATION, dollars=dollars)
+    page = template.render(name=path.stem, report=report, dollars=dollars)
     return write_page(page, path)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from alps.judges.agreement import people_say
 from alps.judges.resolve import known_agreement
+from alps.report.baselines import BELOW_MARK, baselines_title, below_baseline
 from alps.report.charts import GOLD_ACTIONS, PREDICTED_ACTIONS
 from alps.report.corrected import audit_part, corrected_part
 from alps.report.curves import curve_tables
@@ -26,10 +27,10 @@ from alps.report.formatting import (
     spent,
     visible,
 )
+from alps.report.judge_check import judge_check_lines, judge_mark
 from alps.report.memory_phases import admission_lines, phase_tables
 from alps.report.terminal import WIDTH, terminal
 from alps.rows import Score, Summary, TrackSummary
-from alps.run.estimate import Stage
 from alps.run.opened import lead_of
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric, all_tracks
@@ -82,6 +83,8 @@ def show_run(
     console = terminal()
     narrow = console.width < NARROW
     parts: list[RenderableType] = []
+    if resumed:
+        parts.append(Text(f"Resumed with {counted(resumed, 'answer')} from before."))
     for name, track in summary.tracks.items():
         parts.append(_scores(summary, name, track, metrics[name]))
         parts += curve_tables(track, metrics[name])
@@ -94,6 +97,7 @@ def show_run(
         parts += map(Text, _outcomes(track, metrics[name]))
     if len(summary.tracks) > 1:
         parts.append(_overview(summary, metrics, narrow=narrow))
+    parts += _below_lines(summary, metrics)
     parts += phase_tables(summary)
     parts += breakdowns
     names = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
@@ -101,74 +105,9 @@ def show_run(
         parts.append(Text(f"{counted(len(names), 'breakdown')}: alps show {folder}"))
     parts += map(Text, _footer(summary, metrics, folder=folder))
     if took is not None:
-        parts.append(Text(_how_it_went(took, resumed)))
+        parts.append(Text(f"Took {duration(took)}."))
     parts.append(Text(f"Run folder: {folder}"))
     console.print(Group(*parts))
-
-
-def show_estimate(
-    stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None
-) -> None:
-    """Print what a run would ask and cost."""
-    console = terminal()
-    table = _table("What this run would ask, counted without a request")
-    for name in ("stage", "calls", "tokens", "cost"):
-        table.add_column(name, justify="left" if name == "stage" else "right")
-    for stage in stages:
-        calls = f"{stage.calls:,}" if stage.exact else f"up to {stage.calls:,}"
-        most = "?" if stage.most_tokens is None else f"{stage.most_tokens:,}"
-        tokens = f"{stage.least_tokens:,} – {most}"
-        costs = f"{_dollars(stage.least_cost)} – {_dollars(stage.most_cost)}"
-        # A stage that asks nothing costs nothing: $0.0000 would read as a price.
-        table.add_row(stage.name, calls, *((tokens, costs) if stage.calls else ("", "")))
-    console.print(table)
-    notes = _estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)
-    console.print(Text("\n".join(notes)))
-
-
-def _estimate_notes(
-    stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None
-) -> list[str]:
-    notes = [f"{stage.name}: {stage.model}{_kept(stage)}" for stage in stages]
-    notes.append(
-        "The lower bound takes 4 bytes a token and empty answers; re-asks and retries come on top."
-    )
-    # Where the bound of a stage is unknown, a cap can't be told to cover it: nothing is said.
-    cost: float | None = 0.0
-    tokens: int | None = 0
-    for stage in stages:
-        notes += _unknown_bounds(stage)
-        cost = None if cost is None or stage.most_cost is None else cost + stage.most_cost
-        tokens = None if tokens is None or stage.most_tokens is None else tokens + stage.most_tokens
-    if max_cost is not None and cost is not None:
-        notes.append(f"max_cost={max_cost:g} {_covers(cost <= max_cost)}")
-    if max_total_tokens is not None and tokens is not None:
-        notes.append(f"max_total_tokens={max_total_tokens:,} {_covers(tokens <= max_total_tokens)}")
-    return notes
-
-
-def _unknown_bounds(stage: Stage) -> Iterator[str]:
-    # Taken as free, a model of no known price let max_cost= never stop a run.
-    if stage.unpriced:
-        yield f"{stage.model}: price unknown; only max_total_tokens= can stop it."
-    if stage.calls and stage.most_tokens is None:
-        bound = "max_tokens=" if stage.name == "generate" else "judge_max_tokens="
-        yield f"{stage.model}: how much it can answer is unknown; {bound} bounds it."
-
-
-def _covers(covered: bool) -> str:
-    if covered:
-        return "covers the upper bound."
-    passing = "passing it by at most what is in flight"
-    return f"does not cover the upper bound; a run ends when it is spent, {passing}."
-
-
-def _kept(stage: Stage) -> str:
-    return f" ({counted(stage.cached, 'answer')} in the reply cache)" if stage.cached else ""
-
-
-def _dollars(cost: float | None) -> str:
-    return "–" if cost is None else f"${cost:.4f}"
 
 
 def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
@@ -206,7 +145,8 @@ def _table(title: str) -> Table:
 def _scores(
     summary: Summary, name: str, track: TrackSummary, metrics: Sequence[Metric]
 ) -> RenderableType:
-    judged = f", judged by {summary.judge}" if headline_of(metrics).judged else ""
+    by = f", judged by {summary.judge}{judge_mark(summary)}"
+    judged = by if headline_of(metrics).judged else ""
     table = _table(f"{summary.model} on {name}{conditions(track)}{judged}")
     table.add_column("")
     bounded = any(score.worst_case is not None for score in track.scores.values())
@@ -282,7 +222,8 @@ def _overview(
     summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, narrow: bool
 ) -> RenderableType:
     """Put the headline of every task into one table: the whole run at a glance, never averaged."""
-    table = _table(f"{summary.model}, judged by {summary.judge}: every task, none of them averaged")
+    judged = f"judged by {summary.judge}{judge_mark(summary)}"
+    table = _table(f"{summary.model}, {judged}: every task, none of them averaged")
     table.add_column("task and metric", overflow="fold")
     wide = terminal().width >= _WIDE
     rest = () if narrow else ("unscored", "Δ vs. strongest baseline") if wide else ("unscored",)
@@ -290,16 +231,29 @@ def _overview(
         table.add_column(name, justify="right", no_wrap=True)
     for name, track in summary.tracks.items():
         lead = lead_of(track, metrics[name])
-        title = f"{lead.title}{conditions(track)}".strip()
-        # A task of the user's own is known by the name of its track alone.
-        known = all_tracks().get(name)
-        task = name if known is None else known.heading
-        both = f"{task}: {title}"
-        if title.lower().startswith(task.lower()):
-            both = f"{title[0].upper()}{title[1:]}"
+        both = _task_and_metric(name, f"{lead.title}{conditions(track)}".strip())
+        if below_baseline(track, metrics[name]) is not None:
+            both += f" {BELOW_MARK}"
         row = (*_cells(track.scores[lead.name]), str(track.unscored), _above_strongest(track))
         table.add_row(both, *row[: len(table.columns) - 1])
     return table
+
+
+def _task_and_metric(track: str, title: str) -> str:
+    # A task of the user's own is known by the name of its track alone.
+    known = all_tracks().get(track)
+    task = track if known is None else known.heading
+    if title.lower().startswith(task.lower()):
+        return f"{title[0].upper()}{title[1:]}"
+    return f"{task}: {title}"
+
+
+def _below_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[Text]:
+    """Warn of each track that scores below a trivial baseline."""
+    for name, track in summary.tracks.items():
+        if (below := below_baseline(track, metrics[name])) is not None:
+            line = _task_and_metric(name, below.line)
+            yield Text(f"{BELOW_MARK} Warning, below a trivial baseline: {line}", style="bold")
 
 
 def _above_strongest(track: TrackSummary) -> str:
@@ -347,7 +301,8 @@ def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> 
     lead = first.lead
     title = next((metric.title for metric in metrics if metric.name == lead), lead)
     apart = "\n" if narrow else " "
-    table = _table(f"Trivial baselines (expected to score about 0){judged}")
+    scores = [floor.scores.get(lead, _NO_SCORE) for floor in track.floors.values()]
+    table = _table(f"{baselines_title(scores)}{judged}")
     table.add_column("", no_wrap=not narrow, overflow="fold")
     table.add_column(title.replace(" (macro)", ""), justify="right")
     table.add_column("95 % interval", justify="right", no_wrap=True)
@@ -414,6 +369,8 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
     if repaired := track.repaired:
         yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before being read."
     # What a system was not shown it could not remember: no fault of its answers.
+    if long := counts.get("too_long"):
+        yield f"{counted(long, 'answer')} {_were(long)} too long to count within the length."
     if cut := counts.get("histories_cut"):
         yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit into the context."
     if chosen := counts.get("letters"):
@@ -490,8 +447,8 @@ def _no_intervals(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> 
     for name, track in summary.tracks.items():
         whole = name if len(summary.tracks) > 1 else ""
         leading = headline_of(metrics[name]).title.strip()
-        # Baselines of every metric lack an interval for the same reason: once is enough.
-        for reason in {score.reason: None for score in _all_scores(track) if score.reason}:
+        own = dict.fromkeys(score.reason for score in track.scores.values() if score.reason)
+        for reason in own:
             titles = []
             for metric in metrics[name]:
                 score = track.scores.get(metric.name)
@@ -499,6 +456,12 @@ def _no_intervals(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> 
                     titles.append(metric.title.strip())
             some = titles and leading not in titles
             lacking.setdefault(reason, {})[", ".join(titles) if some else whole] = None
+        # Baselines often lack an interval for the same reason: once is enough.
+        for baseline, floor in track.floors.items():
+            for score in floor.scores.values():
+                if score.reason and score.reason not in own:
+                    of = f"{baseline} ({whole})" if whole else baseline
+                    lacking.setdefault(score.reason, {})[of] = None
     for reason, scores in lacking.items():
         of = ", ".join(filter(None, scores))
         yield f"No interval of {of}: {reason}." if of else f"No interval: {reason}."
@@ -519,12 +482,6 @@ def _footer(
         for name in (TRACEBACKS, STDERR):
             if (path := Path(folder) / name).is_file():
                 yield f"More on the errors: {path}"
-
-
-def _how_it_went(took: float, resumed: int) -> str:
-    if not resumed:
-        return f"Took {duration(took)}."
-    return f"Resumed with {counted(resumed, 'answer')} from before; took {duration(took)}."
 
 
 def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
@@ -557,7 +514,8 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
     unrated: dict[str, None] = {}
     for name, track in tracks.items():
         judged = judged or headline_of(metrics[name]).judged
-        if needs_rating_judge(track, metrics[name]):
+        # A judge that was checked rates: where it is not admitted, that is said of it.
+        if needs_rating_judge(track, metrics[name]) and not summary.judge_check:
             unrated[(track.task or "").capitalize()] = None
     for task in unrated:
         yield f"{task} needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
@@ -570,3 +528,5 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
             yield f"  Its agreement: {agreement}."
         for told in people_say(summary.judge, summary.judge_fingerprint):
             yield f"  By a calibration: {told}."
+    if judged:
+        yield from judge_check_lines(summary)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.report.formatting import visible
+from alps.waiting import end
 
 WIDTH, LEAST, MOST = 80, 20, 120
 """How wide a table is where no terminal says it, the narrowest, and the widest: below 20 columns
@@ -20,7 +21,11 @@ there is none left for some cells, and lines of more than 120 are hard to follow
 
 
 def terminal() -> Console:
-    """Return stdout as tables are printed on it; a narrower terminal gets narrower tables."""
+    """Return stdout as tables are printed on it; a narrower terminal gets narrower tables.
+
+    What is shown of work under way ends.
+    """
+    end()
     # A table that is piped is pasted or compared, where blanks at the ends of lines are noise.
     piped = None if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
     width = max(LEAST, min(MOST, Console().width))

@@ -82,17 +82,20 @@ class Differences:
 
     tables: list[DifferenceTable]
     refused: list[str]
-    tests: int
+
+    @property
+    def ties(self) -> bool:
+        """Whether any run has a letter of its ties."""
+        return any(row.ties for table in self.tables for row in table.rows)
 
 
 def differences_of(heads: Sequence[Head]) -> Differences:
     """Compare the runs that share judge, data and tracks, on the records that all of them scored.
 
-    Each p is corrected by Holm's method for every test of its runs, as `alps compare` does.
+    Each p is of one test by itself, as its interval is; letters of ties are by Holm's method.
     """
     tables: list[DifferenceTable] = []
     refused: list[str] = []
-    tests = 0
     for alike in _alike(heads, lambda head: head.scored):
         # A run that is named twice has no difference from itself.
         members = list({head.run.folder.resolve(): head for head in alike}.values())
@@ -103,12 +106,11 @@ def differences_of(heads: Sequence[Head]) -> Differences:
         except UsageError as error:
             refused.append(str(error))
             continue
-        tests += compared.family
         by_letter = dict(zip((side.letter for side in compared.sides), members, strict=True))
         for track in compared.tracks:
             if track.lead is not None and track.shared:
                 tables.append(_difference_table(track, track.lead, by_letter))
-    return Differences(tables, refused, tests)
+    return Differences(tables, refused)
 
 
 def _difference_table(
@@ -148,13 +150,13 @@ def _best_first(lead: MetricComparison) -> list[_Placed]:
 def _less_the_best(
     lead: MetricComparison, name: str, best: str
 ) -> tuple[Estimate | None, float | None]:
-    """Return the score of a run less that of the best, and its corrected p."""
+    """Return the score of a run less that of the best, and its p."""
     for contrast in lead.contrasts:
         found = contrast.difference.estimate
         if (contrast.first, contrast.second) == (name, best):
-            return found, contrast.corrected
+            return found, contrast.p
         if (contrast.first, contrast.second) == (best, name):
-            return _negated(found), contrast.corrected
+            return _negated(found), contrast.p
     return None, None
 
 

@@ -17,6 +17,7 @@ from alps.systems.memory.connection import MemoryFailed
 from alps.systems.memory.resolve import SPOKEN, MemoryOptions, open_memory
 from alps.systems.memory.store import Store
 from alps.tasks import Task
+from alps.waiting import tell
 
 if TYPE_CHECKING:
     from alps.llm import Client
@@ -31,6 +32,7 @@ async def admitted(services: Services, when: Literal["before", "after"]) -> list
     memory = services.memory
     if not isinstance(memory, Store):
         return []
+    tell("checking the memory system", announced=True)
     try:
         checks = await memory.admit(when)
     except MemoryFailed as failure:

@@ -1,8 +1,9 @@
-"""Draws of the sessions that are audited, by their names and a seed alone.
+"""Draws of the sessions that are audited, by their names and a seed.
 
-So runs on the same data share their audits, a larger share holds the smaller one, and a run that
-goes on draws the same ones. What people audit was drawn when their items were, and stands in the
-`sample.json` of their label folder.
+The seed follows from the answers and their scores (`alps.run.answer_seed`): nobody chooses it. A
+larger share holds the smaller one, and the same command draws the same ones. With `audit_seed` runs
+on the same data share their audits. What people audit was drawn when their items were, and is in
+the `sample.json` of their label folder.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from alps.errors import UsageError
 from alps.jsonl import parse_json
 from alps.judges.labels import SAMPLE
+from alps.run.answer_seed import run_seed
 from alps.run.source import Data, TrackData
 from alps.settings import RunSettings
 
@@ -27,20 +29,20 @@ LEAST = 20
 class Draw:
     """The sessions of a track that are audited, and how many of its records with gold they hold.
 
-    `sessions` are in the order in which they were drawn.
+    `sessions` are in the order in which they were drawn, by `seed`.
     """
 
     sessions: tuple[str, ...]
     records: int
     n: int
+    seed: int
 
 
 @dataclass(frozen=True)
 class Draws:
-    """What is audited of a run, by track, and the share and the seed of the drawing."""
+    """What is audited of a run, by track, and the share of the drawing."""
 
     share: float
-    seed: int
     tracks: Mapping[str, Draw]
 
 
@@ -51,13 +53,20 @@ class Labelled(BaseModel):
 
     share: float = Field(ge=0, le=1)
     seed: int
+    seeds: dict[str, int] = {}
     tracks: dict[str, tuple[str, ...]]
 
 
-def draw_tracks(data: Data, settings: RunSettings, *, setting: str = "audit") -> Draws:
+def draw_tracks(
+    data: Data, settings: RunSettings, run: Path | None = None, *, setting: str = "audit"
+) -> Draws:
     """Draw the sessions of every track that a judge has a part in; see `draw_sessions`.
 
-    `setting` is what the user calls the share.
+    Args:
+        data: Of the run.
+        settings: Of the run.
+        run: Its folder; before there are answers another draw of the same size is returned.
+        setting: What the user calls the share.
 
     Raises:
         UsageError: If one of them is too small, or none is judged.
@@ -72,26 +81,37 @@ def draw_tracks(data: Data, settings: RunSettings, *, setting: str = "audit") ->
     share = settings.audit or 0.0
     tracks = {}
     for track in judged:
-        tracks[track.task.track] = draw_sessions(track, share, settings.seed, setting)
-    return Draws(share, settings.seed, tracks)
+        seed = settings.audit_seed
+        if seed is None and run is not None:
+            seed = run_seed(run, track.task, str(track.description["sha256"]))
+        tracks[track.task.track] = draw_sessions(track, share, seed, setting)
+    return Draws(share, tracks)
 
 
-def draw_sessions(track: TrackData, share: float, seed: int, setting: str = "audit") -> Draw:
-    """Draw a share of the sessions of a track; `setting` is what the user calls it.
+def draw_sessions(track: TrackData, share: float, seed: int | None, setting: str = "audit") -> Draw:
+    """Draw a share of the sessions of a track, and more until they hold `LEAST` records.
+
+    Args:
+        track: The track.
+        share: Of its sessions.
+        seed: Of the drawing; None where it is not known yet, and only the share is checked.
+        setting: What the user calls the share.
 
     Raises:
-        UsageError: If they hold fewer than `LEAST` records; names the share that is needed.
+        UsageError: If so many hold fewer than `LEAST` records on average; names the share that is
+            needed.
     """
     counts = _records_by_session(track)
     # Strata by the cheap score would shorten the intervals of PPI++ by 1 % at most (measured on
     # answers of seven models), and two runs would not be audited on the same records.
-    order = sorted(counts, key=lambda session: place_of(session, seed))
-    taken = order[: ceil(share * len(order))]
-    records, n = sum(counts[session] for session in taken), sum(counts.values())
-    if records < LEAST:
-        sizes = [counts[one] for one in order]
-        raise UsageError(_too_few(track.task.track, sizes, share, records, setting))
-    return Draw(tuple(taken), records, n)
+    order = sorted(counts, key=lambda session: place_of(session, seed or 0))
+    sessions, n = ceil(share * len(order)), sum(counts.values())
+    if sessions * n < LEAST * len(order):
+        raise UsageError(_too_few(track.task.track, len(order), n, share, setting))
+    while sum(counts[session] for session in order[:sessions]) < LEAST:
+        sessions += 1
+    records = sum(counts[session] for session in order[:sessions])
+    return Draw(tuple(order[:sessions]), records, n, seed or 0)
 
 
 def place_of(session: str, seed: int) -> bytes:
@@ -107,15 +127,27 @@ def _records_by_session(track: TrackData) -> dict[str, int]:
     return counts
 
 
-def _too_few(track: str, sizes: Sequence[int], share: float, records: int, setting: str) -> str:
-    said = f"{setting}={100 * share:g}%: {records} of {sum(sizes)} records of {track}"
-    if sum(sizes) < LEAST:
+def _too_few(track: str, sessions: int, n: int, share: float, setting: str) -> str:
+    records = ceil(share * sessions) * n // max(1, sessions)
+    said = f"{setting}={100 * share:g}%: {records} of {n} records of {track}"
+    if n < LEAST:
         return f"{said}; at least {LEAST} are needed, and it has fewer: leave the track out"
-    held = sessions = 0
-    while held < LEAST:
-        held += sizes[sessions]
-        sessions += 1
-    return f"{said}; at least {LEAST} are needed: {setting}={ceil(100 * sessions / len(sizes))}%"
+    return f"{said}; at least {LEAST} are needed: {setting}={_needed(sessions, n)}%"
+
+
+def least_share(track: TrackData) -> int | None:
+    """Return the smallest share of a track's sessions that can correct it, in percent.
+
+    None where the whole track has too few records.
+    """
+    counts = _records_by_session(track)
+    n = sum(counts.values())
+    return _needed(len(counts), n) if n >= LEAST else None
+
+
+def _needed(sessions: int, n: int) -> int:
+    """Return the percentage of sessions that hold enough records on average."""
+    return ceil(100 * ceil(LEAST * sessions / n) / sessions)
 
 
 def _labelled(judged: Sequence[TrackData], folder: Path) -> Draws:
@@ -137,10 +169,10 @@ def _labelled(judged: Sequence[TrackData], folder: Path) -> Draws:
         if records < LEAST:
             said = f"audit_labels={folder}: {records} of {n} records of {name} are labelled"
             raise UsageError(f"{said}; at least {LEAST} are needed, {LEAST - records} more")
-        draws[name] = Draw(sessions, records, n)
+        draws[name] = Draw(sessions, records, n, sample.seeds.get(name, sample.seed))
     if not draws:
         raise UsageError(f"audit_labels={folder}: its labels are of no track of this run")
-    return Draws(sample.share, sample.seed, draws)
+    return Draws(sample.share, draws)
 
 
 def _read_sample(folder: Path) -> Labelled:

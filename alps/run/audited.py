@@ -33,12 +33,14 @@ def audit_summary(run: Path, data: Data) -> AuditSummary | None:
         tracks[track.task.track] = AuditedTrack(scores=scores, **_looked_into(run, track, records))
     ledger = Ledger(folder / "calls.jsonl")
     ledger.close()
+    own = {} if about.judge_check is None else {"judge_check": about.judge_check}
     return AuditSummary(
         judge=about.judge,
         fingerprint=str(about.fingerprint["id"]),
         share=about.share,
         calls=summarise_calls(ledger.totals),
         tracks=tracks,
+        **own,
     )
 
 

@@ -14,7 +14,8 @@ from alps.run.auditing import FOLDER, SCORES
 from alps.run.opened import Key, read_rows
 from alps.run.source import TrackData
 from alps.stats.bootstrap import Floats, clustered_mean
-from alps.stats.corrections import labels_for, ppi
+from alps.stats.corrections import Correction, labels_for, ppi
+from alps.stats.intervals import Z
 from alps.tasks import Metric, Task
 
 Names = Sequence[Hashable]
@@ -208,7 +209,7 @@ def corrected_score(pairs: Pairs) -> AuditedScore:
     single = ppi(
         people, nothing, others[:0], (groups[0], ()), interval="bounded", bounds=pairs.bounds
     )
-    ends = (single.low, single.high) if single.error else (None, None)
+    ends = (single.low, single.high) if single.error or single.few else (None, None)
     alone = Interval(value=single.value, low=ends[0], high=ends[1], n=audited)
     found: dict[str, Any] = {
         "n": n,
@@ -216,7 +217,7 @@ def corrected_score(pairs: Pairs) -> AuditedScore:
         "cheap": raw,
         "alone": alone,
     }
-    if correction.error is None or correction.error == 0:
+    if not correction.error and not correction.few:
         reason = correction.reason or "all audits are alike: no interval can be told"
         return AuditedScore(value=correction.value, low=None, high=None, reason=reason, **found)
     return AuditedScore(
@@ -224,7 +225,16 @@ def corrected_score(pairs: Pairs) -> AuditedScore:
         low=correction.low,
         high=correction.high,
         weight=correction.weight,
-        needed=labels_for(HALF, people, judge, others, correction.error),
+        needed=_needed(correction, people, judge, others),
         outside=correction.outside,
         **found,
     )
+
+
+def _needed(correction: Correction, people: Floats, judge: Floats, others: Floats) -> int | None:
+    """Return how many audits would give ± `HALF`."""
+    error = correction.error
+    if correction.few and correction.low is not None and correction.high is not None:
+        # The variance that is seen is too small: the error is that of the interval.
+        error = (correction.high - correction.low) / (2 * Z)
+    return labels_for(HALF, people, judge, others, error or 0.0)

@@ -14,9 +14,9 @@ from typing import Any
 
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import parse_json
+from alps.judges.admission import refusal_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.resolve import LABELLED
-from alps.judges.rubric import Rubric
 from alps.llm.ledger import Ledger
 from alps.rows import PEOPLE, AuditManifest, Drawn
 from alps.run.audit_draws import Draws, draw_tracks
@@ -24,6 +24,7 @@ from alps.run.collector import stopping_together
 from alps.run.engine import Result, TrackPlan, Unit, evaluate, heard_prediction, is_judged, units
 from alps.run.folder import write_json
 from alps.run.journal import Journal
+from alps.run.judge_check import Checks, admit_judge, rubrics_of
 from alps.run.progress import progress_line
 from alps.run.services import check_judge, closing, open_judge
 from alps.run.session import OF_THE_JUDGE, effective_judge
@@ -100,6 +101,8 @@ def refuse_half_an_audit(settings: RunSettings) -> None:
         raise UsageError(f"audit={100 * share:g}%: the labels say of which records; leave it out")
     if judge is None and share is not None:
         raise UsageError(f"audit={100 * share:g}%: who audits? name audit_judge=, too")
+    if judge is None and settings.audit_seed is not None:
+        raise UsageError("audit_seed= would change nothing: name audit_judge=, too")
     if judge is None and settings.audit_judge_api_base is not None:
         raise UsageError("audit_judge_api_base= would change nothing: name audit_judge=, too")
     if judge is not None and not share:
@@ -152,7 +155,7 @@ def audit_run(settings: RunSettings, data: Data, run: Path, *, spent: tuple[int,
 
     folder = run / FOLDER
     asking = effective_judge(_capped(audit_settings(settings), spent))
-    draws = draw_tracks(data, settings)
+    draws = draw_tracks(data, settings, run)
     if settings.audit_labels is not None:
         _forget_labels(folder)
     folder.mkdir(exist_ok=True)
@@ -183,8 +186,15 @@ def _capped(settings: RunSettings, spent: tuple[int, float]) -> RunSettings:
 
 async def _audit(asking: RunSettings, data: Data, run: Path, draws: Draws, ledger: Ledger) -> bool:
     async with closing(open_judge(asking, ledger)) as services:
-        folder, judge = run / FOLDER, services.judge
-        _claim(folder, data, draws, judge)
+        folder = run / FOLDER
+        judge = services.judge
+        rubrics = rubrics_of(data.tasks)
+        checked = await admit_judge(judge, rubrics, folder, check=asking.judge_check)
+        if checked.stopped:
+            return True
+        if (why := refusal_of(checked.judge, [one.name for one in rubrics])) is not None:
+            raise UsageError(f"audit_judge={judge.name} audits nothing: {why}")
+        _claim(folder, data, draws, judge, checked.checks)
         journals = [Journal(path) for path in (folder / VERDICTS, folder / SCORES)]
         predictions = Journal(run / "predictions.jsonl")
         audit = Audit(folder, data, draws, judge, predictions, *journals)
@@ -235,34 +245,32 @@ async def _ask(audit: Audit, asking: RunSettings, ledger: Ledger) -> bool:
     return "budget" in outcomes
 
 
-def _rubrics(data: Data) -> list[Rubric]:
-    return list({one.id: one for task in data.tasks for one in task.rubrics}.values())
-
-
-def _claim(folder: Path, data: Data, draws: Draws, judge: Judge) -> None:
+def _claim(folder: Path, data: Data, draws: Draws, judge: Judge, checks: Checks | None) -> None:
     """Write what the audit is, or check it against the one that is there.
 
     Raises:
-        RunFolderError: If another judge, or another seed, audited before.
+        RunFolderError: If another judge audited before.
     """
-    fingerprint = judge.fingerprint_for(_rubrics(data))
+    fingerprint = judge.fingerprint_for(rubrics_of(data.tasks))
     tracks = {}
     for name, draw in draws.tracks.items():
-        tracks[name] = Drawn(sessions=sorted(draw.sessions), records=draw.records, n=draw.n)
+        sessions = sorted(draw.sessions)
+        tracks[name] = Drawn(sessions=sessions, records=draw.records, n=draw.n, seed=draw.seed)
     about = AuditManifest(
         judge=judge.name,
         fingerprint={"id": fingerprint_id(fingerprint), **fingerprint},
         share=draws.share,
-        seed=draws.seed,
         tracks=tracks,
     )
+    if checks is not None:
+        about = about.model_copy(update={"judge_check": checks})
     there = read_audit(folder)
-    for name in ("fingerprint", "seed"):
-        if there is not None and there.row()[name] != json.loads(json.dumps(about.row()))[name]:
-            raise RunFolderError(
-                f"{folder} holds the audits of {there.judge} (another {name}); move it away, "
-                "or audit by that judge"
-            )
+    # Of another draw the verdicts are kept, as those of a larger share are: each is of an answer.
+    if there is not None and there.fingerprint != json.loads(json.dumps(about.fingerprint)):
+        raise RunFolderError(
+            f"{folder} holds the audits of {there.judge} (another fingerprint); move it away, "
+            "or audit by that judge"
+        )
     write_json(folder / ABOUT, about.row())
 
 

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.errors import BudgetError, UsageError
+from alps.errors import BudgetError, RunFolderError, UsageError
+from alps.folders import own_folder, slug
+from alps.llm.secrets import redact
 from alps.parsing import parse_settings
-from alps.run.opened import open_run
+from alps.run.fresh import refuse_other_code
+from alps.run.opened import MANIFEST, open_run, read_manifest
 from alps.run.retyped import refuse_untyped
-from alps.run.session import slug
 from alps.run.start import run
 from alps.settings import MemoryModels, RunSettings
 from alps.tasks.recall import FULL, ORACLE, PLACEBO
@@ -52,11 +54,13 @@ def run_beside(
         refuse_untyped(known, typed)
     assert known.finished
     settings = _settings_of(known.manifest.settings)
+    again = parse_settings(settings, RunSettings)
+    refuse_other_code(folder, again, "task", "model")
     folders, left_out = [folder], []
     for memory in rows:
         if memory == known.manifest.settings.get("memory", FULL):
             continue
-        out = folder / FOLDER / slug(memory)
+        out = own_folder(folder / FOLDER, redact(memory), slug(memory), _memory_of)
         row = parse_settings({**settings, **given, "memory": memory, "out": str(out)}, RunSettings)
         try:
             done = run(row)
@@ -73,6 +77,16 @@ def run_beside(
             )
         folders.append(out)
     return Ran(folders, tuple(left_out))
+
+
+def _memory_of(folder: Path) -> str | None:
+    """Return the memory of the run in a folder; None where there is no run."""
+    if not (folder / MANIFEST).exists():
+        return None
+    try:
+        return redact(str(read_manifest(folder).settings.get("memory", FULL)))
+    except RunFolderError:  # the run says what is wrong with it
+        return None
 
 
 def _settings_of(settings: dict[str, Any]) -> dict[str, Any]:

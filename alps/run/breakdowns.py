@@ -1,6 +1,6 @@
 """Breakdowns of a track: a metric by groups of records, also with every group's mix made alike."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,18 @@ FEWEST = 10
 """Records that a standardised figure needs for an interval: of fewer most strata have none."""
 
 
-def break_down(board: Board, task: Task) -> dict[str, BreakdownRow]:
-    """Return the breakdowns of a task, those without any record left out."""
+def break_down(
+    board: Board, task: Task, *, without: Collection[str] = ()
+) -> dict[str, BreakdownRow]:
+    """Return the breakdowns of a task, those without any record left out.
+
+    So are those of the metrics called `without`, which have no score.
+    """
     metrics = {metric.name: metric for metric in task.metrics}
     rows = {}
     for breakdown in task.breakdowns:
         members = board.members(breakdown.name)
-        if not members:
+        if not members or breakdown.metric in without:
             continue
         if breakdown.metric is None:
             title, groups = "share", _shares(board, members)

@@ -5,12 +5,13 @@ from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from alps.jsonl import Row
 from alps.judges.base import Judge
+from alps.judges.rubric import RubricQuestion
 from alps.run.engine import (
     Result,
     TrackPlan,
@@ -24,9 +25,12 @@ from alps.run.engine import (
 )
 from alps.run.journal import Journal, journal_key
 from alps.run.scores import Board, count_failure
-from alps.schema import Prediction
-from alps.tasks import JudgingOptions
+from alps.schema import FAILURES, Prediction
+from alps.tasks import JudgingOptions, Task
 from alps.tasks.base import JUST_THE_SCORE
+
+# Characters of a reply in the wrong form that its error quotes
+_QUOTED = 80
 
 
 def baseline_key(row: Row) -> str | None:
@@ -111,10 +115,13 @@ class Outcome:
         self.notes.update(prediction.notes)
         if prediction.shown is not None:
             self.shown.append(prediction.shown.tokens)
-        self.remember_error(prediction.outcome, prediction.error, unit.place)
+        name = unit.sample.benchmark_id
+        error = _with_reply(name, prediction.outcome, prediction.error, prediction.raw)
+        self.remember_error(prediction.outcome, error, unit.place)
         if score.stage == "judge":
             if verdict is not None:
-                self.remember_error(f"judge {score.outcome}", verdict["error"], unit.place)
+                why = _with_reply(name, score.outcome, verdict["error"], verdict.get("raw"))
+                self.remember_error(f"judge {score.outcome}", why, unit.place)
             self.board.failed_judgements[score.outcome] += 1
             self.board.add_unscored()
         elif score.stage == "generate":
@@ -126,6 +133,15 @@ class Outcome:
         """Keep the error of a sample, unless an earlier one failed in the same way."""
         if error:
             self.errors[kind] = min(self.errors.get(kind, (place, error)), (place, error))
+
+
+def _with_reply(name: str, outcome: str, error: str | None, raw: object) -> str | None:
+    """Return an error with the beginning of the reply that is in the wrong form."""
+    text = " ".join(map(str, raw)) if isinstance(raw, list) else raw
+    if error is None or outcome not in ("unparsable", "invalid") or not isinstance(text, str):
+        return error
+    shown = " ".join(text[: 4 * _QUOTED].split())[:_QUOTED]
+    return f"{error}; the reply to {name} begins {shown!r}" if shown else error
 
 
 @dataclass(frozen=True)
@@ -148,6 +164,11 @@ class Plan:
     workers: int
     places: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
 
+    def under(self, judge: Judge) -> "Plan":
+        """Return the plan with another judge, who judges the floors where its own one does."""
+        floor_judge = judge if self.floor_judge is self.judge else self.floor_judge
+        return replace(self, judge=judge, floor_judge=floor_judge)
+
 
 async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[str, Outcome]:
     """Take every sample through the stages that its journals do not hold yet.
@@ -168,7 +189,7 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[st
         orders[track].append(plan.journals.number(unit.key))
         result = await _evaluate(plan, unit)
         outcomes[track].add(unit, result)
-        progress(result.score is not None and result.score.scored is not None)
+        progress(is_scored(unit.track.task, plan.judge, result))
         if unit.repeat == 0:
             await _score_free_floors(plan, unit, outcomes[track])
 
@@ -191,6 +212,19 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[st
     if plan.journals.baselines is not None:
         await _judge_floors(plan, plan.journals.baselines, outcomes)
     return outcomes
+
+
+def is_unrated(task: Task, judge: Judge) -> bool:
+    """Tell whether a judge rates no answers of a task whose scores are ratings alone."""
+    return task.only_rated and RubricQuestion not in judge.answers
+
+
+def is_scored(task: Task, judge: Judge, result: Result) -> bool:
+    """Tell whether a result counts as scored, in summaries and while a run goes on."""
+    if result.score is None or result.score.scored is None:
+        return False
+    # What failed has the worst mark under any judge; the rest waits for one that rates.
+    return result.prediction.outcome in FAILURES or not is_unrated(task, judge)
 
 
 @asynccontextmanager

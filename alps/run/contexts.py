@@ -86,7 +86,7 @@ def with_curves(
         name = track.task.track
         if has_sizes(track.task):
             by_size = {one: less[one][name] for one in sorted(less)} | {size: outcomes[name]}
-            curve = _curve(by_size, leading_metric(track.task.metrics, plan.judge))
+            curve = _curve(by_size, leading_metric(track.task, plan.judge))
             curve = _with_costs(curve, folder, name)
             tracks[name] = tracks[name].model_copy(update={"curve": curve})
     return summary.model_copy(update={"tracks": tracks})

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from alps.errors import AlpsError, UsageError
-from alps.judges.base import Judge
+from alps.folders import typed_path
+from alps.judges.base import Identified
 from alps.judges.calibration_file import (
     Calibration,
     RubricRow,
@@ -114,7 +115,7 @@ class CorrectedEstimate:
 
 
 def choose(
-    given: str | None, judge: Judge, data: Data, *, today: date, api_base: str | None = None
+    given: str | None, judge: Identified, data: Data, *, today: date, api_base: str | None = None
 ) -> Chosen:
     """Find the calibrations of `judge` for the rubrics that the metrics of `data` are means of.
 
@@ -137,7 +138,7 @@ def choose(
         return Chosen({})
     own = {rubric for task in data.tasks for rubric in task.rubrics}
     refused: dict[str, None] = {}
-    candidates = _known(refused) if given is None else [read_calibration(Path(given).expanduser())]
+    candidates = _known(refused) if given is None else [read_calibration(typed_path(given))]
     chosen: dict[str, list[Calibration]] = {}
     for name in rubrics:
         for calibration in candidates:
@@ -153,7 +154,7 @@ def choose(
 
 def _no_fit(
     calibration: Calibration,
-    judge: Judge,
+    judge: Identified,
     rubrics: Sequence[str],
     *,
     given: str,
@@ -194,7 +195,7 @@ def with_corrections(summary: Summary, run: Path, data: Data, chosen: Chosen) ->
     for name, metrics in corrected_scores(run, data, chosen).items():
         scores = dict(tracks[name].scores)
         for metric, corrected in metrics.items():
-            if metric in scores:
+            if metric in scores and scores[metric].unscored is None:
                 scores[metric] = scores[metric].model_copy(update={"corrected": corrected})
         tracks[name] = tracks[name].model_copy(update={"scores": scores})
     own: dict[str, Any] = {"tracks": tracks}

@@ -14,11 +14,13 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
+from alps.folders import kept_working_folder
 from alps.jsonl import Appender, Row, scan
 from alps.run.asked import as_asked
 from alps.run.attribution import STAGES, Facts, Stage, held, shares, stage_of
 from alps.run.engine import Result, TrackPlan, Unit, evaluate
 from alps.run.folder import claimed_folder
+from alps.run.fresh import refuse_other_code
 from alps.run.meaning import ByMeaning
 from alps.run.opened import Key, Run, open_run
 from alps.run.retyped import refuse_untyped
@@ -117,11 +119,15 @@ def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> 
     if typed is not None:
         refuse_untyped(run, typed)
     settings, data = resolve_again(folder, {})
-    check_names(settings, data.tasks, generate=True)
-    with claimed_folder(folder / FOLDER) as ledger:
-        services = open_services(settings, data.tasks, ledger, folder, id_key=data.id_key)
-        services = as_asked(settings, data, services, folder / FOLDER)
-        desk = _Desk(run, settings, data, services)
+    refuse_other_code(folder, settings, "task", "model", "memory")
+    # A class may leave the working folder, and the files of the run stay where they are.
+    place = folder.absolute()
+    with kept_working_folder():
+        check_names(settings, data.tasks, generate=True)
+    with claimed_folder(folder / FOLDER) as ledger, kept_working_folder():
+        services = open_services(settings, data.tasks, ledger, place, id_key=data.id_key)
+        services = as_asked(settings, data, services, place / FOLDER)
+        desk = _Desk(run, place, settings, data, services)
         try:
             return run_loop(_diagnosed(desk))
         finally:
@@ -133,12 +139,14 @@ class _Desk:
     """What a diagnosis works with, and what it has kept.
 
     Attributes:
+        place: The folder of the run, from any working folder.
         hits: What the run found, by the key of a sample.
         located: Where the system has what samples need; None where it failed when fed again.
         answered: Whether the reader was right, by answer and by what it was shown alone.
     """
 
     run: Run
+    place: Path
     settings: RunSettings
     data: Data
     services: Services
@@ -148,8 +156,8 @@ class _Desk:
     journal: Appender = field(init=False)
 
     def __post_init__(self) -> None:
-        self.hits = found_in(self.run.folder / FILE)
-        path = self.run.folder / FOLDER / "diagnosis.jsonl"
+        self.hits = found_in(self.place / FILE)
+        path = self.place / FOLDER / "diagnosis.jsonl"
         for _, _, row in scan(path):
             self._read(row or {})
         self.journal = Appender(path)
@@ -289,7 +297,7 @@ def _wanted(desk: _Desk, one: _Missed, life: Life) -> Wanted:
 async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> None:
     finder = ByMeaning(desk.services.judge)
     replay = Replay(memory, finder, k=desk.settings.k, timeout=desk.settings.timeout)
-    await replay.open(desk.run.folder / FOLDER / "memory")
+    await replay.open(desk.place / FOLDER / "memory")
     gate = asyncio.Semaphore(_USERS_AT_ONCE)
 
     async def locate(name: str, life: Life) -> None:
@@ -311,8 +319,9 @@ def _found(desk: _Desk, one: _Missed) -> tuple[Found | None, Found | None]:
     hits = desk.hits.get(one.sample_key, [])[: desk.settings.k]
     located = desk.located.get(one.sample_key)
     hit = find([hit.text for hit in hits], one.needed) if located is None else located.hit
-    shown = len(cut(hits, desk.settings.most_context).memories)
-    return (hit if hit is not None and hit.place <= shown else None), hit
+    # One that was shortened may have lost the very words: the budget cut it.
+    whole = len(hits) - cut(hits, desk.settings.most_context).left_out
+    return (hit if hit is not None and hit.place <= whole else None), hit
 
 
 def _held(desk: _Desk, one: _Missed) -> Found | None:

@@ -1,5 +1,6 @@
 """Estimate of what a run would ask and cost, counted without one request."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ from alps.tasks import JudgingOptions
 from alps.tasks.base import JUST_THE_SCORE
 
 _BYTES_A_TOKEN = 4
+# Tokens of a reply where nothing says how long it will be: a paragraph, and a reason with a verdict
+_ANSWER, _VERDICT = 200, 120
 Number = TypeVar("Number", int, float)
 
 
@@ -28,7 +31,8 @@ class Stage:
     """The calls of one stage, with the tokens and dollars they take at least (about) and at most.
 
     `most_tokens` and the costs are None where the length of the answers, or the price, is not
-    known. `cached` counts those that the reply cache answers, beside the calls.
+    known. `likely_cost` is that of replies of a typical length. `cached` counts those that the
+    reply cache answers, beside the calls. Of an `unknown` stage nobody can count the calls.
     """
 
     name: str
@@ -40,19 +44,27 @@ class Stage:
     least_cost: float | None = 0.0
     most_cost: float | None = 0.0
     cached: int = 0
+    likely_cost: float | None = 0.0
+    unknown: bool = False
 
     @property
     def unpriced(self) -> bool:
         """Whether any of its calls has no known price."""
         return self.calls > 0 and self.least_cost is None
 
-    def with_call(self, request: Request[Any], price: Price, *, certain: bool) -> "Stage":
-        """Return the stage with one more call; an uncertain one may turn out not to be needed."""
+    def with_call(
+        self, request: Request[Any], price: Price, *, certain: bool, reply: int = _VERDICT
+    ) -> "Stage":
+        """Return the stage with one more call; an uncertain one may turn out not to be needed.
+
+        `reply` is how many tokens a typical one has.
+        """
         prompt = prompt_bytes(request, request.messages)
         answer = answer_bound(request, price)
         likely = prompt // _BYTES_A_TOKEN if certain else 0
         most = None if answer is None else prompt + answer
         most_cost = None if answer is None else price.cost(prompt, answer)
+        typical = price.cost(prompt // _BYTES_A_TOKEN, min(reply, answer or reply))
         return replace(
             self,
             calls=self.calls + 1,
@@ -61,6 +73,7 @@ class Stage:
             most_tokens=_add(self.most_tokens, most),
             least_cost=_add(self.least_cost, price.cost(likely, 0)),
             most_cost=_add(self.most_cost, most_cost),
+            likely_cost=_add(self.likely_cost, typical),
         )
 
 
@@ -74,19 +87,27 @@ class Round:
 
 
 async def estimate(
-    rounds: Sequence[Round], services: Services, *, options: JudgingOptions
+    rounds: Sequence[Round],
+    services: Services,
+    *,
+    options: JudgingOptions,
+    checking: Sequence[Request[Any]] = (),
 ) -> list[Stage]:
     """Count the calls that a run still has to make; of identical ones the first alone.
 
     Those not finished in its folder, and not in the reply cache.
 
     A prediction that does not exist yet is taken to need one call of the judge; it needs none if it
-    is empty or says everything in the words of the gold, and more if it is very long.
+    is empty or says everything in the words of the gold, and more if it is very long. `checking`
+    are the calls that check the judge.
     """
     generate = Stage("generate", rounds[0].tracks[0].systems[0].name)
     judge = Stage("judge", services.judge.name)
     baselines = Stage("baselines", services.judge.name)
+    check = Stage("known items", services.judge.name)
     seen: set[str] = set()
+    for request in checking:
+        check = _with_new(check, request, seen, services)
     asked_for = ((one, unit) for one in rounds for unit in units(one.tracks))
     for one, unit in asked_for:
         task, predictions, verdicts = unit.track.task, one.predictions, one.verdicts
@@ -94,8 +115,9 @@ async def estimate(
             baselines = _with_new(baselines, asked, seen, services)
         heard = heard_prediction(predictions, unit) if predictions is not None else None
         prediction, calls = (heard, []) if heard is not None else await _answered(unit)
+        reply = _reply_tokens(unit) if calls else _ANSWER
         for request in calls:
-            generate = _with_new(generate, request, seen, services)
+            generate = _with_new(generate, request, seen, services, reply=reply)
         if not task.has_gold(unit.sample) or (
             prediction is not None and prediction.outcome != "ok"
         ):
@@ -110,7 +132,16 @@ async def estimate(
             likely = Prediction(prediction=task.likely(unit.sample), outcome="ok", **unit.row({}))
             for request in await _judging(unit, likely, services.judge, options):
                 judge = judge.with_call(request, price_of(request.model), certain=False)
-    return [generate, judge, *([baselines] if baselines.calls or baselines.cached else [])]
+    others = [stage for stage in (check, baselines) if stage.calls or stage.cached]
+    return [generate, judge, *others]
+
+
+def _reply_tokens(unit: Unit) -> int:
+    """Return how many tokens a typical answer has: as many as the likeliest, where one is known."""
+    if unit.track.task.likely is None or not unit.track.task.has_gold(unit.sample):
+        return _ANSWER
+    likely = json.dumps(unit.track.task.likely(unit.sample), ensure_ascii=False)
+    return max(1, len(likely.encode()) // _BYTES_A_TOKEN)
 
 
 async def _judging(
@@ -139,7 +170,14 @@ async def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any
     return requests
 
 
-def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Services) -> Stage:
+def _with_new(
+    stage: Stage,
+    request: Request[Any],
+    seen: set[str],
+    services: Services,
+    *,
+    reply: int = _VERDICT,
+) -> Stage:
     """Count a request, unless one identical to it was counted already."""
     key = cache_key(request)
     if key in seen:
@@ -149,7 +187,8 @@ def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Ser
         services.cache.get(key) is not None for key in _keys(request)
     ):
         return replace(stage, cached=stage.cached + 1)
-    return stage.with_call(request, price_of(request.model), certain=request.certain)
+    price = price_of(request.model)
+    return stage.with_call(request, price, certain=request.certain, reply=reply)
 
 
 def _keys(request: Request[Any]) -> Iterator[str]:

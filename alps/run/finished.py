@@ -22,6 +22,7 @@ class Finished:
             first error; else None.
         budget_spent: Whether the budget stopped it.
         resumed: How many of its answers an earlier command had left in the folder.
+        former: Where the run is that this one took the place of; None where it took none.
     """
 
     folder: Path
@@ -31,6 +32,7 @@ class Finished:
     budget_spent: bool
     complaint: str | None = None
     resumed: int = 0
+    former: Path | None = None
 
 
 def finished(
@@ -80,10 +82,9 @@ def _complaint(
                 errors.append(f"; {kind}: {error}")
     if failed + unscored <= most * n:
         return None
-    account = (
-        f"{failed} of {n} predictions failed, {unscored} are unscored: more than "
-        f"max_failures={100 * most:g}%"
-    )
+    counts = [f"{failed} of {n} predictions failed"] if failed else []
+    counts += [f"{unscored} of {n} are unscored"] if unscored else []
+    account = f"{', '.join(counts)}: more than max_failures={100 * most:g}%"
     logs = [folder / name for name in (TRACEBACKS, STDERR) if (folder / name).is_file()]
     more = f" (more in {logs[0]})" if logs else ""
     return f"{account}{''.join(errors[:1])}{more}"

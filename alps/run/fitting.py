@@ -1,21 +1,20 @@
 """Checks of a run against its data, before anything is asked or paid for."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from alps.errors import DataError
 from alps.run.services import say_once
-from alps.run.source import Data
+from alps.run.source import Data, TrackData
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, is_local
-from alps.systems.recorded import recorded_lines
+from alps.systems.recorded import recorded_ids
 from alps.systems.resolve import PYTHON, RECORDED
-from alps.tasks import Task
 
 
 def check_recorded(settings: RunSettings, data: Data) -> None:
-    """Refuse recorded answers that do not belong to the data, of tasks that can tell.
+    """Refuse recorded answers that do not belong to the data.
 
     Raises:
         UsageError: If their file is not there.
@@ -23,27 +22,43 @@ def check_recorded(settings: RunSettings, data: Data) -> None:
             no row of a JSON Lines file is about any of them.
     """
     name = settings.model.removeprefix(RECORDED)
-    for track in data.tracks if settings.model.startswith(RECORDED) and name else ():
-        check = track.task.check_results
-        if check is None:
-            continue
-        # With `limit=` the answers still belong to all of the data.
-        path, samples = Path(name).expanduser(), replace(track, limit=None).samples
-        if path.suffix != ".csv" or path.is_dir():
-            _check_ids(path, track.task, {sample.benchmark_id for sample in samples()})
-        elif path.is_file():
-            for line in check(path, samples()):
+    if not settings.model.startswith(RECORDED) or not name:
+        return
+    path = Path(name).expanduser()
+    # With `limit=` the answers still belong to all of the data.
+    tracks = [replace(track, limit=None) for track in data.tracks]
+    if path.suffix != ".csv" or path.is_dir():
+        _check_ids(path, tracks)
+        return
+    for track in tracks if path.is_file() else ():
+        if track.task.check_results is not None:
+            for line in track.task.check_results(path, track.samples()):
                 say_once(f"{path}: {line}")
 
 
-def _check_ids(path: Path, task: Task, known: Collection[str]) -> None:
+def _check_ids(path: Path, tracks: Sequence[TrackData]) -> None:
     """Refuse a file of answers to other records: each would count as not predicted."""
-    lines = recorded_lines(path, task)
-    if lines and not any(name in known for name in lines):
-        name, line = next(iter(lines.items()))
-        what = f"'{name[:80]}' is no record of the data, nor is any other of {len(lines)} rows"
+    known: dict[str, list[str]] = {}
+    for track in tracks:
+        known[track.task.track] = [sample.benchmark_id for sample in track.samples()]
+    of_data = {track: set(names) for track, names in known.items()}
+    others: list[str] = []
+    for of, name in recorded_ids(path):
+        tracks_named = of_data.values() if of is None else [of_data.get(of, set())]
+        if any(name in names for names in tracks_named):
+            return
+        others.append(name)
+    if others:
+        theirs = dict.fromkeys(name for names in known.values() for name in names)
+        what = f"none of its {len(others):,} ids is in the data; in the file: {_some(others)}; "
         file = path / "predictions.jsonl" if path.is_dir() else path
-        raise DataError(what, path=file, line=line, field="benchmark_id")
+        what += f"in the data: {_some(list(theirs))}"
+        raise DataError(what, path=file, field="benchmark_id")
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name[:40]}'" for name in names[:2])
+    return f"{shown}, …" if len(names) > 2 else shown
 
 
 def check_shown(settings: RunSettings, data: Data) -> None:

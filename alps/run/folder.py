@@ -23,6 +23,7 @@ from alps.jsonl import dump
 from alps.judges.rubric import SUPPORT, rubric
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
+from alps.own_code import Hashes, changes
 from alps.run.opened import MANIFEST, manifest_row
 from alps.settings import RunSettings
 from alps.tasks import Task
@@ -30,12 +31,12 @@ from alps.tasks import Task
 CONFIG = "config.toml"
 
 _LIBRARIES = ("litellm", "instructor", "pydantic", "scipy", "numpy")
-_NOT_REPEATED = ("config", "dry_run")
+_NOT_REPEATED = ("config", "dry_run", "fresh")
 _WRITTEN = (
     *("predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "calls.jsonl", "summary.json"),
-    "program.stderr.log",
+    *("judge_check.jsonl", "program.stderr.log"),
 )
-_LOCK, _LOCKED_BY = ".lock", "process"
+LOCK, _LOCKED_BY = ".lock", "process"
 _COMPARED = ("alps", "settings", "system", "data", "prompts", "judge", "predictions")
 
 
@@ -59,14 +60,17 @@ def build_manifest(
     judge: Mapping[str, Any],
     predictions: str | None = None,
     structured: Mapping[str, str] | None = None,
+    code: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, Any]:
     """Return the manifest of a run; nothing in it depends on when or where it runs.
 
     `predictions` is the sha256 of those that are judged again, where a run has none of its own.
-    `structured` says how model and judge are asked for typed answers, where they are LLMs.
+    `structured` says how model and judge are asked for typed answers, where they are LLMs. `code`
+    has the hashes of the user's own code, where there is any.
     """
     judged: dict[str, Any] = {"predictions": predictions} if predictions is not None else {}
     judged |= {"structured": dict(structured)} if structured else {}
+    judged |= {"code": dict(code)} if code else {}
     return judged | {
         "alps": __version__,
         "settings": dict(settings),
@@ -78,23 +82,33 @@ def build_manifest(
     }
 
 
-def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
+def claim(
+    folder: Path, manifest: Mapping[str, Any], *, begun: bool = True, shown: Path | None = None
+) -> bool:
     """Write `manifest` into a new folder, or check it against the one that is there.
 
     Return whether it was there.
+
+    Args:
+        folder: The folder.
+        manifest: What the run measures.
+        begun: Whether a run in it left anything to go on from; else its manifest is replaced.
+        shown: The folder as messages name it.
 
     Raises:
         RunFolderError: If the folder holds another run; the message names the first field that
             differs.
     """
     path = folder / MANIFEST
-    if not path.exists():
+    if not path.exists() or not begun:
         write_json(path, manifest)
         return False
     # Versions of libraries may differ: a run that took days is not lost to an update of one.
     there = manifest_row(folder)
     if difference := difference_between(there, _as_json(manifest)):
-        raise RunFolderError(f"{folder} holds another run: {difference}; choose another out=")
+        raise RunFolderError(
+            f"{shown or folder} holds another run: {difference}; choose another out="
+        )
     return True
 
 
@@ -103,7 +117,20 @@ def difference_between(there: Mapping[str, Any], here: Mapping[str, Any]) -> str
     for name in _COMPARED:
         if difference := _difference(there.get(name), here.get(name), name):
             return difference
-    return ""
+    return changed_code(there.get("code"), here.get("code") or {})
+
+
+def changed_code(then: Mapping[str, Hashes] | None, now: Mapping[str, Hashes]) -> str:
+    """Say which file of a run's code differs from what is there now, or nothing.
+
+    What a run does not know, as one of an older version, is not compared.
+    """
+    told: list[str] = []
+    for name in {**then, **now} if then is not None else ():
+        told += changes((then or {}).get(name, {}), now.get(name, {}))
+    if not told:
+        return ""
+    return told[0] + (f" (and {len(told) - 1} more)" if len(told) > 1 else "")
 
 
 def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
@@ -123,7 +150,7 @@ def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
     if os.path.lexists(folder / MANIFEST):
         manifest_row(folder)
         return
-    for name in (*_WRITTEN, _LOCK):
+    for name in (*_WRITTEN, LOCK):
         path = folder / name
         if not os.path.lexists(path) or (path.is_file() and _is_of_a_start(path, predictions)):
             continue
@@ -135,7 +162,7 @@ def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
 def _is_of_a_start(path: Path, predictions: str | None) -> bool:
     """Tell whether a file is what a run leaves that was ended before it wrote its manifest."""
     content = path.read_bytes() if path.stat().st_size else b""
-    if path.name == _LOCK:
+    if path.name == LOCK:
         return _LOCKED_BY.encode().startswith(content[: len(_LOCKED_BY)])
     return not content or (
         path.name == _WRITTEN[0] and hashlib.sha256(content).hexdigest() == predictions
@@ -161,6 +188,16 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """
     dump(dict(value))
     write_whole(path, json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
+
+
+def repeating(folder: Path) -> list[str]:
+    """Say how the settings of a run repeat it."""
+    return [
+        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; words come before "
+        "what stands here.",
+        "Paths are seen from the folder that the run was started in, and keys come from the "
+        "environment.",
+    ]
 
 
 def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] = ()) -> None:
@@ -236,7 +273,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 def _locked(folder: Path) -> FileLock:
     """Take `<folder>/.lock`, and write there who has it."""
-    path = folder / _LOCK
+    path = folder / LOCK
     # A lock that is a mere file would outlive `kill -9`; of this one the system lets go.
     lock = FileLock(path, blocking=False, fallback_to_soft=False)
     try:
@@ -262,6 +299,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     Raises:
         RunFolderError: If it can't be written, or another process holds it.
     """
+    place = folder.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = _locked(folder)
@@ -271,7 +309,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            (folder / _LOCK).write_text("")
+            (place / LOCK).write_text("")
         lock.release()
 
 
@@ -284,7 +322,7 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
     """
     with locked_folder(folder):
         try:
-            ledger = Ledger(folder / "calls.jsonl")
+            ledger = Ledger(folder.absolute() / "calls.jsonl")
             try:
                 yield ledger
             finally:
@@ -294,3 +332,12 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
             if error.errno in _DISK and error.filename is None:
                 error.filename = str(folder)
             raise
+
+
+def free_folder(folder: Path) -> Path:
+    """Return a folder that is not there yet, or empty: the given one, or with a number behind."""
+    free, number = folder, 2
+    while free.exists() and not (free.is_dir() and not any(free.iterdir())):
+        free = folder.with_name(f"{folder.name}-{number}")
+        number += 1
+    return free

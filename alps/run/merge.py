@@ -11,18 +11,19 @@ from alps.llm.batches.journal import FILE as BATCHES
 from alps.parsing import parse_settings
 from alps.run.contexts import folder_of
 from alps.run.finished import Finished
-from alps.run.folder import difference_between, write_json
+from alps.run.folder import difference_between, repeating, write_json
+from alps.run.judge_check import FILE as JUDGE_CHECK
 from alps.run.opened import MANIFEST, SUMMARY, Run, manifest_row, open_run
 from alps.run.session import Session
 from alps.run.source import Data, open_again, refuse_changed
-from alps.run.start import finish, repeating
+from alps.run.start import finish
 from alps.settings import RunSettings
 from alps.systems.memory.diary import ANSWERS, CALLS, FILE
 from alps.values import shard_of
 
 JOURNALS = (
     *("predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "baselines.jsonl"),
-    *("calls.jsonl", BATCHES, FILE, CALLS, ANSWERS),
+    *("calls.jsonl", BATCHES, FILE, CALLS, ANSWERS, JUDGE_CHECK),
 )
 
 
@@ -64,7 +65,8 @@ def merge(
 
     Raises:
         UsageError: If a shard is missing, there twice, or not finished.
-        RunFolderError: If they are not shards of one run, or the data changed.
+        RunFolderError: If they are not shards of one run, the data changed, or a shard has answers
+            to records of another.
     """
     if out.exists():
         raise UsageError(f"{out}: there is something already; choose another folder")
@@ -75,6 +77,8 @@ def merge(
     else:
         settings = parse_settings(first.manifest.settings, RunSettings)
         refuse_changed(first.folder, first.manifest, settings, data)
+    for shard in shards:
+        _refuse_strangers(shard, data)
     # What was killed while it merged left this folder and no other.
     place = out.with_name(f"{out.name}.merging")
     shutil.rmtree(place, ignore_errors=True)
@@ -141,6 +145,18 @@ def _complete(shards: Sequence[_Shard]) -> list[_Shard]:
     if missing:
         raise UsageError(f"of {first.count} shards these are missing: {', '.join(missing)}")
     return [by_number[number] for number in sorted(by_number)]
+
+
+def _refuse_strangers(shard: _Shard, data: Data) -> None:
+    """Refuse a shard that answers records of another, as one does that was copied over it."""
+    sessions = data.shard(shard.number, shard.count).sessions or frozenset()
+    own = {track.task.track: track.ids(sessions) for track in data.tracks}
+    seen = {(key.track, key.id) for key in shard.run.rows("predictions")}
+    strange = sorted(key for key in seen if key[1] not in own.get(key[0], ()))
+    if strange:
+        what = f"{len(strange)} answers to records that are not of shard"
+        which = f"{shard.number}/{shard.count} ({'/'.join(strange[0])})"
+        raise RunFolderError(f"{shard.folder}: {what} {which}; run that shard again")
 
 
 def _write_together(path: Path, parts: Sequence[Path]) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from alps.errors import UsageError
+from alps.folders import same_file, slug
 from alps.judges.constant import CONSTANT_JUDGES
 from alps.judges.lexical import LexicalJudge
 from alps.judges.resolve import is_embedded_judge
 from alps.run.cells import Cell, CellPlan, plan_cells, read_same_data
-from alps.run.session import slug
 from alps.run.wordings import Wording, read_wordings, rubrics_of
 from alps.settings import JudgesSettings
 
@@ -55,6 +55,7 @@ def plan_judges(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:
             cells += _crossed(judge, wordings, settings.draws)
         else:
             cells.append(Cell(slug(judge), judge, Wording()))
+    _check_cells(cells)
     return plan_cells(sources, settings, cells, kind="judges", notes=notes)
 
 
@@ -68,12 +69,17 @@ def _crossed(judge: str, wordings: Iterable[Wording], draws: int) -> list[Cell]:
 
 
 def _check_names(judges: Sequence[str]) -> None:
-    slugs: dict[str, str] = {}
     for judge in judges:
         if not judge:
             raise UsageError("judge=: names no judge between two commas")
-        other = slugs.setdefault(slug(judge), judge)
-        if other == judge and judges.count(judge) > 1:
+        if judges.count(judge) > 1:
             raise UsageError(f"judge={judge}: named twice")
-        if other != judge:
-            raise UsageError(f"judge={judge}: would have the folder of {other}")
+
+
+def _check_cells(cells: Sequence[Cell]) -> None:
+    folders: dict[str, Cell] = {}
+    for cell in cells:
+        other = folders.setdefault(same_file(cell.name), cell)
+        if other is not cell:
+            about = "" if other.judge != cell.judge else f" in the wording {other.wording.name}"
+            raise UsageError(f"judge={cell.judge}: would have the folder of {other.judge}{about}")

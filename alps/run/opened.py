@@ -13,6 +13,7 @@ from alps.data.hub import as_read, label
 from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split
 from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageError, closest
+from alps.folders import same_file
 from alps.jsonl import Row, parse_json, scan
 from alps.rows import Manifest, Summary, TrackRow, TrackSummary
 from alps.run.source import TrackData, itself, options_of
@@ -279,7 +280,7 @@ def refuse_same_names(folders: Sequence[Path]) -> None:
     """
     names: dict[str, Path] = {}
     for folder in folders:
-        name = folder.resolve().name
+        name = same_file(folder.resolve().name)
         if name in names:
             same = folder.resolve() == names[name].resolve()
             why = (

@@ -187,7 +187,9 @@ class Board:
         rows = [board._by_place(metric.name)[:2] for board in (self, *others)]
         shared = reduce(np.intersect1d, [at for at, _ in rows])
         columns = [values[np.isin(at, shared)] for at, values in rows]
-        return area_under(np.stack(columns, axis=1), sizes, clusters[np.isin(places, shared)])
+        names = clusters[np.isin(places, shared)]
+        bounds = _bounds_of(metric)
+        return area_under(np.stack(columns, axis=1), sizes, names, bounds=bounds)
 
     def by_repeat(self, metric: Metric) -> list[float | None]:
         """Return the mean of a metric in each repeat, in the order of the repeats.

@@ -35,6 +35,7 @@ from alps.systems.memory.store import Store
 from alps.systems.process import program_environment
 from alps.systems.resolve import PYTHON
 from alps.tasks import Task
+from alps.waiting import erase
 
 if TYPE_CHECKING:
     from alps.llm import Client
@@ -526,6 +527,7 @@ def _check_llm(asked: Asked, embedded: Iterable[str], *, keys: bool) -> None:
 @cache
 def say_once(line: str) -> None:
     """Say something on stderr, however often it is checked before a run begins."""
+    erase()
     click.echo(f"alps: {line}", err=True)
 
 

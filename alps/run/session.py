@@ -6,9 +6,8 @@ for the same reasons wherever they were given.
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +18,7 @@ import click
 
 from alps.data.hub import HubName, hub_name, label, open_hub
 from alps.errors import UsageError
+from alps.folders import kept_working_folder, slug
 from alps.jsonl import Row
 from alps.judges.resolve import is_embedded_judge
 from alps.llm.ledger import Ledger
@@ -27,11 +27,12 @@ from alps.llm.secrets import redact
 from alps.parsing import parse_settings
 from alps.run.correction import OFF, choose
 from alps.run.fitting import check_recorded, check_shown
+from alps.run.fresh import Code, code_of, refuse_changed_code
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.services import check_names, open_judge, say_once
 from alps.run.shared import close_cache
 from alps.run.source import Data, open_data, open_data_once, open_known, options_of, refuse_changed
-from alps.settings import HERE, AskSettings, RunSettings, as_typed
+from alps.settings import HERE, AskSettings, JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
 from alps.systems.memory.resolve import SPOKEN
 from alps.systems.resolve import RECORDED
@@ -61,11 +62,15 @@ SettingsT = TypeVar("SettingsT", bound=AskSettings)
 
 @dataclass(frozen=True)
 class Session:
-    """A run that can begin: its settings as they take effect, its data, and where it is written."""
+    """A run that can begin: its settings as they take effect, its data, and where it is written.
+
+    `code` has the hashes of the user's own code that answers or judges.
+    """
 
     settings: RunSettings
     data: Data
     folder: Path
+    code: Code = field(default_factory=dict)
 
 
 def resolve(
@@ -105,10 +110,13 @@ def resolve(
     check_shown(settings, data)
     if not dry:
         settings = effective_run(settings, data.tasks)
-    check_names(settings, data.tasks, generate=True, keys=not dry)
+    code = code_of(settings)
+    refuse_changed_code(folder, settings, code)
+    with kept_working_folder():
+        check_names(settings, data.tasks, generate=True, keys=not dry)
     if not dry:
         check_calibration(settings, data)
-    return Session(settings, data, folder)
+    return Session(settings, data.located(), folder, code)
 
 
 def resolve_again(
@@ -138,7 +146,7 @@ def resolve_again(
     check_names(settings, data.tasks, generate=False, keys=not dry)
     if not dry:
         check_calibration(settings, data)
-    return settings, _in_shard(settings, data)
+    return settings, _in_shard(settings, data.located())
 
 
 def _in_shard(settings: RunSettings, data: Data) -> Data:
@@ -181,6 +189,13 @@ def refuse_without_effect(settings: AskSettings) -> None:
         if forgotten:
             why = f"no judge= was given, so {settings.judge} judges"
         _refuse(settings, OF_THE_JUDGE, why)
+        if isinstance(settings, JudgeSettings) and _is_unchecked_in_vain(settings):
+            raise UsageError(f"judge_check=no would change nothing: {why}; leave it out")
+
+
+def _is_unchecked_in_vain(settings: JudgeSettings) -> bool:
+    """Tell whether `judge_check=no` was given, and neither the run nor its audit asks an LLM."""
+    return not settings.judge_check and settings.audit_judge is None
 
 
 def without_effect(settings: RunSettings) -> frozenset[str]:
@@ -194,6 +209,7 @@ def without_effect(settings: RunSettings) -> frozenset[str]:
         names += OF_THE_MODEL
     if is_embedded_judge(settings.judge):
         names += OF_THE_JUDGE
+        names += ("judge_check",) if _is_unchecked_in_vain(settings) else ()
     return frozenset(name for name in names if _is_given(settings, name))
 
 
@@ -370,11 +386,6 @@ def run_folder(settings: RunSettings) -> Path:
         digest(settings.experiment()),
     )
     return Path("runs") / "-".join(part for part in parts if part)
-
-
-def slug(text: str) -> str:
-    """Return a short part of a folder's name."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text.rpartition("/")[2] or text).strip("-.")[:40]
 
 
 def digest(settings: dict[str, Any]) -> str:

@@ -68,9 +68,18 @@ class TrackData:
 
     def sessions(self) -> Iterator[str]:
         """Yield the session of each record; no pool is built for it."""
+        return (record.session_id for record in self._records())
+
+    def ids(self, sessions: Collection[str]) -> set[str]:
+        """Return the ids of the records of some sessions; no pool is built for it."""
+        own = (record for record in self._records() if record.session_id in sessions)
+        return {record.benchmark_id for record in own}
+
+    def _records(self) -> Iterator[Any]:
+        """Yield what has the id and the session of each record."""
         if isinstance(self.place, PoolSource):
-            return (query.session_id for query in self.place.queries[: self.limit])
-        return (sample.session_id for sample in self.samples())
+            return iter(self.place.queries[: self.limit])
+        return self.samples()
 
     @property
     def n(self) -> int:
@@ -87,7 +96,8 @@ class TrackData:
         if self.known is not None:
             return self.known
         if isinstance(self.place, Path):
-            return {"n": sum(1 for _ in self.samples()), "sha256": track_hash(self.place)}
+            n = sum(1 for _ in self.samples())
+            return {"n": n, "sha256": track_hash(self.place), **self.task.described}
         if isinstance(self.place, Records):
             n = sum(1 for _ in self.samples())
             about = {"n": n, "sha256": self.place.sha256, **self.place.described}
@@ -196,6 +206,13 @@ class Data:
         """How many sessions the data have: all of them are read for it."""
         return len(self._records_of_sessions())
 
+    def located(self) -> "Data":
+        """Return them so that they are found from any working folder, all read before."""
+        tracks = [
+            replace(one, place=_located(one.place), known=one.description) for one in self.tracks
+        ]
+        return replace(self, tracks=tuple(tracks))
+
     def _records_of_sessions(self) -> Counter[str]:
         records: Counter[str] = Counter()
         for track in self.tracks:
@@ -220,6 +237,12 @@ class Data:
         dealt = sorted(records, key=lambda name: hashlib.sha256(name.encode()).digest())
         own = dealt[number - 1 :: count]
         return replace(self, sessions=frozenset(own), part=sum(records[name] for name in own))
+
+
+def _located(place: Path | PoolSource | Records) -> Path | PoolSource | Records:
+    if isinstance(place, Path):
+        return place.absolute()
+    return place.located() if isinstance(place, PoolSource) else place
 
 
 def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
@@ -342,7 +365,7 @@ def _find_track(
     limit = settings.limit
     if task.needs_memory and not keeps_memories(options_of(settings).memory):
         raise UsageError(
-            f"task={task.name}: only memory systems can be asked; name one, as memory=bm25"
+            f"task={task.name}: only memory systems can be asked; name one, as model=memory:bm25"
         )
     if task.open_records is not None:
         records = task.open_records(settings.data, options_of(settings))

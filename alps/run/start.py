@@ -1,24 +1,20 @@
 """Course of a run, from its settings to a finished folder."""
 
 import asyncio
-import hashlib
 import random
-import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
-from contextlib import closing as closed_after
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
+from alps.folders import kept_working_folder, slug, working_folder
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
-from alps.judges.rubric import Rubric
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
@@ -26,12 +22,9 @@ from alps.rows import Check, Pools, Summary
 from alps.run.admitted import admitted, check_estimable
 from alps.run.asked import as_asked
 from alps.run.audited import audit_fault, audit_summary
-from alps.run.auditing import FOLDER as AUDIT
 from alps.run.auditing import (
     audit_run,
-    audit_settings,
     check_audit,
-    drawn_data,
     is_audited,
     refuse_half_an_audit,
 )
@@ -40,31 +33,36 @@ from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.contexts import (
     PREDICTIONS,
     AtSizes,
-    folder_of,
     has_sizes,
     run_sizes,
-    shown_less,
     with_curves,
 )
 from alps.run.correction import Chosen, choose, with_corrections
 from alps.run.engine import TrackPlan
-from alps.run.estimate import Round, Stage, estimate
 from alps.run.finished import Finished, finished
 from alps.run.folder import (
-    CONFIG,
     add_learned,
     build_manifest,
     claim,
     claimed_folder,
     prompt_hashes,
     refuse_other_files,
+    repeating,
     write_config,
     write_json,
-    write_whole,
 )
-from alps.run.journal import Journal
+from alps.run.fresh import (
+    begins_again,
+    former_of,
+    is_whole,
+    kept_former,
+    set_aside,
+    task_code,
+)
+from alps.run.judge_check import Checks, admit_judge, rubrics_of
 from alps.run.opened import MANIFEST, SUMMARY, open_run
 from alps.run.phases import answers_of, phases_of, stored_by
+from alps.run.predicted import Predictions, predictions_of
 from alps.run.progress import Watched, progress_line
 from alps.run.services import (
     AS_EVER,
@@ -76,7 +74,7 @@ from alps.run.services import (
     resume_modes,
     structured_modes,
 )
-from alps.run.session import DATA_ASKED, Session, digest, resolve, resolve_again, slug
+from alps.run.session import DATA_ASKED, Session, digest, resolve, resolve_again
 from alps.run.shared import Shared
 from alps.run.source import Data, TrackData, open_data, refuse_changed
 from alps.run.summary import served, served_row, summarise_calls, summarise_track
@@ -88,23 +86,6 @@ from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, recorded
 
 VERDICTS = "verdicts.jsonl"
-
-
-@dataclass(frozen=True)
-class _Predictions:
-    """Predictions of a finished run that are judged again; `less` are those at smaller sizes."""
-
-    lines: bytes
-    sha256: str
-    less: Mapping[int, bytes]
-
-    def place(self, folder: Path) -> None:
-        """Write them into `folder`, each file in one atomic step."""
-        for size, lines in self.less.items():
-            folder_of(folder, size).mkdir(parents=True, exist_ok=True)
-            write_whole(folder_of(folder, size) / PREDICTIONS, lines)
-        # Part of them without a manifest would be taken for somebody's file.
-        write_whole(folder / PREDICTIONS, self.lines)
 
 
 def run(settings: RunSettings) -> Finished:
@@ -139,7 +120,7 @@ def score_again(
     settings, data = resolve_again(source, judging, baselines=asked_as is None)
     refuse_half_an_audit(settings)
     check_audit(settings, data)
-    predictions = _predictions_of(source, settings.less_contexts)
+    predictions = predictions_of(source, settings.less_contexts)
     digested = digest({**settings.experiment(), "predictions": predictions.sha256})
     beside = source.with_name(f"{source.name}--{slug(settings.judge)}-{digested}")
     folder = Path(settings.out) if settings.out else beside
@@ -148,7 +129,7 @@ def score_again(
     told = [f"The predictions are those of {source}; alps score judged them, under this judge."]
     other = ["How the judge was asked, alps sensitivity or alps judges said, and no setting here."]
     told += other if asked_as is not None else repeating(folder)
-    session = Session(settings, data, folder)
+    session = Session(settings, data, folder, task_code(settings))
     return _carry_out(session, predictions=predictions, asked_as=asked_as or AS_EVER, told=told)
 
 
@@ -190,96 +171,15 @@ def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
     return Finished(source, summary, data.tasks, False, stopped, audit_fault(summary.audit))
 
 
-def dry_run(settings: RunSettings) -> list[Stage]:
-    """Count the calls, tokens and dollars that a run would take.
-
-    It makes no request, and no folder.
-
-    Raises:
-        AlpsError: If the settings or the data can't be used.
-    """
-    refuse_half_an_audit(settings)
-    session = resolve(settings, dry=True)
-    settings, data, folder = session.settings, session.data, session.folder
-    check_audit(settings, data, keys=False)
-    stages = _estimated(settings, data, folder, folder)
-    if settings.audit_judge is not None:
-        asking = audit_settings(settings).model_copy(update={"baseline_records": 0})
-        stages_of_audit = _estimated(asking, drawn_data(data, settings), folder, folder / AUDIT)
-        stages += [replace(one, name="audit") for one in stages_of_audit if one.name == "judge"]
-    return stages
-
-
-def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
-    """Count the calls, tokens and dollars that judging a run again would take.
-
-    See `score_again` and `dry_run`.
-
-    Raises:
-        AlpsError: If the folder is no run, or the judge can't be used.
-    """
-    settings, data = resolve_again(source, judging, dry=True)
-    judged = Path(settings.out or source)
-    return _estimated(settings, data, source, judged, generate=False)
-
-
-def _estimated(
-    settings: RunSettings, data: Data, answered: Path, judged: Path, *, generate: bool = True
-) -> list[Stage]:
-    """Count what is left to ask, where these folders hold predictions and verdicts already."""
-    with TemporaryDirectory() as scratch, ExitStack() as opened:
-        ledger = opened.enter_context(closed_after(Ledger(Path(scratch) / "calls.jsonl")))
-        if generate:
-            services = open_services(settings, data.tasks, ledger, None)
-            services = as_asked(settings, data, services, None)
-        else:
-            services = _judging_services(settings, data.tasks, ledger, None)
-        opened.callback(lambda: run_loop(services.aclose()))
-        plans = _track_plans(settings, data, services)
-        rounds = [Round(plans, *_held(answered, judged, Path(scratch) / "run", opened))]
-        for size in settings.less_contexts:
-            inside = folder_of(answered, size), folder_of(judged, size)
-            held = _held(*inside, Path(scratch) / str(size), opened)
-            if generate or held[0] is not None:
-                rounds.append(Round(shown_less(plans, size), *held))
-        options = JudgingOptions(extras=settings.extras == "judge")
-        return run_loop(estimate(rounds, services, options=options))
-
-
-def _held(
-    answered: Path, judged: Path, scratch: Path, opened: ExitStack
-) -> tuple[Journal | None, Journal | None]:
-    """Open copies of the predictions and the verdicts that are there, until the end of `opened`.
-
-    Opening mends a torn line, which in a run that goes on is one being written.
-    """
-    scratch.mkdir()
-    journals: list[Journal | None] = []
-    for path in (answered / PREDICTIONS, judged / VERDICTS):
-        copy = Journal(Path(shutil.copy(path, scratch))) if path.exists() else None
-        journals.append(None if copy is None else opened.enter_context(closed_after(copy)))
-    return journals[0], journals[1]
-
-
 def _given(settings: RunSettings) -> list[str]:
     """Return the names of the settings that were given, in the order of their definition."""
     return [name for name in RunSettings.model_fields if name in settings.model_fields_set]
 
 
-def repeating(folder: Path) -> list[str]:
-    """Say how the settings of a run repeat it."""
-    return [
-        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; words come before "
-        "what stands here.",
-        "Paths are seen from the folder that the run was started in, and keys come from the "
-        "environment.",
-    ]
-
-
 def _carry_out(
     session: Session,
     *,
-    predictions: _Predictions | None,
+    predictions: Predictions | None,
     asked_as: AskedAs = AS_EVER,
     told: Sequence[str],
     manifest: Mapping[str, Any] | None = None,
@@ -292,27 +192,51 @@ def _carry_out(
     """
     settings, data, folder = session.settings, session.data, session.folder
     refuse_other_files(folder, predictions=None if predictions is None else predictions.sha256)
+    answers = predictions is None and manifest is None
+    whole = _made_room(session) if answers else True
+    # The user's class may leave the working folder: what is written has a place of its own.
+    located = replace(session, folder=folder.absolute())
     with claimed_folder(folder) as ledger:
-        if predictions is None and manifest is None:
-            services = open_services(settings, data.tasks, ledger, folder, id_key=data.id_key)
-            services = as_asked(settings, data, services, folder)
-        else:
-            services = _judging_services(settings, data.tasks, ledger, folder, asked_as)
-        running = _run(
-            session,
-            services=services,
-            ledger=ledger,
-            judged=predictions,
-            told=told,
-            manifest=manifest,
-            watched=progress_line,
-        )
-        ran = run_loop(running)
+        begun = not (answers and begins_again(folder))
+        with kept_working_folder():
+            if answers:
+                services = _answering_services(located, ledger)
+            else:
+                services = judging_services(settings, data.tasks, ledger, located.folder, asked_as)
+            running = _run(
+                located,
+                services=services,
+                ledger=ledger,
+                judged=predictions,
+                told=told,
+                manifest=manifest,
+                watched=progress_line,
+                begun=begun,
+                shown=folder,
+                asked_as=asked_as,
+            )
+            ran = run_loop(running)
         summary = _summarised(session, ran, ledger.totals)
         stopped = summary.stopped_by_budget
         if is_audited(settings) and not stopped:
             stopped = audit_run(settings, data, folder, spent=ledger.totals.counted)
-        return _audited(session, summary, stopped=stopped, resumed=ran.resumed)
+        done = _audited(session, summary, stopped=stopped, resumed=ran.resumed)
+    return replace(done, former=kept_former(folder, was_whole=whole))
+
+
+def _made_room(session: Session) -> bool:
+    """Set the run in a folder aside where all is to be answered again; tell if one is whole."""
+    if session.settings.fresh:
+        set_aside(session.folder, session.settings, session.code)
+    return is_whole(session.folder)
+
+
+def _answering_services(session: Session, ledger: Ledger, shared: Shared | None = None) -> Services:
+    settings, data, folder = session.settings, session.data, session.folder
+    services = open_services(
+        settings, data.tasks, ledger, folder, id_key=data.id_key, shared=shared
+    )
+    return as_asked(settings, data, services, folder)
 
 
 async def run_beside_others(session: Session, shared: Shared, watched: Watched) -> Finished:
@@ -321,33 +245,38 @@ async def run_beside_others(session: Session, shared: Shared, watched: Watched) 
     Raises:
         AlpsError: If the folder holds another run, or somebody can't be asked.
     """
-    settings, data, folder = session.settings, session.data, session.folder
-    refuse_other_files(folder)
-    with claimed_folder(folder) as ledger:
-        services = open_services(
-            settings, data.tasks, ledger, folder, id_key=data.id_key, shared=shared
-        )
+    folder = session.folder
+    # Not where the process is now: the class of a run beside it may have moved it.
+    located = replace(session, folder=working_folder() / folder)
+    refuse_other_files(located.folder)
+    whole = _made_room(located)
+    with claimed_folder(located.folder) as ledger:
+        begun = not begins_again(located.folder)
         ran = await _run(
-            session,
-            services=as_asked(settings, data, services, folder),
+            located,
+            services=_answering_services(located, ledger, shared),
             ledger=ledger,
             judged=None,
             told=repeating(folder),
             manifest=None,
             watched=watched,
+            begun=begun,
+            shown=folder,
         )
         # Intervals take seconds, in which no other run could go on; and much memory.
         async with shared.summing:
-            summary = await asyncio.to_thread(_summarised, session, ran, ledger.totals)
-        return _audited(session, summary, stopped=summary.stopped_by_budget, resumed=ran.resumed)
+            summary = await asyncio.to_thread(_summarised, located, ran, ledger.totals)
+        done = _audited(located, summary, stopped=summary.stopped_by_budget, resumed=ran.resumed)
+    former = kept_former(located.folder, was_whole=whole)
+    return replace(done, folder=folder, former=former and former_of(folder))
 
 
 @dataclass(frozen=True)
 class _Ran:
     """What a run came to.
 
-    Its plan, what was found, at smaller contexts too, the checks, and how many answers were there
-    when it began.
+    Its plan, what was found, at smaller contexts too, the checks, how many answers were there when
+    it began, and the check of its judge.
     """
 
     plan: Plan
@@ -356,6 +285,7 @@ class _Ran:
     chosen: Chosen
     checks: list[Check]
     resumed: int
+    judge_check: Checks | None
 
 
 def _summarised(session: Session, ran: _Ran, totals: Totals) -> Summary:
@@ -366,6 +296,8 @@ def _summarised(session: Session, ran: _Ran, totals: Totals) -> Summary:
     summary = with_curves(summary, ran.plan, largest, ran.less, folder)
     if ran.checks:
         summary = summary.model_copy(update={"admission": ran.checks})
+    if ran.judge_check is not None:
+        summary = summary.model_copy(update={"judge_check": ran.judge_check})
     if (folder / STORE).exists():
         taken: dict[str, Any] = {"phases": phases_of(folder), "answers": answers_of(folder)}
         taken["bytes_per_1000_turns"] = stored_by(folder)
@@ -419,7 +351,7 @@ def _summary(
         own["left_out"] = left_out
     return Summary(
         judge=plan.judge.name,
-        judge_fingerprint=fingerprint_id(plan.judge.fingerprint_for(_rubrics(data.tasks))),
+        judge_fingerprint=fingerprint_id(plan.judge.fingerprint_for(rubrics_of(data.tasks))),
         comparable=plan.judge.comparable,
         model=redact(settings.model),
         tracks=tracks,
@@ -428,10 +360,9 @@ def _summary(
     )
 
 
-def _manifest(
-    settings: RunSettings, data: Data, services: Services, judged: _Predictions | None
-) -> dict[str, Any]:
-    fingerprint = services.judge.fingerprint_for(_rubrics(data.tasks))
+def _manifest(session: Session, services: Services, judged: Predictions | None) -> dict[str, Any]:
+    settings, data = session.settings, session.data
+    fingerprint = services.judge.fingerprint_for(rubrics_of(data.tasks))
     manifest = build_manifest(
         settings=settings.experiment(),
         system=_described(services),
@@ -440,6 +371,7 @@ def _manifest(
         judge={"id": fingerprint_id(fingerprint), **fingerprint},
         predictions=None if judged is None else judged.sha256,
         structured=structured_modes(settings, data.tasks, services.ladder),
+        code=session.code,
     )
     manifest["versions"] |= adapter_versions(settings.memory)
     if data.asked not in (None, settings.data):
@@ -452,10 +384,13 @@ async def _run(
     *,
     services: Services,
     ledger: Ledger,
-    judged: _Predictions | None,
+    judged: Predictions | None,
     told: Sequence[str],
     manifest: Mapping[str, Any] | None,
     watched: Watched,
+    begun: bool,
+    shown: Path,
+    asked_as: AskedAs = AS_EVER,
 ) -> _Ran:
     settings, data, folder = session.settings, session.data, session.folder
     judge = services.judge
@@ -466,8 +401,8 @@ async def _run(
         chosen = choose(settings.calibration, judge, data, today=date.today(), api_base=endpoint)
         merging = manifest is not None
         if manifest is None:
-            manifest = _manifest(settings, data, services, judged)
-        _claim(folder, manifest, judged)
+            manifest = _manifest(session, services, judged)
+        _claim(folder, manifest, judged, begun=begun, shown=shown)
         resume_modes(settings, folder, services.ladder)
         write_config(
             folder, {name: getattr(settings, name) for name in _given(settings)}, told=told
@@ -476,7 +411,7 @@ async def _run(
         journals = Journals.open(folder, baselines=floor_judge.comparable)
         resumed = len(journals.predictions) if judged is None and not merging else 0
         plan = Plan(
-            tracks=_track_plans(settings, data, services, folder),
+            tracks=track_plans(settings, data, services, folder),
             judge=judge,
             options=JudgingOptions(extras=settings.extras == "judge"),
             floor_judge=floor_judge,
@@ -487,9 +422,19 @@ async def _run(
         try:
             total = settings.repeats * (data.n + len(sizes) * sum(map(_n_sized, data.tracks)))
             title = f"{settings.task} {services.systems[0][0].name}"
+            if resumed:
+                title += f", resumed with {resumed:,} answered"
             checks = await admitted(services, "before")
             check_estimable(services, data.tasks)
             with watched(title, total, ledger.totals) as progress:
+                checked = await admit_judge(
+                    judge,
+                    rubrics_of(data.tasks),
+                    folder,
+                    check=settings.judge_check and asked_as is AS_EVER,
+                    ask=not merging,
+                )
+                plan = plan.under(checked.judge)
                 outcomes = await run_tracks(plan, progress=progress)
                 less = await run_sizes(plan, sizes, folder, progress=progress)
             checks += await admitted(services, "after")
@@ -497,7 +442,7 @@ async def _run(
             journals.close()
             modes = structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
-    return _Ran(plan, outcomes, less, chosen, checks, resumed)
+    return _Ran(plan, outcomes, less, chosen, checks, resumed, checked.checks)
 
 
 def _places(settings: RunSettings, services: Services) -> AbstractAsyncContextManager[None]:
@@ -511,9 +456,10 @@ def _n_sized(track: TrackData) -> int:
     return track.n if has_sizes(track.task) else 0
 
 
-def _track_plans(
+def track_plans(
     settings: RunSettings, data: Data, services: Services, folder: Path | None = None
 ) -> tuple[TrackPlan, ...]:
+    """Return what is evaluated on each track of a run."""
     return tuple(
         TrackPlan(
             track.task,
@@ -539,35 +485,26 @@ def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
     )
 
 
-def _rubrics(tasks: Sequence[Task]) -> list[Rubric]:
-    return list({prompt.id: prompt for task in tasks for prompt in task.rubrics}.values())
-
-
-def _claim(folder: Path, manifest: Mapping[str, Any], judged: _Predictions | None) -> None:
+def _claim(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    judged: Predictions | None,
+    *,
+    begun: bool,
+    shown: Path,
+) -> None:
     """Claim the folder, and bring finished predictions into it.
 
     They come first: without them the manifest would vouch for a run that can't be judged.
     """
     if judged is not None and not (folder / MANIFEST).exists():
         judged.place(folder)
-    claim(folder, manifest)
+    claim(folder, manifest, begun=begun, shown=shown)
     if judged is not None and not (folder / PREDICTIONS).exists():
         judged.place(folder)
 
 
-def _predictions_of(source: Path, sizes: Sequence[int]) -> _Predictions:
-    path = source / PREDICTIONS
-    if not path.is_file():
-        raise UsageError(f"{source}: no {PREDICTIONS} to judge")
-    lines, less = path.read_bytes(), {}
-    for size in sizes:
-        # What was submitted has none but the largest size.
-        if (at_size := folder_of(source, size) / PREDICTIONS).is_file():
-            less[size] = at_size.read_bytes()
-    return _Predictions(lines, hashlib.sha256(lines).hexdigest(), less)
-
-
-def _judging_services(
+def judging_services(
     settings: RunSettings,
     tasks: Sequence[Task],
     ledger: Ledger,

@@ -1,16 +1,18 @@
 """`summary.json`: what a run found, with intervals, failures by kind, bounds and the floors."""
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 from alps.jsonl import Row
+from alps.judges.admission import refusal_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.matching import SupportQuestion
-from alps.judges.rubric import RubricQuestion
+from alps.judges.rubric import SUPPORT, RubricQuestion
 from alps.llm.ledger import Totals
-from alps.rows import Calls, Floor, Interval, Score, ServedBy, TrackSummary
+from alps.rows import Calls, Floor, Interval, Score, ServedBy, TokensShown, TrackSummary
 from alps.run.breakdowns import break_down
-from alps.run.collector import Outcome, Plan
+from alps.run.collector import Outcome, Plan, is_unrated
 from alps.run.engine import TrackPlan
 from alps.run.scores import Board
 from alps.schema import FAILURES
@@ -22,21 +24,23 @@ def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSumm
     """Return the summary of one track; n = scored + unscored = all samples asked for."""
     task, board = track.task, outcome.board
     scores = {
-        metric.name: _score(outcome, plan.judge, metric) for metric in _shown(plan, task, board)
+        metric.name: _score(outcome, plan.judge, metric, task)
+        for metric in _shown(plan, task, board)
     }
     scored = board.scored
-    # What failed has the worst mark under any judge; the rest waits for one that rates.
-    if task.only_rated and RubricQuestion not in plan.judge.answers:
+    if is_unrated(task, plan.judge):
         scored = sum(board.failed_predictions[kind] for kind in FAILURES)
     # What only some runs have is set in those alone: the others' files lack it.
     own: dict[str, Any] = {}
     if len(track.systems) > 1:
-        lead = leading_metric(task.metrics, plan.judge) or task.headline
+        lead = leading_metric(task, plan.judge) or task.headline
         own |= {"repeats": len(track.systems), "by_repeat": {lead.name: board.by_repeat(lead)}}
     if board.distinct is not None:
         own["distinct"] = board.distinct
     if task.breakdowns:
-        own["breakdowns"] = break_down(board, task)
+        own["breakdowns"] = break_down(board, task, without=refused_metrics(task, plan.judge))
+    if outcome.shown:
+        own["tokens_shown"] = _tokens_shown(outcome.shown)
     system = track.systems[0]
     if isinstance(system, Retriever) and system.queries:
         own["seconds_per_query"] = system.seconds / system.queries
@@ -61,6 +65,16 @@ def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSumm
         errors={kind: error for kind, (_, error) in sorted(outcome.errors.items())},
         floors={name: _floor(plan, track.task, outcome, name) for name in outcome.floors},
     )
+
+
+def _tokens_shown(tokens: Sequence[int]) -> TokensShown:
+    ordered = sorted(tokens)
+
+    def at(share: float) -> int:
+        """Return the nearest rank: a size that an answer did have."""
+        return ordered[ceil(share * len(ordered)) - 1]
+
+    return TokensShown(median=at(0.5), p95=at(0.95), most=ordered[-1])
 
 
 def served(totals: Totals) -> dict[str, list[ServedBy]]:
@@ -95,24 +109,44 @@ def summarise_calls(totals: Totals) -> Calls:
     )
 
 
-def leading_metric(metrics: Sequence[Metric], judge: Judge) -> Metric | None:
-    """Return the headline among `metrics`, or the first that `judge` can score.
+def leading_metric(
+    task: Task, judge: Judge, among: Sequence[Metric] | None = None
+) -> Metric | None:
+    """Return the headline of a task, or the first metric that `judge` can score.
 
-    None where it can score none.
+    None where it can score none; `among` are those of the task that are looked at.
     """
-    scorable = [metric for metric in metrics if _beyond(metric, judge) is None]
+    metrics = task.metrics if among is None else among
+    scorable = [metric for metric in metrics if _beyond(metric, judge, task) is None]
     return next((metric for metric in scorable if metric.headline), next(iter(scorable), None))
 
 
-def _beyond(metric: Metric, judge: Judge) -> str | None:
-    """Say what keeps `judge` from scoring a metric; None where nothing does."""
+def _beyond(metric: Metric, judge: Judge, task: Task) -> str | None:
+    """Say what keeps `judge` from scoring a metric of a task; None where nothing does."""
     if metric.support and SupportQuestion not in judge.answers:
         return f"judge {judge.name} does not read dialogues"
     if metric.rates and RubricQuestion not in judge.answers:
         return f"judge {judge.name} rates no answers by a rubric"
     if lacking := ", ".join(sorted(metric.relations - judge.relations)):
         return f"judge {judge.name} cannot tell '{lacking}' from 'same'"
-    return None
+    return _refused(metric, judge, task)
+
+
+def refused_metrics(task: Task, judge: Judge) -> list[str]:
+    """Return the names of the metrics that `judge` is not admitted for."""
+    return [metric.name for metric in task.metrics if _refused(metric, judge, task)]
+
+
+def _refused(metric: Metric, judge: Judge, task: Task) -> str | None:
+    """Say why `judge` is not admitted for a rubric that a metric depends on; None where it is."""
+    return refusal_of(judge, _rubrics_of(metric, task)) if metric.judged else None
+
+
+def _rubrics_of(metric: Metric, task: Task) -> list[str]:
+    if metric.support:
+        return [SUPPORT]
+    named = [one.name for one in task.rubrics if one.labels.keys() & set(metric.rubrics)]
+    return named or [one.name for one in task.rubrics]
 
 
 def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
@@ -134,8 +168,8 @@ def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
     return [metric for metric in task.metrics if belongs(metric)] or [task.headline]
 
 
-def _score(outcome: Outcome, judge: Judge, metric: Metric) -> Score:
-    reason = _beyond(metric, judge)
+def _score(outcome: Outcome, judge: Judge, metric: Metric, task: Task) -> Score:
+    reason = _beyond(metric, judge, task)
     if metric.ranking and not outcome.board.total("ranked"):
         reason = reason or "the system ranks nothing"
     if reason:
@@ -160,13 +194,13 @@ def _floor(plan: Plan, task: Task, outcome: Outcome, name: str) -> Floor:
     board, floor, judge = outcome.board, outcome.floors[name], plan.floor_judge
     shown = []
     for metric in task.metrics:
-        asked = _beyond(metric, judge) is None and (metric.headline or not metric.optional)
+        asked = _beyond(metric, judge, task) is None and (metric.headline or not metric.optional)
         if asked and (not metric.ranking or floor.total("ranked")):
             shown.append(metric)
-    lead = leading_metric(shown, judge)
+    lead = leading_metric(task, judge, shown)
     if lead is None:
         headline = task.headline
-        reason = _beyond(headline, judge) or f"{name} ranks nothing"
+        reason = _beyond(headline, judge, task) or f"{name} ranks nothing"
         scores = {headline.name: _unscored(reason)}
         return Floor(judge=judge.name, lead=headline.name, scores=scores)
     scores = {metric.name: Score(**floor.estimate(metric).row) for metric in shown}

@@ -8,12 +8,20 @@ record belongs to, and a ValueError is raised where lengths differ.
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.stats.bounded import LEVEL, bounded_interval, lacking, moments_of, student_interval
+from alps.stats.bounded import (
+    LEVEL,
+    bounded_interval,
+    lacking,
+    moments_of,
+    p_of_interval,
+    student_interval,
+)
 
 Floats = NDArray[np.float64]
 Clusters = Sequence[Hashable] | NDArray[np.int64]
@@ -39,7 +47,8 @@ class Estimate:
 
     `value` is None where nothing was scored. `low` and `high` are None where there is no interval
     that holds what it promises; `reason` then says why. `n` counts records. `method` says how the
-    interval was made where a figure of its kind usually has another one.
+    interval was made where a figure of its kind usually has another one. `p`, of a difference, is
+    made as its interval: it is below .05 where that leaves out 0.
     """
 
     value: float | None
@@ -48,6 +57,7 @@ class Estimate:
     n: int
     reason: str | None = field(default=None, compare=False)
     method: str | None = field(default=None, compare=False)
+    p: float | None = field(default=None, compare=False)
 
     @property
     def row(self) -> dict[str, Any]:
@@ -65,6 +75,7 @@ def clustered_ratio(
     bounds: tuple[float, float] | None = UNIT,
     difference: bool = False,
     resampled: bool = False,
+    tested: bool = False,
 ) -> Estimate:
     """Estimate sum(numerators) / sum(denominators) over records that come in clusters.
 
@@ -78,6 +89,7 @@ def clustered_ratio(
         bounds: Of the values that the ratio may have; None where it has none.
         difference: Whether the numerators are differences, which are 0 where two systems agree.
         resampled: Whether too few clusters for that interval get one of resampled clusters.
+        tested: Whether it has a p, that it is 0; Student's interval is that of a t test.
     """
     count = len(clusters)
     if not len(numerators) == len(denominators) == count:
@@ -89,20 +101,27 @@ def clustered_ratio(
     value = float(moments.value)
     if reason := lacking(int(moments.clusters), int((denominators > 0).sum()), moments):
         if resampled and moments.clusters > 1:
-            return _resampled_ratio(numerators, denominators, clusters)
+            return _resampled_ratio(numerators, denominators, clusters, tested=tested)
         return Estimate(value, None, None, count, reason)
     if bounds is not None and _within(numerators, denominators, bounds):
         low, high = bounded_interval(moments, *bounds)
-        return Estimate(value, float(low), float(high), count)
+        p = p_of_interval(partial(bounded_interval, moments, *bounds)) if tested else None
+        return Estimate(value, float(low), float(high), count, p=p)
     if (interval := student_interval(moments)) is None:
         return Estimate(value, None, None, count, "all values agree, and nothing bounds them")
     return Estimate(value, *interval, count)
 
 
-def _resampled_ratio(numerators: Floats, denominators: Floats, clusters: Clusters) -> Estimate:
+def _resampled_ratio(
+    numerators: Floats, denominators: Floats, clusters: Clusters, *, tested: bool
+) -> Estimate:
     features = np.stack([numerators, denominators], axis=1)
     names = cluster_index(clusters).tolist()
-    return resampled_statistic(features, names, lambda sums: ratio(sums[..., 0], sums[..., 1]))
+
+    def of_sums(sums: Floats) -> Floats:
+        return ratio(sums[..., 0], sums[..., 1])
+
+    return resampled_statistic(features, names, of_sums, tested=tested)
 
 
 def clustered_mean(
@@ -112,11 +131,17 @@ def clustered_mean(
     bounds: tuple[float, float] | None = UNIT,
     difference: bool = False,
     resampled: bool = False,
+    tested: bool = False,
 ) -> Estimate:
     """Estimate the mean of `values` over records; see `clustered_ratio`."""
-    ones = np.ones(len(values))
     return clustered_ratio(
-        values, ones, clusters, bounds=bounds, difference=difference, resampled=resampled
+        values,
+        np.ones(len(values)),
+        clusters,
+        bounds=bounds,
+        difference=difference,
+        resampled=resampled,
+        tested=tested,
     )
 
 
@@ -127,6 +152,7 @@ def clustered_difference(
     *,
     bounds: tuple[float, float] | None = UNIT,
     resampled: bool = False,
+    tested: bool = False,
 ) -> Estimate:
     """Estimate how far the first is ahead of the second on the same records; see `clustered_ratio`.
 
@@ -134,7 +160,12 @@ def clustered_difference(
     """
     apart = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
     return clustered_mean(
-        first - second, clusters, bounds=apart, difference=True, resampled=resampled
+        first - second,
+        clusters,
+        bounds=apart,
+        difference=True,
+        resampled=resampled,
+        tested=tested,
     )
 
 
@@ -200,7 +231,11 @@ def percentile_interval(drawn: Floats, *, tail: float = TAIL) -> tuple[float, fl
 
 
 def resampled_statistic(
-    features: Floats, clusters: Sequence[Hashable], statistic: Statistic
+    features: Floats,
+    clusters: Sequence[Hashable],
+    statistic: Statistic,
+    *,
+    tested: bool = False,
 ) -> Estimate:
     """Estimate one function of sums over records; see `resampled_figure`.
 
@@ -208,6 +243,7 @@ def resampled_statistic(
         features: Shape (records, features): what is added up.
         clusters: Shape (records,).
         statistic: Takes sums of shape (…, features) and returns figures of shape (…).
+        tested: Whether it has a p, that it is 0.
     """
     sums = cluster_sums(features, clusters)
 
@@ -215,10 +251,12 @@ def resampled_statistic(
         # Added up, as a product rounds otherwise on other machines.
         return statistic(sums.sum(axis=0) if times.ndim == 1 else times @ sums)
 
-    return resampled_figure(figure, clusters)
+    return resampled_figure(figure, clusters, tested=tested)
 
 
-def resampled_figure(figure: Statistic, clusters: Sequence[Hashable]) -> Estimate:
+def resampled_figure(
+    figure: Statistic, clusters: Sequence[Hashable], *, tested: bool = False
+) -> Estimate:
     """Estimate one figure of records by expanded percentiles of resampled clusters.
 
     Plain percentiles of rates from .25 to .6 covered .92 with 20 clusters and .86 with six;
@@ -231,20 +269,25 @@ def resampled_figure(figure: Statistic, clusters: Sequence[Hashable]) -> Estimat
         figure: Takes how often each cluster counts, of shape (…, clusters), and returns figures of
             shape (…), NaN where undefined.
         clusters: Shape (records,).
+        tested: Whether it has a p, that it is 0.
     """
     if not len(clusters):
         return Estimate(None, None, None, 0)
-    return resampled_figures(lambda times: [figure(times)], clusters)[0]
+    return resampled_figures(lambda times: [figure(times)], clusters, tested=tested)[0]
 
 
 def resampled_figures(
-    figures: Callable[[Floats], Sequence[Floats]], clusters: Sequence[Hashable]
+    figures: Callable[[Floats], Sequence[Floats]],
+    clusters: Sequence[Hashable],
+    *,
+    tested: bool = False,
 ) -> list[Estimate]:
     """Estimate several figures of the same records on the same resamples; see `resampled_figure`.
 
     Args:
         figures: Takes how often each cluster counts and returns the figures, each of shape (…).
         clusters: Shape (records,), at least one.
+        tested: Whether each has a p, that it is 0.
     """
     count, records = len(set(clusters)), len(clusters)
     values = list(map(float, figures(np.ones(count))))
@@ -252,7 +295,8 @@ def resampled_figures(
         return [_not_resampled(value, count, records) for value in values]
     chunks = [figures(times) for times in resampled_times(count)]
     drawn = map(np.concatenate, zip(*chunks, strict=True))
-    return [_expanded(*each, count, records) for each in zip(values, drawn, strict=True)]
+    paired = zip(values, drawn, strict=True)
+    return [_expanded(*each, count, records, tested=tested) for each in paired]
 
 
 def _not_resampled(value: float, count: int, records: int) -> Estimate:
@@ -262,19 +306,34 @@ def _not_resampled(value: float, count: int, records: int) -> Estimate:
     return Estimate(value, None, None, records, f"{count:,} {sessions} too few to resample")
 
 
-def _expanded(value: float, drawn: Floats, count: int, records: int) -> Estimate:
+def _expanded(value: float, drawn: Floats, count: int, records: int, *, tested: bool) -> Estimate:
     """Estimate a figure by the expanded percentiles of what `count` resampled clusters give."""
-    from scipy.special import ndtr, stdtrit
-
     if np.isnan(value):
         return Estimate(None, None, None, records)
-    wide = stdtrit(count - 1, 1 - TAIL) * (count / (count - 1)) ** 0.5
-    interval = percentile_interval(drawn, tail=float(ndtr(-wide)))
+    interval = percentile_interval(drawn, tail=float(_expanded_tail(np.array(LEVEL), count)))
     if interval is None or interval[1] - interval[0] <= _ROUNDING:
         # All clusters have one value: a width of nothing would promise certainty.
         reason = "all sessions agree, or too few of them define it"
         return Estimate(value, None, None, records, reason)
-    return Estimate(value, *interval, records, method=RESAMPLED)
+    p = None
+    if tested:
+        defined = drawn[~np.isnan(drawn)]
+
+        def at(levels: Floats) -> tuple[Floats, Floats]:
+            tails = _expanded_tail(levels, count)
+            return np.quantile(defined, tails), np.quantile(defined, 1 - tails)
+
+        p = p_of_interval(at)
+    return Estimate(value, *interval, records, method=RESAMPLED, p=p)
+
+
+def _expanded_tail(levels: Floats, clusters: int) -> Floats:
+    """Return what an interval of expanded percentiles leaves out at each end."""
+    from scipy.special import ndtr, stdtrit
+
+    wide = stdtrit(clusters - 1, (1 + levels) / 2) * (clusters / (clusters - 1)) ** 0.5
+    tails: Floats = ndtr(-wide)
+    return tails
 
 
 def ratio(above: Floats, below: Floats) -> Floats:

@@ -3,6 +3,7 @@
 A mean is taken for a rate of as many trials as it is worth, and gets the interval of such a rate.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ LEVEL = 0.95
 # correlation of .7 is more than 1.3 times as wide as the exact interval under none.
 CROWDED = 1.5
 _ROUNDING = 1e-12
+_LEAST_P = 1e-12
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,9 @@ def lacking(clusters: int, records: int, moments: Moments) -> str | None:
     return None
 
 
-def bounded_interval(moments: Moments, lowest: float, highest: float) -> tuple[Any, Any]:
+def bounded_interval(
+    moments: Moments, lowest: float, highest: float, level: Numbers = LEVEL
+) -> tuple[Any, Any]:
     """Return the bounds of a mean or ratio of values in [lowest, highest].
 
     The interval is Agresti and Coull's at the number of independent trials that would vary as much,
@@ -108,6 +112,7 @@ def bounded_interval(moments: Moments, lowest: float, highest: float) -> tuple[A
         moments: At least two clusters in each sample.
         lowest: The least that a value can be.
         highest: The most.
+        level: Of confidence; a number, or an array of one sample's.
     """
     from scipy.special import ndtri, stdtrit
 
@@ -132,8 +137,8 @@ def bounded_interval(moments: Moments, lowest: float, highest: float) -> tuple[A
     # A rare value may not have been seen, and would be of the greatest possible variance.
     greatest = position * (1 - position)
     variance = (alone * records + more * greatest / records) / (records + more)
-    wide = stdtrit(np.maximum(groups - 1, 1.0), (1 + LEVEL) / 2)
-    z = float(ndtri((1 + LEVEL) / 2))
+    wide = stdtrit(np.maximum(groups - 1, 1.0), (1 + level) / 2)
+    z = ndtri((1 + level) / 2)
     trials = greatest / np.where(agree, 1.0, variance * effect) * (z / wide) ** 2
     low, high = _agresti_coull(position, trials, z)
     # Where all values agree, others are as frequent as failures may be that were never seen in as
@@ -204,8 +209,31 @@ def _design_effect(
     return np.maximum(1.0, effect)
 
 
-def _agresti_coull(position: Floats, trials: Floats, z: float) -> tuple[Floats, Floats]:
+def _agresti_coull(position: Floats, trials: Floats, z: Numbers) -> tuple[Floats, Floats]:
     added = trials + z * z
     centre = (position * trials + z * z / 2) / added
     half = z * np.sqrt(centre * (1 - centre) / added)
     return np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)
+
+
+def p_of_interval(interval_at: Callable[[Floats], tuple[Floats, Floats]]) -> float:
+    """Return the smallest p at whose level, 1 − p, an interval leaves out 0; 1 where none does.
+
+    So p is below .05 if, and only if, the interval of .95 leaves out 0.
+
+    Args:
+        interval_at: The bounds at levels of confidence; all of one shape.
+    """
+
+    def smallest(candidates: Floats) -> float | None:
+        low, high = interval_at(1 - candidates)
+        outside = np.flatnonzero((low > 0) | (high < 0))
+        return float(candidates[outside[0]]) if len(outside) else None
+
+    # A coarse grid brackets it, a fine one has it to a thousandth of itself; both hold the level
+    # of the interval that is shown.
+    coarse = np.union1d(np.geomspace(_LEAST_P, 1.0, 400, endpoint=False), [1 - LEVEL])
+    if (p := smallest(coarse)) is None:
+        return 1.0
+    before = coarse[max(0, int(np.searchsorted(coarse, p)) - 1)]
+    return smallest(np.linspace(before, p, 64)) or p

@@ -19,10 +19,11 @@ import numpy as np
 
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums
 from alps.stats.bounded import LEVEL, interval_by_variance
+from alps.stats.grouped import few_differ, grouped_interval
 from alps.stats.intervals import Confusion, Z, clustered_variance, wilson
 
 Method = Literal["rogan_gladen", "ppi"]
-Interval = Literal["score", "normal", "bounded"]
+Interval = Literal["score", "normal", "bounded", "difference"]
 # Youden's index up to which a judge nearly guesses, and no correction is made.
 YOUDEN = 0.1
 
@@ -48,7 +49,7 @@ class Correction:
     `weight` is the lambda of `ppi`: how much the judge's verdicts count. `youden` is sensitivity +
     specificity - 1 of `rogan_gladen`: how much better than chance the judge is. `design_effect` is
     by how much clusters widen the variance; 1 where items stand alone. `error` is the standard
-    error of `ppi`.
+    error of `ppi`, and `few` whether too few labels differ for it: the interval is another one.
     """
 
     method: Method
@@ -63,6 +64,7 @@ class Correction:
     reason: str | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
     error: float | None = None
+    few: bool = False
 
     @property
     def status(self) -> Literal["corrected", "not_correctable"]:
@@ -268,7 +270,9 @@ def ppi(
     the number of labels that the estimate is worth; it covers better for rates near 0 or 1 and
     small samples, and falls back to the normal one where the estimate is not between 0 and 1.
     `"bounded"` is the same for any values within `bounds`, such as F1 of records: the interval of
-    `bounded_interval` at that number of labels.
+    `bounded_interval` at that number of labels. `"difference"`, for differences of values within
+    bounds, is the normal one. Where few labels differ from the commonest, these three give way to
+    `grouped_interval`: of rare values the variance that is seen covers too seldom.
 
     Source: Angelopoulos, Duchi and Zrnic, «PPI++», arXiv:2311.01453.
 
@@ -280,7 +284,7 @@ def ppi(
         interval: See above.
         weight: Of the verdicts, instead of the best; 0 ignores the judge, 1 trusts it as plain PPI
             does.
-        bounds: Of possible values, for `Correction.outside`.
+        bounds: Of possible values.
 
     Raises:
         ValueError: If lengths differ, a number is not finite, or a score interval is asked for of
@@ -311,9 +315,15 @@ def ppi(
     low, high = _ppi_bounds(
         value, together, units, clustered=clustered, interval=interval, bounds=bounds, records=n
     )
+    few = interval != "normal" and few_differ(people, range(n) if clusters is None else clusters[0])
+    if few:
+        own = clusters or (range(n), range(n, n + len(others)))
+        apart = interval == "difference"
+        ends = grouped_interval(people, judge, others, own, bounds=bounds, difference=apart)
+        low, high = min(value, ends[0]), max(value, ends[1])
     effect = together / alone if alone else 1.0
     error = sqrt(together * (units / (units - 1) if clustered else 1.0))
-    return Correction("ppi", raw, value, low, high, n, best, None, effect, None, bounds, error)
+    return Correction("ppi", raw, value, low, high, n, best, None, effect, None, bounds, error, few)
 
 
 def labels_for(

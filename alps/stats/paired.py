@@ -15,6 +15,7 @@ import numpy as np
 from alps.stats.bootstrap import UNIT, Estimate, Floats, clustered_difference
 from alps.stats.bounded import LEVEL
 from alps.stats.corrections import ppi
+from alps.stats.grouped import few_differ
 from alps.stats.intervals import clustered_variance
 
 _ROUNDING = 1e-12
@@ -112,7 +113,9 @@ def paired_difference(
         raise ValueError(
             "scores must be finite: compare only records that both sides have a score for"
         )
-    estimate = clustered_difference(first, second, groups, bounds=bounds, resampled=resampled)
+    estimate = clustered_difference(
+        first, second, groups, bounds=bounds, resampled=resampled, tested=True
+    )
     error, count = _standard_error(ahead, groups), len(set(groups))
     if error is None:
         return Difference(estimate, None, None)
@@ -125,22 +128,27 @@ def powered_difference(
     judge: Floats,
     others: Floats,
     clusters: tuple[Sequence[Hashable], Sequence[Hashable]],
+    *,
+    bounds: tuple[float, float] = UNIT,
 ) -> Difference:
     """Compare two systems on the same records, of which few are judged well.
 
     PPI++ on the differences of records: those under the better judge, and those under a cheap one
-    of all records. `p` is that of a t test whose variance is one between clusters.
+    of all records. `p` is that of a t test whose variance is one between clusters; there is none
+    where too few of the audited records differ, and the interval is then `grouped_interval`.
 
     Args:
         people: First less second under the better judge; shape (audited,).
         judge: The same under the cheap judge, of the same records.
         others: The same of the records that were not audited.
         clusters: What the audited records and the others belong to.
+        bounds: Of the scores.
     """
-    found = ppi(people, judge, others, clusters)
+    span = bounds[1] - bounds[0]
+    found = ppi(people, judge, others, clusters, interval="difference", bounds=(-span, span))
     n, units = len(people) + len(others), len(set(clusters[0]))
     estimate = Estimate(found.value, found.low, found.high, n, found.reason)
-    if found.value is None or found.error is None:
+    if found.value is None or found.error is None or few_differ(people, clusters[0], 0.0):
         return Difference(estimate, None, None)
     p = t_tests(np.array(found.value), np.array(found.error), np.array(float(units)))
     return Difference(estimate, float(p), _detectable(found.error, units))

@@ -15,6 +15,7 @@ from alps.tasks import Task
 TRACEBACKS, STDERR = "tracebacks.log", "program.stderr.log"
 # Tracebacks that are kept, and characters of each
 _MOST, _LONGEST = 20, 20_000
+_QUOTED = 80
 _ERROR_LENGTH = 2_000
 
 
@@ -101,6 +102,12 @@ def described(error: BaseException) -> str:
     except BaseException:  # an exception may raise when it is asked for its message
         message = ""
     return one_line(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
+def beginning(value: object) -> str:
+    """Return the type and the first 80 characters of what is in the wrong form."""
+    text = value if isinstance(value, str) else repr(value)
+    return f"{type(value).__name__} {one_line(text[:_QUOTED])!r}"
 
 
 def one_line(text: str) -> str:

@@ -19,6 +19,9 @@ from alps.systems.embedded import ranked
 from alps.systems.retrievers import BM25, terms
 from alps.systems.rules import extract, find_statements
 
+_EXCERPT = 300
+"""The most characters of a message that a baseline repeats."""
+
 
 def empty(sample: ExtractionSample) -> dict[str, Any]:
     """Answer with no memories at all."""
@@ -37,6 +40,15 @@ def content_free_fluent(sample: ExtractionSample) -> dict[str, Any]:
         "The user asked the assistant questions about a topic",
         "The user wants helpful and accurate answers",
     )
+
+
+def excerpts(sample: ExtractionSample) -> dict[str, Any]:
+    """Answer with the beginning of each message of the user, word for word: nothing is chosen."""
+    turns = [turn.text for turn in sample.dialogue if turn.role == "user"]
+    texts = [" ".join(text.split())[:_EXCERPT] for text in turns]
+    said = filter(None, dict.fromkeys(texts))
+    items = [_item(f"m{n}", text, *_DRESS[0]).model_dump() for n, text in enumerate(said, 1)]
+    return {"memory_items": items}
 
 
 def oracle(sample: ExtractionSample) -> dict[str, Any]:
@@ -97,7 +109,7 @@ def positional(sample: UpdateSample) -> dict[str, Any]:
     them.
     """
     turns = [turn.text for turn in sample.new_dialogue if turn.role == "user"]
-    texts = [" ".join(text.split())[:300] for text in turns[-3:-1]]
+    texts = [" ".join(text.split())[:_EXCERPT] for text in turns[-3:-1]]
     likeness = {
         memory.memory_id: max((similarity(memory.value, text) for text in texts), default=0.0)
         for memory in sample.memory

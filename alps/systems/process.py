@@ -17,18 +17,20 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from alps.errors import UsageError
+from alps.folders import working_folder
 from alps.llm.secrets import is_secret, masked, redact
+from alps.sizes import LARGEST_REPLY
 
 KEEPER = str(Path(__file__).with_name("keeper.py"))
 # Bounds of what is kept in memory: a program may write without end
 STDERR_KEPT = 64 << 10
-LONGEST_LINE = 16 << 20
 # Seconds for which a program may end by itself, before it is terminated
 GRACE = 2.0
 
 _SWEEPING = 6.0  # seconds; a little longer than the keeper looks for what is left
 _CHUNK = 64 << 10
-_SHOWN = 20_000  # bytes that are kept of a line above `LONGEST_LINE`
+_DUMPABLE = 4  # PR_SET_DUMPABLE: without it /proc/PID/environ and /proc/PID/mem are root's
+_SHOWN = 20_000  # bytes that are kept of a line above `LARGEST_REPLY`
 _NEEDED = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|TERM|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TMP|TEMP|XDG_\w+|PYTHON\w*"
     r"|VIRTUAL_ENV|CONDA_\w+|NODE_PATH|JAVA_HOME|LD_LIBRARY_PATH|DYLD_\w+|CUDA_\w+|NVIDIA_\w+"
@@ -39,12 +41,26 @@ Hear = Callable[[bytes, bool], None]
 """Gets a line of output, and whether it is whole: if not, it is the beginning of one."""
 
 
+def conceal() -> None:
+    """Keep programs of the same user from reading this process, whose environment holds keys.
+
+    On Linux alone; a program of root, or with CAP_SYS_PTRACE, reads everything all the same.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
+
+
 def program_environment(passed: Sequence[str]) -> dict[str, str]:
     """Return what a program needs of the environment, nothing secret, and what is passed by name.
+
+    From then on programs can't look up the rest of it in this process, see `conceal`.
 
     Raises:
         UsageError: If one of the names is not set.
     """
+    conceal()
     if missing := [name for name in passed if name not in os.environ]:
         raise UsageError(f"env={','.join(passed)}: {missing[0]} is not set in the environment")
     variables = {"PYTHONUNBUFFERED": "1"}  # else what a Python program prints stays in its buffer
@@ -68,7 +84,8 @@ def split_command(command: str, key: str) -> list[str]:
         raise UsageError(f"{key}: {str(error).lower()}") from error
     if not words:
         raise UsageError(f"{key}: names no program")
-    if shutil.which(words[0]) is None:
+    typed = words[0]
+    if shutil.which(str(working_folder() / typed) if os.sep in typed else typed) is None:
         raise UsageError(f"{key}: {words[0]}: command not found")
     return words
 
@@ -189,6 +206,7 @@ class LineProcess:
                 start_new_session=True,
                 pass_fds=(lifeline, status),
                 env=environment,
+                cwd=working_folder(),
             )
         try:
             self._program = await _started(start_status)
@@ -277,7 +295,7 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, boo
         for number, part in enumerate(parts, start=1):
             if whole:
                 line += part
-                if len(line) > LONGEST_LINE:
+                if len(line) > LARGEST_REPLY:
                     del line[_SHOWN:]
                     whole = False
             if number < len(parts):

@@ -80,16 +80,19 @@ class RecordedPredictions:
         return prediction.model_copy(update={"prediction": value, "notes": notes})
 
 
-def recorded_lines(path: Path, task: Task) -> dict[str, int]:
-    """Return the line of each answer to `task` in a JSON Lines file, or in a run's folder, by id.
+def recorded_ids(path: Path) -> Iterator[tuple[str | None, str]]:
+    """Yield the track and the id of each answer in a JSON Lines file, or in a run's folder.
+
+    The track is None where a row names none. Rows that can't be read are left out.
 
     Raises:
         UsageError: If the file does not exist.
-        DataError: If a row can't be read, or an id stands twice.
     """
-    file = _file_of(path)
-    rows, _ = _index(file, task.track)
-    return {name: line for name, (line, _) in rows.items()}
+    for _, _, row in scan(_file_of(path)):
+        if row is not None and isinstance(row.get("benchmark_id"), str):
+            track = row.get("track")
+            for answer in _answers_of(row):
+                yield track if isinstance(track, str) else None, answer["benchmark_id"]
 
 
 def _file_of(path: Path) -> Path:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alps.errors import UsageError, closest
+from alps.folders import typed_path
 from alps.systems.base import STDERR, TRACEBACKS, System
 from alps.systems.embedded import Embedded, Unheard, embedded
 from alps.systems.recorded import RecordedPredictions
@@ -12,7 +13,7 @@ from alps.tasks import Task
 from alps.tasks.registry import systems_by_task
 
 FLOOR = "floor/"
-"""How trivial baselines are called: expected to score about 0, they stand next to every score."""
+"""How trivial baselines are called: they stand next to every score."""
 
 RECORDED, PROGRAM, PYTHON = "predictions:", "program:", "python:"
 NO_SYSTEM = ""
@@ -71,7 +72,7 @@ def resolve_system(
         )
     if model.startswith(RECORDED):
         _refuse_variants(model, task)
-        return RecordedPredictions(Path(model.removeprefix(RECORDED)).expanduser(), task=task)
+        return RecordedPredictions(typed_path(model.removeprefix(RECORDED)), task=task)
     if model.startswith(PROGRAM):
         from alps.systems.program import ProgramSystem
 

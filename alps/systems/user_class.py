@@ -1,11 +1,8 @@
 """Classes that the user wrote: imported by name and made once, with what they say of themselves."""
 
-import importlib
 import inspect
 import json
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +10,7 @@ from pydantic import BaseModel
 
 from alps.errors import UsageError, closest
 from alps.llm.secrets import redact
+from alps.own_code import import_own
 from alps.systems.base import described
 from alps.systems.user_code import end_of
 
@@ -50,11 +48,8 @@ def instantiate(path: str, key: str, methods: tuple[str, ...]) -> Any:
 
 
 def _import(name: str, key: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last: a file of the user's must not stand in for a library
     try:
-        return importlib.import_module(name)
+        return import_own(name)
     except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{name}.".startswith(f"{missing}."):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from alps.jsonl import Row
 from alps.report.formatting import letter_of
 from alps.report.html import page_environment
+from alps.report.judge_check import judge_of
 from alps.report.record import build_view, record_card, state_of
 from alps.run.opened import Key, Run, Samples, read_wanted
 from alps.tasks import Task
@@ -91,7 +92,7 @@ class Records:
         for position, run in enumerate(self.runs):
             about = {"letter": letter_of(position), "name": run.name, "model": run.model}
             metrics = {track: run.lead(track).title.strip() for track in run.tracks}
-            runs.append({**about, "judge": run.judge, "metrics": metrics})
+            runs.append({**about, "judge": judge_of(run), "metrics": metrics})
         return {"runs": runs, "chunk": CHUNK, "rows": [line.row() for line in self.lines]}
 
     def chunk(self, number: int) -> list[list[str]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from alps.loopback import application_of
 from alps.run.opened import open_run
+from alps.text import whole_number
 from alps.view.files import assets, chunk_script, index_script, page
 from alps.view.records import Records
 
@@ -54,8 +55,8 @@ class _Desk:
         """Answer with a part of the records."""
         from starlette.responses import PlainTextResponse, Response
 
-        number = request.path_params["number"]
-        if number >= self._records.chunks:
+        number = whole_number(request.path_params["number"])
+        if number is None or number >= self._records.chunks:
             return PlainTextResponse("not found", 404)
         return Response(chunk_script(self._records, number), media_type=_SCRIPT)
 
@@ -79,7 +80,7 @@ def application(folders: Sequence[Path], token: str) -> "Starlette":
         Route("/", show),
         Route("/version", desk.version),
         Route("/index.js", desk.index),
-        Route("/records/{number:int}.js", desk.records),
+        Route("/records/{number}.js", desk.records),
         Route("/{name}", asset),
     ]
     return application_of(routes, token)

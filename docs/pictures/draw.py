@@ -26,8 +26,8 @@ from rich.text import Text
 
 COMMAND = "alps run task=extraction model=rules data=samples"
 COLUMNS, ROWS = 80, 60
-ERASED = re.compile(r".*\x1b\[1A\x1b\[2K", re.DOTALL)
-"""All that the progress wrote, up to the place where it takes its own last line away."""
+ERASED = re.compile(r".*\x1b\[2K", re.DOTALL)
+"""All that the progress wrote, up to the place where its last line is taken away."""
 THEME = TerminalTheme(
     (24, 28, 36),
     (216, 222, 233),

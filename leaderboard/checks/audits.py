@@ -12,8 +12,10 @@ from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, recompute
 from alps.leaderboard.submission import Audit, RunCard, Track, only, without
+from alps.run.answer_seed import answer_seed
 from alps.run.audit_draws import place_of
 from alps.run.audited_records import corrected_scores, records_of
+from alps.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,19 @@ def check_audit(
         _check_scores(audited, own)
     if not own.refused:
         _check_corrected(audited, sessions, own)
-    findings.take_serious(own, f"{name}/audit.jsonl")
+    findings.take(own, f"{name}/audit.jsonl")
+
+
+def check_audit_seed(
+    task: Task, name: str, rows: TrackRows, findings: Findings, *, track: Track
+) -> None:
+    """Say of an audit that the answers did not draw that its submitter chose the records."""
+    if track.audit is None:
+        return
+    if track.audit.seed != answer_seed(task, track.data_sha256, rows.predictions, rows.scores):
+        what = f"drawn by seed {track.audit.seed}, not by the answers: boards leave it out"
+        mend = "audit the run without audit_seed= and pack it again"
+        findings.warn("audit", f"tracks.{name}.audit.seed", what, mend)
 
 
 def _check_draw(audited: Audited, findings: Findings) -> frozenset[str]:

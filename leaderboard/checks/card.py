@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +13,9 @@ from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.contradictions import contradictions
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
+from alps.leaderboard.names import fault_of_name
 from alps.leaderboard.recompute import judge_of
+from alps.leaderboard.references.rows import read_references
 from alps.leaderboard.submission import (
     CARD,
     REFUTED,
@@ -38,10 +41,11 @@ from alps.leaderboard.untrusted import (
 from alps.systems import is_embedded
 from alps.tasks import Task
 from alps.tasks.registry import ALL, TASKS
-from alps.text import fold_loosely
+from alps.text import fold_loosely, letters
 
 # Fields that people write for readers, each by a word of `alps submit`.
 WORDS_OF_PEOPLE = ("notes", "name", "org")
+_OTHER_NAME = "choose another name"
 RENAME = "submit it under the name of your system, as alps submit knows it"
 _RESCORE = "write it again with alps rescore"
 _FLOOR = "floor/"
@@ -170,6 +174,36 @@ def check_baseline_name(card: Submission, findings: Findings) -> None:
         what = f"{shown(card.name)} calls itself a baseline, and its model is "
         what += f"{shown(card.system.model)}"
         findings.serious("baseline", "name", what, RENAME)
+
+
+def check_claims(card: Submission, findings: Findings) -> None:
+    """Refuse names that claim what boards say in columns of their own, or that are none."""
+    fields = {"name": card.name, "org": card.org or ""}
+    for field, text in fields.items():
+        # A baseline is called as what it is.
+        if text and not is_baseline(card) and (fault := fault_of_name(text)):
+            findings.serious("name", field, f"{shown(text)} {fault}", _OTHER_NAME)
+
+
+def check_reference_names(card: Submission, findings: Findings) -> None:
+    """Refuse a name that only looks like that of a reference row; a person checks the same one."""
+    own = letters(card.name)
+    for row in _reference_rows():
+        if is_baseline(card) or not read_alike(card.name, row):
+            continue
+        what = f"{shown(card.name)} reads as {shown(row)}, a row of the references"
+        if fold_loosely(card.name) != fold_loosely(row):
+            findings.serious("name", "name", what, _OTHER_NAME)
+        elif own[0] not in letters(card.system.model)[0]:
+            what = f"{shown(card.name)} is a row of the references, and the model is "
+            what += shown(card.system.model)
+            findings.warn("name", "name", what)
+
+
+@cache
+def _reference_rows() -> frozenset[str]:
+    tables = read_references().references.tables
+    return frozenset(row.name for table in tables for row in table.rows)
 
 
 def check_name(

@@ -87,7 +87,7 @@ class Answers:
 
 def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
     """Flag every track whose answers are, nearly, those of another submission beside it."""
-    others = list(_beside(folder))
+    others = list(others_beside(folder))
     mine = Entry(folder, card, None)
     for name, track in card.tracks.items():
         rivals = []
@@ -113,7 +113,7 @@ def _copied_by(mine: Entry, rivals: Iterable[Entry], name: str) -> list[str]:
     return same
 
 
-def _beside(folder: Path) -> Iterator[Entry]:
+def others_beside(folder: Path) -> Iterator[Entry]:
     """Yield the other submissions that can be read."""
     own = folder.resolve()
     try:

@@ -15,11 +15,11 @@ from alps.leaderboard.submission import Check, MemoryCard, Part, When, memory_fo
 from alps.leaderboard.untrusted import faults_of, scan_rows
 from alps.schema import Outcome
 from alps.systems.memory.diary import CALLS, FILE
-from alps.systems.memory.protocol import Hit
+from alps.systems.memory.protocol import LONGEST_ID, Hit
 
 # More than ten times what the longest history of the samples has turns.
 MOST_HITS = 20_000
-_Id = Annotated[str, StringConstraints(max_length=500)]
+_Id = Annotated[str, StringConstraints(max_length=LONGEST_ID)]
 _Text = Annotated[str, StringConstraints(max_length=LONGEST_ANSWER)]
 
 

@@ -18,11 +18,13 @@ from alps.tasks import Task
 TOLERANCE = 1e-6
 # The parts of a track's card that are recomputed under the same names.
 _COUNTS = ("n", "scored", "unscored", "failed_predictions", "failed_judgements")
-SUMMARISED = ("task", *_COUNTS, "judge_fingerprint", "scores", "counts", "floors")
+SUMMARISED = ("task", *_COUNTS, "judge_fingerprint", "scores", "counts", "floors", "tokens_shown")
 # A larger share of answers without a score leaves out too much of the split.
 MOST_UNSCORED = 0.05
 _MEND = "nothing but alps submit should write the card: pack again"
 _ABSENT = object()
+# Trivial baselines that cards of earlier versions lack.
+_LATER = frozenset({"floor/excerpts"})
 
 
 def compare_summary(
@@ -33,7 +35,7 @@ def compare_summary(
     card = _only(printed, SUMMARISED)
     # A corrected score hangs on calibrations, which need not be known here: it is compared below.
     card["scores"] = _each_without(scores, "corrected")
-    summary = _only(again.summary.row(), SUMMARISED) | {"floors": _floors(again)}
+    summary = _only(again.summary.row(), SUMMARISED) | {"floors": _floors(again, printed)}
     _report(f"tracks.{name}", card, summary, findings)
     for metric, score in scores.items():
         where = f"tracks.{name}.scores.{metric}.corrected"
@@ -45,11 +47,12 @@ def compare_unjudged(
     task: Task, printed: Mapping[str, Any], again: Recomputed, findings: Findings
 ) -> None:
     """Compare what of a track's card needs no judge: counts, baselines, metrics without a judge."""
-    card = _only(printed, (*_COUNTS, "floors"))
+    card = _only(printed, (*_COUNTS, "floors", "tokens_shown"))
     metrics = [metric for metric in printed["scores"] if metric in task.unjudged]
     card["scores"] = _only(printed["scores"], metrics)
     recomputed = again.summary.row()
-    summary = _only(recomputed, _COUNTS) | {"floors": _floors(again)}
+    summary = _only(recomputed, (*_COUNTS, "tokens_shown"))
+    summary |= {"floors": _floors(again, printed)}
     # What is not printed is no claim, and not compared.
     summary["scores"] = _only(recomputed["scores"], metrics)
     _report(f"tracks.{task.track}", card, summary, findings)
@@ -149,9 +152,12 @@ def _report(where: str, printed: Any, again: Any, findings: Findings) -> None:
         findings.serious("score", place, what, _MEND)
 
 
-def _floors(again: Recomputed) -> dict[str, Any]:
+def _floors(again: Recomputed, printed: Mapping[str, Any]) -> dict[str, Any]:
     # How far the run is above a floor is on no card.
-    rows = {name: floor.row() for name, floor in again.summary.floors.items()}
+    rows = {}
+    for name, floor in again.summary.floors.items():
+        if name in printed["floors"] or name not in _LATER:
+            rows[name] = floor.row()
     return _each_without(rows, "above", "differences")
 
 

@@ -17,7 +17,7 @@ from alps.leaderboard.submission import Submission, only
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.systems import System, resolve_system
 from alps.systems.memory.reader import through
-from alps.systems.memory.resolve import MemoryOptions, is_ours, open_memory
+from alps.systems.memory.resolve import MemoryOptions, is_alone, is_ours, open_memory
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS
@@ -175,7 +175,7 @@ def check_baseline(
         findings.unchecked.append(f"{unchecked}, without its records")
         return
     try:
-        system = _behind_memory(in_variants(resolve_system(model, gold.task), gold.task), gold)
+        system = _as_run(model, gold)
     except AlpsError as error:
         if is_baseline(card):
             findings.serious("baseline", f"{name}: system.model", shown(str(error), 160), RENAME)
@@ -193,6 +193,43 @@ def check_baseline(
         what = f"{len(other):,} answers are not those of {shown(model)} in this version: "
         what += f"{some_of(other)}"
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
+
+
+def check_made_again(
+    name: str, card: Submission, gold: GoldTrack | None, rows: Rows, findings: Findings
+) -> None:
+    """Make the answers of a run beside another again, where its reader and its memory are ours.
+
+    Differences of memory systems are from such a run, so one that answers worse than it does is as
+    good as a better memory.
+    """
+    (run,) = card.runs
+    model, memory = str(run.settings.get("model")), str(run.settings.get("memory", FULL))
+    unchecked = f"{name}: what {shown(model)} answers with memory={shown(memory, 40)}"
+    # Users of a memory that keeps something, and those of a placebo, may come from other tracks.
+    made = is_alone(memory) or (is_ours(memory) and len(card.tracks) == 1)
+    if gold is None or not is_own(model) or not made:
+        findings.unchecked.append(f"{unchecked}, as it can't be made again here")
+        return
+    try:
+        other = [named(key) for key in _differing(_as_run(model, gold), gold, rows)]
+    except AlpsError as error:
+        findings.unchecked.append(f"{unchecked} ({shown(str(error), 160)})")
+        return
+    if other:
+        what = f"{len(other):,} answers are not those of {shown(model)} with memory="
+        what += f"{shown(memory, 40)} in this version: {some_of(other)}"
+        mend = "make the row again with alps beside, and pack the runs again"
+        findings.serious("beside", f"{name}/predictions.jsonl", what, mend)
+
+
+def _as_run(model: str, gold: GoldTrack) -> System:
+    """Return a system of ours as a run asked it.
+
+    Raises:
+        UsageError: If it can't be run here.
+    """
+    return _behind_memory(in_variants(resolve_system(model, gold.task), gold.task), gold)
 
 
 def _behind_memory(system: System, gold: GoldTrack) -> System:

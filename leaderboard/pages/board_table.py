@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
 
+from alps.judges.resolve import is_embedded_judge
+from alps.leaderboard.above import DIGITS
 from alps.leaderboard.memory_setup import transport_of
 from alps.leaderboard.pages.charts import score_whisker
 from alps.leaderboard.people import PeopleRow
@@ -22,11 +24,12 @@ from alps.leaderboard.provenance import (
 from alps.leaderboard.ranking import Board, RowBeside, Standing
 from alps.leaderboard.references.rows import ReferenceRow, ReferenceTable, Reported
 from alps.leaderboard.site_data import System
+from alps.report.baselines import strongest_above
 from alps.report.charts import axis_of
-from alps.report.formatting import number, visible
+from alps.report.formatting import signed, visible
+from alps.report.judge_check import NOT_CHECKED
 from alps.report.svg import axis_labels
-from alps.run.transport import Transported
-from alps.tasks import Metric
+from alps.tasks import Metric, Task
 from alps.tasks.recall import FULL, LAST, ORACLE, PLACEBO
 from alps.tasks.recall import NOTHING as NO_MEMORY
 
@@ -214,11 +217,23 @@ def _of_memory(board: Board, row: Standing) -> Markup:
         return Markup()
     memory = row.system.memory_name(board.key.track)
     about = Markup("<small>{} · {}</small>").format(foreign(memory), transport_of(memory))
+    about += _tokens_shown(row.track)
     if row.withheld:
         return about + Markup("<small>not admitted: {}</small>").format(foreign(row.withheld))
-    if board.by_difference and row.ahead is None:
-        return about + Markup("<small>not ranked: no run without memory beside it</small>")
+    if declared := row.system.card.declared(board.key.track):
+        without = ", ".join(declared)
+        about += Markup("<small>declares to do without: {}</small>").format(without)
+    if row.no_difference:
+        return about + Markup("<small>not ranked: {}</small>").format(foreign(row.no_difference))
     return about
+
+
+def _tokens_shown(track: Place) -> Markup:
+    """Return how many tokens of a history the reader was shown; nothing where none has a part."""
+    if track.value.get("tokens_shown") is None:
+        return Markup()
+    median = figure(track["tokens_shown"]["median"], whole)
+    return Markup("<small>{} tokens shown (median)</small>").format(median)
 
 
 def facts_of(system: System, track: Place) -> dict[str, str]:
@@ -259,10 +274,8 @@ def _standing_cells(
     cells += [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
     if board.has_corrected:
         name = board.metric.name
-        cell = corrected(row.score(name), row.track["audit"], name)
-        if cell != NOTHING:
-            cell += Markup('<small class="of">{}</small>').format(_transport(row.transport))
-        cells.append(cell)
+        own = board.key.track in row.system.audited_by_answers
+        cells.append(corrected(row.score(name), row.track["audit"], name, by_answers=own))
     for metric in shown:
         score = row.score(metric.name)
         cells.append(with_count(pair(score), score, row.track))
@@ -277,10 +290,52 @@ def noted(board: Board, row: Standing, cell: Markup) -> Markup:
     if counted.pointer != row.lead(metric)["value"].pointer:
         note = '{} <small class="of">counted as {}: no response counts as wrong</small>'
         cell = Markup(note).format(cell, figure(counted))
+    if (below := below_baseline(board, row)) is not None:
+        name, apart = below
+        note = '{} <small class="of">below a trivial baseline, {} (Δ {})</small>'
+        written = computed(apart, "above", board.id, row.system.slug, written=signed(apart))
+        cell = Markup(note).format(cell, foreign(name), written)
     if row.again is not None:
         note = '{} <small class="of">judged again; submitted {}</small>'
         cell = Markup(note).format(cell, figure(row.score(metric)["value"]))
+    if board.key.judge is not None and (known := known_items(row.system, board.task)):
+        cell = Markup('{} <small class="of">{}</small>').format(cell, known)
     return cell
+
+
+def below_baseline(board: Board, row: Standing) -> tuple[str, float] | None:
+    """Return the trivial baseline that a system scores below, and its score less that one's."""
+    baseline, score = board.baseline, row.lead(board.metric.name)["value"]
+    if baseline is None or row.withheld or not score:
+        return None
+    judge = str(row.track["judge"].value)
+    judges = {floor.name: floor.judge for floor in board.floors}
+    if board.key.judge is not None and judges.get(baseline.name, judge) != judge:
+        return None  # under another judge they are not compared
+    apart = float(score.value) - float(baseline.score["value"].value)
+    if row.above is not None:
+        apart = row.above.value
+    apart, lower = round(apart, DIGITS), board.metric.lower_is_better
+    below = strongest_above({baseline.name: apart}, lower_is_better=lower)
+    return None if below is None else (below, apart)
+
+
+def known_items(system: System, task: Task) -> Markup:
+    """Return how many known items the judge of a track got right, or that nobody asked any.
+
+    Nothing for an embedded judge, nor where none has a part.
+    """
+    if not task.rubrics or is_embedded_judge(str(system.tracks[task.track]["judge"].value)):
+        return Markup("")
+    checks = system.run(task.track)["judge_check"]
+    parts = []
+    for rubric in task.rubrics:
+        if share := checks[rubric.name]:
+            right, n = figure(share["right"], whole), figure(share["n"], whole)
+            parts.append(Markup("{} {} of {}").format(rubric.name, right, n))
+    if not parts:
+        return Markup("judge {}").format(NOT_CHECKED)
+    return Markup("known items: {}").format(Markup(", ").join(parts))
 
 
 def proven(row: Standing, cell: Markup) -> Markup:
@@ -298,9 +353,14 @@ def with_count(cell: Markup, score: Place, track: Place) -> Markup:
     return Markup('{} <small class="of">n {}</small>').format(cell, figure(score["n"], whole))
 
 
-def corrected(score: Place, audit: Place, metric: str) -> Markup:
-    """Return the corrected score and what corrects it; why there is none, where it was tried."""
+def corrected(score: Place, audit: Place, metric: str, *, by_answers: bool) -> Markup:
+    """Return the corrected score and what corrects it; why there is none, where it was tried.
+
+    `by_answers` is whether the answers themselves drew the records that were audited.
+    """
     by_audits, row = audit["scores"][metric], score["corrected"]
+    if by_audits and not by_answers:
+        return Markup('<span class="nothing">audit left out: its seed was chosen</span>')
     if by_audits["value"]:
         by = '{} <small class="of">{} audits by {}</small>'
         judge = foreign(str(audit["judge"].value))
@@ -312,16 +372,6 @@ def corrected(score: Place, audit: Place, metric: str) -> Markup:
         return pair(row)
     names = foreign(", ".join(row["calibration"].value or {}))
     return Markup('{} <small class="of">calibration {}</small>').format(pair(row), names)
-
-
-def _transport(found: Transported | None) -> Markup:
-    """Return whether the audits of the other systems of a board hold for one."""
-    if found is None:
-        return Markup("transport not tested")
-    if found.found is None:
-        return Markup("transport refused: {}").format(foreign(str(found.refused)))
-    how = Markup("transport: {} at a margin of five points")
-    return how.format(found.found.verdict)
 
 
 def _account(board: Board, row: Standing) -> Iterator[Markup]:
@@ -346,6 +396,7 @@ def _beside(board: Board, shown: Sequence[Metric], width: int) -> Iterator[Secti
     rows = []
     for row in board.beside:
         name = Markup("{}<small>{}</small>").format(foreign(row.memory), _shows(row))
+        name += _tokens_shown(row.track)
         cells = [Markup(), name, pair(row.ahead) if row.ahead["value"] else NOTHING]
         cells += _score_cells(board, row.score(board.metric.name), "floor")
         cells += [NOTHING] if board.has_corrected else []
@@ -378,9 +429,7 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
         cells += [pair(floor.scores[metric.name]) for metric in shown]
         rows.append(_filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
-        worth = number(board.task.chance) if board.task.chance else "zero"
-        note = f"trivial baselines (expected to score about {worth}), never ranked"
-        yield Section("floors", "Floors", note, rows)
+        yield Section("floors", "Floors", "trivial baselines, never ranked", rows)
 
 
 def _reported(

@@ -12,7 +12,8 @@ from markupsafe import Markup
 from alps.leaderboard.memory_setup import words_of
 from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
-from alps.leaderboard.ranking import SIGNIFICANCE, Board, Standing
+from alps.leaderboard.rank_classes import SIGNIFICANCE
+from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.references.rows import ReferenceFile
 from alps.leaderboard.site_data import System
 from alps.report.formatting import MEANINGS, letter_of

@@ -1,25 +1,17 @@
 """Boards as files that hold nothing to run: CSV for spreadsheets, JSON for programs."""
 
-import csv
-import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
-
-import regex
 
 from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.people import PeopleRow
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.references.rows import ReferenceTable
-from alps.leaderboard.untrusted import INVISIBLE
-from alps.report.formatting import visible
+from alps.report.spreadsheets import csv_of
 
 INDEX = "data/boards.json"
-_SIGN = "[=＝﹦⁼₌+＋﹢⁺₊﬩\\-－﹣@＠﹫]"
-_UNSEEN = rf'(?:[\s"]|{INVISIBLE.pattern})*'
-_FORMULA = regex.compile(rf"[\t\r\n]|{_UNSEEN}{_SIGN}")
-_FORMULA_INSIDE = regex.compile(rf"[;|\t\r\n]{_UNSEEN}\K(?={_SIGN})")
 _FIGURES = ("value", "low", "high", "n")
 
 
@@ -44,33 +36,6 @@ def as_json(value: Any) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return f"{text}\n"
-
-
-def plain_cell(value: object) -> str:
-    """Return a cell of a CSV file; an apostrophe keeps spreadsheets from reading a formula."""
-    # Spreadsheets look past white space, and take wide and small forms of the signs for the signs.
-    # A sign after `;`, a tab or `|` begins a cell where a spreadsheet parts cells there, as many
-    # countries' do: quotes around the whole cell help no more then.
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        return json.dumps(value)
-    text = _FORMULA_INSIDE.sub("'", visible(value))
-    return f"'{text}" if _FORMULA.match(text) else text
-
-
-def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as CSV, in the columns of all of them."""
-    names: dict[str, None] = {}
-    for row in rows:
-        names |= dict.fromkeys(row)
-    out = io.StringIO()
-    # All cells are quoted, as spreadsheets may part cells at ';' or a tab, too.
-    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([plain_cell(row.get(name)) for name in names])
-    return out.getvalue()
 
 
 def _about(board: Board) -> dict[str, Any]:
@@ -163,8 +128,17 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
         "prompt_tokens": calls["prompt_tokens"],
         "completion_tokens": calls["completion_tokens"],
         **_of_memory(board, row),
-        **_figures(board, track["scores"], (track.get("audit") or {}).get("scores")),
+        **_figures(board, track["scores"], _audited(board, row)),
     }
+
+
+def _audited(board: Board, row: Standing) -> Mapping[str, Mapping[str, Any]]:
+    """Return what audits correct, where the answers drew what was audited."""
+    audit = row.track.value.get("audit")
+    if not audit or board.key.track not in row.system.audited_by_answers:
+        return {}
+    scores: Mapping[str, Mapping[str, Any]] = audit["scores"]
+    return scores
 
 
 def _of_memory(board: Board, row: Standing) -> dict[str, Any]:
@@ -178,14 +152,14 @@ def _of_memory(board: Board, row: Standing) -> dict[str, Any]:
 def _figures(
     board: Board,
     scores: Mapping[str, Mapping[str, Any]],
-    audited: Mapping[str, Mapping[str, Any]] | None = None,
+    audited: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for metric in (board.metric, *board.others):
         score = scores.get(metric.name) or {}
         figures |= _columns(metric.name, score)
         if metric is board.metric and board.key.judge is not None:
-            corrected = (audited or {}).get(metric.name) or score.get("corrected") or {}
+            corrected = audited.get(metric.name) or score.get("corrected") or {}
             figures |= _columns(f"{metric.name}_corrected", corrected)
     return figures
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from alps.leaderboard.above import DIGITS
 from alps.leaderboard.pages.board_table import (
     NOT_RECOMPUTED,
     REFUTED_MARK,
@@ -31,7 +32,6 @@ from alps.tasks import Metric, Task, all_tracks
 
 # How many systems the first page shows, and how many charts of cost.
 LEADING, CHARTS = 20, 3
-DIGITS = 6
 
 
 @dataclass(frozen=True)

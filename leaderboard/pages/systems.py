@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from alps.judges.resolve import AGREEMENTS
 from alps.leaderboard.gold_data import known_track, task_under
 from alps.leaderboard.memory_setup import setup_of, transport_of, words_of
-from alps.leaderboard.pages.board_table import corrected, metric_title
+from alps.leaderboard.pages.board_table import corrected, known_items, metric_title
 from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
 from alps.leaderboard.pages.common import (
     Content,
@@ -80,13 +80,15 @@ class TrackView:
     has_corrected: bool
     has_again: bool
     recomputed: bool
+    known: Markup
 
 
 @dataclass(frozen=True)
 class MemoryView:
     """A memory system of a run: how it was run, its admission, and the seconds of its phases.
 
-    `failed` are the checks that it did not pass, each with why.
+    `failed` are the checks that it did not pass, each with why, `declared` those that it was
+    declared to do without.
     """
 
     name: str
@@ -96,6 +98,7 @@ class MemoryView:
     facts: list[tuple[str, str]]
     checks: list[tuple[str, str]]
     failed: list[tuple[str, str]]
+    declared: list[str]
     phases: list[tuple[str, Place]]
     beside: list[tuple[str, str, Markup, Markup]]
 
@@ -202,6 +205,7 @@ def _memories(system: System) -> Iterator[MemoryView]:
             facts=[*_setups(system, tracks), *_versions(memory)],
             checks=checks,
             failed=failed,
+            declared=system.card.declared(tracks[0]),
             phases=list(place["phases"].items()),
             beside=list(_rows_beside(system, tracks)),
         )
@@ -258,6 +262,7 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         failures.append((f"judgement: {kind}", count))
     scores, withheld = dict(place["scores"].items()), system.card.withheld(name)
     unproven = has_corrected = False
+    by_answers = name in system.audited_by_answers
     for metric, score in scores.items():
         has_corrected |= bool(score["corrected"] or place["audit"]["scores"][metric])
         unproven |= bool(score["value"]) and not system.recomputed(name, metric)
@@ -267,7 +272,7 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         place=place,
         run=system.run(name),
         judge=judge_id(system, name),
-        scales=[] if withheld else list(_scales(task, place, standings, again)),
+        scales=[] if withheld else list(_scales(task, place, standings, again, by_answers)),
         floors=list(_floors(place)),
         failures=failures,
         matrix=matrix if matrix.rows else None,
@@ -276,11 +281,16 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         has_corrected=has_corrected,
         has_again=bool(again),
         recomputed=not unproven,
+        known=known_items(system, task),
     )
 
 
 def _scales(
-    task: Task, place: Place, standings: list[tuple[Board, Standing]], again: Place
+    task: Task,
+    place: Place,
+    standings: list[tuple[Board, Standing]],
+    again: Place,
+    by_answers: bool,
 ) -> Iterator[tuple[Markup, list[ScoreRow]]]:
     """Yield the metrics by the axis that they are drawn on."""
     scores = dict(place["scores"].items())
@@ -290,7 +300,10 @@ def _scales(
         metrics.setdefault(name, Metric(name, name))
     by_axis: dict[Axis, list[ScoreRow]] = {}
     for name, metric in metrics.items():
-        row = _row(metric, scores[name], standings, again[name], place["audit"])
+        shown = NOTHING
+        if metric.judged:
+            shown = corrected(scores[name], place["audit"], name, by_answers=by_answers)
+        row = _row(metric, scores[name], standings, again[name], shown)
         by_axis.setdefault(axis_of(metric), []).append(row)
     for axis, rows in by_axis.items():
         yield axis_labels(axis), rows
@@ -301,7 +314,7 @@ def _row(
     score: Place,
     standings: list[tuple[Board, Standing]],
     again: Place,
-    audit: Place,
+    shown: Markup,
 ) -> ScoreRow:
     rank = NOTHING
     own = [one for one in standings if one[0].metric.name == metric.name]
@@ -316,7 +329,7 @@ def _row(
         value=figure(score["value"]),
         bounds=bounds(score),
         drawn=score_whisker(score, axis_of(metric)),
-        corrected=corrected(score, audit, metric.name) if metric.judged else NOTHING,
+        corrected=shown,
         again=pair(again),
         rank=rank,
         n=score["n"],

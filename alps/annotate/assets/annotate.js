@@ -3,7 +3,7 @@
 (() => {
   const $ = (selector, within = document) => within.querySelector(selector);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const form = () => $("main form[action='/label']");
+  const form = () => $("main form[action$='/label']");
   const RETRY = 500;
   let typed = "";
   let marked = 0;
@@ -75,7 +75,7 @@
     const body = new URLSearchParams(new FormData(current));
     for (;;) {
       try {
-        const answer = await fetch("/label", { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
+        const answer = await fetch(current.action, { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
         const text = await answer.text();
         if (answer.ok) show(text); else tell(text);
         break;

@@ -7,25 +7,33 @@ package asks, as it does for litellm.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
+from pydantic import BaseModel, Field
+
 from alps.llm.batches.interface import (
-    LARGEST_RESULTS,
     Form,
     Line,
     Listed,
+    Page,
     Result,
     Results,
     State,
     as_json,
-    odd,
+    count_of,
+    part_of,
+    read_object,
+    rows_of,
+    text_of,
+    time_of,
 )
 from alps.llm.batches.spool import Spool
 from alps.llm.failures import redirected, transport_error
 from alps.llm.libraries import libraries
 from alps.llm.provider import Draft
 from alps.llm.wire import following_none
+from alps.sizes import LARGEST_RESULTS
 
 # The name under which a batch is found again where the answer to its order was lost
 _TAG = "alps"
@@ -80,40 +88,44 @@ class FileBatches:
     ) -> str:
         """Upload the requests, and order a batch of them."""
         file = f"alps-{tag}.jsonl", spool.opened()
-        uploaded = await self._ask(self._client.files.create(file=file, purpose="batch"))
-        await placed(_text(uploaded, "id"))
-        order = self._client.batches.create(
+        files, batches = self._client.files, self._client.batches
+        uploaded = await self._read(files.with_raw_response.create(file=file, purpose="batch"))
+        await placed(text_of(uploaded, "id"))
+        order = batches.with_raw_response.create(
             completion_window="24h",
             endpoint=self._path(spool.url),
-            input_file_id=_text(uploaded, "id"),
+            input_file_id=text_of(uploaded, "id"),
             metadata={_TAG: tag},
         )
-        ordered = await self._ask(order)
-        return _text(ordered, "id")
+        return text_of(await self._read(order), "id")
 
     def _path(self, url: str) -> str:
         # as the documentation of either has it
         return f"{'' if self._azure else '/v1'}/{_parts(url)[1]}"
 
-    async def listed(self) -> list[Listed]:
-        """Return the latest hundred batches."""
-        page = await self._ask(self._client.batches.list(limit=_LISTED))
+    async def listed(self, after: str | None = None) -> Page:
+        """Return a hundred batches."""
+        more = {} if after is None else {"after": after}
+        asked = self._client.batches.with_raw_response.list(limit=_LISTED, **more)
+        page = await self._read(asked)
         rows = []
-        for batch in getattr(page, "data", None) or ():
-            metadata = getattr(batch, "metadata", None) or {}
-            counts = getattr(batch, "request_counts", None)
-            size = getattr(counts, "total", 0) or 0
-            rows.append(Listed(_text(batch, "id"), batch.created_at, size, metadata.get(_TAG)))
-        return rows
+        for batch in rows_of(page, "data"):
+            if isinstance(name := part_of(batch, "id"), str):
+                at = time_of(batch, "created_at")
+                size = count_of(part_of(batch, "request_counts"), "total")
+                tag = part_of(part_of(batch, "metadata"), _TAG)
+                rows.append(Listed(name, at, size, tag))
+        over = page.get("has_more") is False or not rows
+        return Page(tuple(rows), None if over else rows[-1].id)
 
     async def state(self, batch: str) -> State:
         """Tell how far a batch is."""
-        found = await self._ask(self._client.batches.retrieve(batch))
-        status = _text(found, "status")
-        counts = getattr(found, "request_counts", None)
-        done = (getattr(counts, "completed", 0) or 0) + (getattr(counts, "failed", 0) or 0)
-        files = [getattr(found, name, None) for name in ("output_file_id", "error_file_id")]
-        there = tuple(file for file in files if file)
+        found = await self._read(self._client.batches.with_raw_response.retrieve(batch))
+        status = text_of(found, "status")
+        counts = part_of(found, "request_counts")
+        done = count_of(counts, "completed") + count_of(counts, "failed")
+        files = [part_of(found, name) for name in ("output_file_id", "error_file_id")]
+        there = tuple(file for file in files if isinstance(file, str) and file)
         failed = _why(found) if status == "failed" and not there else None
         return State(status in _ENDED, done, failed, there)
 
@@ -132,6 +144,9 @@ class FileBatches:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+    async def _read(self, asked: Awaitable[Any]) -> dict[str, Any]:
+        return read_object((await self._ask(asked)).content)
 
     async def _ask(self, asked: Awaitable[Any]) -> Any:
         with following_none() as exchange:
@@ -164,28 +179,35 @@ def _extra(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in headers.items() if not name.lower().startswith(own)}
 
 
-def _text(whole: Any, name: str) -> str:
-    """Return a part of an answer that has to be there.
-
-    Raises:
-        TransportError: If it is not.
-    """
-    value = getattr(whole, name, None)
-    if not isinstance(value, str) or not value:
-        raise odd(f"no {name}")
-    return value
-
-
 def _why(batch: Any) -> str:
-    errors = getattr(getattr(batch, "errors", None), "data", None) or ()
-    messages = [str(getattr(error, "message", None) or "") for error in errors]
+    errors = rows_of(part_of(batch, "errors"), "data")
+    messages = [str(part_of(error, "message") or "") for error in errors]
     return next(filter(None, messages), "it does not say why")[:300]
 
 
-def _result(row: Mapping[str, Any]) -> Result:
-    """Read one line of a file of results."""
-    response, key = row.get("response"), str(row["custom_id"])
-    if response is not None:
-        return Result(key, int(response["status_code"]), as_json(response["body"]))
-    error = row["error"]
-    return Result(key, lost=str(error.get("message") or error["code"])[:300])
+class _Response(BaseModel):
+    status_code: Annotated[int, Field(ge=100, le=599)]
+    body: Any
+
+
+class _Error(BaseModel):
+    message: str | None = None
+    code: str | None = None
+
+
+class _Row(BaseModel):
+    """One line of a file of results."""
+
+    custom_id: str
+    response: _Response | None = None
+    error: _Error | None = None
+
+
+def _result(row: Any) -> Result:
+    line = _Row.model_validate(row)
+    if line.response is not None:
+        return Result(line.custom_id, line.response.status_code, as_json(line.response.body))
+    if line.error is None:
+        raise ValueError("neither an answer nor an error")
+    lost = line.error.message or line.error.code or "it does not say why"
+    return Result(line.custom_id, lost=lost[:300])

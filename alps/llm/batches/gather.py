@@ -32,7 +32,8 @@ from alps.llm.batches.room import Room
 from alps.llm.batches.spool import Spool
 from alps.llm.prices import BATCH
 from alps.llm.retries import DAY, PATIENCE, Tries
-from alps.llm.types import Reply, Request, TransportError
+from alps.llm.types import JUDGE_CHECK, Reply, Request, TransportError
+from alps.sizes import MOST_PAGES
 
 T = TypeVar("T")
 Endpoint = tuple[str, str | None]
@@ -106,7 +107,9 @@ class Batches:
         """Tell whether a batch answers a request: one under way, or the next."""
         if request.passed is not None or request.echo_from is not None:
             return False
-        return self._gather or self.is_sent(key)
+        # Nothing else is asked before a judge is checked: a batch would hold it alone.
+        gathered = self._gather and request.purpose != JUDGE_CHECK
+        return gathered or self.is_sent(key)
 
     def is_sent(self, key: str) -> bool:
         """Tell whether a request is in a batch under way, such as that of a run that was killed."""
@@ -318,7 +321,26 @@ class Batches:
 
     async def _found(self, interface: Interface, entry: Entry) -> str | None:
         """Return the provider's name of a batch whose order was not confirmed, if it was taken."""
-        listed = await self._tried(interface.listed)
+        seen: set[str] = set()
+        after: str | None = None
+        for _ in range(MOST_PAGES):
+            page = await self._tried(partial(interface.listed, after))
+            new = [batch for batch in page.rows if batch.id not in seen]
+            if (name := await self._among(interface, new, entry)) is not None:
+                return name
+            seen |= {batch.id for batch in new}
+            # Some servers give their first page whatever is asked for.
+            if page.after is None or not new or any(_is_before(one, entry) for one in new):
+                return None
+            after = page.after
+        lost = f"a batch of {len(entry.keys):,} requests may have been ordered, and is not among"
+        raise UsageError(
+            f"model '{entry.model}': {lost} the latest {len(seen):,}; another out= orders anew"
+        )
+
+    async def _among(
+        self, interface: Interface, listed: Iterable[Listed], entry: Entry
+    ) -> str | None:
         if interface.tagged:
             return next((batch.id for batch in listed if batch.tag == entry.tag), None)
         known = self.journal.known()
@@ -416,7 +438,12 @@ async def _open(request: Request[Any]) -> Interface:
 
 
 def _may_be(listed: Listed, entry: Entry) -> bool:
-    return listed.size == len(entry.keys) and listed.at >= entry.at - _SKEW
+    return listed.size == len(entry.keys) and not _is_before(listed, entry)
+
+
+def _is_before(listed: Listed, entry: Entry) -> bool:
+    """Tell whether a batch was ordered before this one can have been."""
+    return listed.at is not None and listed.at < entry.at - _SKEW
 
 
 def _fatal(model: str, what: str, error: TransportError) -> AlpsError:

@@ -1,8 +1,10 @@
 """Terms of a provider's batch interface, whatever its shape: lines, states and results."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import math
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from alps.errors import UsageError
@@ -19,10 +21,9 @@ FILES = ("openai", "azure", "litellm_proxy", "hosted_vllm")
 MESSAGES = ("anthropic",)
 BATCHED = (*FILES, *MESSAGES)
 
+_MOST_REQUESTS = 10_000_000
 AT_ONCE = 10_000
 """Records that are worked on at once, where their texts are short."""
-LARGEST_RESULTS = 1 << 30
-"""Bytes of the results of one batch; 10,000 of the longest answers of today are below it."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,23 @@ class State:
 
 @dataclass(frozen=True)
 class Listed:
-    """A batch as a list of the provider's batches has it; `at` is in seconds since 1970."""
+    """A batch as a list of the provider's batches has it.
+
+    `at` is in seconds since 1970, None where the list does not say.
+    """
 
     id: str
-    at: float
+    at: float | None
     size: int
     tag: str | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the provider's batches, the newest first; `after` names the next, None for none."""
+
+    rows: tuple[Listed, ...]
+    after: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,17 +119,18 @@ class Results:
     unknown: int = 0
     twice: int = 0
 
-    def read(
-        self, data: bytes, keys: Iterable[str], of_row: Callable[[Mapping[str, Any]], Result]
-    ) -> None:
-        """Take in lines, in whatever order; of several with one id the first counts."""
+    def read(self, data: bytes, keys: Iterable[str], of_row: Callable[[Any], Result]) -> None:
+        """Take in lines, in whatever order; of several with one id the first counts.
+
+        A line that `of_row` refuses by a ValueError is counted, and its request asked again.
+        """
         known = set(keys)
         for line in data.splitlines():
             if not line.strip():
                 continue
             try:
                 result = of_row(parse_json(line))
-            except (ValueError, LookupError, TypeError, AttributeError):
+            except ValueError:
                 self.unreadable += 1
                 continue
             if result.key not in known:
@@ -149,8 +162,8 @@ class Interface(Protocol):
         """Order a batch and return its id; `placed` is told of a file before it is ordered."""
         ...
 
-    async def listed(self) -> list[Listed]:
-        """Return the latest batches."""
+    async def listed(self, after: str | None = None) -> Page:
+        """Return the latest batches, or those before the batch `after`."""
         ...
 
     async def state(self, batch: str) -> State:
@@ -195,6 +208,61 @@ def odd(what: str, error: Exception | None = None) -> TransportError:
     """Return the error for an answer of a batch interface that can't be read."""
     why = f" ({type(error).__name__})" if error is not None else ""
     return TransportError(f"its batch interface answers with {what}{why}", transient=True)
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """Read an answer of a batch interface.
+
+    Raises:
+        TransportError: If it is no object of JSON.
+    """
+    try:
+        answer = parse_json(data)
+    except ValueError as error:
+        raise odd("what is not JSON", error) from error
+    if not isinstance(answer, dict):
+        raise odd("what is no object")
+    return answer
+
+
+def text_of(row: Any, name: str) -> str:
+    """Return a text that has to be in a part of an answer.
+
+    Raises:
+        TransportError: If it is not.
+    """
+    value = part_of(row, name)
+    if not isinstance(value, str) or not value:
+        raise odd(f"no {name}")
+    return value
+
+
+def part_of(row: Any, name: str) -> Any:
+    """Return a field of a part of an answer; None where that is no object, or has none."""
+    return row.get(name) if isinstance(row, dict) else None
+
+
+def rows_of(row: Any, name: str) -> list[Any]:
+    """Return a list in a part of an answer; an empty one where there is none."""
+    value = part_of(row, name)
+    return value if isinstance(value, list) else []
+
+
+def count_of(row: Any, name: str) -> int:
+    """Return a number of requests; 0 where there is none that can be meant."""
+    value = part_of(row, name)
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= _MOST_REQUESTS else 0
+
+
+def time_of(row: Any, name: str) -> float | None:
+    """Return a time in seconds since 1970, written as a number or as ISO 8601; None for none."""
+    value = part_of(row, name)
+    try:
+        at = datetime.fromisoformat(value).timestamp() if isinstance(value, str) else float(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return at if math.isfinite(at) else None
 
 
 def as_json(value: Any) -> bytes:

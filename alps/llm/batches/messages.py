@@ -5,26 +5,33 @@ included, and here that is put together.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
-from alps.jsonl import parse_json
+from pydantic import BaseModel
+
 from alps.llm.batches.interface import (
-    LARGEST_RESULTS,
     Form,
     Line,
     Listed,
+    Page,
     Result,
     Results,
     State,
     as_json,
-    odd,
+    count_of,
+    part_of,
+    read_object,
+    rows_of,
+    text_of,
+    time_of,
 )
 from alps.llm.batches.spool import Spool
 from alps.llm.failures import redirected, transport_error
 from alps.llm.libraries import libraries
 from alps.llm.provider import Draft
 from alps.llm.wire import following_none
+from alps.sizes import LARGEST_RESULTS
 
 # By the documentation of Anthropic's batches: 100,000 requests, or 256 MB
 _FORM = Form(100_000, 256_000_000, opening=b'{"requests":[', between=b",", closing=b"]}")
@@ -73,24 +80,27 @@ class MessageBatches:
         headers = {"content-length": str(spool.size)}
         if betas := _betas(spool.betas):
             headers[_BETA] = betas
-        return _id(await self._ask("POST", self._url, spool.pieces(), headers))
+        ordered = await self._ask("POST", self._url, spool.pieces(), headers)
+        return text_of(ordered, "id")
 
-    async def listed(self) -> list[Listed]:
-        """Return the latest hundred batches."""
-        page = await self._ask("GET", f"{self._url}?limit={_LISTED}")
+    async def listed(self, after: str | None = None) -> Page:
+        """Return a hundred batches."""
+        more = "" if after is None else f"&after_id={quote(after, safe='')}"
+        page = await self._ask("GET", f"{self._url}?limit={_LISTED}{more}")
         rows = []
-        for batch in page.get("data") or ():
-            size = sum(_counts(batch).values())
-            at = datetime.fromisoformat(batch["created_at"]).timestamp()
-            rows.append(Listed(_id(batch), at, size))
-        return rows
+        for batch in rows_of(page, "data"):
+            if isinstance(name := part_of(batch, "id"), str):
+                at = time_of(batch, "created_at")
+                rows.append(Listed(name, at, sum(_counts(batch).values())))
+        over = page.get("has_more") is False or not rows
+        return Page(tuple(rows), None if over else rows[-1].id)
 
     async def state(self, batch: str) -> State:
         """Tell how far a batch is."""
         found = await self._ask("GET", f"{self._url}/{batch}")
         counts = _counts(found)
         done = sum(counts.values()) - counts.get("processing", 0)
-        return State(found.get("processing_status") == "ended", done)
+        return State(text_of(found, "processing_status") == "ended", done)
 
     async def results(self, batch: str, state: State, keys: Iterable[str]) -> Results:
         """Download the results of a batch."""
@@ -110,14 +120,7 @@ class MessageBatches:
     async def _ask(
         self, method: str, url: str, content: _Content = None, more: Mapping[str, str] = _NONE
     ) -> Any:
-        data = await self._bytes(method, url, content, more)
-        try:
-            answer = parse_json(data)
-        except ValueError as error:
-            raise odd("what is not JSON", error) from error
-        if not isinstance(answer, dict):
-            raise odd("what is no object")
-        return answer
+        return read_object(await self._bytes(method, url, content, more))
 
     async def _bytes(
         self, method: str, url: str, content: _Content = None, more: Mapping[str, str] = _NONE
@@ -148,25 +151,33 @@ def _betas(headers: Iterable[str]) -> str:
     return ",".join(sorted(filter(None, named)))
 
 
-def _id(batch: Mapping[str, Any]) -> str:
-    if not isinstance(name := batch.get("id"), str) or not name:
-        raise odd("no id")
-    return name
+def _counts(batch: Any) -> dict[str, int]:
+    counts = part_of(batch, "request_counts")
+    return {name: count_of(counts, name) for name in counts} if isinstance(counts, dict) else {}
 
 
-def _counts(batch: Mapping[str, Any]) -> dict[str, int]:
-    counts = batch.get("request_counts") or {}
-    return {name: count for name, count in counts.items() if isinstance(count, int)}
+class _Outcome(BaseModel):
+    type: str
+    message: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
 
 
-def _result(row: Mapping[str, Any]) -> Result:
-    """Read one line of the results."""
-    key, result = str(row["custom_id"]), row["result"]
-    kind = result["type"]
+class _Row(BaseModel):
+    """One line of the results."""
+
+    custom_id: str
+    result: _Outcome
+
+
+def _result(row: Any) -> Result:
+    line = _Row.model_validate(row)
+    key, kind, error = line.custom_id, line.result.type, line.result.error
     if kind == "succeeded":
-        return Result(key, 200, as_json(result["message"]))
+        if line.result.message is None:
+            raise ValueError("no message")
+        return Result(key, 200, as_json(line.result.message))
     if kind == "errored":
-        error = result["error"]
-        inner = error.get("error", error)
-        return Result(key, _STATUSES.get(inner["type"], 500), as_json(error))
-    return Result(key, lost=f"the batch was {kind}" if kind == "canceled" else f"it {kind}")
+        inner = part_of(error, "error") or error
+        status = _STATUSES.get(str(part_of(inner, "type")), 500)
+        return Result(key, status, as_json(error))
+    return Result(key, lost=f"the batch was {kind}" if kind == "canceled" else f"it {kind[:100]}")

@@ -6,17 +6,19 @@ else, and asked for those. A check that fails names its cause, and there is no s
 """
 
 import asyncio
+import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from alps.errors import closest
 from alps.rows import Check
 from alps.schema import UNHEARD
-from alps.systems.memory.connection import TIMED_OUT, Connection, MemoryFailed, read_hits
+from alps.systems.memory.connection import TIMED_OUT, Connection, MemoryFailed
 from alps.systems.memory.protocol import Hit, Opening, Said, Session, stamp
 
 K = 5
@@ -79,11 +81,8 @@ class _Desk:
 
     async def search(self, user: str, query: str, k: int = K) -> list[Hit]:
         at = stamp(self.session_number, 0)
-        value = await self.call("search", user, query, k, at)
-        try:
-            return read_hits(value)
-        except ValueError as error:
-            raise MemoryFailed("search", str(error)) from error
+        hits: list[Hit] = await self.call("search", user, query, k, at)
+        return hits
 
 
 def _told(topic: str, code: str) -> str:
@@ -264,25 +263,47 @@ async def _fresh_folder(desk: _Desk) -> None:
         raise _Failed("what was told in one run is found in another")
 
 
-_CHECKS: tuple[tuple[str, Callable[[_Desk], Awaitable[None]]], ...] = (
-    ("nothing is found before it is told", _nothing_before),
-    ("found once settled", _found_once_settled),
-    ("both roles are ingested", _both_roles),
-    ("long turns are ingested whole", _whole_turns),
-    ("users are kept apart", _users_apart),
-    ("k is kept", _k_is_kept),
-    ("told twice, found once", _told_twice),
-    ("questions leave no trace", _questions_leave_no_trace),
-    ("only what was told is found", _only_what_was_told),
-    ("times are those of the sessions", _times),
-    ("a reset is complete", _reset),
+@dataclass(frozen=True)
+class _Check:
+    """A check by its name; `meant` says what a system does that is right to fail it.
+
+    Where that is empty, no system is: what it scores would be worth nothing.
+    """
+
+    name: str
+    make: Callable[[_Desk], Awaitable[None]]
+    meant: str = ""
+
+
+_CHECKS = (
+    _Check("nothing is found before it is told", _nothing_before),
+    _Check("found once settled", _found_once_settled),
+    _Check("both roles are ingested", _both_roles, "keeps what users say alone"),
+    _Check(
+        "long turns are ingested whole", _whole_turns, "keeps facts or the beginning of long turns"
+    ),
+    _Check("users are kept apart", _users_apart),
+    _Check("k is kept", _k_is_kept),
+    _Check("told twice, found once", _told_twice, "keeps a session each time that it is ingested"),
+    _Check("questions leave no trace", _questions_leave_no_trace, "learns from what it is asked"),
+    _Check("only what was told is found", _only_what_was_told),
+    _Check("times are those of the sessions", _times, "dates a memory by when it was written"),
+    _Check("a reset is complete", _reset, "cannot forget a user"),
     # Last, as it opens the system anew.
-    ("runs are kept apart", _fresh_folder),
+    _Check("runs are kept apart", _fresh_folder, "keeps runs apart by their users alone"),
 )
 
-CHECKS = tuple(name for name, _ in _CHECKS)
+CHECKS = tuple(check.name for check in _CHECKS)
+DECLARATIONS = {check.name: check.meant for check in _CHECKS if check.meant}
+"""The checks that a system may declare it does without, and what it does instead."""
 DECLARED = " (declared otherwise)"
 OPENS = "opens"
+
+
+def declared_in(names: Iterable[str]) -> list[str]:
+    """Return the checks that were declared otherwise, from the names of those that were made."""
+    there = set(names)
+    return [name for name in CHECKS if f"{name}{DECLARED}" in there]
 
 
 async def admit(
@@ -290,7 +311,7 @@ async def admit(
 ) -> list[Check]:
     """Check a memory system, which is opened in folders below `scratch`.
 
-    A system may declare in its settings that it does without a check, as `{"declares": ["both roles
+    A system may declare that it does without one of `DECLARATIONS`, as `{"declares": ["both roles
     are ingested"]}` where it means to keep what users say alone: the check is then passed as
     declared, and its name says so.
 
@@ -311,26 +332,52 @@ async def admit(
     except MemoryFailed as failed:
         return [Check(name=OPENS, fault=_fault_of(failed))]
     declared = connection.settings.get("declares", ())
+    if fault := _wrongly_declared(declared):
+        return [Check(name=OPENS, fault=fault)]
     checks: list[Check] = []
-    for name, check in _CHECKS:
-        if name in declared:
-            checks.append(Check(name=f"{name}{DECLARED}"))
+    for check in _CHECKS:
+        if check.name in declared:
+            checks.append(Check(name=f"{check.name}{DECLARED}"))
             continue
         started = time.perf_counter()
         try:
-            await check(desk)
+            await check.make(desk)
             fault = ""
-        except (_Failed, MemoryFailed) as error:
-            fault = _fault_of(error)
+        except _Failed as failed:
+            fault = f"{failed}{_way_out(check, connection)}"
+        except MemoryFailed as failed:
+            fault = _fault_of(failed)
         seconds = round(time.perf_counter() - started, 3)
-        checks.append(Check(name=name, fault=fault, seconds=seconds))
+        checks.append(Check(name=check.name, fault=fault, seconds=seconds))
         # A call that hung would hang in every other check, too.
         if TIMED_OUT in fault:
             break
     return checks
 
 
-def _fault_of(error: _Failed | MemoryFailed) -> str:
-    if isinstance(error, MemoryFailed) and error.outcome in UNHEARD:
-        raise error
-    return str(error)
+def _wrongly_declared(declared: Any) -> str:
+    """Say which of the declarations of a system is none, if there is one."""
+    if not isinstance(declared, list | tuple) or not all(isinstance(one, str) for one in declared):
+        return "declares: expected a list of names of checks"
+    for name in declared:
+        if name in CHECKS and name not in DECLARATIONS:
+            return f"declares {name!r}: without that check no score means anything"
+        if name not in CHECKS:
+            known = ", ".join(DECLARATIONS)
+            hint = closest(name[:80], DECLARATIONS)
+            return f"declares {name!r:.80}: no check is called so{hint} (known: {known})"
+    return ""
+
+
+def _way_out(check: _Check, connection: Connection) -> str:
+    """Return what a system declares that fails a check because it is meant to."""
+    if not check.meant:
+        return ""
+    how = connection.declaring.format(json.dumps([check.name]))
+    return f"; a system that {check.meant} declares it: {how}"
+
+
+def _fault_of(failed: MemoryFailed) -> str:
+    if failed.outcome in UNHEARD:
+        raise failed
+    return str(failed)

@@ -1,19 +1,31 @@
-"""Memory systems whose packages clash with those of `alps`: each in an environment of its own."""
+"""Memory systems whose packages clash with those of `alps`: each in an environment of its own.
 
+What is installed is pinned, with the hashes of its files, by `programs/NAME.txt`.
+"""
+
+import os
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from venv import EnvBuilder
 
 from alps.errors import UsageError, closest
 from alps.folders import user_folder
+from alps.systems.process import program_environment
+from alps.waiting import status
 
-SERVE = Path(__file__).parent / "programs" / "serve.py"
+PROGRAMS = Path(__file__).parent / "programs"
+SERVE = PROGRAMS / "serve.py"
 INSTALLED = "installed"
-"""The file of an environment that names what was installed into it, once all of it was."""
+"""The file of an environment with the hash of what was installed into it, once all of it was."""
+# How a machine reaches the package index; no key of a provider is among them
+_PASSED = re.compile(r"(?i)(https?|all|no)_proxy|pip_\w+")
 
 
 @dataclass(frozen=True)
@@ -22,7 +34,7 @@ class Apart:
 
     Attributes:
         adapter: The module beside `serve.py` and the class in it.
-        packages: What is installed, the system itself first.
+        packages: What it is; all that these need is in `programs/NAME.txt`, too.
     """
 
     adapter: str
@@ -53,7 +65,16 @@ def environment(name: str) -> Path:
 def installed(name: str) -> bool:
     """Tell whether all packages of a system were installed."""
     marker = environment(name) / INSTALLED
-    return marker.is_file() and marker.read_text(encoding="utf-8").split() == packages(name)
+    return marker.is_file() and marker.read_text(encoding="utf-8").strip() == _pinned(name)
+
+
+def requirements(name: str) -> Path:
+    """Return the file with every package of a system, its version and the hashes of its files."""
+    return PROGRAMS / f"{name}.txt"
+
+
+def _pinned(name: str) -> str:
+    return sha256(requirements(name).read_bytes()).hexdigest()
 
 
 def packages(name: str) -> list[str]:
@@ -64,6 +85,8 @@ def packages(name: str) -> list[str]:
 def install(name: str) -> Path:
     """Make the environment of a system; return its folder. What pip says goes to our stderr.
 
+    Only files with a known hash are installed, and no code of theirs runs for it.
+
     Raises:
         UsageError: If it can't be made, or pip can't install its packages.
     """
@@ -71,14 +94,24 @@ def install(name: str) -> Path:
     if installed(name):
         return folder
     try:
-        EnvBuilder(with_pip=True, clear=True, symlinks=True).create(folder)
+        with status(f"{name}: making its environment", announced=True):
+            EnvBuilder(with_pip=True, clear=True, symlinks=True).create(folder)
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError(f"{folder}: can't make an environment: {error}") from error
-    pip = [_python(folder), "-m", "pip", "install", "--disable-pip-version-check"]
-    done = subprocess.run([*pip, *packages(name)], stdout=sys.stderr, check=False)
+    pip = [_python(folder), "-m", "pip", "install", "--disable-pip-version-check", "--no-deps"]
+    pinned = ["--require-hashes", "--only-binary", ":all:", "-r", str(requirements(name))]
+    passed = [variable for variable in os.environ if _PASSED.fullmatch(variable)]
+    # In a terminal pip shows how far it is.
+    shown = (
+        nullcontext() if sys.stderr.isatty() else status(f"{name}: pip installs", announced=True)
+    )
+    with shown:
+        done = subprocess.run(
+            [*pip, *pinned], stdout=sys.stderr, check=False, env=program_environment(passed)
+        )
     if done.returncode != 0:
         raise UsageError(f"{name}: pip could not install {' '.join(packages(name))}; see above")
-    (folder / INSTALLED).write_text("\n".join(packages(name)) + "\n", encoding="utf-8")
+    (folder / INSTALLED).write_text(_pinned(name) + "\n", encoding="utf-8")
     return folder
 
 

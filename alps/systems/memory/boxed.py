@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 
 from alps.errors import UsageError, closest
+from alps.folders import typed_path
 from alps.systems.embedded import RETRIEVERS
 from alps.systems.memory.protocol import MemorySystem
 from alps.systems.memory.turns import Turns
@@ -55,7 +55,7 @@ def check_boxed(name: str, options: Mapping[str, str]) -> None:
 def _check_files(name: str, options: Mapping[str, str]) -> None:
     if name == RECORDED:
         raise UsageError(f"memory={name} names no file; write {RECORDED}FILE")
-    if not Path(name.removeprefix(RECORDED)).expanduser().exists():
+    if not typed_path(name.removeprefix(RECORDED)).exists():
         raise UsageError(f"memory={name}: no such file")
     if "dialogues" not in options:
         wanted = "memory.dialogues=FILE, the model_input.jsonl of the recorded dialogues"
@@ -88,6 +88,6 @@ def open_boxed(name: str, options: Mapping[str, str]) -> MemorySystem:
         return product
     from alps.systems.memory.recorded import Recorded
 
-    records = Path(name.removeprefix(RECORDED)).expanduser()
-    extract = Recorded(records, Path(options["dialogues"]).expanduser())
+    records = typed_path(name.removeprefix(RECORDED))
+    extract = Recorded(records, typed_path(options["dialogues"]))
     return Turns(retriever, extract, extract.settings)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from alps.schema import Outcome
-from alps.systems.base import Tracebacks, described
-from alps.systems.memory.protocol import Hit, MemorySystem, Opening
+from alps.systems.base import Tracebacks, described, one_line
+from alps.systems.memory.answers import read_answer
+from alps.systems.memory.protocol import MemorySystem, Opening
 from alps.systems.user_code import Caller
 
 METHODS = ("open", "ingest", "settle", "search", "reset")
@@ -43,10 +44,22 @@ class MemoryFailed(Exception):
 
 @dataclass(frozen=True)
 class Answered:
-    """What a call returned, and how many seconds it took."""
+    """What a call returned, by type as `read_answer` gives it, and how many seconds it took."""
 
     value: Any
     seconds: float
+
+
+def answered(method: str, value: Any, seconds: float) -> Answered:
+    """Return what a call returned, by type; every connection ends a call with it.
+
+    Raises:
+        MemoryFailed: If it is not of the type.
+    """
+    try:
+        return Answered(read_answer(method, value), seconds)
+    except ValueError as error:
+        raise MemoryFailed(method, one_line(str(error))) from error
 
 
 class Connection(Protocol):
@@ -56,6 +69,7 @@ class Connection(Protocol):
         can: The names of the methods that it has.
         persistent: Whether it finds again in its folder what it had settled.
         settings: What it says of itself; written into the manifest.
+        declaring: How it declares that it does without checks; `{}` stands for their names.
         begun: How often it was begun, where a process that ends is begun again: then it knows no
             more than what its folder holds.
     """
@@ -63,6 +77,7 @@ class Connection(Protocol):
     can: frozenset[str]
     persistent: bool
     settings: Mapping[str, Any]
+    declaring: str
 
     @property
     def begun(self) -> int: ...  # noqa: D102 - an attribute, described above
@@ -92,6 +107,7 @@ class ClassConnection:
     """
 
     begun = 1
+    declaring = 'settings = {{"declares": {}}} in the class'
 
     def __init__(
         self,
@@ -123,7 +139,7 @@ class ClassConnection:
         if error is not None:
             self._tracebacks.keep(error, about=f"memory, {method}")
             raise MemoryFailed(method, f"raised {described(error)}") from error
-        return Answered(value, time.perf_counter() - started)
+        return answered(method, value, time.perf_counter() - started)
 
     async def aclose(self) -> None:
         """Close the object, where it can be; what it raises changes no result."""
@@ -131,36 +147,6 @@ class ClassConnection:
             with suppress(MemoryFailed):
                 await self.call("close", timeout=_CLOSING_TIME)
         self._caller.stop()
-
-
-def read_hits(value: Any) -> list[Hit]:
-    """Read what a search returned: hits, or rows with `text` (or `content`) and an `id`.
-
-    Raises:
-        ValueError: If it is something else; names the place.
-    """
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
-        raise ValueError(f"expected a list of hits, got {type(value).__name__}")
-    return [_read_hit(row, place) for place, row in enumerate(value)]
-
-
-def _read_hit(row: Any, place: int) -> Hit:
-    if isinstance(row, Hit):
-        row = asdict(row)
-    if not isinstance(row, Mapping):
-        raise ValueError(f"hits[{place}]: expected an object, got {type(row).__name__}")
-    text = row.get("text", row.get("content"))
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"hits[{place}].text: expected a text that is not empty")
-    if row.get("id") is None:
-        raise ValueError(f"hits[{place}].id: missing")
-    score = row.get("score")
-    if score is not None and not isinstance(score, int | float):
-        raise ValueError(f"hits[{place}].score: expected a number")
-    created = row.get("created_at")
-    sources = tuple(str(source) for source in row.get("sources") or ())
-    kept = None if score is None else float(score)
-    return Hit(str(row["id"]), text, kept, None if created is None else str(created), sources)
 
 
 def named(method: str, arguments: Sequence[Any]) -> dict[str, Any]:

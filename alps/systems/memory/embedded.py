@@ -1,12 +1,13 @@
 """Memories that are no system: the history or the end of it, nothing, and what the data name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from alps.errors import UsageError
 from alps.tasks import Task
-from alps.tasks.recall import FULL, LAST, NOTHING, ORACLE, Recall, Shown, newest
+from alps.tasks.recall import FULL, LAST, NOTHING, ORACLE, Recall, Shown, fitting, newest
+from alps.text import whole_number
 
 KNOWN = (FULL, NOTHING, f"{LAST}N", ORACLE)
 
@@ -28,7 +29,7 @@ class Memory(Protocol):
     async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
         """Return what a reader is shown of the history of `sample`.
 
-        `max_tokens` is the most of it, at 4 bytes each; None for any number.
+        `max_tokens` is the most of it, as `Shown.tokens` counts; None for any number.
         """
         ...
 
@@ -90,7 +91,14 @@ class Oracle:
             raise UsageError(f"memory=oracle: the data don't tell where the evidence of {name} is")
         if max_tokens is None:
             return evidence
-        return replace(newest(evidence.turns, max_tokens), memories=evidence.memories)
+        memories, whole = fitting(evidence.memories, max_tokens)
+        left = max_tokens - Shown(memories=tuple(memories)).tokens
+        latest = newest(evidence.turns, left)
+        positions = evidence.positions
+        if positions is not None:
+            positions = positions[len(positions) - len(latest.turns) :]
+        left_out = latest.left_out + len(evidence.memories) - whole
+        return Shown(latest.turns, tuple(memories), positions, left_out)
 
 
 def _recall(task: Task) -> Recall:
@@ -107,6 +115,6 @@ def open_embedded(name: str) -> Memory | None:
     if name == ORACLE:
         return Oracle()
     count = name.removeprefix(LAST)
-    if count != name and count.isdecimal() and int(count) > 0:
-        return LastTurns(name, int(count))
+    if count != name and (turns := whole_number(count)):
+        return LastTurns(name, turns)
     return None

@@ -6,10 +6,15 @@ tools have the names of the protocol's methods and their arguments: `ingest(user
 client library, keeps the process under our keeper and its environment ours.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import BaseModel
+
+from alps.jsonl import parse_json
+from alps.sizes import MOST_PAGES
+from alps.systems.base import beginning
+from alps.systems.memory.answers import shaped
 from alps.systems.memory.connection import METHODS, OPTIONAL
 from alps.systems.memory.program import declared
 from alps.systems.memory.spoken import Ask, Declared, Row
@@ -17,6 +22,26 @@ from alps.systems.memory.spoken import Ask, Declared, Row
 VERSION = "2025-06-18"
 """Of the protocol, as it is offered; servers answer with one that they speak."""
 NEEDED = ("ingest", "search", "reset")
+
+
+class _Part(BaseModel):
+    text: str = ""
+
+
+class _Called(BaseModel):
+    """What a tool returned."""
+
+    content: list[_Part] = []
+    isError: bool = False
+
+
+class _Tool(BaseModel):
+    name: str
+
+
+class _Page(BaseModel):
+    tools: list[_Tool] = []
+    nextCursor: str | None = None
 
 
 class McpTools:
@@ -50,8 +75,9 @@ class McpTools:
         result = _result(answer)
         if not result:  # of a ping
             return "ready"
-        texts = [part.get("text", "") for part in result.get("content", [])]
-        if result.get("isError"):
+        called = shaped(_Called, result, "result")
+        texts = [part.text for part in called.content]
+        if called.isError:
             raise ValueError(f"said {' '.join(texts)}")
         structured = result.get("structuredContent")
         if isinstance(structured, dict):
@@ -64,12 +90,14 @@ class McpTools:
 async def _tools(ask: Ask) -> frozenset[str]:
     names: set[str] = set()
     cursor: Row = {}
-    while True:
-        page = _result(await ask(_call("tools/list", cursor)))
-        names.update(tool["name"] for tool in page.get("tools", []))
-        if not page.get("nextCursor"):
+    for _ in range(MOST_PAGES):
+        answer = _result(await ask(_call("tools/list", cursor)))
+        page = shaped(_Page, answer, "tools/list")
+        names.update(tool.name for tool in page.tools)
+        if not page.nextCursor:
             return frozenset(names)
-        cursor = {"cursor": page["nextCursor"]}
+        cursor = {"cursor": page.nextCursor}
+    raise ValueError(f"tools/list: more than {MOST_PAGES} pages")
 
 
 def _call(method: str, params: Row) -> Row:
@@ -83,12 +111,12 @@ def _result(answer: Row) -> Row:
         raise ValueError(f"said {message or error}")
     result = answer.get("result")
     if not isinstance(result, dict):
-        raise ValueError("answered without a result")
+        raise ValueError(f"answered without a result: {beginning(answer)}")
     return result
 
 
 def _read(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return text

@@ -146,6 +146,7 @@ class MeteredConnection:
 
     def __init__(self, connection: Connection, meter: Meter, phase: str | None = None) -> None:
         self._connection, self._meter, self._phase = connection, meter, phase
+        self.declaring = connection.declaring
         self._look()
 
     def _look(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from alps.systems.base import beginning
 from alps.systems.memory.connection import METHODS, OPTIONAL
 from alps.systems.memory.spoken import Ask, Declared, Row
 
@@ -11,7 +12,7 @@ class JsonLines:
     """Requests with their arguments beside `method`; answers with a `result` or an `error`."""
 
     async def open(self, ask: Ask, tell: Callable[[Row], None], arguments: Row) -> Declared:
-        """Open the program; it may answer with `can` and `persistent`."""
+        """Open the program; it may answer with `can`, `persistent` and `declares`."""
         said = self.result(await ask(self.request("open", arguments)))
         return declared(said, frozenset(METHODS))
 
@@ -24,7 +25,7 @@ class JsonLines:
         if answer.get("error") is not None:
             raise ValueError(f"said {answer['error']}")
         if "result" not in answer:
-            raise ValueError("answered without a result")
+            raise ValueError(f"answered without a result: {beginning(answer)}")
         return answer["result"]
 
 
@@ -37,8 +38,10 @@ def declared(said: Any, has: frozenset[str]) -> Declared:
     if said is None:
         return Declared(has, False)
     if not isinstance(said, dict):
-        raise ValueError("expected an object with can and persistent, or null")
+        expected = "expected an object with can, persistent and declares, or null"
+        raise ValueError(f"{expected}, got {beginning(said)}")
     more = said.get("can", [])
-    if not isinstance(more, list) or not {*OPTIONAL, *METHODS}.issuperset(map(str, more)):
+    if not isinstance(more, list) or any(name not in (*OPTIONAL, *METHODS) for name in more):
         raise ValueError(f"can: it takes a list of {', '.join(OPTIONAL)}")
-    return Declared(has | frozenset(more), said.get("persistent") is True)
+    declares = said.get("declares")
+    return Declared(has | frozenset(more), said.get("persistent") is True, declares)

@@ -52,12 +52,16 @@ def session_of(told: Sequence[Turn], day: int, start: int = 0) -> Session:
     return Session(name, stamp(day, start), tuple(turns))
 
 
+LONGEST_ID = 500
+"""Characters of an id, a time and a source: a longer one can't be submitted."""
+
+
 @dataclass(frozen=True)
 class Hit:
     """One memory that was found.
 
     Attributes:
-        id: Its id in the system.
+        id: Its id in the system, of at most `LONGEST_ID` characters.
         text: What a reader is shown.
         score: How well it fits, the higher the better, where the system tells.
         created_at: When what it says was said, ISO 8601.

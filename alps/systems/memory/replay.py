@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from alps.similarity import features
-from alps.systems.memory.connection import MemoryFailed, read_hits
+from alps.systems.memory.connection import MemoryFailed
 from alps.systems.memory.diary import Diary
 from alps.systems.memory.protocol import Hit, stamp
 from alps.systems.memory.store import Store, sessions_after
@@ -210,20 +210,18 @@ class Replay:
     async def _memories(self, user: str) -> list[str] | None:
         if "memories" not in self._connection.can:
             return None
-        return self._texts("memories", await self._call("memories", user))
+        return _texts(await self._call("memories", user))
 
     async def _search(self, user: str, query: str, at: str) -> list[str]:
-        return self._texts("search", await self._call("search", user, query, DEEPER * self._k, at))
-
-    def _texts(self, stage: str, value: Any) -> list[str]:
-        try:
-            return [hit.text for hit in read_hits(value)]
-        except ValueError as error:
-            raise MemoryFailed(stage, str(error)) from error
+        return _texts(await self._call("search", user, query, DEEPER * self._k, at))
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         answered = await self._connection.call(method, *arguments, timeout=self._timeout)
         return answered.value
+
+
+def _texts(hits: Sequence[Hit]) -> list[str]:
+    return [hit.text for hit in hits]
 
 
 def _stops(life: Life, reached: int, end: int) -> list[int]:

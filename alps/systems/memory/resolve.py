@@ -67,6 +67,11 @@ def is_ours(name: str) -> bool:
     return boxed or name == PLACEBO or open_embedded(name) is not None
 
 
+def is_alone(name: str) -> bool:
+    """Tell whether what `name` shows of a sample follows from that sample alone."""
+    return open_embedded(name) is not None
+
+
 def check_memory(name: str, options: MemoryOptions) -> None:
     """Refuse a memory that nothing is called by, and options that it does not take.
 

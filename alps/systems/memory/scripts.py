@@ -9,7 +9,7 @@ from typing import Any
 
 from alps.llm.secrets import masked
 from alps.schema import Turn
-from alps.systems.memory.connection import Answered, Connection, MemoryFailed, read_hits
+from alps.systems.memory.connection import Answered, Connection, MemoryFailed
 from alps.systems.memory.diary import Diary
 from alps.systems.memory.protocol import Hit, Opening, session_of, stamp
 from alps.tasks.recall import Forget, Ingest, Search, Step
@@ -203,7 +203,7 @@ class Scripts:
         at = stamp(max(run.sessions[user]), 0)
         async with self._beside(run):
             answered = await self._call("search", user, step.query, self._k, at)
-        hits = hits_of(answered.value, "search", lambda: f"{step.query} {run.text()}")
+        hits = hits_of(answered.value, lambda: f"{step.query} {run.text()}")
         self._diary.note_hits(name, user, answered.seconds, hits)
 
     async def _call(self, method: str, *arguments: Any) -> Answered:
@@ -217,15 +217,7 @@ def _names(key: str, steps: Sequence[Step]) -> Iterator[str]:
         yield f"{key} {number}"
 
 
-def hits_of(value: Any, stage: str, known: Callable[[], str]) -> list[Hit]:
-    """Read what a system returned, without keys of the environment that `known` texts don't have.
-
-    Raises:
-        MemoryFailed: If it is no list of hits.
-    """
-    try:
-        hits = read_hits(value)
-    except ValueError as error:
-        raise MemoryFailed(stage, str(error)) from error
+def hits_of(hits: Sequence[Hit], known: Callable[[], str]) -> list[Hit]:
+    """Return hits without keys of the environment that `known` texts don't have."""
     # A system may repeat a key that stands in its environment.
     return [replace(hit, text=masked(hit.text, known)) for hit in hits]

@@ -5,6 +5,7 @@ run: what it was told is not told again when a killed run goes on.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,8 +17,10 @@ from alps.errors import UsageError
 from alps.jsonl import Row, parse_json
 from alps.llm.options import header_values
 from alps.llm.secrets import check_address
-from alps.systems.base import described, one_line
-from alps.systems.memory.connection import METHODS, TIMED_OUT, Answered, MemoryFailed
+from alps.llm.wire import Exchange, read_async
+from alps.sizes import ENCODINGS
+from alps.systems.base import beginning, described, one_line
+from alps.systems.memory.connection import METHODS, TIMED_OUT, Answered, MemoryFailed, answered
 from alps.systems.memory.protocol import Opening, Session, Settled
 
 _APART, _RESET = "runs are kept apart", "a reset is complete"
@@ -25,6 +28,8 @@ PROBED = ("reset", "memories", "forget")
 _HEADERS = "headers."
 _NOT_THERE = (404, 405, 501)
 _AT_ONCE = 16
+_SHOWN = 4_000
+_SENT = {"content-type": "application/json", "accept-encoding": ENCODINGS}
 
 
 class HttpConnection:
@@ -40,6 +45,7 @@ class HttpConnection:
 
     persistent = True
     begun = 1
+    declaring = 'answer POST /declares with {{"data": {}}}'
 
     def __init__(self, address: str, options: Mapping[str, str]) -> None:
         try:
@@ -60,23 +66,41 @@ class HttpConnection:
         """Send the request that stands for a method."""
         async with self._turns:
             started = time.perf_counter()
-            value = await getattr(self, f"_{method}")(timeout, *arguments)
-            return Answered(value, time.perf_counter() - started)
+            try:
+                # One clock for all that is sent and read for a call.
+                async with asyncio.timeout(timeout):
+                    value = await getattr(self, f"_{method}")(*arguments)
+            except TimeoutError as error:
+                raise MemoryFailed(method, f"{TIMED_OUT} {timeout:g} s") from error
+            return answered(method, value, time.perf_counter() - started)
 
-    async def _open(self, timeout: float, opening: Opening) -> None:
+    async def _open(self, opening: Opening) -> None:
         """Find out whether there is a server, and what it has beside the two paths."""
         there = set(METHODS) - {"reset"}
         for name in PROBED:
             # A user whom nobody knows: nothing is changed.
             body = {"user_id": f"u{uuid4().hex[:20]}", "what": "nothing"}
-            answered = await self._post("open", name, body, timeout)
-            if answered.status_code not in _NOT_THERE:
+            status, _ = await self._post("open", name, body)
+            if status not in _NOT_THERE:
                 there.add(name)
         self.can = frozenset(there)
-        if "reset" not in there:
-            self.settings = {**self.settings, "declares": [_APART, _RESET]}
+        declares = [_APART, *([] if "reset" in there else [_RESET])]
+        declares += await self._declared()
+        self.settings = {**self.settings, "declares": list(dict.fromkeys(declares))}
 
-    async def _ingest(self, timeout: float, user: str, session: Session) -> None:
+    async def _declared(self) -> list[str]:
+        """Return the checks that the server declares it does without, where it says so."""
+        # A server that does not know the path may break off as well as answer 404.
+        try:
+            status, content = await self._post("open", "declares", {})
+            answer = parse_json(content) if 200 <= status < 300 else None
+        except (MemoryFailed, ValueError, RecursionError):
+            return []
+        # A server may answer whatever path it is asked.
+        data = answer.get("data") if isinstance(answer, dict) else None
+        return [str(name) for name in data] if isinstance(data, list) else []
+
+    async def _ingest(self, user: str, session: Session) -> None:
         messages = [
             {"role": said.role, "content": said.text, "timestamp": said.at}
             for said in session.turns
@@ -84,46 +108,46 @@ class HttpConnection:
         # The same when a session is sent again, so that a server may know it.
         request = f"{user}-{session.id}"
         body = {"request_id": request, "messages": messages}
-        await self._ask(
-            "ingest", "add", {**body, "user_id": user, "session_id": session.id}, timeout
-        )
+        await self._ask("ingest", "add", {**body, "user_id": user, "session_id": session.id})
 
-    async def _settle(self, timeout: float, user: str, longest: float) -> Settled:
+    async def _settle(self, user: str, longest: float) -> Settled:
         return "ready"
 
-    async def _search(self, timeout: float, user: str, query: str, k: int, at: str) -> Any:
+    async def _search(self, user: str, query: str, k: int, at: str) -> Any:
         body = {"query": query, "user_id": user, "top_k": k}
-        return _data("search", await self._ask("search", "search", body, timeout))
+        return _data("search", await self._ask("search", "search", body))
 
-    async def _reset(self, timeout: float, user: str) -> None:
-        await self._ask("reset", "reset", {"user_id": user}, timeout)
+    async def _reset(self, user: str) -> None:
+        await self._ask("reset", "reset", {"user_id": user})
 
-    async def _memories(self, timeout: float, user: str) -> Any:
-        return _data(
-            "memories", await self._ask("memories", "memories", {"user_id": user}, timeout)
-        )
+    async def _memories(self, user: str) -> Any:
+        return _data("memories", await self._ask("memories", "memories", {"user_id": user}))
 
-    async def _forget(self, timeout: float, user: str, what: str) -> None:
-        await self._ask("forget", "forget", {"user_id": user, "what": what}, timeout)
+    async def _forget(self, user: str, what: str) -> None:
+        await self._ask("forget", "forget", {"user_id": user, "what": what})
 
-    async def _ask(self, method: str, path: str, body: Row, timeout: float) -> Any:
-        answered = await self._post(method, path, body, timeout)
-        if not answered.is_success:
-            said = one_line(answered.text)[:200]
-            raise MemoryFailed(method, f"/{path} answered {answered.status_code}: {said}")
+    async def _ask(self, method: str, path: str, body: Row) -> Any:
+        status, content = await self._post(method, path, body)
+        if not 200 <= status < 300:
+            text = one_line(content[:_SHOWN].decode(errors="replace"))[:200]
+            raise MemoryFailed(method, f"/{path} answered {status}: {text}")
         try:
-            return parse_json(answered.content) if answered.content.strip() else None
-        except (ValueError, RecursionError) as error:
-            raise MemoryFailed(method, f"/{path} answered no JSON") from error
+            return parse_json(content) if content.strip() else None
+        except ValueError as error:
+            what = f"/{path} answered no JSON: {beginning(content.decode(errors='replace'))}"
+            raise MemoryFailed(method, what) from error
 
-    async def _post(self, method: str, path: str, body: Row, timeout: float) -> httpx.Response:
+    async def _post(self, method: str, path: str, body: Row) -> tuple[int, bytes]:
+        """Return the status and the body of an answer."""
+        address = f"{self._address}/{path}"
         try:
-            async with asyncio.timeout(timeout):
-                return await self._client.post(f"{self._address}/{path}", json=body)
-        except TimeoutError as error:
-            raise MemoryFailed(method, f"{TIMED_OUT} {timeout:g} s") from error
-        except httpx.HTTPError as error:
-            raise MemoryFailed(method, f"{self._address}/{path}: {described(error)}") from error
+            request = self._client.build_request("POST", address, content=json.dumps(body))
+            request.headers.update(_SENT)
+            response = await self._client.send(request, stream=True)
+            whole = await read_async(response, Exchange())
+            return whole.status_code, whole.content
+        except Exception as error:  # whatever a client raises, no answer came
+            raise MemoryFailed(method, f"{address}: {described(error)}") from error
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -132,7 +156,7 @@ class HttpConnection:
 
 def _data(method: str, answer: Any) -> Any:
     if not isinstance(answer, dict) or "data" not in answer:
-        raise MemoryFailed(method, "expected an object with data")
+        raise MemoryFailed(method, f"expected an object with data, got {beginning(answer)}")
     return answer["data"]
 
 

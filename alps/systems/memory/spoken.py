@@ -7,6 +7,7 @@ again at the next call, and `begun` tells how often, as what it was told before 
 import asyncio
 import itertools
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,8 +18,16 @@ from typing import Any, Protocol
 from alps.errors import UsageError
 from alps.jsonl import parse_json
 from alps.llm.secrets import keep_secret, masked, redact
+from alps.sizes import LARGEST_REPLY, too_large
 from alps.systems.base import one_line
-from alps.systems.memory.connection import METHODS, TIMED_OUT, Answered, MemoryFailed, named
+from alps.systems.memory.connection import (
+    METHODS,
+    TIMED_OUT,
+    Answered,
+    MemoryFailed,
+    answered,
+    named,
+)
 from alps.systems.memory.protocol import Opening
 from alps.systems.process import STDERR_KEPT, LineProcess, program_environment, split_command, tail
 
@@ -44,6 +53,7 @@ class Declared:
 
     can: frozenset[str]
     persistent: bool
+    declares: Any = None
 
 
 class Ask(Protocol):
@@ -91,6 +101,8 @@ class SpokenConnection:
         UsageError: If there is no such program, or one of the variables is not set.
     """
 
+    declaring = 'answer open with {{"declares": {}}}'
+
     def __init__(
         self,
         command: str,
@@ -102,7 +114,9 @@ class SpokenConnection:
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.can, self.persistent = frozenset(METHODS), False
-        self.settings = {"command": redact(command)} if settings is None else settings
+        self.settings: Mapping[str, Any] = (
+            {"command": redact(command)} if settings is None else settings
+        )
         self._language = language
         self._process = _Process(split_command(command, key), key, env)
         self._log = None if folder is None else folder / STDERR
@@ -137,7 +151,9 @@ class SpokenConnection:
         started = time.perf_counter()
 
         async def ask(request: Mapping[str, Any]) -> Row:
-            return await self._process.ask(request, timeout)
+            # One clock for all that opening takes.
+            left = started + timeout - time.perf_counter()
+            return await self._process.ask(request, timeout, left=left)
 
         try:
             row = named("open", (self._opening,))
@@ -147,6 +163,8 @@ class SpokenConnection:
             await self._process.end(at_once=True)
             raise MemoryFailed("open", one_line(str(error))) from error
         self.can, self.persistent = declared.can, declared.persistent
+        if declared.declares is not None:
+            self.settings = {**self.settings, "declares": declared.declares}
         return Answered(None, time.perf_counter() - started)
 
     async def _call(self, method: str, arguments: Row, timeout: float) -> Answered:
@@ -158,7 +176,7 @@ class SpokenConnection:
         except (_EndedError, ValueError) as error:
             self._count(error)
             raise MemoryFailed(method, one_line(str(error))) from error
-        return Answered(value, time.perf_counter() - started)
+        return answered(method, value, time.perf_counter() - started)
 
     def _count(self, error: Exception) -> None:
         self._hangs += isinstance(error, _EndedError) and error.hung
@@ -192,6 +210,7 @@ class _Process:
         self._ids = itertools.count(1)
         self._awaited = 0
         self._answer: Row = {}
+        self._unreadable = ""
         self.begun, self.stderr = 0, b""
 
     @property
@@ -199,23 +218,33 @@ class _Process:
         """Whether it was started and not ended; it may have ended by itself."""
         return self._process is not None
 
-    async def ask(self, request: Mapping[str, Any], timeout: float) -> Row:
+    async def ask(
+        self, request: Mapping[str, Any], timeout: float, *, left: float | None = None
+    ) -> Row:
         """Send a request under an id of its own; return the answer.
+
+        Args:
+            request: Is sent as JSON.
+            timeout: Seconds that whoever asks gives the program, for messages.
+            left: Seconds that are left of them; None for all.
 
         Raises:
             _EndedError: If the process ended, also because no answer came in time.
+            ValueError: If the answer can't be read.
         """
         process = self._process or await self._start()
-        self._awaited, self._answer = next(self._ids), {}
+        self._awaited, self._answer, self._unreadable = next(self._ids), {}, ""
         self.tell({"id": self._awaited, **request})
         try:
-            async with asyncio.timeout(timeout):
-                while not (self._answer or process.over):
+            async with asyncio.timeout(timeout if left is None else left):
+                while not (self._answer or self._unreadable or process.over):
                     self._wake.clear()
                     await self._wake.wait()
         except TimeoutError as error:
             await self.end(at_once=True)
             raise _EndedError(f"{TIMED_OUT} {timeout:g} s", hung=True) from error
+        if self._unreadable:
+            raise ValueError(f"its answer can't be read: {self._unreadable}")
         if not self._answer:
             await self.end(at_once=False)  # hears what it said before its end
             if not self._answer:
@@ -249,8 +278,15 @@ class _Process:
     def _hear(self, line: bytes, whole: bool) -> None:
         try:
             row = parse_json(line) if whole else None
-        except (ValueError, RecursionError):
-            return
+        except ValueError as error:
+            row = None
+            # A library's own lines may be anything, and are no answers.
+            if re.search(rb'"id"\s*:\s*%d\s*[,}]' % self._awaited, line):
+                self._unreadable = str(error)
+        if not whole and line.lstrip().startswith(b"{"):
+            self._unreadable = str(too_large(LARGEST_REPLY))
+        if self._unreadable:
+            self._wake.set()
         if isinstance(row, dict) and row.get("id") == self._awaited and "method" not in row:
             self._answer = row
             self._wake.set()

@@ -23,7 +23,7 @@ from alps.systems.memory.diary import Diary
 from alps.systems.memory.protocol import Hit, Opening, Session, session_of, stamp
 from alps.systems.memory.scripts import Scripts, hits_of
 from alps.tasks import Task
-from alps.tasks.recall import BYTES_A_TOKEN, History, Script, Shown, newest
+from alps.tasks.recall import History, Script, Shown, fitting, newest
 
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
 
@@ -282,7 +282,8 @@ class Store:
             answered = await self._connection.call("size", user.id, timeout=self._timeout)
         except MemoryFailed:
             return None  # no answer hangs on it
-        return answered.value if isinstance(answered.value, int | float) else None
+        size: float = answered.value
+        return size
 
     async def _ask(self, user: _User, asked: _Asked) -> None:
         if asked.query is None:
@@ -291,7 +292,7 @@ class Store:
         else:
             phase, at = "search", stamp(user.sessions, 0)
             answered = await self._call(user, phase, asked.query, self._k, at)
-        hits = hits_of(answered.value, phase, lambda: _texts(asked))
+        hits = hits_of(answered.value, lambda: _texts(asked))
         self._diary.note_hits(asked.key, user.id, answered.seconds, hits, phase)
 
     async def _call(self, user: _User, method: str, *arguments: Any) -> Answered:
@@ -351,12 +352,9 @@ def sessions_after(history: History, turns: int) -> list[Session]:
 
 
 def cut(hits: Sequence[Hit], max_tokens: int | None) -> Shown:
-    """Return the first hits that fit into `max_tokens`, at least one."""
-    room = float("inf") if max_tokens is None else max_tokens * BYTES_A_TOKEN
-    kept: list[str] = []
-    for hit in hits:
-        room -= len(hit.text.encode())
-        if room < 0 and kept:
-            break
-        kept.append(hit.text)
-    return Shown(memories=tuple(kept), left_out=len(hits) - len(kept))
+    """Return the first hits that fit into `max_tokens`, the last of them cut to what is left."""
+    texts = [hit.text for hit in hits]
+    if max_tokens is None:
+        return Shown(memories=tuple(texts))
+    kept, whole = fitting(texts, max_tokens)
+    return Shown(memories=tuple(kept), left_out=len(texts) - whole)

@@ -1,0 +1,206 @@
+"""Edited code in a run folder: what is refused, what `fresh=yes` sets aside, what is begun again.
+
+`manifest.json` holds the hashes of the user's own code. Answers of other code are never taken for
+those of the code that is there now.
+"""
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from alps.errors import RunFolderError
+from alps.jsonl import parse_json
+from alps.own_code import Hashes, hashes_of_command, hashes_of_module
+from alps.run.contexts import FOLDER as CONTEXTS
+from alps.run.folder import CONFIG, LOCK, changed_code, locked_folder
+from alps.run.opened import MANIFEST, SUMMARY, read_manifest
+from alps.settings import RunSettings
+from alps.systems.base import STDERR, TRACEBACKS
+from alps.systems.memory.diary import ADMISSION, ANSWERS, CALLS, FILE, STORED
+from alps.systems.memory.spoken import STDERR as MEMORY_STDERR
+
+Code = dict[str, Hashes]
+"""The hashes of the user's own code, by the setting that names it; only of those that name any."""
+
+_MODULE, _COMMANDS = "python:", ("program:", "mcp:")
+_PREDICTIONS = "predictions.jsonl"
+_HEAD = 100
+_OF_A_START = (
+    *("verdicts.jsonl", "scores.jsonl", "baselines.jsonl", _PREDICTIONS, SUMMARY, CONFIG),
+    *(CALLS, ANSWERS, TRACEBACKS, STDERR, MEMORY_STDERR),
+)
+
+
+def code_of(settings: RunSettings) -> Code:
+    """Return the hashes of the code that the settings of a run name."""
+    code = task_code(settings)
+    for name in ("model", "memory"):
+        if hashes := _hashes(getattr(settings, name)):
+            code[name] = hashes
+    return code
+
+
+def task_code(settings: RunSettings) -> Code:
+    """Return those of tasks of the user's own, which judge, too."""
+    hashes: Hashes = {}
+    for name in settings.task.split(","):
+        hashes |= _hashes(name)
+    return {"task": hashes} if hashes else {}
+
+
+def _hashes(name: str) -> Hashes:
+    if name.startswith(_MODULE):
+        return hashes_of_module(name.removeprefix(_MODULE).partition(":")[0])
+    for prefix in _COMMANDS:
+        if name.startswith(prefix):
+            return hashes_of_command(name.removeprefix(prefix))
+    return {}
+
+
+def refuse_changed_code(folder: Path, settings: RunSettings, code: Code) -> None:
+    """Refuse to go on with a run whose code was edited since; `fresh=yes` answers anew.
+
+    Args:
+        folder: Where the run is to be written.
+        settings: As they take effect.
+        code: What is there now.
+
+    Raises:
+        RunFolderError: If a file differs; names it, and the two ways on.
+    """
+    if settings.fresh or not _is_of(folder, settings) or not is_begun(folder):
+        return
+    if changed := changed_code(read_manifest(folder).code, code):
+        raise edited(folder, changed)
+
+
+def edited(folder: Path, changed: str) -> RunFolderError:
+    """Return the error for a run whose code changed: the two ways on."""
+    return RunFolderError(
+        f"{folder}: {changed} since this run; fresh=yes answers all of it again in the same "
+        "folder, out=NEW in another"
+    )
+
+
+def refuse_other_code(folder: Path, settings: RunSettings, *names: str) -> None:
+    """Refuse a finished run of which more is asked, where its code was edited since.
+
+    Args:
+        folder: The run.
+        settings: Those of the run.
+        names: The settings whose code is asked again.
+
+    Raises:
+        RunFolderError: If a file differs.
+    """
+    then, now = read_manifest(folder).code or {}, code_of(settings)
+    asked = {name: now.get(name, {}) for name in names if name in then}
+    if changed := changed_code({name: then[name] for name in asked}, asked):
+        raise RunFolderError(
+            f"{folder}: {changed} since this run; answer it again first: the same alps run with "
+            "fresh=yes"
+        )
+
+
+def _is_of(folder: Path, settings: RunSettings) -> bool:
+    """Tell whether a folder holds a run with these settings; one of others is refused elsewhere."""
+    if not (folder / MANIFEST).is_file():
+        return False
+    here: dict[str, Any] = json.loads(json.dumps(settings.experiment()))
+    return read_manifest(folder).settings == here
+
+
+def is_begun(folder: Path) -> bool:
+    """Tell whether a run left anything to go on from.
+
+    A run whose memory system failed a check of admission left nothing, whatever it answered.
+    """
+    admission: dict[str, bool] = {}
+    with suppress(OSError), (folder / FILE).open("rb") as lines:
+        for line in lines:
+            # Other rows hold whole memories, and are many.
+            if ADMISSION.encode() in line[:_HEAD]:
+                _note_admission(admission, line)
+    if not all(admission.values()):
+        return False
+    answers = folder / _PREDICTIONS
+    return "before" in admission or (answers.is_file() and answers.stat().st_size > 0)
+
+
+def _note_admission(admission: dict[str, bool], line: bytes) -> None:
+    with suppress(ValueError, LookupError, TypeError, AttributeError):
+        row = parse_json(line)
+        if row["phase"] == ADMISSION:
+            admission[row["when"]] = not any(check.get("fault") for check in row["checks"])
+
+
+def begins_again(folder: Path) -> bool:
+    """Tell whether a folder holds a run with nothing to go on from; what it left is removed."""
+    again = (folder / MANIFEST).is_file() and not is_begun(folder)
+    if again:
+        _clear(folder)
+    return again
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a run left; what it paid for stays in its ledger of calls."""
+    for name in (STORED, CONTEXTS):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    # The diary last: without it, what was refused would pass for what was answered.
+    for name in (*_OF_A_START, FILE):
+        (folder / name).unlink(missing_ok=True)
+
+
+def former_of(folder: Path) -> Path:
+    """Return where `fresh=yes` keeps the run that was in a folder before."""
+    place = folder.absolute()
+    return folder.with_name(f"{place.name}.old") if folder.name else place.with_name("old")
+
+
+def is_whole(folder: Path) -> bool:
+    """Tell whether a folder holds a finished run that no budget stopped."""
+    try:
+        row: Any = parse_json((folder / SUMMARY).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(row, dict) and not row.get("stopped_by_budget")
+
+
+def kept_former(folder: Path, *, was_whole: bool) -> Path | None:
+    """Return where the run is that a run has taken the place of, which is whole just now."""
+    former = former_of(folder)
+    new = not was_whole and is_whole(folder)
+    return former if new and (former / MANIFEST).is_file() else None
+
+
+def set_aside(folder: Path, settings: RunSettings, code: Code) -> None:
+    """Make room for a run that answers all again; the run that is there is kept beside it.
+
+    Where one was begun so and ended early, the same command goes on with it.
+
+    Raises:
+        RunFolderError: If the folder can't be renamed, or another process holds it.
+    """
+    if not (folder / MANIFEST).is_file() or not is_begun(folder):
+        return
+    former = former_of(folder)
+    if Path.cwd().resolve().is_relative_to(folder.resolve()):
+        raise RunFolderError(
+            f"{folder}: the working folder can't be set aside; choose another out="
+        )
+    with locked_folder(folder):
+        try:
+            if is_whole(folder) or not former.exists():
+                shutil.rmtree(former, ignore_errors=True)
+                folder.rename(former)
+                (former / LOCK).write_text("")
+            elif not _is_of(folder, settings) or changed_code(read_manifest(folder).code, code):
+                # It never became whole: the run to be kept is still the one before it.
+                shutil.rmtree(folder)
+        except OSError as error:
+            why = error.strerror or error
+            raise RunFolderError(
+                f"{folder}: can't be set aside as {former} ({why}); choose another out="
+            ) from error

@@ -1,0 +1,176 @@
+"""The largest sizes of what others send, and the one way in which it is read within them.
+
+All are counted after unpacking: a megabyte of gzip may hold a gigabyte.
+"""
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+from alps.errors import DataError, UsageError
+
+LARGEST_REPLY = 16 << 20
+"""Bytes of a reply of a provider, a memory system or a program; the longest answers of today, of
+128k tokens, are below 1 MB."""
+LARGEST_TEXT = 4 << 20
+"""Bytes of one text in a reply, such as a hit of a memory system: about a million tokens."""
+LARGEST_RESULTS = 1 << 30
+"""Bytes of the results of one batch; 10,000 of the longest answers of today are below it."""
+LARGEST_FILE = 512 << 20
+"""Bytes of a file of results of another benchmark; that of LongMemEval with its histories has
+280 MB."""
+LARGEST_PACKED = 128 << 20
+"""Bytes that a packed file of results may unpack to."""
+MOST_PAGES = 100
+"""Pages of one list that a server gives page by page."""
+
+# Those that can be inflated bit by bit, and so within a bound, with Python's own library
+ENCODINGS = "gzip, deflate"
+_GZIP = b"\x1f\x8b"
+_CHUNK = 1 << 16
+_DAMAGED = "a damaged gzip file; copy it again"
+
+
+class Unreadable(ValueError):
+    """A body can't be inflated, is too large, or encoded in a way that was not asked for."""
+
+
+class TooLarge(Unreadable):
+    """A body has more bytes than anybody needs."""
+
+
+class Body:
+    """Collects and inflates a body; gives up as soon as it is larger than `largest` bytes.
+
+    Raises:
+        Unreadable: If it is encoded in another way than by `ENCODINGS`.
+    """
+
+    def __init__(self, encoding: str = "", largest: int = LARGEST_REPLY) -> None:
+        self._largest = largest
+        names = [name.strip().lower() for name in encoding.split(",")]
+        self._layers = [_inflater(name) for name in reversed(names) if name not in ("", "identity")]
+        self._received = 0
+        self.data = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Take in the next bytes.
+
+        Raises:
+            Unreadable: If they can't be inflated, or are too many.
+        """
+        self._received += len(data)
+        for layer in self._layers:
+            try:
+                data = layer.decompress(data, self._largest + 1)
+            except zlib.error as error:
+                raise Unreadable(f"it can't be inflated ({error})") from error
+            if layer.unconsumed_tail:
+                raise too_large(self._largest)
+        self.data += data
+        if len(self.data) > self._largest or self._received > self._largest:
+            raise too_large(self._largest)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what was packed has its end."""
+        return all(layer.eof for layer in self._layers)
+
+
+def too_large(largest: int) -> TooLarge:
+    """Return the error for what has more than `largest` bytes."""
+    return TooLarge(f"it is larger than {largest >> 20} MB")
+
+
+def check_size(size: int, largest: int, what: str) -> None:
+    """Refuse what has more than `largest` bytes.
+
+    Raises:
+        TooLarge: Names `what` it is and both sizes.
+    """
+    if size > largest:
+        raise TooLarge(f"{what} has {size:,} bytes, and may have {largest:,}")
+
+
+def read_packed(path: Path) -> bytes:
+    """Read a file, packed by gzip or not.
+
+    Raises:
+        UsageError: If it can't be opened.
+        DataError: If it is too large, or damaged; names both sizes.
+    """
+    try:
+        with path.open("rb") as file:
+            first = file.read(_CHUNK)
+            packed = first.startswith(_GZIP)
+            largest = LARGEST_PACKED if packed else LARGEST_FILE
+            body = Body("gzip" if packed else "", largest)
+            while first:
+                body.add(first)
+                first = file.read(_CHUNK)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except TooLarge as error:
+        unpacked = " unpacked" if packed else ""
+        raise DataError(f"{error}{unpacked}; give its rows in several files", path=path) from error
+    except Unreadable as error:
+        raise DataError(_DAMAGED, path=path) from error
+    if not body.is_whole:
+        raise DataError(_DAMAGED, path=path)
+    return bytes(body.data)
+
+
+def _inflater(name: str) -> Any:
+    if name in ("gzip", "x-gzip"):
+        return _Gzip()
+    if name == "deflate":
+        return _Deflate()
+    raise Unreadable(f"it is encoded as {name[:20]!r}, which was not asked for")
+
+
+class _Gzip:
+    """Inflates gzip data, of which several pieces may follow each other."""
+
+    def __init__(self) -> None:
+        self._layer = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    @property
+    def unconsumed_tail(self) -> bytes:
+        return self._layer.unconsumed_tail
+
+    @property
+    def eof(self) -> bool:
+        return self._layer.eof
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        inflated = bytearray(self._layer.decompress(data, most))
+        while (rest := self._layer.unused_data.lstrip(b"\0")) and len(inflated) < most:
+            self._layer = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            inflated += self._layer.decompress(rest, most - len(inflated))
+        return bytes(inflated)
+
+
+class _Deflate:
+    """Inflates zlib data, or raw deflate, which many servers send under the same name."""
+
+    def __init__(self) -> None:
+        self._layer = zlib.decompressobj()
+        self._begun = False
+
+    @property
+    def unconsumed_tail(self) -> bytes:
+        return self._layer.unconsumed_tail
+
+    @property
+    def eof(self) -> bool:
+        return self._layer.eof
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        begun, self._begun = self._begun, self._begun or bool(data)
+        try:
+            return self._layer.decompress(data, most)
+        except zlib.error:
+            if begun:
+                raise
+            self._layer = zlib.decompressobj(-zlib.MAX_WBITS)
+            return self._layer.decompress(data, most)

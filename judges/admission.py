@@ -1,0 +1,290 @@
+"""Known items: answers on which every judge must agree, asked of a judge before it judges.
+
+Each rubric has a pool of them in `checks/`, of which a dozen is drawn by the judge's fingerprint:
+six good answers and six bad ones, some of which hold an instruction to the judge.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.resources import files
+from typing import Any, NamedTuple, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from alps.judges.base import Judge
+from alps.judges.matching import (
+    POLICIES,
+    Item,
+    Judgement,
+    MatchQuestion,
+    Relation,
+    SupportJudgement,
+    SupportQuestion,
+)
+from alps.judges.options import OptionQuestion, OptionVerdict
+from alps.judges.question import Question
+from alps.judges.rubric import MATCHING, OPTION, SUPPORT, Rubric, RubricQuestion
+from alps.llm.recording import Completes
+from alps.schema import Outcome, Turn
+
+DRAWN = 12
+"""Known items that a judge is asked about a rubric."""
+FEWEST_RIGHT = 10
+"""The fewest of them that a judge must get right to be admitted."""
+
+
+class _Pair(BaseModel):
+    """A line of a pool: a good and a bad answer in the same setting.
+
+    `kind` is what is bad about the bad one; the fields of other kinds of rubrics are empty.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    good: str
+    bad: str
+    query: str = ""
+    memory: str = ""
+    dialogue: tuple[str, ...] = ()
+    value: str = ""
+    type: str = ""
+    label: str = ""
+    message: str = ""
+    options: tuple[str, ...] = ()
+    option: int = 0
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The dialogue, which the user begins."""
+        turns = []
+        for n, text in enumerate(self.dialogue):
+            turns.append(Turn(role="assistant" if n % 2 else "user", text=text))
+        return tuple(turns)
+
+
+@dataclass(frozen=True)
+class KnownItem:
+    """A question whose answer is known.
+
+    Attributes:
+        name: Tells it from others; no judge is shown it.
+        kind: `good`, or what is bad about a bad answer.
+        option: For a good answer, the option that it agrees with, where there are options.
+    """
+
+    name: str
+    kind: str
+    question: Question[Any]
+    option: int | None = None
+
+    @property
+    def good(self) -> bool:
+        """Whether the answer is good."""
+        return self.kind == "good"
+
+    def is_right(self, verdict: Any) -> bool:
+        """Tell whether a verdict is right; one that could not be read is not."""
+        if verdict.outcome != "ok":
+            return False
+        match verdict:
+            case Judgement():
+                counted = POLICIES["lenient"]
+                return self.good == any(pair.relation in counted for pair in verdict.pairs)
+            case SupportJudgement():
+                return self.good == all(one == "supported" for one, _ in verdict.support.values())
+            case OptionVerdict():
+                return bool(verdict.option == self.option)
+        assert isinstance(self.question, RubricQuestion)
+        rubric = self.question.rubric
+        lowest, highest = int(rubric.scale[0]), int(rubric.scale[-1])
+        above = rubric.score(verdict.marks) - (lowest + highest) / 2
+        return above > 0 if self.good else above < 0
+
+
+def _match(rubric: Rubric, pair: _Pair, answer: str) -> MatchQuestion:
+    gold = Item("g1", pair.value, pair.type, pair.label, None)
+    return MatchQuestion([gold], [Item("p1", answer, pair.type, pair.label, None)])
+
+
+def _support(rubric: Rubric, pair: _Pair, answer: str) -> SupportQuestion:
+    return SupportQuestion(pair.turns, [Item("p1", answer, None, "", None)])
+
+
+def _options(rubric: Rubric, pair: _Pair, answer: str) -> OptionQuestion:
+    return OptionQuestion(pair.message, answer, pair.options)
+
+
+def _rated(rubric: Rubric, pair: _Pair, answer: str) -> RubricQuestion:
+    return RubricQuestion(rubric, pair.query, answer, pair.memory, pair.turns)
+
+
+_ASKED: Mapping[str, Callable[[Rubric, _Pair, str], Question[Any]]] = {
+    MATCHING: _match,
+    SUPPORT: _support,
+    OPTION: _options,
+}
+
+
+@cache
+def _pairs(name: str) -> tuple[_Pair, ...]:
+    path = files("alps.judges") / "checks" / f"{name}.jsonl"
+    if not path.is_file():
+        return ()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return tuple(map(_Pair.model_validate_json, lines))
+
+
+def pool(rubric: Rubric) -> list[KnownItem]:
+    """Return all known items of a rubric; none for a rubric of the user's own."""
+    asking = partial(_ASKED.get(rubric.name, _rated), rubric)
+    items = []
+    for number, pair in enumerate(_pairs(rubric.name), start=1):
+        name = f"{rubric.name}/{number}"
+        chosen = pair.option if pair.options else None
+        items.append(KnownItem(f"{name}-good", "good", asking(pair, pair.good), chosen))
+        items.append(KnownItem(f"{name}-bad", pair.kind, asking(pair, pair.bad)))
+    return items
+
+
+def drawn_items(rubric: Rubric, fingerprint: str) -> list[KnownItem]:
+    """Draw the known items of `rubric`, always the same for the id of a judge's fingerprint.
+
+    Half of them are good answers; of the bad ones there is at least one of every kind.
+    """
+    draw = random.Random(f"{rubric.name} {fingerprint}")
+    items = pool(rubric)
+    draw.shuffle(items)
+    good = [item for item in items if item.good]
+    bad = _kinds_in_turn([item for item in items if not item.good])
+    chosen = [*good[: DRAWN // 2], *bad[: DRAWN // 2]]
+    draw.shuffle(chosen)
+    return chosen
+
+
+def _kinds_in_turn(items: Iterable[KnownItem]) -> list[KnownItem]:
+    """Put items into an order in which the first of every kind come before the second ones."""
+    seen: dict[str, int] = {}
+    ranked = []
+    for item in items:
+        seen[item.kind] = seen.get(item.kind, 0) + 1
+        ranked.append((seen[item.kind], item))
+    return [item for _, item in sorted(ranked, key=lambda one: one[0])]
+
+
+class Share(Protocol):
+    """How many of the known items of a rubric a judge got right, of `n` that it answered."""
+
+    @property
+    def right(self) -> int:
+        """How many it got right."""
+
+    @property
+    def n(self) -> int:
+        """How many it answered, in whatever way."""
+
+
+class Refusal(NamedTuple):
+    """Why a judge gives no scores under a rubric, and the outcome of each of its verdicts."""
+
+    outcome: Outcome
+    error: str
+
+
+def is_admitted(share: Share) -> bool:
+    """Tell whether a judge tells the known items of a rubric apart."""
+    return share.right >= FEWEST_RIGHT
+
+
+def partly_admitted(
+    judge: Judge, shares: Mapping[str, Share], *, unheard: Outcome = "transport"
+) -> Judge:
+    """Return a judge that is asked nothing under rubrics whose items it can't tell apart.
+
+    Args:
+        judge: The judge as it was asked.
+        shares: How many items it got right, by the names of rubrics.
+        unheard: What became of items that it did not answer.
+    """
+    refusals = {}
+    for name, share in shares.items():
+        if not is_admitted(share):
+            outcome: Outcome = unheard if _is_open(share) else "invalid"
+            refusals[name] = Refusal(outcome, _why(judge.name, name, share))
+    return PartlyAdmitted(judge, refusals) if refusals else judge
+
+
+def _is_open(share: Share) -> bool:
+    """Tell whether a judge may still be admitted, once it answers the other items."""
+    return share.right + DRAWN - share.n >= FEWEST_RIGHT
+
+
+def _why(judge: str, rubric: str, share: Share) -> str:
+    if _is_open(share):
+        return (
+            f"judge {judge} answered {share.n} of {DRAWN} known items of the rubric {rubric}, so "
+            "it gives no scores by it; the same command asks for the others"
+        )
+    return (
+        f"judge {judge} got {share.right} of {DRAWN} known items of the rubric {rubric} right, "
+        f"fewer than {FEWEST_RIGHT}, so it gives no scores by it (judge_check=no shows them, "
+        "marked)"
+    )
+
+
+class PartlyAdmitted:
+    """A judge that is not admitted under some rubrics: under those it is asked nothing.
+
+    Args:
+        judge: The judge as it was asked.
+        refusals: Why it is not admitted, by the names of the rubrics.
+    """
+
+    def __init__(self, judge: Judge, refusals: Mapping[str, Refusal]) -> None:
+        self._judge = judge
+        self.refusals = refusals
+        self.name = judge.name
+        self.fingerprint = judge.fingerprint
+        self.answers = judge.answers
+        self.relations: frozenset[Relation] = judge.relations
+        self.comparable = judge.comparable
+
+    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
+        """Return everything that verdicts under `rubrics` depend on."""
+        return self._judge.fingerprint_for(rubrics)
+
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
+        """Ask the judge where it is admitted; else fail."""
+        refusal = self.refusals.get(_rubric_of(question))
+        if refusal is not None:
+            return question.failed(*refusal)
+        return await self._judge.answer(question, about=about)
+
+    def on(self, client: Completes) -> Judge:
+        """Return the whole judge with another client."""
+        # A client that only notes requests must see which verdicts would take a call.
+        return self._judge.on(client)
+
+    def under(self, purpose: str) -> Judge:
+        """Return the whole judge, whose calls go by another purpose."""
+        return self._judge.under(purpose)
+
+
+def refusal_of(judge: Judge, rubrics: Iterable[str]) -> str | None:
+    """Say why `judge` gives no scores that depend on any of `rubrics`; None where it does."""
+    refusals = judge.refusals if isinstance(judge, PartlyAdmitted) else {}
+    return next((refusals[name].error for name in rubrics if name in refusals), None)
+
+
+def _rubric_of(question: Question[Any]) -> str:
+    match question:
+        case MatchQuestion():
+            return MATCHING
+        case SupportQuestion():
+            return SUPPORT
+        case OptionQuestion():
+            return OPTION
+    assert isinstance(question, RubricQuestion)
+    return question.rubric.name

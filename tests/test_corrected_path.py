@@ -1,0 +1,126 @@
+"""From a run to a corrected score: each step prints the command of the next one, to be pasted."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tests.annotate_work import NEEDED, label_all
+from tests.endtoend import end, start
+from tests.loopback import Answer, serve
+from tests.tracks import alps_here, between, met
+from tests.visitors import good, write_visitors
+
+pytest.importorskip("starlette", reason=NEEDED)
+JUDGE = "openai/scripted-judge"
+
+
+def printed(pattern: str, text: str) -> list[str]:
+    """Return the words of the command that a text prints."""
+    command = re.search(rf"alps ({pattern}.*)", text)
+    assert command is not None, text
+    return shlex.split(command[1])
+
+
+def pasted(words: list[str]) -> str:
+    """Run a command as printed, and return what it prints."""
+    done = alps_here(*words)
+    assert done.code == 0, (words, done.err)
+    return done.out
+
+
+def annotated(words: list[str], label: str) -> tuple[str, str]:
+    """Begin to annotate as printed, and label everything; return the terminal and the page."""
+    process, lines = start(Path.cwd(), *words), []
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            lines.append(line)
+            if address := re.search(r"http://\S+", line):
+                break
+        page = urlopen(address[0]).read().decode()
+    finally:
+        end(process)
+    label_all(Path(words[1]), "me", lambda step: {"label": label})
+    return "".join(lines), page
+
+
+@pytest.fixture
+def llm(tmp_path, monkeypatch):
+    def rate(body: dict) -> Answer:
+        return met("met")
+
+    with serve(between(good, rate)) as server:
+        monkeypatch.chdir(tmp_path)
+        for name, value in {"OPENAI_API_KEY": "none", "ALPS_CACHE": "off"}.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
+    judged = (f"judge={JUDGE}", f"judge_api_base={llm.url}", "baseline_records=0")
+    words = ("task=utilization", "ability=pa", "model=rules", "data=samples", *judged)
+    shown = pasted(["run", *words, "out=runs/mine"])
+    terminal, page = annotated(printed("annotate", shown), "0")
+    purpose = "These labels measure the judge of runs/mine, and correct its scores."
+    assert purpose in terminal
+    assert purpose in page
+    asked = len(llm.requests)
+    exported = pasted(printed("annotate export", terminal))
+    calibrated = pasted(printed("calibrate", exported))
+    corrected = pasted(printed("score", calibrated))
+    assert len(llm.requests) == asked  # the judge has said all of it already
+    assert "as judged" in corrected
+    scores = json.loads(Path("runs/mine/summary.json").read_text())["tracks"]["task4_ability1"]
+    pa = scores["scores"]["pa"]
+    assert pa["value"] == 1
+    assert pa["corrected"]["value"] == 0  # people say that no answer is apt
+    assert pa["corrected"]["method"] == "ppi"
+    assert "as judged" not in pasted(["score", "runs/mine", "calibration=off"])
+
+
+def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
+    data = write_visitors(Path("visitors"), 22)
+    judged = (f"judge={JUDGE}", f"judge_api_base={llm.url}", "baseline_records=0")
+    model = ("model=openai/scripted", f"api_base={llm.url}")
+    words = ("task=extraction", *model, f"data={data}", *judged)
+    shown = pasted(["run", *words, "out=runs/mine"])
+    terminal, page = annotated(printed("annotate", shown), "unrelated")
+    assert "They can't correct F1, precision or recall: an audit does." in terminal
+    assert "They can&#39;t correct F1, precision or recall: an audit does." in page
+    # Labels of pairs say how good the judge is, and what corrects F1 instead.
+    calibrated = pasted(printed("calibrate", pasted(printed("annotate export", terminal))))
+    assert printed("annotate audit", calibrated) == printed("annotate audit", terminal)
+    terminal, page = annotated(printed("annotate audit", terminal), "unrelated")
+    purpose = "These labels audit runs/mine: they correct its scores, F1 among them."
+    assert purpose in terminal
+    assert purpose in page
+    corrected = pasted(printed("score", pasted(printed("annotate export", terminal))))
+    assert "Corrected by audits of people" in corrected
+    summary = json.loads(Path("runs/mine/summary.json").read_text())
+    f1 = summary["audit"]["tracks"]["task1"]["scores"]["f1"]
+    assert f1["value"] < summary["tracks"]["task1"]["scores"]["f1"]["value"] / 2
+
+
+def test_a_calibration_from_an_export_is_for_the_judge_of_its_run_alone(llm):
+    judged = (f"judge_api_base={llm.url}", "baseline_records=0")
+    words = ("task=utilization", "ability=pa", "model=rules", "data=samples", *judged)
+    shown = pasted(["run", *words, f"judge={JUDGE}", "out=runs/mine"])
+    terminal, _ = annotated(printed("annotate", shown), "0")
+    pasted(printed("annotate export", terminal))
+    calibrated = pasted(["calibrate", "labels=work-mine-labels", "out=known"])
+    assert "Holds for this judge" in calibrated
+    given = (*judged, "calibration=known")
+    other = alps_here("score", "runs/mine", "judge=openai/another", *given, "out=runs/another")
+    assert (other.code, "judge.judge was" in other.err) == (2, True)
+    same = alps_here("score", "runs/mine", f"judge={JUDGE}", *given, "out=runs/same")
+    assert (same.code, "as judged" in same.out) == (0, True)
+    # What was changed by hand is no judge's.
+    verdicts = Path("work-mine-labels", "verdicts.jsonl")
+    verdicts.write_text(verdicts.read_text().replace('"verdict":1', '"verdict":0', 1))
+    calibrated = pasted(["calibrate", "labels=work-mine-labels", "out=changed"])
+    assert "it corrects no run" in " ".join(calibrated.split())
+    assert "To correct" not in calibrated

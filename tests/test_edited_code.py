@@ -1,0 +1,268 @@
+"""Code that is edited between two runs in one folder: never the old score for it, and nothing lost.
+
+Each command is the real one, in an empty folder with a project of the user's in it.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+import alps
+from tests.endtoend import Finished, end, files_of, one_line, results, rows, run, start, wait_until
+
+TASK = ("task=extraction", "limit=2")
+ANSWER = 'class S:\n    def predict(self, sample):\n        return [{"value": "old"}]\n'
+PROGRAM = """import json, sys
+for line in sys.stdin:
+    name = json.loads(line)["benchmark_id"]
+    print(json.dumps({"benchmark_id": name, "memories": []}), flush=True)
+"""
+MEMORY = """class M:
+    def open(self, opening): self.kept = {}
+    def ingest(self, user, session):
+        for turn in session.turns:
+            self.kept.setdefault(user, {})[turn.at] = turn.text
+    def settle(self, user, timeout): return "ready"
+    def reset(self, user): self.kept.pop(user, None)
+    def search(self, user, query, k, at):
+        asked = set(query.lower().split())
+        texts = self.kept.get(user, {}).items()
+        best = sorted(texts, key=lambda one: -len(asked & set(one[1].lower().split())))
+        return [{"id": when, "text": text, "created_at": when} for when, text in best[:k]]
+"""
+SPOKEN = """import json, sys
+from types import SimpleNamespace
+from memory import M
+memory = M()
+for line in sys.stdin:
+    row = json.loads(line, object_hook=lambda fields: SimpleNamespace(**fields))
+    told = {name: value for name, value in vars(row).items() if name not in ("id", "method")}
+    told = {"opening": None} if row.method == "open" else told
+    print(json.dumps({"id": row.id, "result": getattr(memory, row.method)(**told)}), flush=True)
+"""
+OWN_TASK = "from alps.tasks.extraction import tracks\n"
+RECALL = ("task=utilization", "ability=pa", "limit=2", "model=rules")
+PROJECT = {
+    "own.py": ANSWER,
+    "uses.py": f"import helper\n{ANSWER}",
+    "lazy.py": f"{ANSWER}        import helper\n",
+    "named.py": f"import importlib\nimportlib.import_module('helper')\n{ANSWER}",
+    "tries.py": f"try:\n    import later\nexcept ImportError:\n    pass\n{ANSWER}",
+    "prompted.py": f"from pathlib import Path\n{ANSWER}\nText = Path('x') / 'texts' / 'ask.md'\n",
+    "helper.py": "",
+    "texts/ask.md": "Ask.",
+    "pack/__init__.py": "from .inner import S\n",
+    "pack/inner.py": f"from . import deep\n{ANSWER}",
+    "pack/deep.py": "",
+    "pack/__main__.py": f"from . import deep\n{PROGRAM}",
+    "tools/program.py": f"import beside\n{PROGRAM}",
+    "tools/beside.py": "",
+    "adds.py": f"import sys\nsys.path.insert(0, 'tools')\nimport beside\n{ANSWER}",
+    "spaced.py": f"{ANSWER}        import plain.deep.module\n",
+    "plain/deep/module.py": "",
+    "settings.json": "{}",
+    "run.sh": f"#!/bin/sh\nexec {sys.executable} tools/program.py\n",
+    "memory.py": MEMORY,
+    "spoken.py": SPOKEN,
+    "owntask.py": OWN_TASK,
+}
+PYTHON = f"program:{sys.executable}"
+CHANGES = [
+    ((*TASK, "model=python:own:S"), "own.py"),
+    ((*TASK, "model=python:uses:S"), "helper.py"),
+    ((*TASK, "model=python:lazy:S"), "helper.py"),
+    ((*TASK, "model=python:named:S"), "helper.py"),
+    ((*TASK, "model=python:prompted:S"), "texts/ask.md"),
+    ((*TASK, "model=python:pack:S"), "pack/deep.py"),
+    ((*TASK, "model=python:spaced:S"), "plain/deep/module.py"),
+    (
+        (*TASK, f"model=program:sh -c 'cd tools; exec {sys.executable} program.py'"),
+        "tools/beside.py",
+    ),
+    ((*TASK, f"model={PYTHON} tools/program.py"), "tools/program.py"),
+    ((*TASK, f"model={PYTHON} tools/program.py"), "tools/beside.py"),
+    ((*TASK, f"model={PYTHON} tools/program.py --settings=settings.json"), "settings.json"),
+    ((*TASK, f"model={PYTHON} -u -m pack"), "pack/deep.py"),
+    ((*TASK, "model=program:./run.sh"), "run.sh"),
+    ((*TASK, "model=program:sh -c 'exec ./run.sh'"), "run.sh"),
+    ((*RECALL, "memory=python:memory:M"), "memory.py"),
+    ((*RECALL, f"memory={PYTHON} spoken.py"), "memory.py"),
+    (("task=python:owntask", "limit=2", "model=rules"), "owntask.py"),
+]
+
+
+def project(folder: Path) -> Path:
+    for name, text in PROJECT.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "run.sh").chmod(0o755)
+    return folder
+
+
+def edit(folder: Path, name: str) -> None:
+    """Change a file in a way that no test of its size and date would see."""
+    path = folder / name
+    before = path.stat()
+    text = path.read_text()
+    path.write_text(text + ("{}" if name.endswith(".json") else "\n# edited\n"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def alps_run(folder: Path, *words: str) -> Finished:
+    return run(folder, "run", "out=out", "max_failures=100%", *words)
+
+
+@pytest.mark.parametrize(("words", "file"), CHANGES)
+def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked(
+    words, file, tmp_path
+):
+    project(tmp_path)
+    done = alps_run(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    there = files_of(tmp_path / "out")
+    edit(tmp_path, file)
+    refused = one_line(alps_run(tmp_path, *words))
+    ways = "fresh=yes answers all of it again in the same folder, out=NEW in another"
+    assert refused == f"alps: out: {file} changed since this run; {ways}\n"
+    assert files_of(tmp_path / "out") == there
+    fresh = alps_run(tmp_path, "fresh=yes", *words)
+    assert fresh.returncode == 0, fresh.stderr
+    assert not fresh.stdout.startswith("Resumed")
+    assert "The run before it is kept in out.old until the next fresh=yes" in fresh.stdout
+    assert files_of(tmp_path / "out.old") == {**there, ".lock": b""}
+
+
+def test_a_module_in_a_folder_that_the_code_adds_to_the_path_is_its_own(tmp_path):
+    project(tmp_path)
+    words = (*TASK, "model=python:adds:S")
+    assert alps_run(tmp_path, *words).returncode == 0
+    edit(tmp_path, "tools/beside.py")
+    assert one_line(alps_run(tmp_path, *words)).startswith("alps: out: beside.py changed since")
+
+
+def test_where_nothing_changed_nothing_is_said_of_it(tmp_path):
+    project(tmp_path)
+    words = (*TASK, "model=python:uses:S")
+    done = alps_run(tmp_path, *words)
+    there = files_of(tmp_path / "out")
+    again = alps_run(tmp_path, *words)
+    assert results(again) == results(done)
+    assert again.stdout.startswith("Resumed with 2 answers from before.\n")
+    assert (again.stderr, again.returncode) == (done.stderr, 0)
+    assert files_of(tmp_path / "out") == there
+
+
+def test_files_that_are_new_or_gone_are_named(tmp_path):
+    project(tmp_path)
+    words = (*TASK, "model=python:tries:S")
+    assert alps_run(tmp_path, *words).returncode == 0
+    (tmp_path / "unrelated.py").write_text("")
+    (tmp_path / "__pycache__" / "later.cpython-311.pyc").parent.mkdir(exist_ok=True)
+    assert alps_run(tmp_path, *words).returncode == 0
+    (tmp_path / "later.py").write_text("")
+    assert "out: later.py is new since this run;" in one_line(alps_run(tmp_path, *words))
+    assert alps_run(tmp_path, "fresh=yes", *words).returncode == 0
+    (tmp_path / "later.py").unlink()
+    assert "out: later.py is gone since this run;" in one_line(alps_run(tmp_path, *words))
+
+
+def test_a_run_without_code_of_the_users_has_none_in_its_manifest(tmp_path):
+    assert alps_run(tmp_path, *TASK, "model=rules").returncode == 0
+    assert "code" not in json.loads((tmp_path / "out" / "manifest.json").read_text())
+
+
+SLOW = ANSWER.replace("        return", "        import time; time.sleep(0.3)\n        return")
+
+
+def test_a_killed_fresh_run_loses_neither_run_and_goes_on(tmp_path):
+    (tmp_path / "own.py").write_text(ANSWER)
+    words = ("task=extraction", "model=python:own:S")
+    assert alps_run(tmp_path, *words).returncode == 0
+    old = files_of(tmp_path / "out")
+    (tmp_path / "own.py").write_text(SLOW)
+    process = start(tmp_path, "run", "out=out", "max_failures=100%", "fresh=yes", *words)
+    answers = tmp_path / "out" / "predictions.jsonl"
+    try:
+        wait_until(lambda: (tmp_path / "out.old").exists() and answers.exists())
+        wait_until(lambda: answers.stat().st_size > 0)
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        end(process)
+    kept = {**old, ".lock": files_of(tmp_path / "out.old")[".lock"]}
+    assert files_of(tmp_path / "out.old") == kept
+    assert 0 < len(answers.read_bytes().splitlines()) < 26
+    (tmp_path / "own.py").write_text(ANSWER)
+    assert "own.py changed" in one_line(alps_run(tmp_path, *words))
+    (tmp_path / "own.py").write_text(SLOW)
+    done = alps_run(tmp_path, "fresh=yes", *words)
+    assert done.stdout.startswith("Resumed with ")
+    assert "The run before it is kept in out.old" in done.stdout
+    assert files_of(tmp_path / "out.old") == kept
+    assert len(rows(answers)) == 26
+
+
+def test_one_judges_finished_answers_again_whatever_became_of_the_code(tmp_path):
+    project(tmp_path)
+    assert alps_run(tmp_path, *TASK, "model=python:own:S").returncode == 0
+    edit(tmp_path, "own.py")
+    for _ in range(2):
+        judged = run(tmp_path, "score", "out", "judge=lexical", "out=again", "max_failures=100%")
+        assert judged.returncode == 0, judged.stderr
+
+
+def test_rows_beside_a_run_are_of_the_same_code(tmp_path):
+    project(tmp_path)
+    words = ("task=personamem", "size=32k", "limit=2", "model=python:own:S", "memory=bm25")
+    assert alps_run(tmp_path, *words).returncode == 0
+    edit(tmp_path, "own.py")
+    refused = one_line(run(tmp_path, "beside", "out", "rows=none", "model=python:own:S"))
+    assert "out: own.py changed since this run; answer it again first" in refused
+
+
+@pytest.mark.parametrize(
+    "words", [("model=python:own:S,python:uses:S",), ("model=python:own:S", "engine=processes")]
+)
+def test_sweeps_and_engines_refuse_edited_code_and_answer_anew(words, tmp_path):
+    project(tmp_path)
+    assert alps_run(tmp_path, *TASK, *words).returncode == 0
+    edit(tmp_path, "own.py")
+    done = alps_run(tmp_path, *TASK, *words)
+    assert done.returncode == 2
+    assert "own.py changed since this run; fresh=yes" in done.stderr
+    done = alps_run(tmp_path, *TASK, *words, "fresh=yes")
+    assert done.returncode == 0, done.stderr
+    assert "The run before it is kept in out" in done.stdout
+
+
+def test_shards_of_other_code_are_not_merged(tmp_path):
+    project(tmp_path)
+    for number in (1, 2):
+        words = (*TASK, "model=python:own:S", f"shard={number}/2")
+        assert run(tmp_path, "run", *words, f"out=s{number}", "max_failures=100%").returncode == 0
+        edit(tmp_path, "own.py")
+    refused = one_line(run(tmp_path, "merge", "whole", "s1", "s2"))
+    assert refused == "alps: s2: no shard of the same run as s1: own.py changed\n"
+
+
+def test_the_api_answers_with_the_code_that_is_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "api_own.py").write_text(ANSWER)
+    words = {"task": "extraction", "model": "python:api_own:S", "limit": 2, "out": "out"}
+    words["max_failures"] = 1.0
+
+    def answered():
+        return [record.prediction for record in alps.evaluate(**words).records()]
+
+    before = answered()
+    (tmp_path / "api_own.py").write_text(ANSWER.replace("old", "new"))
+    with pytest.raises(alps.AlpsError, match=r"api_own\.py changed since this run"):
+        answered()
+    words["fresh"] = True
+    after = answered()
+    assert ("old" in str(before), "new" in str(after), "old" in str(after)) == (True, True, False)

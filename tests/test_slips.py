@@ -1,0 +1,179 @@
+"""Slips in files that people wrote are named and left out; too many of them are refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tracks import Ran, alps_here
+
+Row = dict[str, Any]
+SESSIONS = 40
+
+
+def write(path: Path, rows: list[Row], texts: dict[int, str] | None = None) -> None:
+    lines = [json.dumps(row) for row in rows]
+    for number, text in (texts or {}).items():
+        lines[number] = text
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def annotations() -> list[Row]:
+    rows = []
+    for number in range(SESSIONS):
+        memory = {"value": f"Rents plot {number}", "label": "House", "confidence": 0.8}
+        rows.append({"session_id": f"s{number}", "task1": {"memories": [memory, dict(memory)]}})
+    return rows
+
+
+def agreement(tmp_path: Path, edit: Callable[[list[Row]], None], **texts: str) -> Ran:
+    """Measure the agreement of two people, one of whom slipped."""
+    edited = annotations()
+    edit(edited)
+    numbered = {int(name.removeprefix("at")): text for name, text in texts.items()}
+    write(tmp_path / "annotator_ada.jsonl", edited, numbered)
+    write(tmp_path / "annotator_bea.jsonl", annotations())
+    return alps_here("agreement", tmp_path, f"out={tmp_path / 'agreement.json'}")
+
+
+def memory_of(rows: list[Row], number: int = 6) -> Row:
+    return rows[number]["task1"]["memories"][1]
+
+
+GOLD = {
+    "a confidence of 8": (
+        lambda rows: memory_of(rows).update(confidence=8),
+        "annotator_ada.jsonl, line 7, task1.memories.1.confidence: input should be less than or "
+        "equal to 1, got 8",
+        (80, 80),
+    ),
+    "a label that is a number": (
+        lambda rows: memory_of(rows).update(label=3),
+        "line 7, task1.memories.1.label: ",
+        (80, 80),
+    ),
+    "a memory without a value": (
+        lambda rows: memory_of(rows).pop("value"),
+        "line 7, task1.memories.1.value: ",
+        (79, 80),
+    ),
+    "an empty value": (
+        lambda rows: memory_of(rows).update(value=" "),
+        "line 7, task1.memories.1.value: must not be empty",
+        (79, 80),
+    ),
+    "a part that is a text": (
+        lambda rows: rows[6].update(task2="none"),
+        "line 7, task2: ",
+        (80, 80),
+    ),
+    "a session without a name": (
+        lambda rows: rows[6].pop("session_id"),
+        "line 7, session_id: ",
+        (78, 78),
+    ),
+    "a session that stands twice": (
+        lambda rows: rows.append(rows[6]),
+        'line 41, session_id: "s6" stands twice',
+        (80, 80),
+    ),
+}
+
+
+@pytest.mark.parametrize(("edit", "named", "items"), GOLD.values(), ids=GOLD)
+def test_a_slip_in_annotations_is_named_and_left_out(tmp_path, edit, named, items):
+    done = agreement(tmp_path, edit)
+    assert done.code == 0, done.err
+    assert named in done.err
+    assert "rows wrong (2." in done.err
+    counts = json.loads((tmp_path / "agreement.json").read_text())["parts"]["task1"]["counts"]
+    assert tuple(counts["memories"]["items"]) == items
+
+
+def test_a_line_that_is_no_json_is_left_out(tmp_path):
+    done = agreement(tmp_path, lambda rows: None, at6='{"session_id": "s6", ')
+    assert (done.code, "annotator_ada.jsonl, line 7: not JSON" in done.err) == (0, True), done.err
+
+
+def test_more_than_one_row_of_twenty_is_refused_with_the_first_slips_and_the_share(tmp_path):
+    def edit(rows: list[Row]) -> None:
+        for number in (3, 5, 7):
+            memory_of(rows, number)["confidence"] = 8
+
+    line = agreement(tmp_path, edit).one_line
+    for named in ("line 4, ", "line 6, ", "line 8, ", "3 of 40 rows wrong (7.5%), more than 5%"):
+        assert named in line
+    assert not (tmp_path / "agreement.json").exists()
+
+
+def label_folder(folder: Path, edit: Callable[[list[Row], list[Row]], None]) -> Path:
+    items, labels = [], []
+    for number in range(SESSIONS):
+        payload = {"gold": {"value": f"Plot {number}"}, "predicted": {"value": f"Plot {number}"}}
+        name = f"i{number}"
+        items.append({"item_id": name, "rubric": "matching", "payload": payload, "system": "x"})
+        for person in ("ada", "bea"):
+            label = "same" if number % 3 else "unrelated"
+            labels.append({"item_id": name, "annotator": person, "label": label})
+    edit(items, labels)
+    write(folder / "items.jsonl", items)
+    write(folder / "labels.jsonl", labels)
+    relations = ["same", "narrower", "bundle", "broader", "conflicting", "related", "unrelated"]
+    scale = {"kind": "nominal", "values": relations, "positive": ["same", "narrower"]}
+    (folder / "scale.json").write_text(json.dumps({"matching": scale}))
+    return folder
+
+
+LABELS = {
+    "a label off the scale": (
+        lambda items, labels: labels[5].update(label="Same"),
+        'labels.jsonl, line 6, label: "Same" is not on the scale',
+        40,
+    ),
+    "a label of an item that is not there": (
+        lambda items, labels: labels[5].update(item_id="I2"),
+        'labels.jsonl, line 6, item_id: unknown item "I2"',
+        40,
+    ),
+    "two labels of one person": (
+        lambda items, labels: labels.append(labels[5]),
+        "labels.jsonl, line 81, annotator: ",
+        40,
+    ),
+    "an item without a payload": (
+        lambda items, labels: items[5].pop("payload"),
+        "items.jsonl, line 6, payload: is missing",
+        39,
+    ),
+    "an item whose system is a number": (
+        lambda items, labels: items[5].update(system=3),
+        "items.jsonl, line 6, system: must be text or null",
+        40,
+    ),
+}
+
+
+@pytest.mark.parametrize(("edit", "named", "items"), LABELS.values(), ids=LABELS)
+def test_a_slip_in_a_label_folder_is_named_and_left_out(tmp_path, edit, named, items):
+    folder = label_folder(tmp_path / "labels", edit)
+    done = alps_here("calibrate", f"labels={folder}", "judge=lexical", f"out={tmp_path / 'out'}")
+    assert done.code == 0, done.err
+    assert named in done.err
+    row = json.loads((tmp_path / "out" / "calibration.json").read_text())["rubrics"]["matching"]
+    assert row["n"] == items
+    again = alps_here("agreement", folder)
+    assert (again.code, named in again.err) == (0, True)
+
+
+def test_a_label_folder_with_many_slips_is_refused(tmp_path):
+    def edit(items: list[Row], labels: list[Row]) -> None:
+        for label in labels[:5]:
+            label["label"] = "Same"
+
+    folder = label_folder(tmp_path / "labels", edit)
+    line = alps_here("calibrate", f"labels={folder}", "judge=lexical").one_line
+    assert "labels.jsonl, line 1, label: " in line
+    assert "5 of 80 rows wrong (6.2%), more than 5%" in line
