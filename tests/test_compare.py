@@ -13,7 +13,8 @@ from rich.console import Console
 
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
-from alps.report.compare import Comparison, Contrast, compare_runs, print_comparison
+from alps.report.compare import Comparison, Contrast, compare_runs
+from alps.report.compare_table import print_comparison
 from alps.run.folder import write_json
 from alps.stats.paired import holm
 from tests.conftest import ROOT

@@ -13,7 +13,8 @@ import pytest
 from alps import evaluate
 from alps.errors import UsageError
 from alps.parsing import parse_settings
-from alps.report.compare import compare_runs, print_comparison
+from alps.report.compare import compare_runs
+from alps.report.compare_table import print_comparison
 from alps.report.formatting import number
 from alps.report.memory_phases import admission_lines
 from alps.report.page import write_report
