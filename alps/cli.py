@@ -6,24 +6,43 @@ from typing import NoReturn
 import click
 
 from alps import __version__
-from alps.commands import (
-    annotating,
-    boards,
-    data,
-    exchanging,
-    judging,
-    looking,
-    machine,
-    memory,
-    running,
-)
 from alps.completion import COMPLETE_VAR, SHELLS, ExplainedGroup, script
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
+
+COMMANDS = {
+    "run": "alps.commands.running:run",
+    "sweep": "alps.commands.running:sweep",
+    "merge": "alps.commands.running:merge",
+    "score": "alps.commands.running:score",
+    "beside": "alps.commands.running:beside",
+    "diagnose": "alps.commands.running:diagnose",
+    "ls": "alps.commands.looking:ls",
+    "show": "alps.commands.looking:show",
+    "report": "alps.commands.looking:report",
+    "compare": "alps.commands.looking:compare",
+    "data": "alps.commands.data:data",
+    "labels": "alps.commands.judging:labels",
+    "annotate": "alps.commands.annotating:annotate",
+    "agreement": "alps.commands.judging:agreement",
+    "calibrate": "alps.commands.judging:calibrate",
+    "calibrations": "alps.commands.judging:calibrations",
+    "sensitivity": "alps.commands.judging:sensitivity",
+    "judges": "alps.commands.judging:judges",
+    "submit": "alps.commands.boards:submit",
+    "verify": "alps.commands.boards:verify",
+    "rescore": "alps.commands.boards:rescore",
+    "leaderboard": "alps.commands.boards:leaderboard",
+    "reference": "alps.commands.boards:reference",
+    "memory": "alps.commands.memory:memory",
+    "doctor": "alps.commands.machine:doctor",
+}
+"""Where the commands of the spine lie; extensions name their own."""
 
 
 # Each command imports what it needs when it is called: help and Tab must not wait for libraries.
 @click.group(
     cls=ExplainedGroup,
+    lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     subcommand_metavar="COMMAND [ARGS]...",
@@ -54,22 +73,6 @@ def completion(shell: str) -> None:
       alps completion fish | source         in ~/.config/fish/config.fish
     """
     click.echo(script(cli, shell))
-
-
-for _command in (
-    *(running.run, running.sweep, running.merge, running.score, running.beside, running.diagnose),
-    *(looking.ls, looking.show, looking.report, looking.view),
-    looking.compare,
-    *(exchanging.export, exchanging.import_results),
-    data.data,
-    *(judging.labels, annotating.annotate, judging.agreement),
-    *(judging.calibrate, judging.calibrations, judging.sensitivity),
-    judging.judges,
-    *(boards.submit, boards.verify, boards.rescore, boards.leaderboard, boards.reference),
-    memory.memory,
-    machine.doctor,
-):
-    cli.add_command(_command)
 
 
 def main() -> NoReturn:

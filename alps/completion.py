@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import click
@@ -20,6 +21,9 @@ from click.shell_completion import (
     get_completion_class,
     split_arg_string,
 )
+
+from alps.errors import UsageError
+from alps.extension import extended_commands, load
 
 COMPLETE_VAR = "_ALPS_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
@@ -118,10 +122,44 @@ class Explained(click.Command):
 
 
 class ExplainedGroup(click.Group):
-    """A group of such commands, and of such groups."""
+    """A group of such commands, and of such groups; those of extensions are among them.
+
+    Args:
+        lazy: Where further commands lie, `module:name` by name: imported when they are asked for.
+        others: As `click.Group` takes them.
+    """
 
     command_class = Explained
     group_class = type
+
+    def __init__(
+        self, *others: Any, lazy: Mapping[str, str] = MappingProxyType({}), **named: Any
+    ) -> None:
+        super().__init__(*others, **named)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of the alphabet."""
+        return sorted({*self.commands, *self._lazy, *self._extended(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, importing where it lies; None where there is none of the name."""
+        where = self._lazy.get(cmd_name) or self._extended(ctx).get(cmd_name)
+        if cmd_name not in self.commands and where is not None:
+            command = load(where)
+            if not isinstance(command, click.Command):
+                raise UsageError(f"{where}: expected a click command for alps {cmd_name}")
+            self.add_command(command, cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def _extended(self, ctx: click.Context) -> dict[str, str]:
+        """Return where extensions have commands of this group."""
+        group = "" if ctx.parent is None else f"{self.name} "
+        return {
+            words.removeprefix(group): where
+            for words, where in extended_commands().items()
+            if words.startswith(group) and " " not in words.removeprefix(group)
+        }
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; an option that is not there says where settings are written."""

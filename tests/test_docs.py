@@ -28,7 +28,8 @@ import pytest
 from alps.agreement.settings import AgreementSettings
 from alps.annotate.settings import AnnotateSettings, ExportSettings
 from alps.calibration.settings import CalibrateSettings, DrawSettings
-from alps.importers.settings import ImportSettings
+from alps.ext.importers.settings import ImportSettings
+from alps.ext.view.settings import ViewSettings
 from alps.leaderboard.references.settings import ReferenceSettings
 from alps.leaderboard.settings import (
     RescoreSettings,
@@ -48,7 +49,6 @@ from alps.settings import (
     RunSettings,
     SensitivitySettings,
 )
-from alps.view.settings import ViewSettings
 from tests.conftest import ROOT
 from tests.endtoend import environment, install
 from tests.loopback import Answer, LoopbackServer, serve

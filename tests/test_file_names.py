@@ -8,7 +8,7 @@ import pytest
 
 from alps.annotate.seat import Seat
 from alps.errors import UsageError
-from alps.export.inspect_logs import _NO_WORD
+from alps.ext.export.inspect_logs import _NO_WORD
 from alps.folders import file_names, is_file_name, path_fault, same_file, slug
 from alps.leaderboard.memory_packing import _slug
 from alps.run.beside import run_beside

@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from alps.commands.exchanging import FILE_FORMATS
-from alps.importers.figures import token_f1
-from alps.importers.settings import FileFormat
+from alps.ext.importers.commands import FILE_FORMATS
+from alps.ext.importers.figures import token_f1
+from alps.ext.importers.settings import FileFormat
 from tests.endtoend import one_line, rows, run
 from tests.loopback import Answer, serve
 

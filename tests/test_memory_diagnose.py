@@ -8,10 +8,10 @@ import pytest
 
 from alps import evaluate
 from alps.errors import UsageError
+from alps.ext.personas.generate import generate
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import Judgement, Pair
 from alps.parsing import parse_settings
-from alps.personas.generate import generate
 from alps.report.diagnose import print_diagnosis, print_miss
 from alps.report.terminal import as_html
 from alps.run.attribution import STAGES, Facts, shares, stage_of

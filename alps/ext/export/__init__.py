@@ -1,0 +1,5 @@
+"""Export of runs to tables, and to the tools that people keep experiments in."""
+
+from alps.extension import Extension
+
+EXTENSION = Extension("export", commands={"export": "alps.ext.export.commands:export"})

@@ -1,0 +1,66 @@
+"""Export of runs in one of the formats that `alps export` knows."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from alps.errors import RunFolderError, UsageError
+from alps.ext.export.settings import ExportSettings, Target
+from alps.run.opened import Run, open_run, refuse_same_names
+
+Writer = Callable[[Sequence[Run], Path], list[Path]]
+
+
+@dataclass(frozen=True)
+class _Format:
+    """Where its writer is, and the extra that brings its library; empty where alps has it."""
+
+    writer: str
+    extra: str = ""
+
+
+_FORMATS: dict[Target, _Format] = {
+    "csv": _Format("alps.ext.export.tables:write_csv"),
+    "parquet": _Format("alps.ext.export.tables:write_parquet"),
+    "hf": _Format("alps.ext.export.tables:write_hf"),
+    "inspect": _Format("alps.ext.export.inspect_logs:write_inspect", "inspect"),
+    "mlflow": _Format("alps.ext.export.trackers:write_mlflow", "mlflow"),
+    "wandb": _Format("alps.ext.export.trackers:write_wandb", "wandb"),
+}
+
+
+def export_runs(folders: Sequence[Path], settings: ExportSettings) -> list[Path]:
+    """Write runs into a new folder; return what was written.
+
+    Raises:
+        UsageError: If two runs have one name, a run is not finished, the extra of the format is
+            not installed, or there is something in the folder.
+        RunFolderError: If a run, or the folder, can't be read or written.
+    """
+    out, form = Path(settings.out), _FORMATS[settings.format]
+    # The name of its folder is a run's in every table.
+    refuse_same_names(folders)
+    runs = [open_run(folder) for folder in folders]
+    for run in runs:
+        _ = run.finished
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"out={out}: there is something here already; choose another out=")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return _writer(form, settings.format)(runs, out)
+    except OSError as error:
+        raise RunFolderError(f"{out}: {error.strerror or error}; choose another out=") from error
+
+
+def _writer(form: _Format, name: str) -> Writer:
+    module, _, function = form.writer.partition(":")
+    try:
+        writer: Writer = getattr(import_module(module), function)
+    except ModuleNotFoundError as error:
+        if not form.extra:
+            raise
+        raise UsageError(
+            f"format={name} needs {error.name}: pip install 'alps-eval[{form.extra}]'"
+        ) from error
+    return writer

@@ -1,0 +1,106 @@
+"""Results of the Agent Memory Benchmark: one JSON file a run, packed by gzip or not.
+
+Source: `src/memory_bench/models.py` and `dataset/` of vectorize-io/agent-memory-benchmark.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from pydantic import Field
+
+from alps.errors import DataError
+from alps.ext.importers.longmemeval import ABSTENTION
+from alps.ext.importers.reading import Foreign, Text, read_file
+from alps.ext.importers.rows import ImportedAnswer
+
+_CONVERSATIONS = ("sample_id", "conversation_id", "user_id")
+_TYPES = ("question_type", "question_category", "category")
+_LOCOMO = "locomo"
+# By its numbers of questions (282, 321, 96, 841) LoCoMo's authors call them otherwise.
+_IN_LOCOMO = {
+    "single-hop": "multi-hop",
+    "multi-hop": "open-domain",
+    "open-domain": "single-hop",
+}
+_ABSTENTION = "abstention"
+_LONGMEMEVAL = "longmemeval"
+_SLACK = 5e-5
+"""How far a file's own accuracy may be from that of its rows: it may be rounded."""
+
+
+class _Result(Foreign):
+    query_id: Text
+    query: Text
+    answer: Text
+    gold_answers: list[Text]
+    correct: bool
+    score: float | None = None
+    meta: dict[str, Any] = Field(default_factory=dict)
+
+
+class _Run(Foreign):
+    """A run; older ones have no name but that of their memory."""
+
+    run_name: str | None = None
+    memory_provider: str | None = None
+    dataset: str
+    accuracy: float
+    results: list[_Result]
+
+
+def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
+    """Read the answers of a run, and whether the accuracy that it says of itself is theirs.
+
+    The score is the continuous one where the data set has one (BEAM), else right or wrong.
+
+    Raises:
+        DataError: If it has another form.
+    """
+    run: _Run = read_file(path, _Run)
+    answers: list[ImportedAnswer] = []
+    # As there, the rows without one then do not count.
+    continuous = any(row.score is not None for row in run.results)
+    for number, row in enumerate(run.results):
+        if row.score is not None and not 0 <= row.score <= 1:
+            raise DataError("no score from 0 to 1", path=path, field=f"results.{number}.score")
+        category = _first(row, _TYPES) or "unknown type"
+        if run.dataset == _LOCOMO:
+            category = _IN_LOCOMO.get(category, category)
+        answers.append(
+            ImportedAnswer(
+                system=run.run_name or run.memory_provider or system,
+                part=run.dataset,
+                id=row.query_id,
+                conversation=_first(row, _CONVERSATIONS) or row.query_id,
+                category=category,
+                question=row.query,
+                gold="\n".join(row.gold_answers) or None,
+                answer=row.answer,
+                score=row.score if continuous else float(row.correct),
+                abstains=_abstains(run, row, category),
+            )
+        )
+    return answers, list(_own_accuracy(path, answers, run.accuracy))
+
+
+def _abstains(run: _Run, row: _Result, category: str) -> bool:
+    # LongMemEval has no type for such questions: their ids tell them.
+    return category == _ABSTENTION or (run.dataset == _LONGMEMEVAL and ABSTENTION in row.query_id)
+
+
+def _own_accuracy(path: Path, answers: Sequence[ImportedAnswer], said: float) -> Iterator[str]:
+    """Hold the accuracy that a file says of itself against its rows."""
+    scores = [answer.score for answer in answers if answer.score is not None]
+    share = fmean(scores) if scores else 0.0
+    if abs(share - said) > _SLACK:
+        yield f"{path.name}: says an accuracy of {said:.2%}, and its rows give {share:.2%}"
+
+
+def _first(row: _Result, names: tuple[str, ...]) -> str | None:
+    """Return the first of these facts that is known of the question."""
+    for name in names:
+        if row.meta.get(name):
+            return str(row.meta[name])
+    return None

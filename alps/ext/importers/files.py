@@ -1,0 +1,213 @@
+"""Import of result files: the folder that is written, with all that was found in them."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from alps.data.release import write_track
+from alps.errors import DataError, RunFolderError, UsageError
+from alps.ext.importers.answered import TRACK
+from alps.ext.importers.figures import Baseline, Figure, Ties, baselines_of, figures_of, ties_of
+from alps.ext.importers.flags import flags_of, parse_share
+from alps.ext.importers.rows import ImportedAnswer
+from alps.ext.importers.settings import FORMS, FileFormat, ImportSettings
+from alps.ext.importers.verdicts import with_verdicts
+from alps.folders import file_names
+from alps.jsonl import dump
+
+ANSWERS, SUMMARY, DATA, PREDICTIONS = "answers.jsonl", "summary.json", "data", "predictions"
+_ENDINGS = re.compile(r"(\.eval-results-[^/]*|\.jsonl?|\.log|\.eval|\.gz)+\Z")
+_Read = Callable[[Path, str], tuple[list[ImportedAnswer], list[str]]]
+"""Reads a file of a system; returns its answers, and what is in doubt about it."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was imported.
+
+    Attributes:
+        flags: What is wrong, or in doubt, a line each.
+        predictions: A file for each system that any judge can judge again; none where the files
+            lack questions, gold or answers.
+    """
+
+    folder: Path
+    form: str
+    figures: Sequence[Figure]
+    baselines: Sequence[Baseline]
+    ties: Sequence[Ties]
+    flags: Sequence[str]
+    predictions: Sequence[Path]
+
+
+def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettings) -> Imported:
+    """Read result files, recompute their scores, and write a new folder.
+
+    Raises:
+        UsageError: If a file is not there, a setting means nothing here, or there is something in
+            the folder.
+        DataError: If a file has another form; names file, line and field.
+        RunFolderError: If the folder can't be written.
+    """
+    out = Path(settings.out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"out={out}: there is something here already; choose another out=")
+    if settings.data is not None and form != "longmemeval":
+        raise UsageError(f"data={settings.data}: {form} files need no other; leave it out")
+    if settings.reported is not None:
+        parse_share(settings.reported)
+    try:
+        answers, flags = _read(form, paths, settings)
+    except DataError as error:
+        raise DataError(f"{error}; {form} is {FORMS[form]}") from error
+    figures = figures_of(answers)
+    flags += flags_of(form, answers, figures, settings.reported)
+    try:
+        predictions = _write(out, answers)
+        found = Imported(
+            out, form, figures, baselines_of(answers), ties_of(answers), flags, predictions
+        )
+        content = json.dumps(as_json(found), ensure_ascii=False, indent=2)
+        # Texts may hold halves of characters, as files cut by bytes do.
+        (out / SUMMARY).write_text(content + "\n", encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise RunFolderError(f"{out}: {error.strerror or error}; choose another out=") from error
+    return found
+
+
+def as_json(found: Imported) -> dict[str, Any]:
+    """Return what was found as it stands in `summary.json`."""
+    return {
+        "format": found.form,
+        "figures": [asdict(figure) for figure in found.figures],
+        "baselines": [asdict(baseline) for baseline in found.baselines],
+        "ties": [asdict(ties) for ties in found.ties],
+        "flags": list(found.flags),
+    }
+
+
+def _read(
+    form: FileFormat, paths: Sequence[Path], settings: ImportSettings
+) -> tuple[list[ImportedAnswer], list[str]]:
+    answers: list[ImportedAnswer] = []
+    flags: list[str] = []
+    known: set[tuple[str, str, str]] = set()
+    read = _readers(settings)[form]
+    for path, name in _names_of(paths).items():
+        own, doubts = read(path, name)
+        if not own:
+            raise UsageError(f"{path}: no answers in it; {form} is {FORMS[form]}")
+        own, unsure = with_verdicts(path, own, settings.verdict)
+        doubts = [*doubts, *unsure]
+        if known & {_place(answer) for answer in own}:
+            # Two runs of one system: as one, every question would have been asked twice.
+            own = [one.model_copy(update={"system": f"{one.system} ({name})"}) for one in own]
+        known |= {_place(answer) for answer in own}
+        answers += own
+        # Of a benchmark with a file for each conversation one line is enough.
+        flags += [one for one in doubts if one not in flags]
+    if form == "amb" and len({answer.part for answer in answers}) == 1:
+        # One data set alone needs no name; figures of several are never averaged.
+        answers = [answer.model_copy(update={"part": ""}) for answer in answers]
+    return answers, flags
+
+
+def _place(answer: ImportedAnswer) -> tuple[str, str, str]:
+    return answer.system, answer.part, answer.id
+
+
+def _readers(settings: ImportSettings) -> Mapping[str, _Read]:
+    from alps.ext.importers.amb import read_amb
+    from alps.ext.importers.beam import read_beam
+    from alps.ext.importers.halumem import read_halumem
+    from alps.ext.importers.locomo import read_locomo, read_mem0
+    from alps.ext.importers.longmemeval import read_longmemeval
+    from alps.ext.importers.omnimemeval import read_omnimemeval
+
+    data = None if settings.data is None else Path(settings.data)
+    return {
+        "amb": read_amb,
+        "beam": lambda path, _: read_beam(path),
+        "halumem": read_halumem,
+        "inspect": lambda path, _: _read_inspect(path),
+        "locomo": lambda path, name: (read_locomo(path, name), []),
+        "longmemeval": lambda path, name: read_longmemeval(path, name, data),
+        "mem0": lambda path, name: (read_mem0(path, name), []),
+        "omnimemeval": lambda path, name: (read_omnimemeval(path, name), []),
+    }
+
+
+def _read_inspect(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
+    try:
+        from alps.ext.importers.inspect_logs import read_inspect
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"logs of Inspect need {error.name}: pip install 'alps-eval[inspect]'"
+        ) from error
+    return read_inspect(path)
+
+
+def _names_of(paths: Sequence[Path]) -> dict[Path, str]:
+    """Name the system of each file after it, with its folders where several have one name.
+
+    Raises:
+        UsageError: If a file is named twice.
+    """
+    whole = [path.resolve() for path in paths]
+    twice = [path for path, count in Counter(whole).items() if count > 1]
+    if twice:
+        raise UsageError(f"{twice[0]}: named twice; name it once")
+    names = {}
+    for path, resolved in zip(paths, whole, strict=True):
+        depth = 1
+        while _is_shared(name := _name(resolved, depth), whole, depth):
+            depth += 1
+        names[path] = name
+    return names
+
+
+def _is_shared(name: str, paths: Sequence[Path], depth: int) -> bool:
+    within = depth < min(len(path.parts) for path in paths)
+    return within and sum(_name(path, depth) == name for path in paths) > 1
+
+
+def _name(path: Path, depth: int) -> str:
+    """Return the last parts of a path without what a format appends; `gpt-4.1` is a name."""
+    return _ENDINGS.sub("", "/".join(path.parts[-depth:]))
+
+
+def _write(out: Path, answers: Sequence[ImportedAnswer]) -> list[Path]:
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ANSWERS).open("wb") as file:
+        for answer in answers:
+            file.write(dump(answer.model_dump()))
+    whole = [one for one in answers if None not in (one.question, one.gold, one.answer)]
+    if not whole:
+        return []
+    questions = {answer.id: answer for answer in whole}
+    write_track(out / DATA / "dev" / TRACK, map(_question_rows, questions.values()))
+    paths = []
+    files = file_names((answer.system for answer in whole), _as_file)
+    for system, name in files.items():
+        path = out / PREDICTIONS / f"{name}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        # Of a question that stands in a file twice one answer is judged again.
+        said = {answer.id: answer.answer for answer in whole if answer.system == system}
+        rows = [dump({"benchmark_id": about, "answer": text}) for about, text in said.items()]
+        path.write_bytes(b"".join(rows))
+        paths.append(path)
+    return paths
+
+
+def _as_file(system: str) -> str:
+    return "".join(sign if sign.isalnum() or sign in "-_." else "_" for sign in system)
+
+
+def _question_rows(answer: ImportedAnswer) -> tuple[dict[str, Any], dict[str, Any]]:
+    ids = {"benchmark_id": answer.id, "session_id": answer.conversation, "task": TRACK}
+    asked = {"question": answer.question, "category": answer.category}
+    return {**ids, "input": asked}, {**ids, "gold": {"answer": answer.gold}}

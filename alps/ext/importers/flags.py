@@ -1,0 +1,189 @@
+"""Checks of imported figures: what can't be, what is missing, what wrong golds leave open."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from alps.errors import UsageError
+from alps.ext.importers.figures import Figure
+from alps.ext.importers.halumem import ANSWERS
+from alps.ext.importers.known import (
+    BEAM_QUESTIONS,
+    HALUMEM_QUESTIONS,
+    Known,
+    audited,
+    benchmark_of,
+)
+from alps.ext.importers.rows import ImportedAnswer
+from alps.ext.importers.settings import FileFormat
+
+_REPORTED = re.compile(r"(\d+(?:\.(\d+))?)(%?)\Z")
+_NAMED = 3
+_ROUNDING = 1e-9
+
+
+def flags_of(
+    form: FileFormat,
+    answers: Sequence[ImportedAnswer],
+    figures: Sequence[Figure],
+    reported: str | None,
+) -> list[str]:
+    """Return what is wrong, or in doubt, a line each."""
+    asked = [answer for answer in answers if not answer.of_system]
+    flags = [*_duplicates(asked), *_not_shared(asked)]
+    parts = list(dict.fromkeys(answer.part for answer in answers))
+    for system in dict.fromkeys(answer.system for answer in answers):
+        own = [answer for answer in answers if answer.system == system]
+        if all(answer.score is None for answer in own):
+            flags.append(f"{system}: nobody judged its {len(own):,} answers")
+        flags += _missing_in_all(form, system, own)
+        for part in parts:
+            known = benchmark_of({answer.category for answer in answers if answer.part == part})
+            if theirs := [answer for answer in own if answer.part == part]:
+                flags += _missing(system, theirs, known)
+                of_part = [figure for figure in figures if figure.part == part]
+                flags += _above_ceiling(system, theirs, of_part, known)
+                flags += _bounds(system, theirs, known)
+    if reported is not None:
+        flags += _reported(reported, answers, figures)
+    return flags
+
+
+def _duplicates(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
+    for system in dict.fromkeys(answer.system for answer in answers):
+        asked: Counter[tuple[str, str, str, int]] = Counter()
+        for answer in answers:
+            if answer.system == system:
+                question = answer.question or answer.id
+                asked[answer.part, answer.conversation, question, answer.repeat] += 1
+        twice = [question for _, _, question, _ in (key for key, n in asked.items() if n > 1)]
+        if twice:
+            more = f", and {len(twice) - _NAMED:,} more" if len(twice) > _NAMED else ""
+            yield f"{system}: asked twice or more: {'; '.join(twice[:_NAMED])}{more}"
+
+
+def _not_shared(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
+    """Say how many questions only some of several systems answered."""
+    ids: dict[str, set[str]] = {}
+    for answer in answers:
+        ids.setdefault(answer.system, set()).add(f"{answer.part}\0{answer.id}")
+    everything = set().union(*ids.values())
+    for system, own in ids.items():
+        if lacking := len(everything - own):
+            yield f"{system}: lacks {lacking:,} of the questions that others answered"
+
+
+def _missing(
+    system: str, answers: Sequence[ImportedAnswer], known: Mapping[str, Known]
+) -> Iterator[str]:
+    counts = Counter(answer.category for answer in answers)
+    for category, about in known.items():
+        if category in counts and counts[category] != about.n:
+            yield f"{system}: {counts[category]:,} questions on {category}; there are {about.n:,}"
+    absent = [name for name, about in known.items() if name not in counts and not about.optional]
+    if absent:
+        yield f"{system}: no question on {', '.join(absent)}"
+
+
+def _missing_in_all(
+    form: FileFormat, system: str, answers: Sequence[ImportedAnswer]
+) -> Iterator[str]:
+    """Say how many questions differ from a benchmark whose categories are not known by number."""
+    if form == "halumem":
+        count = sum(answer.part == ANSWERS for answer in answers)
+        if count != HALUMEM_QUESTIONS:
+            yield f"{system}: {count:,} questions; there are {HALUMEM_QUESTIONS:,}"
+    if form == "beam":
+        counts = Counter(answer.conversation for answer in answers)
+        others = [name for name, count in counts.items() if count != BEAM_QUESTIONS]
+        if others:
+            shown = ", ".join(others[:_NAMED])
+            yield f"{system}: not {BEAM_QUESTIONS} questions on {len(others):,} chats: {shown}"
+
+
+def _above_ceiling(
+    system: str,
+    answers: Sequence[ImportedAnswer],
+    figures: Sequence[Figure],
+    known: Mapping[str, Known],
+) -> Iterator[str]:
+    for figure in figures:
+        about = known.get(figure.category)
+        value = figure.score.value
+        if figure.system != system or about is None or about.ceiling is None or value is None:
+            continue
+        if figure.score.n == about.n and value > about.ceiling:
+            credited = math.ceil((value - about.ceiling) * about.n - 1e-6)
+            yield (
+                f"{system}: {value:.2%} on {figure.category} is above the ceiling of "
+                f"{about.ceiling:.2%}: {credited} or more of the {about.wrong} wrong golds "
+                "were matched"
+            )
+    own, total = _audited_answers(answers, known), audited(known)
+    if total is None or total.ceiling is None or len(own) != total.n:
+        return
+    right = sum(answer.score or 0.0 for answer in own)
+    if right / total.n > total.ceiling:
+        yield f"{system}: {right / total.n:.2%} is above the ceiling of {total.ceiling:.2%}"
+
+
+def _audited_answers(
+    answers: Sequence[ImportedAnswer], known: Mapping[str, Known]
+) -> list[ImportedAnswer]:
+    """Return the answers to questions whose gold was audited."""
+    audited_names = {name for name, about in known.items() if about.wrong is not None}
+    return [answer for answer in answers if answer.category in audited_names]
+
+
+def _bounds(
+    system: str, answers: Sequence[ImportedAnswer], known: Mapping[str, Known]
+) -> Iterator[str]:
+    """Say between what a score lies, whichever of its wrong golds it was given credit for."""
+    own, total = _audited_answers(answers, known), audited(known)
+    scored = [answer.score for answer in own if answer.score is not None]
+    if total is None or total.wrong is None or len(scored) != total.n:
+        return
+    right, wrong = math.fsum(scored), total.wrong
+    low, high = max(0.0, right - wrong) / total.n, min(float(total.n), right + wrong) / total.n
+    yield (
+        f"{system}: {right / total.n:.2%} of {total.n:,}; {wrong} golds are wrong "
+        f"(dial481/locomo-audit), so that the true share is from {low:.2%} to {high:.2%}"
+    )
+
+
+def _reported(
+    reported: str, answers: Sequence[ImportedAnswer], figures: Sequence[Figure]
+) -> Iterator[str]:
+    """Hold a published accuracy against what was recomputed, and against what n can give."""
+    value, decimals = parse_share(reported)
+    if len({figure.system for figure in figures}) > 1:
+        raise UsageError(f"reported={reported}: of which file? name one alone")
+    # Of a benchmark with several parts, its questions are the first.
+    overall = figures[0]
+    own, n = overall.score.value, overall.score.n
+    if own is None:
+        return
+    if abs(own - value) > 0.5 * 10**-decimals + _ROUNDING:
+        yield f"{overall.system}: reported {reported}, recomputed {own:.{max(1, decimals - 1)}%}"
+    # Marks between right and wrong add up to any share.
+    if any(answer.score not in (0, 1, None) for answer in answers if answer.part == overall.part):
+        return
+    if abs(round(value * n) / n - value) > 0.5 * 10**-decimals + _ROUNDING:
+        yield f"{overall.system}: no whole number of {n:,} answers gives {reported}"
+
+
+def parse_share(reported: str) -> tuple[float, int]:
+    """Read `74.3%` or `0.743`; return the share, and how many decimals of it were written.
+
+    Raises:
+        UsageError: If it is no share.
+    """
+    match = _REPORTED.match(reported.strip())
+    if match is None:
+        raise UsageError(f"reported={reported}: it takes a share, such as 74.3% or 0.743")
+    percent = bool(match[3])
+    value = float(match[1]) / (100 if percent else 1)
+    if value > 1:
+        raise UsageError(f"reported={reported}: more than 100 %; write 74.3% or 0.743")
+    return value, len(match[2] or "") + (2 if percent else 0)

@@ -1,0 +1,150 @@
+"""Results on HaluMem: `…_eval_stat_result.json`, its tasks as parts.
+
+Source: `eval/evaluation.py` and `scripts/stage6_1_question_generation.py` of MemTensor/HaluMem.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from alps.ext.importers.reading import Foreign, Text, read_file
+from alps.ext.importers.rows import ImportedAnswer, Numbered
+
+ANSWERS, UPDATES, RECALL = "question answering", "memory updating", "memory extraction (recall)"
+PRECISION = "memory extraction (precision)"
+_CORRECT = "Correct"
+_OF_ANSWERS = (_CORRECT, "Hallucination", "Omission")
+_OF_UPDATES = (*_OF_ANSWERS, "Other")
+_INTERFERENCE, _WHOLE = "interference", 2
+# Asks for what no session says: the right answer is that nothing is known.
+_BOUNDARY = "Memory Boundary"
+# Where the file has the figure of each part over the records that have a verdict
+_SAID = {
+    ANSWERS: ("question_answering", "correct_qa_ratio(valid)"),
+    UPDATES: ("memory_update", "correct_update_memory_ratio(valid)"),
+    RECALL: ("memory_integrity", "recall(valid)"),
+    PRECISION: ("memory_accuracy", "target_accuracy(valid)"),
+}
+_SLACK = 5e-5
+_MARK = Annotated[int, Field(ge=0, le=_WHOLE)]
+
+
+class _Answer(Foreign):
+    uuid: Text
+    question: Text
+    answer: Text
+    system_response: Text | None = None
+    question_type: str | None = None
+    result_type: str | None = None
+
+
+class _Memory(Foreign):
+    uuid: Text
+    memory_content: Text
+    memory_type: str | None = None
+
+
+class _Update(_Memory):
+    memory_update_type: str | None = None
+
+
+class _Kept(_Memory):
+    """Integrity: 2 where the memory was extracted whole, 1 in part, 0 not; None without verdict."""
+
+    memory_source: str | None = None
+    memory_integrity_score: _MARK | None = None
+
+
+class _Extracted(_Memory):
+    """Accuracy of a memory that the system wrote; of the gold ones where it says so."""
+
+    memory_accuracy_score: _MARK | None = None
+    is_included_in_golden_memories: bool | str | None = None
+
+    @property
+    def is_target(self) -> bool:
+        return str(self.is_included_in_golden_memories) in ("true", "True")
+
+
+class _Results(Foreign):
+    overall_score: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    question_answering_records: list[_Answer]
+    memory_update_records: tuple[_Update, ...] = ()
+    memory_integrity_records: tuple[_Kept, ...] = ()
+    memory_accuracy_records: tuple[_Extracted, ...] = ()
+
+
+def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
+    """Read the records behind HaluMem's figures: 1 for `Correct`, or a memory extracted whole.
+
+    Distractors (`interference`) are no memories to extract, and are left out. The precision is that
+    of extracted memories which are among the gold ones, as `target_accuracy(valid)` has it: half of
+    the mark from 0 to 2.
+
+    Raises:
+        DataError: If it has another form.
+    """
+    results: _Results = read_file(path, _Results)
+    answers, numbered = [], Numbered()
+    for row in results.question_answering_records:
+        answers.append(
+            ImportedAnswer(
+                system=system,
+                part=ANSWERS,
+                id=numbered.of(row.uuid, row.question),
+                conversation=row.uuid,
+                category=row.question_type or "unknown type",
+                question=row.question,
+                gold=row.answer,
+                answer=row.system_response,
+                score=_is_correct(row.result_type, _OF_ANSWERS),
+                abstains=row.question_type == _BOUNDARY,
+                unread=row.unread,
+            )
+        )
+    for update in results.memory_update_records:
+        score = _is_correct(update.memory_update_type, _OF_UPDATES)
+        answers.append(_memory(update, system, UPDATES, score, numbered))
+    for kept in results.memory_integrity_records:
+        if kept.memory_source != _INTERFERENCE:
+            whole = kept.memory_integrity_score
+            score = None if whole is None else float(whole == _WHOLE)
+            answers.append(_memory(kept, system, RECALL, score, numbered))
+    for extracted in results.memory_accuracy_records:
+        if extracted.is_target:
+            mark = extracted.memory_accuracy_score
+            score = None if mark is None else mark / _WHOLE
+            rated = _memory(extracted, system, PRECISION, score, numbered)
+            answers.append(rated.model_copy(update={"gold": None, "of_system": True}))
+    return answers, list(_doubts(path, results, answers))
+
+
+def _doubts(path: Path, results: _Results, answers: Sequence[ImportedAnswer]) -> Iterator[str]:
+    """Hold the figures that a file says of itself against its records."""
+    for part, (task, name) in _SAID.items():
+        said = results.overall_score.get(task, {}).get(name)
+        scores = [one.score for one in answers if one.part == part and one.score is not None]
+        if isinstance(said, int | float) and scores and abs(fmean(scores) - said) > _SLACK:
+            own = f"its records give {fmean(scores):.2%}"
+            yield f"{path.name}: says {said:.2%} for {task}, {name}, and {own}"
+
+
+def _is_correct(result: str | None, verdicts: Sequence[str]) -> float | None:
+    return float(result == _CORRECT) if result in verdicts else None
+
+
+def _memory(
+    row: _Memory, system: str, part: str, score: float | None, numbered: Numbered
+) -> ImportedAnswer:
+    return ImportedAnswer(
+        system=system,
+        part=part,
+        id=numbered.of(f"{part} {row.uuid}", row.memory_content),
+        conversation=row.uuid,
+        category=row.memory_type or "unknown type",
+        gold=row.memory_content,
+        score=score,
+    )

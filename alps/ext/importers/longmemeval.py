@@ -1,0 +1,88 @@
+"""Results on LongMemEval: hypotheses with a label each, next to the file of its questions.
+
+Source: `src/evaluation/evaluate_qa.py` of xiaowu0162/LongMemEval.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from alps.ext.importers.reading import Foreign, Text, read_rows
+from alps.ext.importers.rows import ImportedAnswer
+
+ABSTENTION = "_abs"
+"""What the ids of questions have whose right answer is that nothing is known."""
+UNKNOWN = "unknown type"
+
+
+class _Label(Foreign):
+    model: str | None = None
+    label: bool
+
+
+def _as_label(value: object) -> object:
+    # Forks of the script leave out who judged.
+    return {"label": value} if isinstance(value, bool) else value
+
+
+class _Hypothesis(Foreign):
+    """One answer; without a label where nobody judged it yet."""
+
+    question_id: Text
+    hypothesis: Text
+    autoeval_label: Annotated[_Label, BeforeValidator(_as_label)] | None = None
+
+
+class _Question(Foreign):
+    """One question of the benchmark's own file."""
+
+    question_id: Text
+    question_type: str
+    question: Text
+    answer: Text
+
+
+def read_longmemeval(
+    path: Path, system: str, data: Path | None
+) -> tuple[list[ImportedAnswer], list[str]]:
+    """Read hypotheses, one a line or in one list, with or without `autoeval_label`.
+
+    As in the script, answers to questions that are not in `data` are left out: they are named.
+
+    Args:
+        path: The file that `evaluate_qa.py` wrote, or its input.
+        system: What the file is of.
+        data: The questions, such as longmemeval_s.json; without them types and gold are unknown.
+
+    Raises:
+        DataError: If a line has another form.
+    """
+    rows: list[_Hypothesis] = read_rows(path, _Hypothesis)
+    listed: list[_Question] = [] if data is None else read_rows(data, _Question)
+    questions = {question.question_id: question for question in listed}
+    answers = []
+    others = [row.question_id for row in rows if data and row.question_id not in questions]
+    for row in rows:
+        if data is not None and row.question_id not in questions:
+            continue
+        known, label = questions.get(row.question_id), row.autoeval_label
+        answers.append(
+            ImportedAnswer(
+                system=system,
+                id=row.question_id,
+                # Each question has a history of its own.
+                conversation=row.question_id,
+                category=UNKNOWN if known is None else known.question_type,
+                question=None if known is None else known.question,
+                gold=None if known is None else known.answer,
+                answer=row.hypothesis,
+                score=None if label is None else float(label.label),
+                abstains=ABSTENTION in row.question_id,
+                unread=row.unread,
+            )
+        )
+    if not others:
+        return answers, []
+    what = f"{len(others):,} answers are to no question of {data}, and left out"
+    return answers, [f"{system}: {what}: {', '.join(others[:3])}"]

@@ -1,0 +1,227 @@
+"""Generation of a PersonaMem set: an engine's texts, the plan of `alps.data`, the blind filter.
+
+Every reply of a model that passed its checks is in the reply cache: a command that was killed and
+is given again asks for the rest and writes the same bytes.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alps.data.persona_histories import History, tell
+from alps.data.persona_questions import Asked as Question
+from alps.data.persona_questions import ask
+from alps.data.persona_templates import words_of
+from alps.data.persona_timeline import Persona, draw_persona
+from alps.data.personas import seeded, set_writer, write_set
+from alps.errors import BudgetError, RunFolderError, TooManyFailuresError, UsageError
+from alps.event_loop import run_loop
+from alps.ext.personas.blind import PROMPT, BlindFilter
+from alps.ext.personas.engines import (
+    MATERIAL,
+    TELLINGS,
+    WORDINGS,
+    Engine,
+    Model,
+    Templates,
+    UnwrittenError,
+)
+from alps.jsonl import parse_json
+from alps.llm.ledger import Ledger
+from alps.run.folder import claimed_folder, write_json
+from alps.run.progress import progress_line
+from alps.run.services import Asked, check_models, open_clients
+from alps.settings import PersonaSettings
+
+TEMPLATES = "templates"
+MANIFEST = "generation.json"
+_BATCH = 8
+"""Personas under way at once: each holds a history in memory, of 4 MB at 1M tokens."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What was written.
+
+    Attributes:
+        dropped: Questions that the filter's model answered without the history.
+        left_out: Why a persona is not there: its texts failed the checks however often asked for.
+    """
+
+    questions: int
+    personas: int
+    dropped: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Made:
+    """One persona, ready to be written; `places` draws where its questions are asked."""
+
+    persona: Persona
+    history: History
+    asked: Sequence[Question]
+    dropped: int
+    places: random.Random
+
+
+def generate(settings: PersonaSettings) -> Generated:
+    """Write a set, by templates alone or with the help of models.
+
+    Raises:
+        AlpsError: If the settings, the folder or a model can't be used, or the budget is spent.
+    """
+    asked = _asked(settings)
+    folder = Path(settings.out)
+    if not asked:
+        _refuse_idle(settings)
+        language = settings.language
+        n, size, seed = settings.n, settings.size, settings.seed
+        count = write_set(folder, personas=n, size=size, seed=seed, language=language)
+        return Generated(count, n)
+    check_models(asked.values())
+    with claimed_folder(folder) as ledger:
+        row = _manifest(settings)
+        _claim(folder / MANIFEST, row)
+        done = run_loop(_generate(settings, folder, ledger, asked))
+        figures = {"questions": done.questions, "dropped": done.dropped}
+        write_json(folder / MANIFEST, {**row, **figures, "left_out": list(done.left_out)})
+    return done
+
+
+def _asked(settings: PersonaSettings) -> dict[str, Asked]:
+    """Return the models that are asked, by the key that names them."""
+    asked = {}
+    if settings.model != TEMPLATES:
+        sampling, extra = settings.sampling(), settings.request
+        asked["model"] = Asked("model", settings.model, settings.api_base, sampling, extra)
+    if settings.filter is not None:
+        asked["filter"] = Asked("filter", settings.filter, settings.filter_api_base, {}, None)
+    return asked
+
+
+def _refuse_idle(settings: PersonaSettings) -> None:
+    """Refuse settings of models where none is asked."""
+    used = {"out", "n", "size", "language", "seed", "model"}
+    idle = sorted(settings.model_fields_set - used)
+    if idle:
+        raise UsageError(f"{idle[0]}: only a model uses it; give model= or filter=, too")
+
+
+def _manifest(settings: PersonaSettings) -> dict[str, Any]:
+    prompts = (MATERIAL, TELLINGS, WORDINGS, PROMPT)
+    hashes = {prompt.id: prompt.sha256 for prompt in prompts}
+    return {"settings": settings.content(), "prompts": hashes}
+
+
+def _claim(path: Path, row: dict[str, Any]) -> None:
+    """Write what a set is made by, or check it against what is there.
+
+    Raises:
+        RunFolderError: If the folder holds a set that was made otherwise.
+    """
+    if path.exists():
+        try:
+            there = parse_json(path.read_bytes())
+        except (OSError, ValueError):
+            there = None
+        if not isinstance(there, dict) or any(there.get(key) != row[key] for key in row):
+            raise RunFolderError(f"{path}: made by other settings or prompts; choose another out=")
+        return
+    write_json(path, row)
+
+
+async def _generate(
+    settings: PersonaSettings, folder: Path, ledger: Ledger, asked: dict[str, Asked]
+) -> Generated:
+    questions = personas = dropped = 0
+    left_out: list[str] = []
+    async with AsyncExitStack() as stack:
+        opened = await stack.enter_async_context(open_clients(settings, ledger, [*asked.values()]))
+        clients = dict(zip(asked, opened, strict=True))
+        engine, blind = _engine(settings, clients), _filter(settings, clients)
+        writer = stack.enter_context(set_writer(folder, settings.size))
+        advance = stack.enter_context(progress_line("personas", settings.n, ledger.totals))
+        for numbers in _batches(settings.n):
+            batch = await asyncio.gather(
+                *(_make(settings, number, engine, blind) for number in numbers)
+            )
+            for made in batch:
+                advance(not isinstance(made, str))
+                if isinstance(made, str):
+                    left_out.append(made)
+                    continue
+                personas += 1
+                dropped += made.dropped
+                questions += writer.write(made.persona, made.history, made.asked, made.places)
+        if not personas:
+            raise TooManyFailuresError(f"no persona could be written: {left_out[0]}")
+    return Generated(questions, personas, dropped, tuple(left_out))
+
+
+def _batches(count: int) -> Iterator[range]:
+    for start in range(0, count, _BATCH):
+        yield range(start, min(start + _BATCH, count))
+
+
+def _engine(settings: PersonaSettings, clients: dict[str, Any]) -> Engine:
+    words = words_of(settings.language)
+    if "model" not in clients:
+        return Templates(words)
+    return Model(
+        settings.model,
+        clients["model"],
+        words,
+        settings.language,
+        api_base=settings.api_base,
+        sampling=settings.sampling(),
+        extra=settings.request or {},
+        structured=settings.structured,
+    )
+
+
+def _filter(settings: PersonaSettings, clients: dict[str, Any]) -> BlindFilter | None:
+    if settings.filter is None:
+        return None
+    from alps.llm.preflight import default_temperature
+
+    name, api_base = settings.filter, settings.filter_api_base
+    warmth = default_temperature(name, api_base=api_base, sampling={}, extra={})
+    sampling = {} if warmth is None else {"temperature": warmth}
+    return BlindFilter(name, clients["filter"], api_base=api_base, sampling=sampling)
+
+
+async def _make(
+    settings: PersonaSettings, number: int, engine: Engine, blind: BlindFilter | None
+) -> _Made | str:
+    """Make one persona; or say why its texts could not be had.
+
+    Raises:
+        BudgetError: If the budget is spent.
+        TooManyFailuresError: If a model gives no answer at all.
+    """
+    words = words_of(settings.language)
+    rng, places = seeded(settings.seed, settings.language, settings.size, number)
+    try:
+        drawn = await engine.material(number, rng)
+        persona = draw_persona(number, drawn, rng)
+        told = await engine.tellings(persona, drawn, rng)
+        worded = await engine.wordings(persona, drawn)
+        history = tell(persona, told, settings.size, words, rng)
+        asked = list(ask(persona, drawn, worded, rng))
+        kept = asked
+        if blind is not None:
+            kept = await blind.kept(asked, about=f"persona {number}")
+    except UnwrittenError as error:
+        if error.outcome == "budget":
+            what = "stopped by the budget; the same command with a larger one goes on"
+            raise BudgetError(what) from error
+        if error.outcome == "transport":
+            what = f"{error}; the same command goes on where it stopped"
+            raise TooManyFailuresError(what) from error
+        return str(error)
+    return _Made(persona, history, kept, len(asked) - len(kept), places)

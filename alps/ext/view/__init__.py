@@ -1,0 +1,5 @@
+"""Page on which all records of runs are searched, filtered and read side by side."""
+
+from alps.extension import Extension
+
+EXTENSION = Extension("view", commands={"view": "alps.ext.view.commands:view"})

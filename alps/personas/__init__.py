@@ -1,1 +1,0 @@
-"""Invented users whose texts a model writes, and questions that a model answers blind dropped."""
