@@ -180,6 +180,9 @@ class ExplainedGroup(click.Group):
             raise click.UsageError(f"No such command '{key}=…'; {_AFTER_A_COMMAND}", ctx)
         if ctx.parent is None and args and args[0] in _REMOVED:
             raise click.UsageError(f"'alps {args[0]}' was removed: {_REMOVED[args[0]]}", ctx)
+        if args and self.get_command(ctx, args[0]) is None:
+            for name in self.list_commands(ctx):  # click proposes close ones of those it holds
+                self.get_command(ctx, name)
         return super().resolve_command(ctx, args)
 
 

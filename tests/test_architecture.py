@@ -40,3 +40,9 @@ def test_a_room_stands_above_those_that_it_imports(room: str) -> None:
     shown = heights()
     used = SEEN[room.strip("/").removeprefix("alps/")] & set(names)
     assert [name for name in used if shown[names[name]] <= shown[room]] == []
+
+
+def test_the_page_names_every_extension_and_no_other() -> None:
+    folders = {path.parent.name for path in (ROOT / "alps" / "ext").glob("*/__init__.py")}
+    listed = PAGE.partition("| extension |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `([a-z_]+)` \|", listed, re.MULTILINE)) == folders

@@ -49,7 +49,6 @@ SEEN = {
     | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings", "values"}
     | {"parsing"},
     "fleet": WORDS | {"event_loop", "llm", "tasks", "settings", "values", "parsing", "run"},
-    "personas": WORDS | {"event_loop", "llm", "data", "settings", "values", "parsing", "run"},
     "report": WORDS
     | {
         "llm",
@@ -78,10 +77,9 @@ SEEN = {
         "run",
     }
     | {"report"},
-    "view": WORDS | {"settings", "values", "tasks", "run", "report"},
-    "importers": WORDS
-    | {"llm", "stats", "data", "judges", "tasks", "settings", "values", "report"},
-    "export": WORDS | {"llm", "data", "judges", "tasks", "settings", "values", "run", "report"},
+    "ext": WORDS
+    | {"extension", "commands", "completion", "event_loop", "llm", "stats", "data", "judges"}
+    | {"tasks", "settings", "values", "parsing", "run", "report"},
     "annotate": WORDS
     | {"stats", "data", "judges", "settings", "values", "run", "report", "calibration"},
     "agreement": WORDS
@@ -205,6 +203,20 @@ def test_imports_go_one_way(name):
         for to in imports(path)
         if to.split(".")[1] not in allowed
     ]
+    assert wrong == []
+
+
+def test_nothing_outside_an_extension_imports_it():
+    wrong = []
+    for path in MODULES:
+        top, *inside = path.relative_to(ROOT).parts
+        if top not in {"alps", *LINKS}:
+            continue
+        own = f"alps.ext.{inside[1]}" if inside[0] == "ext" and len(inside) > 2 else None
+        for to in imports(path):
+            extension = ".".join(to.split(".")[:3])
+            if to.startswith("alps.ext.") and extension != own:
+                wrong.append(f"{path.relative_to(ROOT)}: {to}")
     assert wrong == []
 
 

@@ -5,5 +5,3 @@ from alps.extension import Extension
 EXTENSION = Extension(
     "importers", commands={"import": "alps.ext.importers.commands:import_results"}
 )
-    "importers", commands={"import": "alps.ext.importers.commands:import_results"}
-)

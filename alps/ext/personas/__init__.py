@@ -5,5 +5,3 @@ from alps.extension import Extension
 EXTENSION = Extension(
     "personas", commands={"data personas": "alps.ext.personas.commands:data_personas"}
 )
-    "personas", commands={"data personas": "alps.ext.personas.commands:data_personas"}
-)
