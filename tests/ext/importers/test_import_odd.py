@@ -10,7 +10,15 @@ from alps.errors import AlpsError, DataError, UsageError
 from alps.ext.importers.files import import_files
 from alps.ext.importers.settings import FORMS, ImportSettings
 from tests.endtoend import one_line, rows, run
-from tests.test_import import amb, by_conversation, halumem, locomo, mem0_row, omnimemeval, write
+from tests.ext.importers.test_import import (
+    amb,
+    by_conversation,
+    halumem,
+    locomo,
+    mem0_row,
+    omnimemeval,
+    write,
+)
 from tests.tracks import alps_here
 
 LABEL = {"model": "gpt-9", "label": True}
