@@ -23,6 +23,7 @@ from alps.leaderboard.provenance import (
 )
 from alps.leaderboard.ranking import Board, RowBeside, Standing
 from alps.leaderboard.references.rows import ReferenceRow, ReferenceTable, Reported
+from alps.leaderboard.same_reader import ALONE
 from alps.leaderboard.site_data import System
 from alps.report.baselines import strongest_above
 from alps.report.charts import axis_of
@@ -225,6 +226,8 @@ def _of_memory(board: Board, row: Standing) -> Markup:
         about += Markup("<small>declares to do without: {}</small>").format(without)
     if row.no_difference:
         return about + Markup("<small>not ranked: {}</small>").format(foreign(row.no_difference))
+    if said := row.none.otherwise or (ALONE if row.none.alone else ""):
+        about += Markup("<small>{}</small>").format(foreign(said))
     return about
 
 
