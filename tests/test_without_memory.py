@@ -147,7 +147,7 @@ def test_runs_without_memory_of_one_reader_are_held_against_each_other(
 
 
 def set_reader(folder: Path, **settings: Any) -> None:
-    """Say that the reader of a packed run, and of the row beside it, was asked by other settings."""
+    """Say that the reader of a packed run and of the row beside it was asked by other settings."""
 
     def change(card: dict[str, Any]) -> None:
         rows_beside = [row["run"] for row in card["memory"][0]["beside"].values()]
