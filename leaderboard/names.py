@@ -70,24 +70,30 @@ _AFTER_FIRST = "(?:order|person|principles?|aid|token|class|party|hand|generatio
 _AFTER_BEST = "(?:of|first|effort|fit|match|buy|on|practices?|response)"
 _ROW = "(?:papers?|authors?|论文|論文|논문|статья|articulo)"
 _ASIDE = "(?:originals?|gold|checked)"
-_CLAIM = regex.compile(
-    rf"(?<!\w)(?:#|№)\s*\d|\b(?:no|nr|rank|number|platz)\b[.:°º]?\s*#?\s*{_ONE_FIRST}\b"
-    r"|\b(?:1st|2nd|3rd|first|second|third|top)\s+(?:place|rank|spot)\b"
-    r"|\bwinner\b(?!\s+take)|\b(?:gold|silver|bronze)\s+medal|\bstate\s+of\s+the\s+art\b"
-    r"|\bbest\s+(?:system|memory|model|overall)\b|\bbest\s+on\s+(?:the\s+)?(?:alps|board)"
-    r"|\branked\s+(?:\d|one|first|top)"
-    rf"|\btop\s*(?:[1一](?![\do])|one\b)|\btop\s+[l|](?!\w)|\btop\s+(?:mem\w*|system|model|rank\w*|performer|score\w*)\b"
-    rf"|^top$|\b1\s*(?:st|er|re|ere)\b(?!\s*{_AFTER_FIRST})|\b1\s*[ийяе]\b|(?<![\d.])1[ºª]"
-    r"|\brank\s*1(?!\d)|\brank\s+l(?!\w)|^(?:the\s+)?best$|\bn[o°º]\.?\s*1(?!\d|se)|\b(?:1|first)\s*e?\s+(?:place|место)\b"
-    rf"|^(?:the\s+)?best\s+(?!{_AFTER_BEST}\b)|\bbest(?:\s+mem)?$|\bworld\s*'?\s*s\s+(?:best|first|leading)"
-    r"|^leader$|\bboard\s+leader\b|\bleading\s+(?:system|memory|mem|model)\b|\bplace\s+[1l](?!\w)"
-    rf"|^(?:{_ROW}|{_ASIDE})$|\s{_ROW}$|\boriginal\s+authors?\b"
-    r"|第[1一壱]名|第[1一壱]位|第[1一壱](?=\s|$)|排名第|(?<!\p{Han})一位(?!\p{Han})|冠[军軍]|公式(?!\p{Han})"
-    r"|認証(?!\p{Han})|1[위등]|최고(?:의|(?!\p{Hangul}))|검증된|(?<!\d)1位|\b(?:rang|n°|numéro|numero|número)\s*1\b|\bpeer\s+reviewed\b"
-    r"|\balps\s*(?:bench)?\s+(?:team|authors?|organi[sz]ers?)\b"
-    r"|\bself\s+reported\b|\bformat\s+checked\b|\bre\s+(?:scored|computed)\b|\bjudged\s+again\b"
-    r"|\b(?:the|this|their)\s+paper(?:\s+s)?\b|\bby\s+(?:the\s+)?(?:authors?|paper|organi[sz]ers)\b"
+_CLAIMS = (
+    rf"(?<!\w)(?:#|№)\s*\d|\b(?:no|nr|rank|number|platz)\b[.:°º]?\s*#?\s*{_ONE_FIRST}\b",
+    r"\b(?:1st|2nd|3rd|first|second|third|top)\s+(?:place|rank|spot)\b",
+    rf"\b1\s*(?:st|er|re|ere)\b(?!\s*{_AFTER_FIRST})|\b1\s*[ийяе]\b|(?<![\d.])1[ºª]",
+    r"\brank(?:\s*1(?!\d)|\s+l(?!\w))|\branked\s+(?:\d|one|first|top)",
+    r"\bn[o°º]\.?\s*1(?!\d|se)|\b(?:rang|n°|numéro|numero|número)\s*1\b",
+    r"\bplace\s+[1l](?!\w)|\b(?:1|first)\s*e?\s+(?:place|место)\b",
+    r"^top$|\btop\s*(?:[1一](?![\do])|one\b)|\btop\s+[l|](?!\w)",
+    r"\btop\s+(?:mem\w*|system|model|rank\w*|performer|score\w*)\b",
+    r"\bwinner\b(?!\s+take)|\b(?:gold|silver|bronze)\s+medal|\bstate\s+of\s+the\s+art\b",
+    rf"^(?:the\s+)?best(?:$|\s+(?!{_AFTER_BEST}\b))|\bbest(?:\s+mem)?$",
+    r"\bbest\s+(?:system|memory|model|overall)\b|\bbest\s+on\s+(?:the\s+)?(?:alps|board)",
+    r"\bworld\s*'?\s*s\s+(?:best|first|leading)",
+    r"^leader$|\bboard\s+leader\b|\bleading\s+(?:system|memory|mem|model)\b",
+    r"第[1一壱](?:名|位|(?=\s|$))|排名第|(?<!\p{Han})一位(?!\p{Han})|(?<!\d)1位|冠[军軍]",
+    r"公式(?!\p{Han})|認証(?!\p{Han})|1[위등]|최고(?:의|(?!\p{Hangul}))|검증된",
+    rf"^(?:{_ROW}|{_ASIDE})$|\s{_ROW}$|\boriginal\s+authors?\b|\bpeer\s+reviewed\b",
+    r"\balps\s*(?:bench)?\s+(?:team|authors?|organi[sz]ers?)\b",
+    r"\bself\s+reported\b|\bformat\s+checked\b|\bjudged\s+again\b",
+    r"\bre\s+(?:scored|computed)\b",
+    r"\b(?:the|this|their)\s+paper(?:\s+s)?\b",
+    r"\bby\s+(?:the\s+)?(?:authors?|paper|organi[sz]ers)\b",
 )
+_CLAIM = regex.compile("|".join(_CLAIMS))
 # Symbols of a trade name; any other may be read as a check mark, a medal or a star.
 _MARKS = "©®™°²³ªº"
 _CHECK = "√"
