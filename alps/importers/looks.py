@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from alps.importers.marks import inside, is_mark, score_of
+from alps.importers.marks import flattened, inside, is_mark, score_of
 
 
 def _set(words: str) -> frozenset[str]:
@@ -31,20 +31,22 @@ _WEAK = _set(
     "result results outcome human annotation review vote votes thumbs opinion status hit ok "
     "valid satisfied helpful agree faithful faithfulness ergebnis note"
 )
-_TEXTS = _set("response responses output outputs text raw reply content message")
+_TEXTS = _set("answer answers response responses output outputs text raw reply content message")
 _REASONS = _set(
     "reason reasons reasoning rationale explanation explanations comment feedback justification "
-    "thoughts analysis"
+    "thoughts analysis why"
 )
+_COUNTS = _set("num n count total has from use used with")
 # What a verdict may be of, or by, and is not itself
 _OTHERS = _set(
     "answer answers option options choice gold golden target reference truth question prompt "
     "prompts template instruction model models provider name names id ids uid uuid key index "
     "idx number num n count counts total size length len type types kind category categories "
-    "version date time times timestamp at duration latency cost price usd tokens usage seed set "
+    "version date time times timestamp duration latency cost price usd tokens usage seed set "
     "split dataset source path file url config settings temperature lang language memory "
     "memories message messages context contexts hop hops level difficulty speaker user session "
-    "conversation group arm run rank threshold k top"
+    "conversation group arm rank threshold k turn day importance cached cache truncated "
+    "abstention adversarial answerable unanswerable retry retries stream streaming"
 )
 _RETRIEVED = _set(
     "search searched retrieve retrieved retrieval retriever memory memories context contexts "
@@ -52,7 +54,7 @@ _RETRIEVED = _set(
     "citation citations haystack usage config metadata_filter"
 )
 _FIGURE = re.compile(
-    r"f1|bleu|rouge|meteor|bert|similar|cosine|precision|recall|ndcg|mrr|token|latency|time"
+    r"f1|bleu|rouge|meteor|bert|similar|cosine|precision|recall|duration|ndcg|mrr|token|latency|time"
     r"|perplex|logprob|distance|edit_dist|embedding",
     re.I,
 )
@@ -113,6 +115,11 @@ def is_empty(value: object) -> bool:
     return value is None or value in ([], {}) or value != value  # noqa: PLR0124 -- of NaN alone
 
 
+def words_of_all(names: str) -> list[str]:
+    """Return the words of dotted names."""
+    return [word for name in names.split(".") for word in words_of(name)]
+
+
 def words_of(name: str) -> list[str]:
     """Return the words of a field's own name in small letters, without numbers."""
     own = name.rpartition(".")[2]
@@ -121,11 +128,10 @@ def words_of(name: str) -> list[str]:
 
 
 def _looks(name: str, values: Sequence[Any]) -> bool:
-    own = name.rpartition(".")[2]
-    within = [word for outer in name.split(".")[:-1] for word in words_of(outer)]
-    if _FIGURE.search(own) or _RETRIEVED.intersection(within):
+    outer, _, own = name.rpartition(".")
+    within, words = words_of_all(outer), words_of(name)
+    if _FIGURE.search(own) or _RETRIEVED.intersection(within) or any(map(_holds_others, values)):
         return False
-    words = words_of(name)
     if words[-1:] == ["status"] and _RUNNING.issuperset(map(_small, values)):
         return False
     scores = {score_of(value) for value in values}
@@ -133,41 +139,51 @@ def _looks(name: str, values: Sequence[Any]) -> bool:
         return True
     strong = bool(_STRONG.intersection(words))
     if all(map(is_mark, values)) and (len(scores) > 1 or strong):
-        return True
-    return not _is_of_another(words) and _has_values_of(words, strong, values)
+        counts = bool(_COUNTS.intersection(words[:1]))
+        return strong or not (counts or _is_of_another(own, words, within))
+    if _is_of_another(own, words, within):
+        return False
+    return _has_values_of(words, strong or bool(_STRONG.intersection(within)), values)
+
+
+def _holds_others(value: object) -> bool:
+    """Return whether an object has fields that are no verdicts, so that it is none as a whole."""
+    if not isinstance(value, dict):
+        return False
+    names = [name.rpartition(".")[2] for name, _ in leaves(value)]
+    return any(_FIGURE.search(name) or _is_of_another(name, words_of(name), ()) for name in names)
 
 
 def _small(value: object) -> str:
     return value.strip().casefold() if isinstance(value, str) else ""
 
 
-def _is_of_another(words: Sequence[str]) -> bool:
+def _is_of_another(own: str, words: Sequence[str], within: Sequence[str]) -> bool:
     """Return whether a name says that its field is no verdict, but what one is of, or by."""
-    if not words or words[-1] in _OTHERS:
-        # HaluMem's are called a type.
-        return words[-2:] not in (["result", "type"], ["update", "type"])
-    return words[-1] in (_TEXTS | _REASONS) and not _JUDGES.intersection(words)
+    # HaluMem's are called a type.
+    if not words or words[-2:] in (["result", "type"], ["update", "type"]):
+        return not words
+    if words[-1] in (_TEXTS | _REASONS):
+        return not _JUDGES.intersection((*words, *within))
+    return words[-1] in _OTHERS or own.endswith("_at")
 
 
 def _has_values_of(words: Sequence[str], strong: bool, values: Sequence[Any]) -> bool:
     """Return whether values are those of a field that is, or is not, called like a verdict."""
-    flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
-    if not flat:
+    flat = list(flattened(values))
+    if not flat or any(isinstance(one, dict) for one in flat):
         return False
-    if all(isinstance(one, bool | int | float) for one in flat):
+    if not all(isinstance(one, str) for one in flat):
         return strong
-    if not all(isinstance(one, str) for one in flat) or any(inside(one) for one in flat):
-        return False
     texts = {_small(one) for one in flat}
+    signs = {text.strip("()[].*+-") for text in texts}
+    letters = all(len(sign) == 1 and sign.isalpha() for sign in signs)
     few = len(texts) <= _FEW and all(len(text) <= _SHORT for text in texts)
-    letters = all(
-        len(text.strip("()[].*+-")) == 1 and text.strip("()[].*+-").isalpha() for text in texts
-    )
-    said = len(texts) > 1
-    if few and said and (letters or all(map(_OPINIONS.fullmatch, texts))):
+    several = len(texts) > 1
+    if few and several and (letters or all(map(_OPINIONS.fullmatch, texts))):
         return True
     if strong:
         # The same text in all rows is the name of a judge, or of a set of questions.
-        return said or letters
+        return several or letters
     weak = bool(_WEAK.intersection(words)) or words[-2:] == ["update", "type"]
-    return weak and few and said and len(texts) < max(len(flat), 3)
+    return weak and few and several and len(texts) < max(len(flat), 3)

@@ -6,7 +6,7 @@ What can be read in two ways is not read: the user says what its values mean.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -34,7 +34,9 @@ _SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(?:(%)|/\s*(\d{1,9}))\Z")
 _RANGE = re.compile(r"(-?\d{1,9}(?:\.\d{1,9})?)\.\.(-?\d{1,9}(?:\.\d{1,9})?)\Z")
 _FENCED = re.compile(r"\A\s*```\w*\s*(.*?)\s*```\s*\Z", re.S)
 _JUDGING = re.compile(r"correct|verdict|grade|score|judg|label|pass|right|accura|rating|mark", re.I)
-_NOT_SHOWN = 3
+_MAPPED = re.compile(r"[^\s,=:]{1,30}")
+_MOST_STARS = 10
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -104,25 +106,35 @@ def with_letters(scale: Scale, values: Sequence[Any]) -> tuple[Scale, str]:
 
 def how_to_map(field: str, values: Sequence[Any]) -> str:
     """Say how the user gives the values of a field their meaning; empty where that is long."""
-    numbers = [as_number(value) for value in values]
-    known = [number for number in numbers if number is not None]
-    if known and len(known) == len(numbers):
-        return f"; verdict={field}:0..{max(1.0, *known):g} reads a scale by its ends, the best last"
-    words = list(dict.fromkeys(value for value in values if isinstance(value, str)))
-    if len(words) == 1 and len(words[0]) <= 30:
-        words.append("…")
-    if 2 <= len(words) <= 12 and all(len(word) <= 30 and "," not in word for word in words):
-        pairs = [f"{word}={score}" for word, score in zip(words[:2], (1, 0), strict=True)]
+    flat = list(flattened(values))
+    numbers = [number for number in map(as_number, flat) if number is not None]
+    if numbers and len(numbers) == len(flat):
+        low, high = min(0.0, *numbers), max(1.0, *numbers)
+        if min(numbers) >= 1 and high <= _MOST_STARS:
+            low = 1.0
+        if low < high:
+            return f"; verdict={field}:{low:g}..{high:g} reads a scale by its ends, the best last"
+    words = list(dict.fromkeys(value for value in flat if isinstance(value, str)))
+    if 2 <= len(words) <= 12 and all(map(_MAPPED.fullmatch, words)):
         rest = ",…" if len(words) > 2 else ""
-        return f"; verdict={field}:{','.join(pairs)}{rest} says what they mean"
+        return f"; verdict={field}:{words[0]}=1,{words[1]}=0{rest} says what they mean"
     return ""
+
+
+def flattened(values: Sequence[Any]) -> Iterator[Any]:
+    """Yield values, and those in lists of any depth one by one."""
+    for value in values:
+        if isinstance(value, list):
+            yield from flattened(value)
+        else:
+            yield value
 
 
 def first_values(values: Sequence[Any]) -> str:
     """Return the first values that differ, as messages show them."""
     listed = list(dict.fromkeys(map(shown, values)))
-    more = ", …" if len(listed) > _NOT_SHOWN else ""
-    return ", ".join(listed[:_NOT_SHOWN]) + more
+    more = ", …" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + more
 
 
 def score_of(value: object) -> float | None:
