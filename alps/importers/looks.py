@@ -59,6 +59,7 @@ _FIGURE = re.compile(
     re.I,
 )
 _VERDICT = re.compile(r"(llm_|judge_)?(score|grade|verdict|rating|mark|judge?ment)", re.I)
+_TYPE = re.compile(r"(result|memory_update)_type")
 _RUNNING = _set("success succeeded failed failure error ok done completed skipped")
 _OPINIONS = re.compile(
     r"(very |mostly |partially |not )?(good|bad|excellent|fair|poor|great|(un|in)?acceptable|"
@@ -161,7 +162,7 @@ def _small(value: object) -> str:
 def _is_of_another(own: str, words: Sequence[str], within: Sequence[str]) -> bool:
     """Return whether a name says that its field is no verdict, but what one is of, or by."""
     # HaluMem's are called a type.
-    if not words or words[-2:] in (["result", "type"], ["update", "type"]):
+    if not words or _TYPE.fullmatch(own):
         return not words
     if words[-1] in (_TEXTS | _REASONS):
         return not _JUDGES.intersection((*words, *within))
@@ -175,6 +176,8 @@ def _has_values_of(words: Sequence[str], strong: bool, values: Sequence[Any]) ->
         return False
     if not all(isinstance(one, str) for one in flat):
         return strong
+    if any(inside(one) is not None for one in flat):
+        return False
     texts = {_small(one) for one in flat}
     signs = {text.strip("()[].*+-") for text in texts}
     letters = all(len(sign) == 1 and sign.isalpha() for sign in signs)
@@ -185,5 +188,5 @@ def _has_values_of(words: Sequence[str], strong: bool, values: Sequence[Any]) ->
     if strong:
         # The same text in all rows is the name of a judge, or of a set of questions.
         return several or letters
-    weak = bool(_WEAK.intersection(words)) or words[-2:] == ["update", "type"]
+    weak = bool(_WEAK.intersection(words) or {"type"}.intersection(words[-1:]))
     return weak and few and several and len(texts) < max(len(flat), 3)

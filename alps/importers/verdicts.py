@@ -33,7 +33,8 @@ _ERROR = re.compile(
     (\w*error\b|\w*exception\b|timed?\W*out|fail(ed|ure)\b)
     |\W*[\w.]*(error|exception)\s*[:(]
     |\W*[\w.]*(error|exception|timeout)\W*\Z
-    |\W*(traceback|timed\W*out|time[-_]?out\b|unauthorized|rate\W?limit|too\ many\ requests|insufficient_quota
+    |\W*(traceback|timed\W*out|time[-_]?out\b
+        |unauthorized|rate\W?limit|too\ many\ requests|insufficient_quota
         |service\ unavailable|bad\ gateway|gateway\ time|internal\ server\ error|overloaded
         |connection\ (refused|reset|aborted|closed)|max(imum)?\ retries|expecting\ value:
         |(you\ )?exceeded\ your\ current\ quota|you\ exceeded|'?nonetype'?\ object)
