@@ -511,6 +511,8 @@ class Summary(Fields):
         not_calibrated: The calibrations that could not be used, and why.
         calibrated_otherwise: Where another model judged than in the calibration.
         audit: What audits of some of the records correct.
+        judge_check_before: The same of the check that this folder holds, where `judge_check=no`
+            sets it aside.
         judge_check: How many known items an LLM judge got right, by the names of rubrics; empty or
             None where it was not checked.
     """
@@ -531,6 +533,7 @@ class Summary(Fields):
     bytes_per_1000_turns: float | None = None
     audit: AuditSummary | None = None
     judge_check: dict[str, RubricCheck] | None = None
+    judge_check_before: dict[str, RubricCheck] | None = None
 
     @property
     def stopped_by_budget(self) -> bool:

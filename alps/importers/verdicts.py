@@ -169,7 +169,8 @@ def _without_errors(
     for system, reasons in errors.items():
         said = " ".join(reasons[0].split())
         said = said if len(said) <= 80 else f"{said[:79]}…"
-        count = f"{len(reasons):,} judgements are errors of the judge, and unscored"
+        are = "is an error" if len(reasons) == 1 else "are errors"
+        count = f"{counted(len(reasons), 'judgement')} {are} of the judge, and unscored"
         doubts.append(f"{system}: {count}: {said}")
     return kept, doubts
 
