@@ -111,7 +111,7 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
         given = update.memory_update_type
         score = _is_correct(given, _OF_UPDATES)
         rated = _memory(update, system, UPDATES, score, numbered)
-        unread = rated.unread | _unknown("memory_update_type", given, _OF_UPDATES)
+        unread = {**rated.unread, **_unknown("memory_update_type", given, _OF_UPDATES)}
         answers.append(rated.model_copy(update={"unread": unread}))
     for kept in results.memory_integrity_records:
         if kept.memory_source != _INTERFERENCE:
