@@ -511,7 +511,7 @@ class Summary(Fields):
         calibrated_otherwise: Where another model judged than in the calibration.
         audit: What audits of some of the records correct.
         judge_check_before: The same of a check that `judge_check=no` sets aside.
-        judge_check: Known items that an LLM judge got right, by rubric; empty or None if not checked.
+        judge_check: Known items an LLM judge got right, by rubric; empty or None if not checked.
     """
 
     judge: str
