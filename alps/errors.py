@@ -13,9 +13,13 @@ AlpsError                exit 2, one line: what, where, how to mend
 """
 
 import json
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_LONGEST = 2_000
 
 
 class AlpsError(Exception):
@@ -101,6 +105,12 @@ def closest(word: str, known: Iterable[str]) -> str:
     """Return « — did you mean 'x'?» for the known word closest to `word`, or the empty string."""
     matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" — did you mean '{matches[0]}'?" if matches else ""
+
+
+def one_line(message: str) -> str:
+    """Return a message on one line that steers no terminal; a very long one is cut."""
+    line = _CONTROLS.sub("?", " ".join(message.split()))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 def shown(value: object) -> str:

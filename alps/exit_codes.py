@@ -4,7 +4,6 @@ import codecs
 import errno
 import io
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,13 +13,13 @@ from typing import Any
 
 import click
 
-from alps.errors import AlpsError
+from alps.errors import AlpsError, one_line
 from alps.event_loop import cancel_loop
 
 INTERRUPTED = 130
 # Signals that end a command as Ctrl-C does: `kill`, a container that stops, a closed terminal.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_LONGEST_PATH = 200
 # Substitutes where a terminal's encoding lacks our signs, one for one: tables keep shape.
 _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", '---\'\'""""*x><v^.', strict=True)))
 
@@ -126,7 +125,9 @@ def guarded(command: Callable[[], object]) -> int:
             return 128 + received[0]  # it can't even be said: the terminal is gone
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         hint = "; make room, and the same command goes on" if full else ""
-        code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}{hint}", 2)
+        where = str(error.filename or "disk")
+        where = where if len(where) <= _LONGEST_PATH else f"{where[:_LONGEST_PATH]}…"
+        code = _complain(f"{where}: {error.strerror or error}{hint}", 2)
     return code if isinstance(code, int) else 0
 
 
@@ -160,8 +161,6 @@ def _ended_alike(received: list[int]) -> Iterator[None]:
 
 
 def _complain(message: str, code: int) -> int:
-    # What others wrote may stand in it, and must not steer the terminal.
-    line = _CONTROLS.sub("?", " ".join(message.split()))
     with suppress(OSError):  # the terminal may be gone
-        click.echo(f"alps: {line}", err=True)
+        click.echo(f"alps: {one_line(message)}", err=True)
     return code

@@ -55,8 +55,15 @@ def part_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
     A word with a = in it is a folder where there is one of that name.
     """
-    settings = [word for word in words if "=" in word and not Path(word).exists()]
+    settings = [word for word in words if "=" in word and not _is_there(word)]
     return [word for word in words if word not in settings], settings
+
+
+def _is_there(word: str) -> bool:
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):  # too long a name, say
+        return False
 
 
 def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:

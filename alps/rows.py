@@ -474,8 +474,7 @@ class AuditSummary(Fields):
         share: Of the sessions.
         calls: What the audit alone took: that of the run stands in its own `calls`.
         tracks: What it found on each.
-        judge_check: How many known items the judge got right, by the names of rubrics; empty or
-            None where it was not checked.
+        judge_check: Known items that the judge got right, by rubric; empty or None if not checked.
     """
 
     judge: str
@@ -511,8 +510,8 @@ class Summary(Fields):
         not_calibrated: The calibrations that could not be used, and why.
         calibrated_otherwise: Where another model judged than in the calibration.
         audit: What audits of some of the records correct.
-        judge_check: How many known items an LLM judge got right, by the names of rubrics; empty or
-            None where it was not checked.
+        judge_check_before: The same of a check that `judge_check=no` sets aside.
+        judge_check: Known items an LLM judge got right, by rubric; empty or None if not checked.
     """
 
     judge: str
@@ -531,6 +530,7 @@ class Summary(Fields):
     bytes_per_1000_turns: float | None = None
     audit: AuditSummary | None = None
     judge_check: dict[str, RubricCheck] | None = None
+    judge_check_before: dict[str, RubricCheck] | None = None
 
     @property
     def stopped_by_budget(self) -> bool:

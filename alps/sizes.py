@@ -5,7 +5,6 @@ All are counted after unpacking: a megabyte of gzip may hold a gigabyte.
 
 import zlib
 from pathlib import Path
-from typing import Any
 
 from alps.errors import DataError, UsageError
 
@@ -27,7 +26,9 @@ MOST_PAGES = 100
 # Those that can be inflated bit by bit, and so within a bound, with Python's own library
 ENCODINGS = "gzip, deflate"
 _GZIP = b"\x1f\x8b"
-_CHUNK = 1 << 16
+_GZIP_BITS = zlib.MAX_WBITS | 16
+_CHUNK, _SLICE = 1 << 16, 1 << 12
+_MOST_LAYERS = 2
 _DAMAGED = "a damaged gzip file; copy it again"
 
 
@@ -43,13 +44,16 @@ class Body:
     """Collects and inflates a body; gives up as soon as it is larger than `largest` bytes.
 
     Raises:
-        Unreadable: If it is encoded in another way than by `ENCODINGS`.
+        Unreadable: If it is encoded in another way than by `ENCODINGS`, or again and again.
     """
 
     def __init__(self, encoding: str = "", largest: int = LARGEST_REPLY) -> None:
         self._largest = largest
         names = [name.strip().lower() for name in encoding.split(",")]
-        self._layers = [_inflater(name) for name in reversed(names) if name not in ("", "identity")]
+        names = [name for name in names if name not in ("", "identity")]
+        if len(names) > _MOST_LAYERS:
+            raise Unreadable(f"it is packed {len(names):,} times over")
+        self._layers = [_inflater(name) for name in reversed(names)]
         self._received = 0
         self.data = bytearray()
 
@@ -65,7 +69,7 @@ class Body:
                 data = layer.decompress(data, self._largest + 1)
             except zlib.error as error:
                 raise Unreadable(f"it can't be inflated ({error})") from error
-            if layer.unconsumed_tail:
+            if len(data) > self._largest:
                 raise too_large(self._largest)
         self.data += data
         if len(self.data) > self._largest or self._received > self._largest:
@@ -120,57 +124,54 @@ def read_packed(path: Path) -> bytes:
     return bytes(body.data)
 
 
-def _inflater(name: str) -> Any:
+def _inflater(name: str) -> "_Inflater":
     if name in ("gzip", "x-gzip"):
-        return _Gzip()
+        return _Inflater(gzip=True)
     if name == "deflate":
-        return _Deflate()
+        return _Inflater(gzip=False)
     raise Unreadable(f"it is encoded as {name[:20]!r}, which was not asked for")
 
 
-class _Gzip:
-    """Inflates gzip data, of which several pieces may follow each other."""
+class _Inflater:
+    """Inflates gzip data, of which several pieces may follow each other, or deflate data.
 
-    def __init__(self) -> None:
-        self._layer = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    Deflate is zlib data, or raw, which many servers send under the same name.
+    """
 
-    @property
-    def unconsumed_tail(self) -> bytes:
-        return self._layer.unconsumed_tail
+    def __init__(self, *, gzip: bool) -> None:
+        self._gzip = gzip
+        self._layer = zlib.decompressobj(_GZIP_BITS if gzip else zlib.MAX_WBITS)
+        # The first two bytes tell whether deflate is raw.
+        self._head: bytes | None = None if gzip else b""
 
     @property
     def eof(self) -> bool:
         return self._layer.eof
 
     def decompress(self, data: bytes, most: int) -> bytes:
-        inflated = bytearray(self._layer.decompress(data, most))
-        while (rest := self._layer.unused_data.lstrip(b"\0")) and len(inflated) < most:
-            self._layer = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            inflated += self._layer.decompress(rest, most - len(inflated))
+        """Return what data inflates to; where that is more than `most` bytes, the first of it."""
+        if self._head is not None:
+            data = self._head + data
+            if len(data) < 2:
+                self._head = data
+                return b""
+            self._head = None
+            if data[0] & 15 != zlib.DEFLATED or int.from_bytes(data[:2], "big") % 31:
+                self._layer = zlib.decompressobj(-zlib.MAX_WBITS)
+        inflated = bytearray()
+        # What follows a piece is copied after each: a megabyte may hold 50,000 pieces of nothing.
+        for start in range(0, len(data), _SLICE):
+            self._inflate(data[start : start + _SLICE], inflated, most)
+            if len(inflated) >= most:
+                break
         return bytes(inflated)
 
-
-class _Deflate:
-    """Inflates zlib data, or raw deflate, which many servers send under the same name."""
-
-    def __init__(self) -> None:
-        self._layer = zlib.decompressobj()
-        self._begun = False
-
-    @property
-    def unconsumed_tail(self) -> bytes:
-        return self._layer.unconsumed_tail
-
-    @property
-    def eof(self) -> bool:
-        return self._layer.eof
-
-    def decompress(self, data: bytes, most: int) -> bytes:
-        begun, self._begun = self._begun, self._begun or bool(data)
-        try:
-            return self._layer.decompress(data, most)
-        except zlib.error:
-            if begun:
-                raise
-            self._layer = zlib.decompressobj(-zlib.MAX_WBITS)
-            return self._layer.decompress(data, most)
+    def _inflate(self, data: bytes, inflated: bytearray, most: int) -> None:
+        while data and len(inflated) < most:
+            if self._layer.eof:
+                data = data.lstrip(b"\0") if self._gzip else b""
+                if not data:
+                    return
+                self._layer = zlib.decompressobj(_GZIP_BITS)
+            inflated += self._layer.decompress(data, most - len(inflated))
+            data = self._layer.unused_data

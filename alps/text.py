@@ -39,6 +39,11 @@ class _Kept(dict[int, str | None]):
 _KEPT = _Kept()
 
 
+def invisible(character: str) -> bool:
+    """Tell whether nothing of a character is seen."""
+    return character in _INVISIBLE_CHARACTERS
+
+
 def fold(text: str) -> str:
     """Fold `text` for comparison: NFKC, case, white space, characters that nobody sees.
 

@@ -60,7 +60,7 @@ def shard_of(text: str) -> tuple[int, int]:
     Raises:
         ValueError: If it is no such fraction.
     """
-    match = re.fullmatch(r"([1-9]\d{0,4})/([1-9]\d{0,4})", text)
+    match = re.fullmatch("([1-9][0-9]{0,4})/([1-9][0-9]{0,4})", text)
     if match is None or int(match[1]) > int(match[2]):
         raise ValueError("expected NUMBER/COUNT, as 3/8")
     return int(match[1]), int(match[2])

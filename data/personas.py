@@ -100,6 +100,8 @@ def set_writer(folder: Path, size: str) -> Iterator[Writer]:
         begun[2].open("wb") as timelines,
         begun[3].open("wb") as options,
     ):
+        # Read back as it stands, so no cell is guarded as those of exports are: what a model words
+        # as a question is refused where it begins as a formula.
         rows: csv.DictWriter[str] = csv.DictWriter(questions, COLUMNS)
         rows.writeheader()
         yield Writer(rows, histories, timelines, options)

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import BudgetError, UsageError
+from alps.leaderboard.audit_draws import draw_for
 from alps.leaderboard.cards import Details
 from alps.leaderboard.checks.files import SUBMISSIONS
 from alps.leaderboard.findings import SEVERITIES, Finding, Verification
@@ -36,9 +37,10 @@ from alps.leaderboard.submission import (
     RunCard,
     Score,
     Submission,
+    read_entry,
     write_card,
 )
-from alps.leaderboard.untrusted import read_model, shown
+from alps.leaderboard.untrusted import shown
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import key_of
 from alps.parsing import parse_words, part_words
@@ -147,13 +149,20 @@ def verify_command(words: Sequence[str]) -> int:
 
 def _record(folder: Path, settings: VerifySettings, recomputed: Sequence[str]) -> None:
     """Note in `review.json` that a submission is in order; what is noted there stays."""
-    path = folder / REVIEW
+    path, entry = folder / REVIEW, read_entry(folder)
     joined: dict[str, Any] = {}
     if settings.continues not in (None, folder.resolve().name):
         joined["continues"] = settings.continues
-    if path.exists():
+    there = entry.review
+    draw = draw_for(entry)
+    if draw is not None and (there is None or draw != there.audit_draw):
+        joined["audit_draw"] = draw
+    if draw is not None and settings.format != "json":
+        line = f"audits of these answers that boards show are drawn by audit_seed={draw.seed}"
+        terminal().print(line, markup=False)
+    if there is not None:
         if joined:
-            write_card(path, read_model(path, Review).model_copy(update=joined))
+            write_card(path, there.model_copy(update=joined))
         return
     review = Review(status="format-checked", date=today(), tracks={}, note=None)
     # On data that only the maintainer has nothing else lets the scores be ranked.

@@ -24,7 +24,7 @@ from alps.leaderboard.provenance import Place
 from alps.leaderboard.rank_classes import Rank, rank_classes
 from alps.leaderboard.record_scores import record_scores
 from alps.leaderboard.references.rows import ReferenceFile, Reported
-from alps.leaderboard.same_reader import unlike_others
+from alps.leaderboard.same_reader import HeldAgainst, hold_against
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import without
 from alps.tasks import Metric, Task, all_tracks
@@ -67,7 +67,8 @@ class Standing:
     submission whose answers these are: both are one system to the tests, and have one rank. `again`
     is the place of a maintainer's score under the same judge, which replaces the submitted one.
     `ahead` is how far a memory system is ahead of no memory, by the metric of the board;
-    `no_difference` says why there is none on a board that sorts by it. `above` is how far any
+    `no_difference` says why there is none on a board that sorts by it, and `none` what others' runs
+    without memory say of its own. `above` is how far any
     system is above the strongest trivial baseline there. `records` is what is tested, by record.
     """
 
@@ -79,6 +80,7 @@ class Standing:
     again: Place | None = None
     ahead: Place | None = None
     no_difference: str = ""
+    none: HeldAgainst = field(default_factory=HeldAgainst)
     above: Above | None = None
     records: Mapping[str, float] = field(default_factory=dict, repr=False)
 
@@ -213,10 +215,10 @@ def build_boards(
     for track in order:
         # Read once for all boards of the track, and let go of before the next track.
         files = _Files(track, {}, {})
-        unlike = unlike_others(systems, track)
+        held = hold_against(systems, track)
         for key, rows in groups.items():
             if key.track == track:
-                board = _board(key, rows, files, references, known, unlike=unlike)
+                board = _board(key, rows, files, references, known, held=held)
                 of_people = None if people is None else people.on(_printed(board))
                 boards.append(replace(board, people=of_people))
     return sorted(boards, key=lambda board: _precedence(board, order))
@@ -321,7 +323,7 @@ def _board(
     references: ReferenceFile,
     known: frozenset[str],
     *,
-    unlike: Mapping[str, str],
+    held: Mapping[str, HeldAgainst],
 ) -> Board:
     task = task_under(key.track, rows[0].track["conditions"].value)
     metric = next(metric for metric in task.metrics if metric.name == key.metric)
@@ -331,9 +333,10 @@ def _board(
         again = row.system.again(key.track, key.metric)
         judged = replace(row, again=again)
         if by_difference:
-            reason = unlike.get(row.system.slug) or row.system.no_difference(key.track)
+            none = held.get(row.system.slug, HeldAgainst())
+            reason = none.apart or row.system.no_difference(key.track)
             ahead = None if reason else row.system.ahead(key.track)
-            judged = replace(judged, ahead=ahead, no_difference=reason)
+            judged = replace(judged, ahead=ahead, no_difference=reason, none=none)
         found.append(replace(judged, records=_records(judged, metric, files)))
     rows = sorted(found, key=lambda row: _worth(row, metric, by_difference))
     proven: list[Standing] = []

@@ -18,6 +18,7 @@ from alps.errors import DataError, UsageError
 from alps.folders import own_folder
 from alps.jsonl import dump
 from alps.judges.resolve import is_embedded_judge
+from alps.leaderboard.audit_draws import content_of, draw_for
 from alps.leaderboard.contradictions import Contradiction, contradictions
 from alps.leaderboard.gold_data import data_for
 from alps.leaderboard.packing import today
@@ -137,7 +138,7 @@ def _judge_samples(
 ) -> Rescored:
     tracks: dict[str, Any] = {}
     judged: list[Path] = []
-    content = _content(entry)
+    content = content_of(entry.card)[:12]
     for run in runs:
         caps = _left(settings, judged)
         # Of each judge a folder of its own: an audit is of one. And none where all is judged. A
@@ -153,17 +154,6 @@ def _judge_samples(
             tracks[name] = {**track, "sample": sampled.sampled[name].model_dump()}
     fingerprint = next(iter(tracks.values()))["judge_fingerprint"]
     return _rescored(folder, entry, settings, tracks, fingerprint)
-
-
-def _content(entry: Entry) -> str:
-    """Return a short hash of the answers, verdicts and scores of a submission."""
-    parts = []
-    for name, track in sorted(entry.card.tracks.items()):
-        files = track.files
-        for file in (files.predictions, files.verdicts, files.scores):
-            parts.append("" if file is None else file.sha256)
-        parts.append(name)
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
 
 
 def _estimate(
@@ -187,8 +177,12 @@ def _rescored(
 ) -> Rescored:
     """Return the review with the scores of `tracks`, which refutes what they contradict."""
     review = _review(settings, tracks, fingerprint, _recomputed(folder, settings))
+    kept: dict[str, Any] = {}
     if entry.review is not None and entry.review.continues is not None:
-        review = review.model_copy(update={"continues": entry.review.continues})
+        kept["continues"] = entry.review.continues
+    if (draw := draw_for(entry)) is not None:
+        kept["audit_draw"] = draw
+    review = review.model_copy(update=kept)
     refuted = tuple(contradictions(entry.card, review))
     if refuted:
         review = review.model_copy(update={"status": REFUTED})

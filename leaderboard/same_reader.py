@@ -5,9 +5,13 @@ one reader, asked alike, all such runs have the same expected score.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
+from alps.errors import AlpsError
+from alps.leaderboard.checks.card import is_own
 from alps.leaderboard.gold_data import needs_reader, task_under
 from alps.leaderboard.memory_setup import reader_of
 from alps.leaderboard.record_scores import record_scores
@@ -17,12 +21,42 @@ from alps.report.formatting import number
 from alps.stats.paired import holm, mcnemar
 from alps.tasks import Task
 from alps.tasks.base import OF_MEMORY
+from alps.text import letters
 
 SIGNIFICANCE = 0.01
 """The p, by Holm's method over the runs of one reader, at which two of them differ."""
+ALONE = "its run without memory was held against no other: nobody else sent one of this reader"
+# Sampling that moves what a reader is expected to score by less than its own chance does. Whoever
+# set one of them anew would else have a reader that nobody else has.
+_OF_CHANCE = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
+_DATED = re.compile(r"[-@]?20\d\d-?\d\d-?\d\d$")
 
 
-def _asked_alike(system: System, track: str, task: Task) -> str | None:
+@dataclass(frozen=True)
+class HeldAgainst:
+    """What runs without memory of other systems say of a system's own.
+
+    Attributes:
+        apart: How it differs from one of the same reader; empty where it doesn't. One of both is
+            wrong, and nobody can tell which.
+        otherwise: How it differs from one of the same model under other settings, which may be why.
+        alone: Whether there is no other to hold it against.
+    """
+
+    apart: str = ""
+    otherwise: str = ""
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Who answered without memory: whatever its settings, and under them."""
+
+    model: str
+    settings: str
+
+
+def _asked_alike(system: System, track: str, task: Task) -> _Asked | None:
     """Return what runs without memory share that are held against each other.
 
     None where there is none beside the run of a track, or no reader.
@@ -35,43 +69,91 @@ def _asked_alike(system: System, track: str, task: Task) -> str | None:
     conditions = {name: part for name, part in row.conditions.items() if name not in OF_MEMORY}
     judge = row.judge_fingerprint if task.headline.judged else None
     reader = reader_of(card.runs[row.run], task)
-    shared = [row.data_sha256, row.n, conditions, judge, reader]
-    return json.dumps(shared, sort_keys=True, ensure_ascii=False)
+    name = str(reader.pop("reader", None)).casefold()
+    settings = {key: value for key, value in reader.items() if key not in _OF_CHANCE}
+    # A provider in front, a date behind: the same model, perhaps not to the digit.
+    base = letters(_DATED.sub("", name.rpartition("/")[2]))[1]
+    shared = json.dumps([row.data_sha256, row.n, conditions, judge, base], sort_keys=True)
+    own = json.dumps([letters(name)[1], settings], sort_keys=True)
+    return _Asked(shared, own)
 
 
-def unlike_others(systems: Sequence[System], track: str) -> dict[str, str]:
-    """Return by slug the systems whose run without memory differs from another's, and from whose.
+def hold_against(
+    systems: Sequence[System], track: str, unread: dict[str, str] | None = None
+) -> dict[str, HeldAgainst]:
+    """Return by slug what others' runs without memory say of those of memory systems.
+
+    Args:
+        systems: The submissions.
+        track: The track.
+        unread: Takes the submissions whose rows can't be read, and why.
 
     Raises:
-        AlpsError: If a row of one can't be read.
+        AlpsError: If a row of one can't be read, and there is no `unread`.
     """
-    groups: dict[str, list[System]] = {}
-    for system in systems:
-        if track in system.tracks and system.card.memory is not None:
-            task = task_under(track, system.card.tracks[track].conditions)
-            key = _asked_alike(system, track, task)
-            if key is not None:
-                groups.setdefault(key, []).append(system)
-    apart: dict[str, str] = {}
-    for group in groups.values():
-        if len(group) > 1:
-            apart |= _in_words(group, track)
-    return apart
-
-
-def _in_words(group: Sequence[System], track: str) -> dict[str, str]:
-    headline = task_under(track, group[0].card.tracks[track].conditions).headline
+    groups: dict[str, dict[str, str]] = {}
     scores: dict[str, Mapping[str, float]] = {}
-    for system in group:
-        rows = record_scores(system.rows_without_memory(track), [headline])
-        if own := rows.get(headline.name):
+    readers: dict[str, str] = {}
+    for system in systems:
+        if track not in system.tracks or system.card.memory is None:
+            continue
+        try:
+            asked = _asked_alike(system, track, task_under(track, _conditions(system, track)))
+            own = None if asked is None else _scores(system, track)
+        except AlpsError as error:
+            if unread is None:
+                raise
+            unread[system.slug] = str(error)
+            continue
+        if asked is not None and own:
+            groups.setdefault(asked.model, {})[system.slug] = asked.settings
             scores[system.slug] = own
-    words = {}
-    for slug, other in differing(scores).items():
-        mine, others = (number(fmean(scores[name].values())) for name in (slug, other))
-        words[slug] = f"without memory its reader scores {mine}, and the same reader {others} in "
-        words[slug] += f"{other}; they differ significantly (p ≤ {SIGNIFICANCE})"
-    return words
+            run = system.card.runs[system.card.tracks[track].run]
+            readers[system.slug] = str(run.settings.get("model"))
+    held: dict[str, HeldAgainst] = {}
+    for group in groups.values():
+        held |= _in_group(group, scores, readers)
+    return held
+
+
+def _conditions(system: System, track: str) -> Mapping[str, object]:
+    return system.card.tracks[track].conditions
+
+
+def _scores(system: System, track: str) -> Mapping[str, float]:
+    headline = task_under(track, _conditions(system, track)).headline
+    rows = record_scores(system.rows_without_memory(track), [headline])
+    return rows.get(headline.name, {})
+
+
+def _in_group(
+    group: Mapping[str, str],
+    scores: Mapping[str, Mapping[str, float]],
+    readers: Mapping[str, str],
+) -> dict[str, HeldAgainst]:
+    """Return what the runs of one model say of each other; `group` has the settings by slug."""
+    same: dict[str, list[str]] = {}
+    for slug, settings in group.items():
+        same.setdefault(settings, []).append(slug)
+    apart: dict[str, str] = {}
+    for slugs in same.values():
+        apart |= differing({slug: scores[slug] for slug in slugs})
+    otherwise = differing({slug: scores[slug] for slug in group})
+    held = {}
+    for slug in group:
+        # Readers of ours are made again where they are verified.
+        alone = len(group) == 1 and not is_own(readers[slug])
+        words = {}
+        for kind, found in (("apart", apart), ("otherwise", otherwise)):
+            if (other := found.get(slug)) is not None:
+                mine, others = (number(fmean(scores[name].values())) for name in (slug, other))
+                whom = "the same reader" if kind == "apart" else "the same model, set otherwise,"
+                words[kind] = f"without memory its reader scores {mine}, and {whom} {others} in "
+                words[kind] += f"{other}; they differ significantly (p ≤ {SIGNIFICANCE})"
+        if "apart" in words or group[slug] == group.get(otherwise.get(slug, "")):
+            words.pop("otherwise", None)
+        held[slug] = HeldAgainst(**words, alone=alone)
+    return held
 
 
 def differing(scores: Mapping[str, Mapping[str, float]]) -> dict[str, str]:

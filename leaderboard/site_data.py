@@ -10,8 +10,9 @@ from pydantic_core import from_json
 
 from alps.errors import DataError, UsageError
 from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.audit_draws import drawn_by_a_maintainer
 from alps.leaderboard.contradictions import contradictions, same_judge
-from alps.leaderboard.gold_data import SampleTrack, known_track, task_of
+from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.recompute import judge_of
 from alps.leaderboard.submission import (
@@ -25,7 +26,6 @@ from alps.leaderboard.submission import (
     read_entry,
     without_memory,
 )
-from alps.run.answer_seed import answer_seed, rows_by_key
 from alps.run.beside import FOLDER as BESIDE
 from alps.systems.memory.diary import FILE
 from alps.tasks import all_tracks
@@ -162,17 +162,9 @@ class System:
         seed = self.card.runs[card.run].settings.get("seed", 0)
         return known_track(track, card.data_sha256, seed, card.conditions)
 
-    @cached_property
-    def audited_by_answers(self) -> frozenset[str]:
-        """The tracks whose audited records their own answers drew, and not the submitter."""
-        drawn = set()
-        for name, card in self.card.tracks.items():
-            if card.audit is not None:
-                sides = [rows_by_key(self.rows(name, stage)) for stage in ("predictions", "scores")]
-                task = task_of(name, card)
-                if card.audit.seed == answer_seed(task, card.data_sha256, *sides):
-                    drawn.add(name)
-        return frozenset(drawn)
+    def audit_is_drawn(self, track: str) -> bool:
+        """Tell whether a maintainer drew the sessions that a track's audit is of."""
+        return drawn_by_a_maintainer(self.card, self.entry.review, track)
 
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of a file of a track, as `Entry.rows` does."""

@@ -388,6 +388,13 @@ class Sampled(Part):
     n: Count
 
 
+class AuditDraw(Part):
+    """The seed of a submission's audits that a maintainer drew, and the hash of its answers."""
+
+    answers: Sha256
+    seed: Count
+
+
 class ReviewedTrack(Part):
     """A maintainer's scores of a track; none where the predictions could not be judged.
 
@@ -405,7 +412,7 @@ class Review(Part):
     `recomputed` names the tracks whose printed scores were recomputed where their data are: on data
     that are not the package's, nothing else makes them take part in ranks. `continues` names the
     earlier submission of the same submitter: nothing else joins their histories, as a name and an
-    organisation are free for all to take.
+    organisation are free for all to take. `audit_draw` says which sessions an audit may be of.
     """
 
     status: ReviewStatus
@@ -414,6 +421,7 @@ class Review(Part):
     tracks: Annotated[dict[TrackName, ReviewedTrack], Field(max_length=20)]
     recomputed: Annotated[list[TrackName], Field(max_length=20)] = []
     continues: Slug | None = None
+    audit_draw: AuditDraw | None = None
     note: Notes | None
 
 

@@ -10,7 +10,7 @@ from alps.errors import AlpsError
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
-from alps.leaderboard.checks.audits import check_audit, check_audit_seed
+from alps.leaderboard.checks.audits import check_audit, check_audit_draw
 from alps.leaderboard.checks.copies import check_copies
 from alps.leaderboard.checks.files import check_changes, check_files, check_folder
 from alps.leaderboard.checks.judge_check import check_judge_check
@@ -116,7 +116,7 @@ def verify(folder: Path, options: Options = DEFAULTS) -> Verification:
         # A track of a run that is not there, or under a judge whose parts are not those of its id,
         # can't be looked at.
         if findings.codes.isdisjoint(("run", "fingerprint")):
-            recomputed = _check_tracks(folder, card, options, findings)
+            recomputed = _check_tracks(folder, card, review, options, findings)
             check_copies(folder, card, findings)
             check_same_reader(folder, card, findings)
         findings.checked["scores"] = _outcome(card, len(recomputed), findings)
@@ -145,12 +145,16 @@ def _verification(
 
 
 def _check_tracks(
-    folder: Path, card: Submission, options: Options, findings: Findings
+    folder: Path,
+    card: Submission,
+    review: Review | None,
+    options: Options,
+    findings: Findings,
 ) -> tuple[str, ...]:
     """Check the tracks of a card; return those whose every score was recomputed."""
     diaries, recomputed = check_memory(folder, card, findings), []
     for name in card.tracks:
-        track = _TrackCheck(folder, card, name, options, findings, diaries)
+        track = _TrackCheck(folder, card, name, options, findings, diaries, review=review)
         checked = track.check()
         if checked.recomputed:
             recomputed.append(name)
@@ -210,7 +214,7 @@ class _TrackCheck:
     """One track of a submission while it is checked.
 
     `diaries` are those of the memory systems, by run; `floors` says whether its card has the
-    trivial baselines.
+    trivial baselines; `review` is that of a maintainer, where it applies.
     """
 
     folder: Path
@@ -220,6 +224,7 @@ class _TrackCheck:
     findings: Findings
     diaries: Mapping[int, PackedDiary] = field(default_factory=dict)
     floors: bool = True
+    review: Review | None = None
 
     @property
     def track(self) -> Track:
@@ -266,7 +271,7 @@ class _TrackCheck:
         of_rows = Findings()
         rows = read_track(self.folder, task, self.track, of_rows)
         check_verdicts(task, self.track, self.run, rows, of_rows)
-        check_audit_seed(task, self.name, rows, of_rows, track=self.track)
+        check_audit_draw(task, self.name, rows, of_rows, card=self.card, review=self.review)
         gold = self._gold()
         rows = self._check_rows(task, gold, rows, of_rows)
         self.findings.take(of_rows)

@@ -2,6 +2,7 @@
 refused.
 """
 
+import asyncio
 import json
 import shutil
 import sys
@@ -143,6 +144,27 @@ def test_a_number_of_any_form_breaks_no_page(work, field, number):
         form = {**desk.hidden, "label": "1", "item": "none", field: number}
         assert desk.client.post("/label", data=form, headers=desk.headers).status_code == 200
         assert desk.client.get(f"/item/{number}").status_code == 200
+
+
+def test_a_form_without_end_is_given_up_and_not_kept(work):
+    pieces, told = [], []
+
+    async def receive():
+        pieces.append(1)
+        more = len(pieces) < 1_000
+        return {"type": "http.request", "body": b"x" * 100_000, "more_body": more}
+
+    async def send(message):
+        told.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1")]
+    scope = {"type": "http", "method": "POST", "path": f"/{TOKEN}/label", "headers": headers}
+    seat = Seat(work, "anna")
+    served = application(seat, TOKEN)
+    asyncio.run(served({**scope, "root_path": "", "query_string": b""}, receive, send))
+    seat.close()
+    assert (told[0]["status"], len(pieces)) == (413, 3)
+    assert lines(work) == []
 
 
 def test_a_form_that_is_sent_again_after_the_server_was_killed_is_written_once(work):

@@ -12,7 +12,9 @@ import pytest
 from alps.calibration.sample import draw_audit
 from alps.leaderboard.packing import pack
 from alps.leaderboard.site import build
-from alps.leaderboard.verify import verify
+from alps.leaderboard.site_data import load_one
+from alps.leaderboard.submission import REVIEW, AuditDraw, read_entry
+from alps.leaderboard.verify import Options, verify
 from tests.endtoend import rows, summary
 from tests.pages import Page
 from tests.submissions import WHO, card_of, forge, forge_rows
@@ -56,13 +58,40 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_answers(here / "oracle", here / "answers.jsonl")
         for name, model in (("rules", "rules"), ("others", "predictions:answers.jsonl")):
             assert alps_here(*extraction, f"model={model}", f"out={name}").code == 0
-            draw_audit(here / name, 0.85, pairs=True, out=here / f"{name}-labels")
+            details = replace(WHO, name=name)
+            sent = here / "sent" / f"of-{name}"
+            pack([here / name], details, out=sent)
+            draw = recorded(sent)
+            draw_audit(here / name, 0.85, pairs=True, out=here / f"{name}-labels", seed=draw.seed)
             label(here / f"{name}-labels")
             done = alps_here("score", name, f"audit_labels={name}-labels")
             assert done.code == 0, done.err
-            details = replace(WHO, name=name)
-            pack([here / name], details, out=here / "packed" / f"of-{name}")
+            audited = here / "packed" / f"of-{name}"
+            pack([here / name], details, out=audited)
+            # As a maintainer has it who knows that it is the same submitter's.
+            shutil.copyfile(sent / REVIEW, audited / REVIEW)
     return here
+
+
+def recorded(folder: Path, *words: str) -> AuditDraw:
+    """Note as a maintainer that a submission is in order; return the draw that this gives."""
+    done = alps_here("verify", str(folder), *words, "record=yes")
+    assert done.code == 0, done.err
+    review = read_entry(folder).review
+    assert review is not None
+    assert review.audit_draw is not None
+    assert f"are drawn by audit_seed={review.audit_draw.seed}" in " ".join(done.out.split())
+    return review.audit_draw
+
+
+def corrected_on_boards(packed: Path, out: Path) -> tuple[str, dict[str, float | None]]:
+    """Build the boards; return the page of extraction and the corrected F1 by name."""
+    built = build(packed, out)
+    found: dict[str, float | None] = {}
+    for path in (built.out / "data").glob("task1-f1-*.json"):
+        for row in json.loads(path.read_text())["rows"]:
+            found[row["name"]] = row.get("f1_corrected_value")
+    return Page((built.out / "extraction.html").read_text("utf-8")).text, found
 
 
 @pytest.fixture
@@ -143,36 +172,73 @@ def test_audit_rows_that_were_tampered_with_are_refused(
 
 
 def test_a_board_tells_what_corrects_a_score(shelf: Path, tmp_path: Path) -> None:
-    built = build(shelf / "packed", tmp_path / "site")
-    text = Page((built.out / "extraction.html").read_text("utf-8")).text
+    text, values = corrected_on_boards(shelf / "packed", tmp_path / "site")
     found = summary(shelf / "others")["audit"]["tracks"]["task1"]["scores"]["f1"]
     assert f"{found['value']:.3f}".removeprefix("0") in text
     assert "23 audits by people" in text
-    boards = [json.loads(path.read_text()) for path in (built.out / "data").glob("task1-*.json")]
-    (row,) = [row for row in boards[0]["rows"] if row["name"] == "others"]
-    assert row["f1_corrected_value"] == found["value"]
+    assert values["others"] == found["value"]
+    reviewed = verify(shelf / "packed" / "of-others", Options(reviewed=True))
+    assert [one for one in reviewed.findings if one.code == "audit"] == []
 
 
-def test_an_audit_whose_seed_was_chosen_is_named_and_left_out_of_boards(
-    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+CHOSEN = "which its submitter may have chosen: boards leave it out"
+
+
+@pytest.mark.parametrize(
+    ("seed", "said"), [(1, CHOSEN), (None, "drawn by its answers, of which a word more is another")]
+)
+def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int | None, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(shelf / "others", "run")
-    draw_audit(tmp_path / "run", 0.85, pairs=True, out=tmp_path / "labels", seed=1)
+    draw_audit(tmp_path / "run", 0.85, pairs=True, out=tmp_path / "labels", seed=seed)
     label(tmp_path / "labels")
     assert alps_here("score", "run", "audit_labels=labels").code == 0
     pack([tmp_path / "run"], replace(WHO, name="others"), out=tmp_path / "packed" / "of-others")
-    verified = alps_here("verify", "packed/of-others")
+    recorded(tmp_path / "packed" / "of-others")
+    verified = alps_here("verify", "packed/of-others", "reviewed=yes")
     assert verified.code == 0
-    words = " ".join(verified.out.split())
-    assert "drawn by seed 1, not by the answers: boards leave it out" in words
-    built = build(tmp_path / "packed", tmp_path / "site")
-    text = Page((built.out / "extraction.html").read_text("utf-8")).text
-    assert "audit left out: its seed was chosen" in text
+    assert said in " ".join(verified.out.split())
+    text, values = corrected_on_boards(tmp_path / "packed", tmp_path / "site")
+    assert "audit left out: no maintainer drew it" in text
     assert "audits by people" not in text
-    for path in (built.out / "data").glob("task1-*.json"):
-        (row,) = [row for row in json.loads(path.read_text())["rows"] if row["name"] == "others"]
-        assert row.get("f1_corrected_value") is None
+    assert values["others"] is None
+
+
+def test_the_draw_of_a_maintainer_is_for_the_answers_that_were_sent(
+    shelf: Path, tmp_path: Path
+) -> None:
+    sent = Path(shutil.copytree(shelf / "sent", tmp_path / "packed"))
+    given = recorded(sent / "of-others")
+    assert recorded(sent / "of-others") == given
+    # The same answers under another name get the same draw: nobody asks until one is liked.
+    again, folder = replace(WHO, name="Second thoughts"), sent / "second"
+    pack([shelf / "others"], again, out=folder)
+    assert recorded(folder) == given
+    # Other answers get another, and an audit by the first is none of theirs.
+    shutil.copyfile(folder / REVIEW, sent / "of-rules" / REVIEW)
+    verified = verify(sent / "of-rules", Options(reviewed=True))
+    assert not verified.serious
+    assert recorded(sent / "of-rules").answers != given.answers
+    assert recorded(sent / "of-rules").seed != given.seed
+
+
+def test_a_draw_for_other_answers_is_named_and_left_out_of_boards(copy: Path) -> None:
+    review = json.loads((copy / REVIEW).read_text())
+    review["audit_draw"]["answers"] = "0" * 64
+    (copy / REVIEW).write_text(json.dumps(review))
+    (found,) = (one for one in verify(copy, Options(reviewed=True)).findings if one.code == "audit")
+    assert "which a maintainer drew for other answers, verdicts or scores" in found.what
+    assert not load_one(copy).audit_is_drawn("task1")
+
+
+def test_a_review_judged_again_keeps_the_draw(copy: Path) -> None:
+    before = read_entry(copy).review
+    done = alps_here("rescore", str(copy), "judge=lexical", f"out={copy.parent / 'work'}")
+    assert done.code == 0, done.err
+    after = read_entry(copy).review
+    assert (before.audit_draw, after.status) == (after.audit_draw, "re-scored")
 
 
 def test_labels_of_people_on_two_systems_go_together(

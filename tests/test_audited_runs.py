@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from alps.run.answer_seed import answer_seed
 from alps.run.audit_slices import Errors, bent_by, family_of, script_of
 from alps.run.audited_records import Pairs, corrected_score
 from alps.stats.corrections import ppi
 from alps.stats.intervals import clopper_pearson
 from alps.stats.paired import powered_difference
+from alps.tasks import all_tracks
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import files_of, rows, summary
 from tests.loopback import Answer, serve
@@ -420,6 +422,33 @@ def test_the_answers_draw_the_audit_and_nobody_chooses_it(here):
     assert draw("spaced", spaced)[0] == plain[0]
     assert draw("longer", longer)[0] != plain[0]
     assert draw("chosen", list, "audit_seed=7")[0] == 7
+
+
+SAID = "The user Nina likes 21 jazz records, and a v-neck in blue"
+
+
+@pytest.mark.parametrize(
+    "disguised",
+    [
+        SAID.translate(str.maketrans("aeocpy", "аеосру")),
+        SAID.translate(str.maketrans("TNBvo", "ΤΝΒνο")),
+        SAID.replace("i", "i\u0301").replace("u", "ü"),
+        SAID.replace("jazz", "ja\u200bz\u2060z").replace(" ", "\u3000\u200d"),
+        SAID.translate(str.maketrans("21", "٢١")),
+        SAID.translate(str.maketrans("21", "²¹")),
+        f"… {SAID.upper()} 👍✔!",
+        "𝐓𝐡𝐞 𝗎𝗌𝖾𝗋 𝙽𝚒𝚗𝚊 likes 21 jazz records and a ｖ－ｎｅｃｋ in blue",
+    ],
+)
+def test_what_reads_the_same_is_drawn_the_same(disguised):
+    task, scores = all_tracks()["task1"], {("1:a", 0): {"scores": {"f1": 0.5}}}
+
+    def seed(value):
+        answer = {"memory_items": [{"memory_id": "m1", "value": value}]}
+        return answer_seed(task, "data", {("1:a", 0): {"prediction": answer}}, scores)
+
+    assert seed(disguised) == seed(SAID)
+    assert seed(f"{SAID} indeed") != seed(SAID)
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.1])

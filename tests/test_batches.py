@@ -436,12 +436,14 @@ def test_an_order_whose_answer_is_lost_is_looked_for_before_it_is_sent_again(
     assert desk.totals.cost == bill(server, shape)
 
 
-@pytest.mark.parametrize("newer", [0, 250])
+@pytest.mark.parametrize(("newer", "a_page"), [(0, 100), (250, 100), (250, 1)])
 def test_an_order_is_found_however_many_newer_batches_the_account_has(
-    server, shape, desk, monkeypatch, newer
+    server, shape, desk, monkeypatch, newer, a_page
 ):
     import batch_server
 
+    for name in ("files", "messages"):
+        monkeypatch.setattr(f"alps.llm.batches.{name}._LISTED", a_page)
     kind = gather.FileBatches if shape == "openai" else gather.MessageBatches
     real, lost = kind.create, []
 

@@ -14,7 +14,7 @@ import pytest
 
 from alps.llm.provider import send
 from alps.llm.types import Reply, Request, TransportError
-from alps.sizes import LARGEST_REPLY
+from alps.sizes import LARGEST_REPLY, Body
 from tests.desk import GOOD, QUIET_LITELLM, Desk, always, question
 from tests.loopback import Answer, asked_over_http, serve
 
@@ -89,6 +89,31 @@ def test_a_bomb_is_not_inflated_where_httpx_is_the_transport(monkeypatch: pytest
 def test_a_body_that_is_too_large_as_it_is_is_given_up():
     with pytest.raises(TransportError, match="larger than 16 MB"):
         asked(Answer(body=b" " * (LARGEST_REPLY + 1)))
+
+
+def test_pieces_of_nothing_without_end_take_no_time():
+    pieces = gzip.compress(b"") * 700_000
+    started = time.process_time()
+    with pytest.raises(TransportError):
+        asked(Answer(body=gzip.compress(pieces), headers={"Content-Encoding": "gzip, gzip"}))
+    assert time.process_time() - started < 15
+
+
+def test_what_is_packed_again_and_again_is_not_unpacked():
+    packed = Answer(body=b"x", headers={"Content-Encoding": ",".join(["gzip"] * 500)})
+    with pytest.raises(TransportError, match="packed 500 times over"):
+        asked(packed)
+
+
+@pytest.mark.parametrize("wbits", [-15, 15, 31], ids=["raw deflate", "deflate", "gzip"])
+def test_an_encoded_answer_may_come_byte_by_byte_and_end_in_zeros(wbits: int):
+    layer = zlib.compressobj(wbits=wbits)
+    packed = layer.compress(BODY.encode()) + layer.flush() + bytes(5)
+    body = Body("gzip" if wbits == 31 else "deflate")
+    for place in range(len(packed)):
+        body.add(packed[place : place + 1])
+    assert body.data == BODY.encode()
+    assert body.is_whole
 
 
 @pytest.mark.parametrize(

@@ -266,9 +266,20 @@ def test_a_refused_judge_is_asked_after_all_in_the_same_folder_without_the_check
     judge = Judge(lambda item: True)
     assert run(judge).code == 1
     words = ("judge_check=no",)
-    assert run(judge, *words).code == 0
+    again = run(judge, *words)
+    assert again.code == 0
     assert summary(tmp_path / "out")["tracks"]["task4_ability1"]["scores"]["pa"]["value"] == 1
     assert len(judge.known) == DRAWN
+    # What is known of a judge is said, though it was set aside.
+    assert summary(tmp_path / "out")["judge_check"] == {}
+    for text in (again.out, alps_here("show", "out").out):
+        assert "judged by openai/x (known items 6/12, not admitted)" in text
+        assert "not checked" not in text
+
+
+@pytest.mark.parametrize(("knows", "asked"), [(right, True), (lambda item: True, False)])
+def test_people_are_asked_to_check_no_judge_that_was_refused(run, knows, asked):
+    assert ("People can check" in run(Judge(knows)).out) == asked
 
 
 def test_older_runs_without_a_check_are_shown_as_not_checked(run, tmp_path):

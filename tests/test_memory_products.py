@@ -177,9 +177,7 @@ def test_what_is_installed_apart_is_pinned_with_the_hashes_of_its_files():
         lines = {}
         for line in text.splitlines()[1:]:
             lines[line.split("==")[0].casefold()] = line
-            assert re.fullmatch(
-                r"[\w.-]+==[\w.+]+( ; [^#]+?)?(\s+--hash=sha256:[0-9a-f]{64})+", line
-            )
+            assert PINNED.fullmatch(line)
         for package in packages(name):
             assert (
                 lines[package.split("==")[0].casefold()].casefold().startswith(package.casefold())
@@ -192,12 +190,8 @@ def test_a_package_of_the_same_name_and_other_content_is_not_installed(alps, mon
     about = "memoryos-2.0.33.dist-info"
     with zipfile.ZipFile(place / "memoryos-2.0.33-py3-none-any.whl", "w") as wheel:
         wheel.writestr("memos/__init__.py", "")
-        wheel.writestr(
-            f"{about}/METADATA", "Metadata-Version: 2.1\nName: MemoryOS\nVersion: 2.0.33\n"
-        )
-        wheel.writestr(
-            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
+        wheel.writestr(f"{about}/METADATA", METADATA)
+        wheel.writestr(f"{about}/WHEEL", WHEEL)
         wheel.writestr(f"{about}/RECORD", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -207,6 +201,27 @@ def test_a_package_of_the_same_name_and_other_content_is_not_installed(alps, mon
     last = done.stderr.splitlines()[-1]
     assert last.startswith("alps: memos: pip could not install MemoryOS==2.0.33"), done.stderr
     assert not list((tmp_path / "cache").rglob("memos/__init__.py"))
+
+
+def test_no_module_of_the_users_folder_or_path_stands_in_for_the_installer(
+    alps, monkeypatch, tmp_path
+):
+    ran, there = tmp_path / "ran", tmp_path / "there"
+    there.mkdir()
+    for place in (tmp_path, there):
+        (place / "pip.py").write_text(f"open({str(ran)!r}, 'a').close()")
+    monkeypatch.chdir(tmp_path)
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PIP_NO_INDEX": "1"}
+    environment |= {"PIP_TARGET": str(tmp_path / "elsewhere"), "PIP_PYTHON": "/no/python"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", str(there))
+    done = alps("memory", "install", "memos")
+    assert done.returncode == 2
+    assert "pip could not install MemoryOS" in done.stderr.splitlines()[-1]
+    assert "No matching distribution" in done.stderr
+    assert not ran.exists()
+    assert not (tmp_path / "elsewhere").exists()
 
 
 ADAPTER = """

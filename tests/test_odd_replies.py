@@ -79,6 +79,20 @@ def test_an_odd_field_beside_the_answer_costs_the_answer_only_where_litellm_can_
     assert [one.value for one in completions] == [("chess", "tea")] * 2
 
 
+BROKEN = [("choices", "[null]"), ("choices", "7"), ("content", "[7]"), ("usage", '"x"')]
+
+
+@pytest.mark.parametrize(("name", "value"), BROKEN)
+def test_what_is_said_of_an_answer_that_can_not_be_read_is_no_traceback(
+    desk: Desk, name: str, value: str
+):
+    completions, _ = asked_about(desk, "openai/tiny", [replaced(ENDS[name], value)])
+    assert completions[0].outcome == "transport"
+    said = completions[0].error or ""
+    assert "its body can't be read: " in said
+    assert "Traceback" not in said
+
+
 def test_a_body_as_it_should_be_is_read(desk: Desk):
     completions, requests = asked_about(desk, "openai/tiny", [json.dumps(WHOLE)])
     assert (completions[0].outcome, completions[0].raw, len(requests)) == ("ok", TEXT, 1)

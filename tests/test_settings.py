@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from alps.errors import DataError, UsageError
-from alps.parsing import parse_settings, parse_words
+from alps.parsing import parse_settings, parse_words, part_words
 from alps.settings import JudgeSettings, RunSettings
+from tests.endtoend import run
 
 NEEDED = ["task=extraction", "model=rules"]
 
@@ -249,6 +250,24 @@ def test_a_number_that_can_not_be_meant_is_one_short_line(key, number):
     said = refused("task=personamem", "model=rules", f"{key}={number}")
     assert said.startswith(f"{key}={number[:20]}")
     assert len(said) < 400
+
+
+@pytest.mark.parametrize("key", ["patience", "batch_deadline", "shard"])
+@pytest.mark.parametrize("number", ["٣", "５/５", "²", "1e5", "9" * 400, "inf"])
+def test_a_time_and_a_shard_are_typed_in_plain_digits(key, number):
+    assert refused("task=extraction", "model=rules", f"{key}={number}").startswith(f"{key}=")
+
+
+@pytest.mark.parametrize("word", ["seed=" + "9" * 5_000, "seed=" + "9" * 300 + "/x", "x" * 5_000])
+def test_a_word_too_long_for_a_name_is_one_short_line(tmp_path, word):
+    done = run(tmp_path, "compare", word)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert len(done.stderr) < 400
+
+
+def test_a_long_setting_is_no_folder():
+    word = "description=" + "words " * 100
+    assert part_words(["runs", word]) == (["runs"], [word])
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "1e999", "nan"])

@@ -159,6 +159,39 @@ def test_a_shard_with_the_records_of_another_is_refused_by_name(shards, tmp_path
     assert not (tmp_path / "merged").exists()
 
 
+@pytest.mark.parametrize("name", ["predictions.jsonl", "verdicts.jsonl", "scores.jsonl"])
+@pytest.mark.parametrize("place", [".", "contexts/256"])
+def test_so_is_one_of_whose_journals_one_has_them(sized_shards, tmp_path, place, name):
+    shutil.copytree(sized_shards / "s2", tmp_path / "s2")
+    strange = (sized_shards / "s1" / place / name).read_bytes()
+    with (tmp_path / "s2" / place / name).open("ab") as journal:
+        journal.write(strange)
+    with pytest.raises(RunFolderError, match="records that are not of shard 2/2"):
+        merge(tmp_path / "merged", [sized_shards / "s1", tmp_path / "s2"])
+    assert not (tmp_path / "merged").exists()
+
+
+@pytest.fixture(scope="module")
+def sized_shards(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sized")
+    words = ("task=utilization", "model=rules", "memory=bm25", "max_context_tokens=256,1k")
+    for number in (1, 2):
+        ran(folder / f"s{number}", *words, "baseline_records=0", "limit=2", f"shard={number}/2")
+    return folder
+
+
+@pytest.mark.parametrize("shard", ["9/2", "²/2", ["1/2"], 7, "1" * 400])
+def test_a_manifest_of_no_shard_is_one_line(shards, tmp_path, shard):
+    shutil.copytree(shards / "s2", tmp_path / "s2")
+    path = tmp_path / "s2" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["settings"]["shard"] = shard
+    path.write_text(json.dumps(manifest))
+    done = run(tmp_path, "merge", "merged", str(shards / "s1"), "s2")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "s2: manifest.json, settings.shard: expected NUMBER/COUNT" in done.stderr
+
+
 @pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "1/0", "a/b", "1/3/5"])
 def test_what_is_no_shard_is_refused(shard):
     with pytest.raises(UsageError, match="expected NUMBER/COUNT, as 3/8"):

@@ -271,6 +271,21 @@ def test_a_broken_manifest_is_said(copied_run: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [("settings", "repeats", "²"), ("settings", "repeats", [1]), ("data", "x", {})],
+)
+def test_an_edited_manifest_is_one_line(
+    copied_run: Path, part: str, name: str, value: object
+) -> None:
+    path = copied_run / "manifest.json"
+    manifest = json.loads(path.read_text())
+    kept = {} if part == "data" else manifest[part]
+    path.write_text(json.dumps({**manifest, part: {**kept, name: value}}))
+    with pytest.raises(RunFolderError, match=r"manifest\.json"):
+        shown(copied_run, "1")
+
+
+@pytest.mark.parametrize(
     "broken", [{"prediction": ["x"]}, {"prediction": {"memory_items": 3}}, {"notes": 3}]
 )
 def test_a_row_of_another_shape_is_named(copied_run: Path, broken: dict[str, object]) -> None:

@@ -12,6 +12,7 @@ from alps.errors import UsageError
 from alps.leaderboard.findings import Verification
 from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.same_reader import ALONE
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import REVIEW
@@ -21,7 +22,7 @@ from alps.report.compare import compare_runs
 from alps.run.beside import run_beside
 from tests.endtoend import rows, run
 from tests.packed_memories import TRACK, pack_memory, write_questions
-from tests.submissions import card_of, make_run
+from tests.submissions import card_of, forge, make_run
 
 QUESTIONS = 60
 
@@ -143,6 +144,97 @@ def test_runs_without_memory_of_one_reader_are_held_against_each_other(
     site = build(shelf, tmp_path / "site").out
     pages = (site / "personamem.html").read_text()
     assert ("they differ significantly" in pages) == bool(unranked)
+
+
+def set_reader(folder: Path, **settings: Any) -> None:
+    """Say that the reader of a packed run and of the row beside it was asked by other settings."""
+
+    def change(card: dict[str, Any]) -> None:
+        rows_beside = [row["run"] for row in card["memory"][0]["beside"].values()]
+        for made in (card["runs"][0], *rows_beside):
+            made["settings"].update(settings)
+
+    forge(folder, change)
+
+
+@pytest.mark.parametrize(
+    ("settings", "ranked"),
+    [
+        ({"temperature": 0.01}, False),
+        ({"top_p": 0.99, "frequency_penalty": 0.01}, False),
+        ({"model": READERS["own"].swapcase()}, False),
+        ({"model": READERS["own"].replace("o", "о")}, False),
+        ({"reasoning_effort": "low"}, True),
+        ({"request": {"user": "me"}}, True),
+        ({"max_tokens": 4_000}, True),
+        ({"model": f"provider/{READERS['own']}"}, True),
+        ({"model": f"{READERS['own']}-2025-04-14"}, True),
+    ],
+)
+def test_no_setting_of_its_own_keeps_a_reader_from_being_held_against_others(
+    made: Path, data: Path, tmp_path: Path, *, settings: dict[str, Any], ranked: bool
+) -> None:
+    run = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), 12, wrong)
+    shelf = tmp_path / "shelf"
+    spoiled = submitted(run, shelf, "spoiled")
+    for number in range(1, 3):
+        submitted(made / "own", shelf, f"honest-{number}")
+    set_reader(spoiled, **settings)
+    verification = verify(spoiled, Options(data=str(data), reviewed=True))
+    (said,) = [one for one in verification.findings if one.code == "beside"]
+    assert said.severity == "warning"
+    assert "differ significantly" in said.what
+    assert ("the same model, set otherwise," in said.what) == ranked
+    boards = [one for one in build_boards(load(shelf), read_references()) if one.by_difference]
+    found = {row.system.slug: row for board in boards for row in board.standings}
+    assert bool(found["spoiled"].none.apart) == (not ranked)
+    assert (found["spoiled"].ahead is not None) == ranked
+    assert all(found[name].ahead is not None for name in ("honest-1", "honest-2"))
+    pages = (build(shelf, tmp_path / "site").out / "personamem.html").read_text()
+    assert "they differ significantly" in pages
+
+
+def test_the_first_with_a_reader_is_said_to_be_held_against_nobody(
+    made: Path, data: Path, tmp_path: Path
+) -> None:
+    shelf, options = tmp_path / "shelf", Options(data=str(data), reviewed=True)
+    first = submitted(made / "own", shelf, "first")
+    (said,) = [one for one in verify(first, options).findings if one.code == "beside"]
+    assert (said.severity, said.what) == ("note", ALONE)
+    assert ALONE in (build(shelf, tmp_path / "site").out / "personamem.html").read_text()
+    second = submitted(made / "own", shelf, "second")
+    # What is made again here needs nobody else's.
+    submitted(made / "rules", shelf, "rules")
+    assert named(verify(second, options), "beside") == []
+    assert ALONE not in (build(shelf, tmp_path / "site").out / "personamem.html").read_text()
+
+
+def no_card(folder: Path) -> None:
+    (folder / "submission.json").write_text("{")
+
+
+def other_slug(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+
+
+def no_rows(folder: Path) -> None:
+    (folder / f"memory-0/beside/none/{TRACK}/scores.jsonl").write_text("{\n")
+
+
+@pytest.mark.parametrize("spoil", [no_card, other_slug, no_rows])
+def test_a_neighbour_that_cannot_be_read_is_named_and_the_others_are_held_against(
+    made: Path, data: Path, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    run = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), 12, wrong)
+    shelf = tmp_path / "shelf"
+    spoiled = submitted(run, shelf, "spoiled")
+    for number in range(1, 4):
+        submitted(made / "own", shelf, f"honest-{number}")
+    spoil(shelf / "honest-1")
+    verification = verify(spoiled, Options(data=str(data), reviewed=True))
+    assert any("differ significantly" in one for one in named(verification, "beside"))
+    (unread,) = [one for one in verification.unchecked if "nothing is held against" in one]
+    assert ("moved" if spoil is other_slug else "honest-1") in unread
 
 
 @pytest.mark.parametrize(("failed", "has"), [(3, True), (4, False)])

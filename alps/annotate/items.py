@@ -37,6 +37,7 @@ class Plan(Record):
         annotators: People an item, where `people` names all who label.
         target: The half-width of the interval at which people may stop.
         audit: The share of the sessions that are labelled whole, to audit the run by.
+        audit_seed: Of their drawing; None where the answers draw them.
     """
 
     job: Job
@@ -49,6 +50,7 @@ class Plan(Record):
     blind: bool = True
     target: float | None = None
     audit: float | None = None
+    audit_seed: int | None = None
 
 
 @dataclass(frozen=True)

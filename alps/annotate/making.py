@@ -43,7 +43,7 @@ def _drawn(folder: Path, plan: Plan) -> None:
     run = find_run(plan.source)
     pairs = plan.job == "match"
     if plan.audit is not None:
-        draw_audit(run, plan.audit, pairs=pairs, out=folder)
+        draw_audit(run, plan.audit, pairs=pairs, out=folder, seed=plan.audit_seed)
     else:
         draw_labels(run, n=plan.n, out=folder, seed=plan.seed, pairs=pairs)
     verdicts = _verdicts(run)
@@ -174,10 +174,12 @@ def _plan(settings: Settings, source: str, job: Job) -> Plan:
     counted = job not in ("rate", "match") or "n" in settings.model_fields_set
     if settings.audit is not None and counted:
         raise UsageError(f"audit={100 * settings.audit:g}%: is for job=rate or match, without n=")
+    if settings.audit_seed is not None and settings.audit is None:
+        raise UsageError(f"audit_seed={settings.audit_seed}: would change nothing without audit=")
     if job == "queries" and settings.target is not None:
         raise UsageError(f"target={settings.target:g}: queries are for no figure; leave it out")
     of_plan = {name: getattr(settings, name) for name in _TAKEN}
     return Plan(job=job, source=source, people=people, **of_plan)
 
 
-_TAKEN = ("split", "n", "seed", "annotators", "blind", "target", "audit")
+_TAKEN = ("split", "n", "seed", "annotators", "blind", "target", "audit", "audit_seed")

@@ -47,9 +47,11 @@ class _Desk:
 
     async def take(self, request: "Request") -> "Response":
         """Put a label on disk, and show what comes next."""
-        body = await request.body()
-        if len(body) > _LONGEST:
-            return self._refusal("The form is too long", 413)
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > _LONGEST:
+                return self._refusal("The form is too long", 413)
         given = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
         place = whole_number(given.get("place", "")) or 0
         rows = whole_number(given.get("rows", "")) or 0

@@ -41,6 +41,9 @@ class Settings(FrozenSettings):
     audit: Share | None = Field(
         None, description="label this share of a run's sessions whole, for audit_labels=: 20%"
     )
+    audit_seed: int | None = Field(
+        None, ge=0, lt=2**36, description="draws these sessions; else the answers draw them"
+    )
     adjudicate: bool = Field(False, description="decide what two people label differently")
     port: int = Field(0, ge=0, le=65_535, description="0 for any that is free")
 

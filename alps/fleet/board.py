@@ -152,7 +152,9 @@ class Board:
             return
         self._shown.enter_context(paused(then="computing scores"))
         if not sys.stderr.isatty():
-            of = f"{len(self.rows)} runs, {Sum(tuple(self.rows)).total:,} records"
+            runs, records = len(self.rows), Sum(tuple(self.rows)).total
+            of = f"{runs} run{'' if runs == 1 else 's'}, "
+            of += f"{records:,} record{'' if records == 1 else 's'}"
             self._shown.enter_context(log_of(f"sweep: {of}", self.line, self.share))
             return
         from rich.console import Console

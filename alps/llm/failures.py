@@ -49,6 +49,8 @@ _OF_THE_ANSWER = re.compile(
 )
 # Packages whose name is not that of the module that is missed
 _PACKAGES = {"google": "google-auth", "botocore": "boto3", "vertexai": "google-cloud-aiplatform"}
+# litellm puts all of it into its messages.
+_WHERE = "Traceback (most recent call last)"
 
 
 def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> TransportError:
@@ -102,8 +104,9 @@ def redirected(exchange: Exchange) -> TransportError:
 def _detail(error: Any, exchange: Exchange) -> str:
     if exchange.problem is not None:
         return exchange.problem
-    text = str(error)  # litellm puts the names of its classes before
-    return text.partition("Exception - ")[2] or text or type(error).__name__
+    text = str(error)  # litellm puts the names of its classes before, and where it failed behind
+    text = (text.partition("Exception - ")[2] or text).partition(_WHERE)[0].strip()
+    return text or type(error).__name__
 
 
 def _beginning(exchange: Exchange) -> str:

@@ -176,3 +176,7 @@ class TransportError(Exception):
     billed: bool = False
     fatal: AlpsError | None = None
     shape_refused: bool = False
+
+    def __str__(self) -> str:
+        # One that `replace` made has no arguments of its own
+        return self.message

@@ -27,6 +27,10 @@ def share_of_known(judge: str, checks: Mapping[str, Share] | None) -> str:
 def judge_mark(summary: Summary) -> str:
     """Return the same in brackets, to follow the name of a run's judge in a title."""
     share = share_of_known(summary.judge, summary.judge_check)
+    if summary.judge_check_before:
+        known = share_of_known(summary.judge, summary.judge_check_before)
+        refused = not all(map(is_admitted, summary.judge_check_before.values()))
+        share = f"{known}, not admitted" if refused else known
     return f" ({share})" if share else ""
 
 
@@ -39,14 +43,15 @@ def judge_check_lines(summary: Summary) -> Iterator[str]:
     """Say how many items a run's judge got right by rubric, or that its scores rest on no check."""
     if is_embedded_judge(summary.judge):
         return
-    if not summary.judge_check:
+    checks = summary.judge_check or summary.judge_check_before
+    if not checks:
         yield (
             f"Judge {summary.judge} was {NOT_CHECKED} on known items: it may be unable to tell "
             "good answers from bad ones."
         )
         return
     parts = []
-    for name, share in summary.judge_check.items():
+    for name, share in checks.items():
         failed = "" if is_admitted(share) else " (not admitted)"
         parts.append(f"{name} {share.right}/{DRAWN}{failed}")
     yield f"Known items that judge {summary.judge} got right: {', '.join(parts)}."

@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from alps.errors import UsageError, closest
+from alps.errors import RunFolderError, UsageError, closest
 from alps.report.dialogue import DialogueView, Piece, excerpt
 from alps.report.formatting import folded_away, number, visible
 from alps.report.judge_check import judge_of
@@ -57,10 +57,13 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
 
     Raises:
         UsageError: If there is no such run or record; names the closest id.
+        RunFolderError: If the run can't be read.
     """
     run = open_run(run_folder)
     keys = read_keys(run)
     key = pick(word, keys, repeats=run.repeats, where=str(run_folder))
+    if key.track not in run.tasks:
+        raise RunFolderError(f"{run_folder}: manifest.json names no data of {visible(key.track)}")
     samples = read_wanted(run, key.track, {key.id})
     rows = [run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores")]
     record = AnsweredRecord(samples.by_id.get(key.id), *rows)

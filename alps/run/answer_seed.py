@@ -1,18 +1,21 @@
-"""Seed of the draw of an audit, from what is audited: nobody chooses which answers are."""
+"""Seed of the draw of an audit, from what is audited: nobody chooses it by the way.
+
+Who writes the answers can still search for one, a word more here or there: what is published as
+confirmed is of a draw that a maintainer gave (`alps.leaderboard.audit_draws`).
+"""
 
 import hashlib
 import json
-import re
-import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from alps.run.opened import read_rows
 from alps.tasks import Task
 from alps.tasks.base import texts_of
+from alps.text import fold_loosely, letters, prototypes
 
-_WORDS = re.compile(r"\w+")
 _DIGITS = 9
 """Hexadecimal digits of a seed: a JSON number that every reader keeps whole."""
 
@@ -22,9 +25,10 @@ Rows = Mapping[tuple[str, int], Mapping[str, Any]]
 def answer_seed(task: Task, data: str, predictions: Rows, scores: Rows) -> int:
     """Return the seed that the answers and scores of a track give.
 
-    Only what a score can depend on counts: the words of answers, in any order of the answer's
-    parts, and what the judge's verdicts were worth. Spaces, case, ids and explanations don't, so
-    that another draw costs another answer or verdict.
+    Only what a score can depend on counts: the letters and digits of answers as they look, in any
+    order of the answer's parts, and what the judge's verdicts were worth. Spaces, signs, accents,
+    case, letters that look alike, what nobody sees, ids and explanations don't, so that another
+    draw costs another answer or verdict.
 
     Args:
         task: The task of the track.
@@ -38,7 +42,7 @@ def answer_seed(task: Task, data: str, predictions: Rows, scores: Rows) -> int:
         texts = () if answer is None else texts_of(task, answer)
         worth = (scores.get(key) or {}).get("scores") or {}
         figures = sorted((name, round(float(value), 6)) for name, value in worth.items())
-        lines.append(json.dumps([*key, sorted(map(_words, texts)), figures]))
+        lines.append(json.dumps([*key, sorted(map(_looks, texts)), figures]))
     text = "\n".join(lines).encode(errors="surrogatepass")
     return int(hashlib.sha256(text).hexdigest()[:_DIGITS], 16)
 
@@ -59,10 +63,25 @@ def run_seed(run: Path, task: Task, data: str) -> int:
     return answer_seed(task, data, *sides)
 
 
-def rows_by_key(rows: Iterable[Mapping[str, Any]]) -> Rows:
-    """Return published rows by record and repeat."""
-    return {(row["benchmark_id"], row.get("repeat", 0)): row for row in rows}
+def _looks(text: str) -> str:
+    return letters(fold_loosely(text))[0].translate(_alike())
 
 
-def _words(text: str) -> str:
-    return " ".join(_WORDS.findall(unicodedata.normalize("NFKC", text).casefold()))
+@cache
+def _alike() -> dict[int, str]:
+    """Return one letter for each of those that are one by case or by look.
+
+    A Greek Ν is an N to the eye, and by case a ν, which is a v: all of them are one.
+    """
+    first: dict[str, str] = {}
+
+    def found(letter: str) -> str:
+        while letter in first:
+            letter = first[letter]
+        return letter
+
+    for character in prototypes():
+        by_case, by_look = map(found, letters(character))
+        if by_case != by_look and len(by_case) == len(by_look) == 1:
+            first[max(by_case, by_look)] = min(by_case, by_look)
+    return {ord(letter): found(letter) for letter in first}

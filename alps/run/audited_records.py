@@ -111,7 +111,8 @@ class Pairs:
             missing = f"{drawn - audited} of {drawn} drawn records have no audit score"
             return f"{missing}, and may differ"
         if (count := self.audited_records) < LEAST:
-            return f"{count} audited records: at least {LEAST} are needed, {LEAST - count} more"
+            are = f"{count} audited record{'' if count == 1 else 's'}"
+            return f"{are}: at least {LEAST} are needed, {LEAST - count} more"
         return None
 
 

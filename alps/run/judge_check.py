@@ -34,11 +34,13 @@ class Checked:
         checks: How many items it got right, by the names of rubrics; empty where it was not
             checked, None where there was nothing to check.
         stopped: Whether the budget left items unasked.
+        before: What the folder holds of a check that is set aside.
     """
 
     judge: Judge
     checks: Checks | None = None
     stopped: bool = False
+    before: Checks | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ async def admit_judge(
     if not rubrics or isinstance(judge, EmbeddedJudge):
         return Checked(judge)
     if not check or not (ask or (folder / FILE).exists()):
-        return Checked(judge, {})
+        return Checked(judge, {}, before=_before(judge, rubrics, folder))
     asked = _drawn(judge, rubrics)
     with closing(Journal(folder / FILE, key=_key)) as journal:
         waiting = [one for one in asked if ask and journal.get(one.key) is None]
@@ -105,6 +107,15 @@ async def admit_judge(
     stopped = "budget" in outcomes
     unheard: Outcome = "budget" if stopped else "transport"
     return Checked(partly_admitted(judge, checks, unheard=unheard), checks, stopped)
+
+
+def _before(judge: Judge, rubrics: Sequence[Rubric], folder: Path) -> Checks | None:
+    """Count what the folder holds of a whole check of this judge; None where it holds none."""
+    asked = _drawn(judge, rubrics)
+    if not {one.key for one in asked} <= _kept(folder / FILE):
+        return None
+    with closing(Journal(folder / FILE, key=_key)) as journal:
+        return _counted(asked, journal)
 
 
 async def requests_of_check(

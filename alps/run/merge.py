@@ -13,7 +13,7 @@ from alps.run.contexts import folder_of
 from alps.run.finished import Finished
 from alps.run.folder import difference_between, repeating, write_json
 from alps.run.judge_check import FILE as JUDGE_CHECK
-from alps.run.opened import MANIFEST, SUMMARY, Run, manifest_row, open_run
+from alps.run.opened import MANIFEST, SUMMARY, Run, manifest_row, open_run, read_rows
 from alps.run.session import Session
 from alps.run.source import Data, open_again, refuse_changed
 from alps.run.start import finish
@@ -21,8 +21,9 @@ from alps.settings import RunSettings
 from alps.systems.memory.diary import ANSWERS, CALLS, FILE
 from alps.values import shard_of
 
+_OF_RECORDS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 JOURNALS = (
-    *("predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "baselines.jsonl"),
+    *(*_OF_RECORDS, "baselines.jsonl"),
     *("calls.jsonl", BATCHES, FILE, CALLS, ANSWERS, JUDGE_CHECK),
 )
 
@@ -77,12 +78,13 @@ def merge(
     else:
         settings = parse_settings(first.manifest.settings, RunSettings)
         refuse_changed(first.folder, first.manifest, settings, data)
+    places = [Path(), *(folder_of(Path(), size) for size in settings.less_contexts)]
     for shard in shards:
-        _refuse_strangers(shard, data)
+        _refuse_strangers(shard, data, places)
     # What was killed while it merged left this folder and no other.
     place = out.with_name(f"{out.name}.merging")
     shutil.rmtree(place, ignore_errors=True)
-    for inside in (Path(), *(folder_of(Path(), size) for size in settings.less_contexts)):
+    for inside in places:
         (place / inside).mkdir(parents=True, exist_ok=True)
         for name in JOURNALS:
             _write_together(place / inside / name, [one.folder / inside / name for one in shards])
@@ -116,7 +118,10 @@ def _open(folder: Path) -> _Shard:
     if shard is None:
         raise UsageError(f"{folder}: no shard; it was run without shard=")
     _ = run.finished  # one that was killed is refused
-    number, count = shard_of(str(shard))
+    try:
+        number, count = shard_of(str(shard))
+    except ValueError as error:
+        raise RunFolderError(f"{folder}: {MANIFEST}, settings.shard: {error}") from error
     return _Shard(run, number, count, manifest_row(folder))
 
 
@@ -147,11 +152,18 @@ def _complete(shards: Sequence[_Shard]) -> list[_Shard]:
     return [by_number[number] for number in sorted(by_number)]
 
 
-def _refuse_strangers(shard: _Shard, data: Data) -> None:
-    """Refuse a shard that answers records of another, as one does that was copied over it."""
+def _refuse_strangers(shard: _Shard, data: Data, inside: Sequence[Path]) -> None:
+    """Refuse a shard with records of another, as one has over which that one was copied.
+
+    `inside` are the folders within it that have journals, itself among them.
+    """
     sessions = data.shard(shard.number, shard.count).sessions or frozenset()
     own = {track.task.track: track.ids(sessions) for track in data.tracks}
-    seen = {(key.track, key.id) for key in shard.run.rows("predictions")}
+    seen = set()
+    for place in inside:
+        for name in _OF_RECORDS:
+            keys = read_rows(shard.folder / place / name, track=shard.run.unnamed)
+            seen |= {(key.track, key.id) for key in keys}
     strange = sorted(key for key in seen if key[1] not in own.get(key[0], ()))
     if strange:
         what = f"{len(strange)} answers to records that are not of shard"

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from alps.errors import AlpsError
+from alps.judges.admission import is_admitted
 from alps.judges.judge_of_run import JudgeOfRun
 from alps.judges.rubric import MATCHING
 from alps.rows import Summary
@@ -42,8 +43,11 @@ def purpose_of(source: str, *, pairs: bool, audit: bool) -> str:
 def after_run(folder: Path, summary: Summary, tasks: Sequence[Task]) -> str:
     """Return the command that has people check the judge of a run.
 
-    Empty where no LLM judged, or its scores are corrected already.
+    Empty where no LLM judged, or was not admitted, or its scores are corrected already.
     """
+    # A judge that can't tell known items apart gave no verdicts to check.
+    if not all(map(is_admitted, (summary.judge_check or {}).values())):
+        return ""
     judged = [task for task in tasks if task.judged]
     if "/" not in summary.judge or not judged or summary.audit is not None or _corrected(summary):
         return ""

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from alps.data.hub import as_read, label
 from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split
-from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageError, closest
+from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageError, closest, shown
 from alps.folders import same_file
 from alps.jsonl import Row, parse_json, scan
 from alps.rows import Manifest, Summary, TrackRow, TrackSummary
@@ -126,7 +126,11 @@ class Run:
     @property
     def repeats(self) -> int:
         """How often each record is answered."""
-        return int(self.manifest.settings.get("repeats") or 1)
+        value = self.manifest.settings.get("repeats") or 1
+        if not isinstance(value, int):
+            what = f"expected a whole number, got {shown(value)}"
+            raise RunFolderError(f"{self.folder / MANIFEST}: settings.repeats: {what}")
+        return value
 
     @property
     def total(self) -> int:

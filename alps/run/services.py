@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.errors import UsageError, closest
+from alps.errors import UsageError, closest, one_line
 from alps.judges.base import Judge
 from alps.judges.resolve import EMBEDDED_JUDGES, RepeatedJudge, embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger, Totals
@@ -528,7 +528,8 @@ def _check_llm(asked: Asked, embedded: Iterable[str], *, keys: bool) -> None:
 def say_once(line: str) -> None:
     """Say something on stderr, however often it is checked before a run begins."""
     erase()
-    click.echo(f"alps: {line}", err=True)
+    # What a provider says may stand in it.
+    click.echo(f"alps: {one_line(line)}", err=True)
 
 
 STRUCTURED = "structured"

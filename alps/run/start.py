@@ -286,6 +286,7 @@ class _Ran:
     checks: list[Check]
     resumed: int
     judge_check: Checks | None
+    judge_check_before: Checks | None
 
 
 def _summarised(session: Session, ran: _Ran, totals: Totals) -> Summary:
@@ -297,7 +298,8 @@ def _summarised(session: Session, ran: _Ran, totals: Totals) -> Summary:
     if ran.checks:
         summary = summary.model_copy(update={"admission": ran.checks})
     if ran.judge_check is not None:
-        summary = summary.model_copy(update={"judge_check": ran.judge_check})
+        told = {"judge_check": ran.judge_check, "judge_check_before": ran.judge_check_before}
+        summary = summary.model_copy(update=told)
     if (folder / STORE).exists():
         taken: dict[str, Any] = {"phases": phases_of(folder), "answers": answers_of(folder)}
         taken["bytes_per_1000_turns"] = stored_by(folder)
@@ -442,7 +444,7 @@ async def _run(
             journals.close()
             modes = structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
-    return _Ran(plan, outcomes, less, chosen, checks, resumed, checked.checks)
+    return _Ran(plan, outcomes, less, chosen, checks, resumed, checked.checks, checked.before)
 
 
 def _places(settings: RunSettings, services: Services) -> AbstractAsyncContextManager[None]:

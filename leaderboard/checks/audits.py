@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from alps.judges.base import fingerprint_id
+from alps.leaderboard.audit_draws import drawn_by_a_maintainer
 from alps.leaderboard.audits import scores_of
 from alps.leaderboard.checks.rows import TrackRows, check_answers, check_verdicts, named
 from alps.leaderboard.checks.scores import differences, figure
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, recompute
-from alps.leaderboard.submission import Audit, RunCard, Track, only, without
+from alps.leaderboard.submission import Audit, Review, RunCard, Submission, Track, only, without
 from alps.run.answer_seed import answer_seed
 from alps.run.audit_draws import place_of
 from alps.run.audited_records import corrected_scores, records_of
@@ -63,16 +64,33 @@ def check_audit(
     findings.take(own, f"{name}/audit.jsonl")
 
 
-def check_audit_seed(
-    task: Task, name: str, rows: TrackRows, findings: Findings, *, track: Track
+def check_audit_draw(
+    task: Task,
+    name: str,
+    rows: TrackRows,
+    findings: Findings,
+    *,
+    card: Submission,
+    review: Review | None,
 ) -> None:
-    """Say of an audit that the answers did not draw that its submitter chose the records."""
-    if track.audit is None:
+    """Say of an audit that no maintainer drew that its submitter could choose the records."""
+    track = card.tracks[name]
+    if track.audit is None or drawn_by_a_maintainer(card, review, name):
         return
-    if track.audit.seed != answer_seed(task, track.data_sha256, rows.predictions, rows.scores):
-        what = f"drawn by seed {track.audit.seed}, not by the answers: boards leave it out"
-        mend = "audit the run without audit_seed= and pack it again"
-        findings.warn("audit", f"tracks.{name}.audit.seed", what, mend)
+    where, own = f"tracks.{name}.audit.seed", f"drawn by seed {track.audit.seed}"
+    given = None if review is None else review.audit_draw
+    if given is not None and given.seed == track.audit.seed:
+        what = f"{own}, which a maintainer drew for other answers, verdicts or scores"
+        findings.warn("audit", where, f"{what}: boards leave it out", "ask for a draw of these")
+        return
+    seed = answer_seed(task, track.data_sha256, rows.predictions, rows.scores)
+    if track.audit.seed == seed:
+        what = "drawn by its answers, of which a word more is another draw: boards leave it out"
+        findings.note("audit", where, f"{what} until it is of a draw that a maintainer gave")
+        return
+    mend = "audit the seed that a maintainer's review gives, by audit_seed=, and pack it again"
+    what = f"{own}, which its submitter may have chosen: boards leave it out"
+    findings.warn("audit", where, what, mend)
 
 
 def _check_draw(audited: Audited, findings: Findings) -> frozenset[str]:

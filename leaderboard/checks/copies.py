@@ -115,17 +115,36 @@ def _copied_by(mine: Entry, rivals: Iterable[Entry], name: str) -> list[str]:
 
 def others_beside(folder: Path) -> Iterator[Entry]:
     """Yield the other submissions that can be read."""
+    for path in _paths_beside(folder):
+        with suppress(AlpsError, OSError):
+            yield read_entry(path)
+
+
+def unreadable_beside(folder: Path) -> dict[str, str]:
+    """Return the other submissions that can't be read, and why, by the name of their folder."""
+    faults = {}
+    for path in _paths_beside(folder):
+        try:
+            read_entry(path)
+        except (AlpsError, OSError) as error:
+            faults[path.name] = str(error)
+    return faults
+
+
+def _paths_beside(folder: Path) -> list[Path]:
     own = folder.resolve()
     try:
         paths = sorted(path for path in own.parent.iterdir() if path.name != own.name)
+        return [path for path in paths[:_MOST_BESIDE] if _is_submission(path)]
     except OSError:
-        return
-    for path in paths[:_MOST_BESIDE]:
-        try:
-            if not path.is_symlink() and (path / CARD).is_file():
-                yield read_entry(path)
-        except (AlpsError, OSError):
-            continue
+        return []
+
+
+def _is_submission(path: Path) -> bool:
+    try:
+        return not path.is_symlink() and (path / CARD).is_file()
+    except OSError:
+        return False
 
 
 def _answers(entry: Entry, name: str) -> Answers | None:

@@ -23,6 +23,7 @@ from alps.leaderboard.provenance import (
 )
 from alps.leaderboard.ranking import Board, RowBeside, Standing
 from alps.leaderboard.references.rows import ReferenceRow, ReferenceTable, Reported
+from alps.leaderboard.same_reader import ALONE
 from alps.leaderboard.site_data import System
 from alps.report.baselines import strongest_above
 from alps.report.charts import axis_of
@@ -225,6 +226,8 @@ def _of_memory(board: Board, row: Standing) -> Markup:
         about += Markup("<small>declares to do without: {}</small>").format(without)
     if row.no_difference:
         return about + Markup("<small>not ranked: {}</small>").format(foreign(row.no_difference))
+    if said := row.none.otherwise or (ALONE if row.none.alone else ""):
+        about += Markup("<small>{}</small>").format(foreign(said))
     return about
 
 
@@ -274,8 +277,8 @@ def _standing_cells(
     cells += [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
     if board.has_corrected:
         name = board.metric.name
-        own = board.key.track in row.system.audited_by_answers
-        cells.append(corrected(row.score(name), row.track["audit"], name, by_answers=own))
+        drawn = row.system.audit_is_drawn(board.key.track)
+        cells.append(corrected(row.score(name), row.track["audit"], name, drawn=drawn))
     for metric in shown:
         score = row.score(metric.name)
         cells.append(with_count(pair(score), score, row.track))
@@ -353,14 +356,14 @@ def with_count(cell: Markup, score: Place, track: Place) -> Markup:
     return Markup('{} <small class="of">n {}</small>').format(cell, figure(score["n"], whole))
 
 
-def corrected(score: Place, audit: Place, metric: str, *, by_answers: bool) -> Markup:
+def corrected(score: Place, audit: Place, metric: str, *, drawn: bool) -> Markup:
     """Return the corrected score and what corrects it; why there is none, where it was tried.
 
-    `by_answers` is whether the answers themselves drew the records that were audited.
+    `drawn` is whether a maintainer drew the records that were audited.
     """
     by_audits, row = audit["scores"][metric], score["corrected"]
-    if by_audits and not by_answers:
-        return Markup('<span class="nothing">audit left out: its seed was chosen</span>')
+    if by_audits and not drawn:
+        return Markup('<span class="nothing">audit left out: no maintainer drew it</span>')
     if by_audits["value"]:
         by = '{} <small class="of">{} audits by {}</small>'
         judge = foreign(str(audit["judge"].value))

@@ -133,9 +133,9 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
 
 
 def _audited(board: Board, row: Standing) -> Mapping[str, Mapping[str, Any]]:
-    """Return what audits correct, where the answers drew what was audited."""
+    """Return what audits correct, where a maintainer drew what was audited."""
     audit = row.track.value.get("audit")
-    if not audit or board.key.track not in row.system.audited_by_answers:
+    if not audit or not row.system.audit_is_drawn(board.key.track):
         return {}
     scores: Mapping[str, Mapping[str, Any]] = audit["scores"]
     return scores

@@ -262,7 +262,7 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         failures.append((f"judgement: {kind}", count))
     scores, withheld = dict(place["scores"].items()), system.card.withheld(name)
     unproven = has_corrected = False
-    by_answers = name in system.audited_by_answers
+    drawn = system.audit_is_drawn(name)
     for metric, score in scores.items():
         has_corrected |= bool(score["corrected"] or place["audit"]["scores"][metric])
         unproven |= bool(score["value"]) and not system.recomputed(name, metric)
@@ -272,7 +272,7 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         place=place,
         run=system.run(name),
         judge=judge_id(system, name),
-        scales=[] if withheld else list(_scales(task, place, standings, again, by_answers)),
+        scales=[] if withheld else list(_scales(task, place, standings, again, drawn)),
         floors=list(_floors(place)),
         failures=failures,
         matrix=matrix if matrix.rows else None,
@@ -290,7 +290,7 @@ def _scales(
     place: Place,
     standings: list[tuple[Board, Standing]],
     again: Place,
-    by_answers: bool,
+    drawn: bool,
 ) -> Iterator[tuple[Markup, list[ScoreRow]]]:
     """Yield the metrics by the axis that they are drawn on."""
     scores = dict(place["scores"].items())
@@ -302,7 +302,7 @@ def _scales(
     for name, metric in metrics.items():
         shown = NOTHING
         if metric.judged:
-            shown = corrected(scores[name], place["audit"], name, by_answers=by_answers)
+            shown = corrected(scores[name], place["audit"], name, drawn=drawn)
         row = _row(metric, scores[name], standings, again[name], shown)
         by_axis.setdefault(axis_of(metric), []).append(row)
     for axis, rows in by_axis.items():

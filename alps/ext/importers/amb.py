@@ -35,7 +35,7 @@ class _Result(Foreign):
     query: Text
     answer: Text
     gold_answers: list[Text]
-    correct: bool
+    correct: bool | None
     score: float | None = None
     meta: dict[str, Any] = Field(default_factory=dict)
 
@@ -78,8 +78,9 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
                 question=row.query,
                 gold="\n".join(row.gold_answers) or None,
                 answer=row.answer,
-                score=row.score if continuous else float(row.correct),
+                score=row.score if continuous or row.correct is None else float(row.correct),
                 abstains=_abstains(run, row, category),
+                unread=row.unread,
             )
         )
     return answers, list(_own_accuracy(path, answers, run.accuracy))

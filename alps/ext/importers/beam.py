@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.importers.reading import Foreign, Text, read_file
+from alps.ext.importers.reading import Foreign, Score, Text, read_file
 from alps.ext.importers.rows import ImportedAnswer
 
 ABSTENTION = "abstention"
@@ -20,13 +20,13 @@ _SLACK = 5e-5
 class _Judged(Foreign):
     """The mean of the judge's marks over the items of a question's rubric, and these."""
 
-    llm_judge_score: float
+    llm_judge_score: Score
     llm_judge_responses: Any = None
 
     @property
     def is_cut(self) -> bool:
         """Whether the marks give a higher score."""
-        if not isinstance(self.llm_judge_responses, list):
+        if self.llm_judge_score is None or not isinstance(self.llm_judge_responses, list):
             return False
         marks = [one.get("score") for one in self.llm_judge_responses if isinstance(one, dict)]
         known = [mark for mark in marks if isinstance(mark, int | float)]
@@ -68,7 +68,7 @@ def read_beam(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
             what = f"{len(rows):,} verdicts on {len(questions):,} answers in {beside.name}"
             raise DataError(f"{what}; evaluate it anew", path=path, field=ability)
         for number, row in enumerate(rows):
-            if not 0 <= row.llm_judge_score <= 1:
+            if row.llm_judge_score is not None and not 0 <= row.llm_judge_score <= 1:
                 field = f"{ability}.{number}.llm_judge_score"
                 raise DataError("no score from 0 to 1", path=path, field=field)
             known = questions[number] if number < len(questions) else None
@@ -83,6 +83,7 @@ def read_beam(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
                     answer=None if known is None else known.llm_response,
                     score=row.llm_judge_score,
                     abstains=ability == ABSTENTION,
+                    reasons=row.unread | {"llm_judge_responses": row.llm_judge_responses},
                 )
             )
     if not any(row.is_cut for rows in judged.values() for row in rows):

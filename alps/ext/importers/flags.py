@@ -17,6 +17,7 @@ from alps.ext.importers.known import (
 )
 from alps.ext.importers.rows import ImportedAnswer
 from alps.ext.importers.settings import FileFormat
+from alps.report.formatting import counted
 
 _REPORTED = re.compile(r"(\d+(?:\.(\d+))?)(%?)\Z")
 _NAMED = 3
@@ -36,7 +37,7 @@ def flags_of(
     for system in dict.fromkeys(answer.system for answer in answers):
         own = [answer for answer in answers if answer.system == system]
         if all(answer.score is None for answer in own):
-            flags.append(f"{system}: nobody judged its {len(own):,} answers")
+            flags.append(f"{system}: nobody judged its {counted(len(own), 'answer')}")
         flags += _missing_in_all(form, system, own)
         for part in parts:
             known = benchmark_of({answer.category for answer in answers if answer.part == part})

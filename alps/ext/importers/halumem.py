@@ -45,6 +45,8 @@ class _Memory(Foreign):
     uuid: Text
     memory_content: Text
     memory_type: str | None = None
+    is_update: Any = None
+    importance: Any = None
 
 
 class _Update(_Memory):
@@ -102,12 +104,15 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
                 answer=row.system_response,
                 score=_is_correct(row.result_type, _OF_ANSWERS),
                 abstains=row.question_type == _BOUNDARY,
-                unread=row.unread,
+                unread=row.unread | _unknown("result_type", row.result_type, _OF_ANSWERS),
             )
         )
     for update in results.memory_update_records:
-        score = _is_correct(update.memory_update_type, _OF_UPDATES)
-        answers.append(_memory(update, system, UPDATES, score, numbered))
+        given = update.memory_update_type
+        score = _is_correct(given, _OF_UPDATES)
+        rated = _memory(update, system, UPDATES, score, numbered)
+        unread = {**rated.unread, **_unknown("memory_update_type", given, _OF_UPDATES)}
+        answers.append(rated.model_copy(update={"unread": unread}))
     for kept in results.memory_integrity_records:
         if kept.memory_source != _INTERFERENCE:
             whole = kept.memory_integrity_score
@@ -133,7 +138,15 @@ def _doubts(path: Path, results: _Results, answers: Sequence[ImportedAnswer]) ->
 
 
 def _is_correct(result: str | None, verdicts: Sequence[str]) -> float | None:
-    return float(result == _CORRECT) if result in verdicts else None
+    known = (result or "").strip().casefold()
+    if known not in map(str.casefold, verdicts):
+        return None
+    return float(known == _CORRECT.casefold())
+
+
+def _unknown(field: str, result: str | None, verdicts: Sequence[str]) -> dict[str, Any]:
+    """Return a verdict of other words than HaluMem's, which would be dropped in silence."""
+    return {} if _is_correct(result, verdicts) is not None else {field: result}
 
 
 def _memory(
@@ -147,4 +160,5 @@ def _memory(
         category=row.memory_type or "unknown type",
         gold=row.memory_content,
         score=score,
+        unread=row.unread,
     )

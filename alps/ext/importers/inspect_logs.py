@@ -102,8 +102,14 @@ def _answer(model: str, sample: EvalSample, scored: _Place | None) -> ImportedAn
         gold=target or None,
         answer=sample.output.completion,
         score=_score(sample, scored),
+        reasons=_reasons(sample, scored),
         repeat=sample.epoch - 1,
     )
+
+
+def _reasons(sample: EvalSample, scored: _Place | None) -> dict[str, Any]:
+    score = None if scored is None else (sample.scores or {}).get(scored[0])
+    return {} if score is None else {"explanation": score.explanation, **(score.metadata or {})}
 
 
 def _question(sample: EvalSample) -> str | None:

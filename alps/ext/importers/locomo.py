@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.importers.reading import Foreign, Text, read_file
+from alps.ext.importers.reading import Foreign, Score, Text, read_file
 from alps.ext.importers.rows import ImportedAnswer, Numbered
 
 CATEGORIES = {
@@ -47,7 +47,7 @@ class _Mem0Answer(Foreign):
     answer: Text
     response: Text
     category: Text
-    llm_score: float | None = None
+    llm_score: Score = None
 
 
 def read_locomo(path: Path, system: str) -> list[ImportedAnswer]:

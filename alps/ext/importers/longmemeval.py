@@ -16,9 +16,13 @@ ABSTENTION = "_abs"
 UNKNOWN = "unknown type"
 
 
+def _unless_empty(value: object) -> object:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
 class _Label(Foreign):
     model: str | None = None
-    label: bool
+    label: Annotated[bool | None, BeforeValidator(_unless_empty)] = None
 
 
 def _as_label(value: object) -> object:
@@ -77,9 +81,9 @@ def read_longmemeval(
                 question=None if known is None else known.question,
                 gold=None if known is None else known.answer,
                 answer=row.hypothesis,
-                score=None if label is None else float(label.label),
+                score=None if label is None or label.label is None else float(label.label),
                 abstains=ABSTENTION in row.question_id,
-                unread=row.unread,
+                unread=row.unread | ({} if label is None else {"autoeval_label": label.unread}),
             )
         )
     if not others:

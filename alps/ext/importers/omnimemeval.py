@@ -24,7 +24,7 @@ class _Graded(Foreign):
     question: Text
     category: Text
     answer: Text | None = None
-    llm_judgments: dict[str, bool] = Field(default_factory=dict)
+    llm_judgments: dict[str, bool | None] = Field(default_factory=dict)
     golden_answer: Text | None
 
 
@@ -48,7 +48,7 @@ def read_omnimemeval(path: Path, system: str) -> list[ImportedAnswer]:
         # Two runs would have no question in common.
         conversation = _USER.sub(r"\1\2", user)
         for row in graded:
-            draws = list(row.llm_judgments.values())
+            draws = [draw for draw in row.llm_judgments.values() if draw is not None]
             category = CATEGORIES.get(row.category, row.category)
             answers.append(
                 ImportedAnswer(

@@ -46,6 +46,14 @@ Text = Annotated[str, BeforeValidator(_as_text)]
 """A text that some files write as a number: years, counts, categories."""
 
 
+def _as_score(value: object) -> object:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+Score = Annotated[float | None, BeforeValidator(_as_score)]
+"""A verdict as a number; the empty text and null stand where a judge failed."""
+
+
 def read_file(path: Path, kind: Any) -> Any:
     """Read a whole JSON file, packed by gzip or not, as `kind`.
 

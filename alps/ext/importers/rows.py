@@ -23,6 +23,8 @@ class ImportedAnswer(Record):
         abstains: Whether the right answer is that nothing is known.
         repeat: Which of several answers to the question, from 0.
         of_system: Whether the system itself wrote what is rated, so that no other has the same.
+        reasons: What the judge says next to its verdict, in fields that the format knows; not
+            written.
         unread: The fields of its row that the format does not know; not written.
     """
 
@@ -38,6 +40,7 @@ class ImportedAnswer(Record):
     abstains: bool = False
     repeat: int = 0
     of_system: bool = False
+    reasons: Mapping[str, Any] = Field(default_factory=dict, exclude=True, repr=False)
     unread: Mapping[str, Any] = Field(default_factory=dict, exclude=True, repr=False)
 
 

@@ -5,42 +5,51 @@ like one, the user says which it is.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import fmean
-from typing import Any
 
 from alps.errors import UsageError, shown
+from alps.ext.importers.looks import MOST, is_empty, leaves, looking_like_verdicts
+from alps.ext.importers.marks import (
+    Scale,
+    first_values,
+    how_to_map,
+    read_scale,
+    score_of,
+    with_letters,
+)
 from alps.ext.importers.rows import ImportedAnswer
+from alps.report.formatting import counted
 
 NONE = "none"
 """What `verdict=` takes where no field is a verdict."""
-_WORDS = {
-    1.0: "correct right true yes pass passed met accurate success accepted",
-    0.5: "partial partially_correct partly_correct half",
-    0.0: "incorrect wrong false no fail failed not_met inaccurate failure rejected not_correct",
-}
-_MEANINGS = {word: score for score, words in _WORDS.items() for word in words.split()}
-_MARKS = (0, 0.5, 1)
-# A field that is the same in all rows is a verdict only if it is called like one.
-_CALLED = re.compile(
-    r"grade|correct|verdict|judg|label|score|pass|right|accura|eval|success|mark|rating", re.I
-)
-# Under these names a share between marks is a verdict, too.
-_VERDICT = re.compile(r"(llm_|judge_)?(score|grade|verdict|rating|mark|judge?ment)", re.I)
-_FIGURE = re.compile(r"f1|bleu|rouge|meteor|bert|similar|precision|recall|token|latency|time", re.I)
 _REASON = re.compile(r"reason|error|explan|judg|eval|raw|message|feedback|comment", re.I)
+# Next to a verdict, a field of this name says that the judge failed, whatever it says.
+_FAILED = re.compile(
+    r"(judge|judging|llm_judge|grader|grading|eval(uation)?)_?(error|exception)", re.I
+)
 _ERROR = re.compile(
     r"""\W*((api|llm|judge|judging|evaluation|server|request|connection|openai|http\w*)\W+)+
     (\w*error\b|\w*exception\b|timed?\W*out|fail(ed|ure)\b)
     |\W*[\w.]*(error|exception)\s*[:(]
-    |\W*(traceback|timed?\W*out|unauthorized|rate\W?limit)
+    |\W*[\w.]*(error|exception|timeout)\W*\Z
+    |\W*(traceback|timed\W*out|time[-_]?out\b
+        |unauthorized|rate\W?limit|too\ many\ requests|insufficient_quota
+        |service\ unavailable|bad\ gateway|gateway\ time|internal\ server\ error|overloaded
+        |connection\ (refused|reset|aborted|closed)|max(imum)?\ retries|expecting\ value:
+        |(you\ )?exceeded\ your\ current\ quota|you\ exceeded|'?nonetype'?\ object)
+    |\W*(error\W{1,3})?[45]\d\d\W{1,3}(\w+\ )?(error|unauthorized|forbidden|not\ found|too\ many
+        |bad|internal|service|gateway|client|server|\{)
+    |\W*error\W{1,3}[45]\d\d\b
+    |\W*no\ (response|reply|output|verdict)\ from\ (the\ )?(judge|llm|api|server|grader|evaluator)
+    |\W*(failed\ to|unable\ to|could\ not|couldn't|cannot|can't)\ (
+        (parse|decode|read)\ (the\ )?(json|judge|verdict|score|response|reply|output|llm)
+        |(connect\ to|reach|call)\ (the\ )?(judge|llm|api|server|host|model|openai))
     |.*(error\ code|http|status(\ code)?)\W{1,3}[45]\d\d\b
     |.*(invalid|incorrect)\ api\ key""",
     re.I | re.X | re.S,
 )
-_DEEPEST = 3
-_MOST = 0.5
+_NAMED = 6
 
 
 def with_verdicts(
@@ -60,111 +69,89 @@ def with_verdicts(
     if verdict == NONE:
         return _without_errors(answers)
     if verdict is not None:
-        if all(verdict not in dict(_leaves(one.unread)) for one in answers):
-            looks = _candidates(answers)
-            hint = f"; these look like one: {', '.join(looks)}" if looks else ""
-            raise UsageError(f"verdict={verdict}: {path} has no such field that is not read{hint}")
-        judged = [_judged(path, number, one, verdict) for number, one in enumerate(answers, 1)]
-        return _without_errors(judged)
+        judged, doubts = _read_verdicts(path, answers, verdict)
+        kept, errors = _without_errors(judged)
+        return kept, doubts + errors
+    kept, doubts = _without_errors(answers)
     for part in dict.fromkeys(answer.part for answer in answers):
-        _refuse_unread(path, [answer for answer in answers if answer.part == part])
-    return _without_errors(answers)
+        own = [answer for answer in answers if answer.part == part]
+        doubts += _refuse_unread(path, own)
+    return kept, doubts
 
 
-def _refuse_unread(path: Path, answers: Sequence[ImportedAnswer]) -> None:
-    """Refuse answers of which most have no score, and a field that looks like their verdict."""
-    unscored = [answer for answer in answers if answer.score is None]
-    looks = _candidates(unscored) if len(unscored) >= _MOST * len(answers) else []
-    if looks:
-        many = len(looks) > 1
-        fields = f"the fields {', '.join(looks)} look" if many else f"the field {looks[0]} looks"
-        named = " or ".join(f"verdict={name}" for name in looks)
-        raise UsageError(
-            f"{path}: no verdict is read of {len(unscored):,} answers, and {fields} like one; add "
-            f"{named}, or verdict={NONE}"
-        )
+def _refuse_unread(path: Path, answers: Sequence[ImportedAnswer]) -> Iterator[str]:
+    """Refuse answers of which most have no score, and a field that looks like their verdict.
 
-
-def _judged(path: Path, number: int, answer: ImportedAnswer, verdict: str) -> ImportedAnswer:
-    fields = dict(_leaves(answer.unread))
-    if verdict not in fields:
-        return answer
-    value = fields[verdict]
-    score = score_of(value)
-    if score is None and not _is_empty(value):
-        raise UsageError(
-            f"verdict={verdict}: {path}, answer {number}: {shown(value)} is no verdict: true or "
-            "false, a number from 0 to 1, or a word such as correct or wrong"
-        )
-    return answer.model_copy(update={"score": score})
-
-
-def score_of(value: object) -> float | None:
-    """Return a verdict as a number from 0 to 1, of several draws the mean; None where it is none.
-
-    The empty text and null are no verdict: the judge failed.
+    Where most have one, yield what other field contradicts it.
     """
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        draws = [score for score in map(score_of, value) if score is not None]
-        return fmean(draws) if draws and len(draws) == len(value) else None
-    if isinstance(value, str):
-        word = re.sub(r"[\s_-]+", "_", value.strip().casefold().rstrip("."))
-        if word in _MEANINGS:
-            return _MEANINGS[word]
-        try:
-            value = float(word)
-        except ValueError:
-            return None
-    if isinstance(value, bool | int | float) and 0 <= value <= 1:
-        return float(value)
-    return None
+    unscored = [answer for answer in answers if answer.score is None]
+    if len(unscored) < MOST * len(answers):
+        yield from _contradicted(answers)
+        return
+    # A judge that failed on all of a file said nothing.
+    rows = [answer.unread for answer in unscored if _error_of(answer) is None]
+    looks = looking_like_verdicts(rows)
+    if not looks:
+        return
+    looks = dict(list(looks.items())[:_NAMED])
+    listed = ", ".join(looks)
+    fields = f"the fields {listed} look" if len(looks) > 1 else f"the field {listed} looks"
+    named = " or ".join(f"verdict={name}" for name in looks)
+    first = "; ".join(f"{name}: {first_values(given)}" for name, given in looks.items())
+    raise UsageError(
+        f"{path}: no verdict is read of {counted(len(unscored), 'answer')}, and {fields} like one; "
+        f"add {named}, or verdict={NONE} (first values of {first})"
+    )
 
 
-def _is_empty(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
+def _contradicted(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
+    """Name the fields that are called verdicts, and give other scores than those that are read."""
+    scored = [answer for answer in answers if answer.score is not None]
+    for name in looking_like_verdicts([answer.unread for answer in scored]):
+        others = [score_of(dict(leaves(answer.unread)).get(name)) for answer in scored]
+        pairs = zip([answer.score for answer in scored], others, strict=True)
+        known = [(own, other) for own, other in pairs if other is not None]
+        differ = sum(own != other for own, other in known)
+        if differ and len(known) >= MOST * len(scored):
+            yield (
+                f"{answers[0].system}: the field {name} looks like a verdict, too, and differs "
+                f"from the score on {differ:,} of {counted(len(known), 'answer')}; "
+                f"verdict={name} reads it"
+            )
 
 
-def _leaves(row: Mapping[str, Any], within: str = "", deep: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a row, those in objects by their dotted names, and these objects."""
-    for name, value in row.items():
-        yield f"{within}{name}", value
-        if isinstance(value, dict) and deep < _DEEPEST:
-            yield from _leaves(value, f"{within}{name}.", deep + 1)
-
-
-def _candidates(answers: Sequence[ImportedAnswer]) -> list[str]:
-    """Return the fields that look like verdicts in the rows that no verdict is read of."""
-    values: dict[str, list[Any]] = {}
-    for answer in answers:
-        for name, value in _leaves(answer.unread):
-            if not _is_empty(value):
-                values.setdefault(name, []).append(value)
-    looks: list[str] = []
-    for name, given in values.items():
-        within = any(name.startswith(f"{outer}.") for outer in looks)
-        if not within and len(given) >= _MOST * len(answers) and _looks(name, given):
-            looks.append(name)
-    return looks
-
-
-def _looks(name: str, values: Sequence[Any]) -> bool:
-    own = name.rpartition(".")[2]
-    if _FIGURE.search(own):
-        return False
-    scores = {score_of(value) for value in values}
-    if _VERDICT.fullmatch(own) and None not in scores:
-        return True
-    return all(map(_is_mark, values)) and (len(scores) > 1 or bool(_CALLED.search(own)))
-
-
-def _is_mark(value: object) -> bool:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        return bool(value) and all(map(_is_mark, value))
-    return score_of(value) in _MARKS
+def _read_verdicts(
+    path: Path, answers: Sequence[ImportedAnswer], verdict: str
+) -> tuple[list[ImportedAnswer], list[str]]:
+    """Return the answers with the verdicts of one field, and how its values are read."""
+    scale = read_scale(verdict)
+    fields = [dict(leaves(answer.unread)) for answer in answers]
+    if all(verdict not in own for own in fields) and all(scale.field not in own for own in fields):
+        looks = looking_like_verdicts([answer.unread for answer in answers])
+        hint = f"; these look like one: {', '.join(looks)}" if looks else ""
+        raise UsageError(f"verdict={verdict}: {path} has no such field that is not read{hint}")
+    if any(verdict in own for own in fields):
+        scale = Scale(verdict, {})
+    name = scale.field
+    values = [own[name] for own in fields if not is_empty(own.get(name))]
+    scale, how = with_letters(scale, values)
+    judged, unreadable = [], []
+    for number, (answer, own) in enumerate(zip(answers, fields, strict=True), start=1):
+        value = own.get(name)
+        score = scale.of(value)
+        if score is None and not is_empty(value) and not is_error(value):
+            unreadable.append((number, value))
+        judged.append(answer.model_copy(update={"score": score}) if name in own else answer)
+    if unreadable:
+        number, value = unreadable[0]
+        others = first_values([one for _, one in unreadable])
+        more = f" ({len(unreadable):,} such: {others})" if len(unreadable) > 1 else ""
+        hint = how_to_map(name, values)
+        raise UsageError(
+            f"verdict={verdict}: {path}, answer {number}: {shown(value)} is no verdict{more}: true "
+            f"or false, a number from 0 to 1, or a word such as correct or wrong{hint}"
+        )
+    return judged, [f"{path.name}: {how}"] if how else []
 
 
 def _without_errors(
@@ -182,15 +169,26 @@ def _without_errors(
     for system, reasons in errors.items():
         said = " ".join(reasons[0].split())
         said = said if len(said) <= 80 else f"{said[:79]}…"
-        count = f"{len(reasons):,} judgements are errors of the judge, and unscored"
+        are = "is an error" if len(reasons) == 1 else "are errors"
+        count = f"{counted(len(reasons), 'judgement')} {are} of the judge, and unscored"
         doubts.append(f"{system}: {count}: {said}")
     return kept, doubts
 
 
 def _error_of(answer: ImportedAnswer) -> str | None:
     """Return the error that stands where a judge gives its reason; None where there is none."""
-    for name, value in _leaves(answer.unread):
+    for name, value in leaves({**answer.unread, **answer.reasons}):
         own = name.rpartition(".")[2]
-        if isinstance(value, str) and _REASON.search(own) and _ERROR.match(value):
-            return value
+        given = value if isinstance(value, list) else [value]
+        texts = [one for one in given if isinstance(one, str) and one.strip()]
+        if _FAILED.fullmatch(own) and texts:
+            return texts[0]
+        for text in texts if _REASON.search(own) else []:
+            if is_error(text):
+                return text
     return None
+
+
+def is_error(value: object) -> bool:
+    """Return whether a value is a text that says how a request to a judge failed."""
+    return isinstance(value, str) and _ERROR.match(value) is not None

@@ -30,6 +30,7 @@ from alps.text import fold
 
 ITEMS, REASONS = 8, 6
 """Entries that are kept of those written: the nearest in length."""
+_SIGNS_OF_FORMULAS = "=+-−@"
 _LONGEST_BIOGRAPHY, _LONGEST_TEXT, _LONGEST_WORDING = 800, 1_500, 400
 
 
@@ -213,6 +214,7 @@ def wordings_answer(topic: Topic, material: Material) -> AnswerType[dict[str, Wo
             where = f"questions {number}"
             question = _text(f"{where} question", written.question, _LONGEST_WORDING)
             option = _text(f"{where} option", written.option, _LONGEST_WORDING)
+            _is_no_formula(f"{where} question", question)
             _has_slots(f"{where} question", question, (ELSEWHERE,) if kind == SCENARIOS else ())
             _has_slots(f"{where} option", option, slots_of(kind))
             _names_none(where, f"{question}\n{option}", known)
@@ -237,6 +239,14 @@ def _text(where: str, text: str, longest: int) -> str:
     if not 0 < len(stripped) <= longest:
         raise ValueError(f"{where}: {len(stripped)} characters; expected 1 to {longest}")
     return stripped
+
+
+def _is_no_formula(where: str, text: str) -> None:
+    # A question is a cell of a CSV file that is read back as it stands, so that nothing can be put
+    # before it: a spreadsheet would compute it.
+    first = fold(text).lstrip("\"' ")[:1]
+    if first and first in _SIGNS_OF_FORMULAS:
+        raise ValueError(f"{where}: begins with '{first}'; expected a letter")
 
 
 def _names_none(where: str, text: str, entries: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ package asks, as it does for litellm.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,6 +23,8 @@ from alps.llm.batches.interface import (
     State,
     as_json,
     count_of,
+    is_name,
+    name_of,
     part_of,
     read_object,
     rows_of,
@@ -32,6 +35,7 @@ from alps.llm.batches.spool import Spool
 from alps.llm.failures import redirected, transport_error
 from alps.llm.libraries import libraries
 from alps.llm.provider import Draft
+from alps.llm.types import TransportError
 from alps.llm.wire import following_none
 from alps.sizes import LARGEST_RESULTS
 
@@ -89,15 +93,19 @@ class FileBatches:
         """Upload the requests, and order a batch of them."""
         file = f"alps-{tag}.jsonl", spool.opened()
         files, batches = self._client.files, self._client.batches
-        uploaded = await self._read(files.with_raw_response.create(file=file, purpose="batch"))
-        await placed(text_of(uploaded, "id"))
+        try:
+            upload = files.with_raw_response.create(file=file, purpose="batch")
+            uploaded = name_of(await self._read(upload))
+        except TransportError as error:  # no file costs anything, nor is a batch of it ordered
+            raise replace(error, billed=False) from error
+        await placed(uploaded)
         order = batches.with_raw_response.create(
             completion_window="24h",
             endpoint=self._path(spool.url),
-            input_file_id=text_of(uploaded, "id"),
+            input_file_id=uploaded,
             metadata={_TAG: tag},
         )
-        return text_of(await self._read(order), "id")
+        return name_of(await self._read(order))
 
     def _path(self, url: str) -> str:
         # as the documentation of either has it
@@ -110,7 +118,7 @@ class FileBatches:
         page = await self._read(asked)
         rows = []
         for batch in rows_of(page, "data"):
-            if isinstance(name := part_of(batch, "id"), str):
+            if is_name(name := part_of(batch, "id")):
                 at = time_of(batch, "created_at")
                 size = count_of(part_of(batch, "request_counts"), "total")
                 tag = part_of(part_of(batch, "metadata"), _TAG)
@@ -125,7 +133,7 @@ class FileBatches:
         counts = part_of(found, "request_counts")
         done = count_of(counts, "completed") + count_of(counts, "failed")
         files = [part_of(found, name) for name in ("output_file_id", "error_file_id")]
-        there = tuple(file for file in files if isinstance(file, str) and file)
+        there = tuple(file for file in files if is_name(file))
         failed = _why(found) if status == "failed" and not there else None
         return State(status in _ENDED, done, failed, there)
 

@@ -6,6 +6,7 @@ two batches, answers and then judgements, and needs to know nothing of it.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import closing
@@ -33,7 +34,6 @@ from alps.llm.batches.spool import Spool
 from alps.llm.prices import BATCH
 from alps.llm.retries import DAY, PATIENCE, Tries
 from alps.llm.types import JUDGE_CHECK, Reply, Request, TransportError
-from alps.sizes import MOST_PAGES
 
 T = TypeVar("T")
 Endpoint = tuple[str, str | None]
@@ -47,6 +47,12 @@ _QUIET, _LONGEST_QUIET = 2.0, 300.0
 _SOONEST, _LATEST, _SHARE = 0.2, 60.0, 0.1
 # Seconds by which the clock of a provider may differ from ours
 _SKEW = 300.0
+# Seconds for which a batch that was just ordered may not be there yet
+_APPEARING = 60.0
+# Seconds for which the end of a batch that was cancelled is waited for
+_ENDING = 3_600.0
+# Pages of a list of batches, of a hundred each: OpenAI lets 2,000 be ordered an hour
+_MOST_PAGES = 1_000
 _DRAFTED_AT_ONCE = 16
 # What endpoints without a batch interface answer
 _NOT_THERE = (404, 405, 501)
@@ -241,7 +247,7 @@ class Batches:
     async def _ordered(self, endpoint: Endpoint, entry: Entry, spool: Spool) -> Entry:
         """Send a batch until it is taken; it is never ordered twice as far as anybody can tell."""
         interface, loop = self._interfaces[endpoint], asyncio.get_running_loop()
-        tries = Tries(self._patience)
+        tries, unread = Tries(self._patience), None
 
         async def placed(file: str) -> None:
             await self.journal.step(entry, "placed", file=file)
@@ -249,9 +255,13 @@ class Batches:
         while True:
             sent = loop.time()
             try:
+                if unread is not None:
+                    raise unread
                 name = await interface.create(spool, entry.tag, placed=placed)
                 break
             except TransportError as error:
+                # Answered with success: it is taken, though what it is called is yet to be found.
+                unread = error if error.billed else None
                 heard = error.status is not None and 400 <= error.status < 500
                 pause = tries.pause_after(
                     error, sent=sent, now=loop.time(), last_answer=float("-inf")
@@ -288,23 +298,38 @@ class Batches:
             fetch = partial(interface.results, entry.id, state, entry.keys)
             results = await self._tried(fetch)
         except TransportError as error:
-            if error.status == 404:  # results are kept for a month
-                self._notice(f"batch {entry.id} is gone; its requests are asked again")
-                await self._drop(entry)
-                return
-            raise _fatal(entry.model, f"batch {entry.id}", error) from error
+            if error.status != 404:
+                raise _fatal(entry.model, f"batch {entry.id}", error) from error
+            await self._lost(entry)
+            return
         self._hand_out(entry, state, results)
+
+    async def _lost(self, entry: Entry) -> None:
+        """Do without a batch that is not there any more."""
+        if time.time() - entry.at > DAY:  # results are kept for a month
+            self._notice(f"batch {entry.id} is gone; its requests are asked again")
+            await self._drop(entry)
+            return
+        # Another batch may be lost alike, and each may be on the bill.
+        self._notice(f"batch {entry.id} is gone; its requests are asked one by one")
+        await self.journal.step(entry, "dropped")
+        self._hand_out(entry, State(ended=True, done=len(entry.keys)), Results())
 
     async def _ended(self, interface: Interface, entry: Entry) -> State:
         """Ask after a batch until it has ended; past the deadline it is cancelled."""
-        cancelled, began = False, time.monotonic()
+        cancelled_at, began = math.inf, time.monotonic()
         while True:
-            state = await self._tried(partial(interface.state, str(entry.id)))
+            state = await self._tried(partial(_state, interface, entry))
             if state.ended:
                 return state
-            if time.time() - entry.at >= self._deadline and not cancelled:
-                cancelled = True
+            if time.time() - entry.at >= self._deadline and cancelled_at == math.inf:
+                cancelled_at = time.monotonic()
                 await self._cancel(interface, entry, state)
+            if time.monotonic() - cancelled_at > _ENDING:
+                raise UsageError(
+                    f"model '{entry.model}': batch {entry.id} does not end, though it was "
+                    "cancelled; the same command waits for it again"
+                )
             age = time.monotonic() - began
             await asyncio.sleep(min(max(_SOONEST, _SHARE * age), _LATEST))
 
@@ -323,7 +348,7 @@ class Batches:
         """Return the provider's name of a batch whose order was not confirmed, if it was taken."""
         seen: set[str] = set()
         after: str | None = None
-        for _ in range(MOST_PAGES):
+        for _ in range(_MOST_PAGES):
             page = await self._tried(partial(interface.listed, after))
             new = [batch for batch in page.rows if batch.id not in seen]
             if (name := await self._among(interface, new, entry)) is not None:
@@ -403,8 +428,9 @@ class Batches:
             try:
                 return await ask()
             except TransportError as error:
+                free = replace(error, billed=False)
                 pause = tries.pause_after(
-                    error, sent=sent, now=loop.time(), last_answer=float("-inf")
+                    free, sent=sent, now=loop.time(), last_answer=float("-inf")
                 )
                 if pause is None:
                     raise
@@ -427,6 +453,15 @@ async def read_result(
     )
     # by these two a row of the ledger is known again
     return replace(reply, service=BATCH, request_id=answered.batch)
+
+
+async def _state(interface: Interface, entry: Entry) -> State:
+    """Ask after a batch; one that was just ordered may not be there yet."""
+    try:
+        return await interface.state(str(entry.id))
+    except TransportError as error:
+        appearing = error.status == 404 and time.time() - entry.at < _APPEARING
+        raise replace(error, transient=error.transient or appearing) from error
 
 
 async def _open(request: Request[Any]) -> Interface:

@@ -22,6 +22,7 @@ MESSAGES = ("anthropic",)
 BATCHED = (*FILES, *MESSAGES)
 
 _MOST_REQUESTS = 10_000_000
+_LONGEST_NAME = 1_000
 AT_ONCE = 10_000
 """Records that are worked on at once, where their texts are short."""
 
@@ -207,11 +208,12 @@ def check_batched(key: str, model: str) -> None:
 def odd(what: str, error: Exception | None = None) -> TransportError:
     """Return the error for an answer of a batch interface that can't be read."""
     why = f" ({type(error).__name__})" if error is not None else ""
-    return TransportError(f"its batch interface answers with {what}{why}", transient=True)
+    told = f"its batch interface answers with {what}{why}"
+    return TransportError(told, transient=True, billed=True)
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """Read an answer of a batch interface.
+    """Read an answer of success of a batch interface.
 
     Raises:
         TransportError: If it is no object of JSON.
@@ -235,6 +237,24 @@ def text_of(row: Any, name: str) -> str:
     if not isinstance(value, str) or not value:
         raise odd(f"no {name}")
     return value
+
+
+def name_of(row: Any) -> str:
+    """Return the provider's name of a batch or a file.
+
+    Raises:
+        TransportError: If there is none, or one that can't stand in an address.
+    """
+    name = text_of(row, "id")
+    if not is_name(name):
+        raise odd("an id that can't be one")
+    return name
+
+
+def is_name(value: Any) -> bool:
+    """Tell whether a value can be the provider's name of a batch or a file."""
+    is_word = isinstance(value, str) and value.isascii() and value.isprintable()
+    return is_word and 0 < len(value) <= _LONGEST_NAME and value not in (".", "..")
 
 
 def part_of(row: Any, name: str) -> Any:

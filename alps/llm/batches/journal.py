@@ -19,6 +19,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from alps.jsonl import Appender, Row, scan
+from alps.llm.batches.interface import is_name, time_of
 from alps.llm.prices import BATCH
 
 FILE = "batches.jsonl"
@@ -118,10 +119,11 @@ class BatchJournal:
         entry = self._entries.get(tag)
         if step == "intended" and isinstance(row.get("keys"), list):
             keys = tuple(map(str, row["keys"]))
-            entry = Entry(tag, str(row.get("model")), keys, float(row.get("at") or 0.0))
+            entry = Entry(tag, str(row.get("model")), keys, time_of(row, "at") or 0.0)
             self._by_key |= dict.fromkeys(keys, tag)
         elif entry is not None:
-            entry = replace(entry, step=step, id=row.get("id", entry.id))
+            named = row.get("id")
+            entry = replace(entry, step=step, id=named if is_name(named) else entry.id)
         if entry is not None:
             self._entries[tag] = entry
 

@@ -20,6 +20,8 @@ from alps.llm.batches.interface import (
     State,
     as_json,
     count_of,
+    is_name,
+    name_of,
     part_of,
     read_object,
     rows_of,
@@ -81,7 +83,7 @@ class MessageBatches:
         if betas := _betas(spool.betas):
             headers[_BETA] = betas
         ordered = await self._ask("POST", self._url, spool.pieces(), headers)
-        return text_of(ordered, "id")
+        return name_of(ordered)
 
     async def listed(self, after: str | None = None) -> Page:
         """Return a hundred batches."""
@@ -89,7 +91,7 @@ class MessageBatches:
         page = await self._ask("GET", f"{self._url}?limit={_LISTED}{more}")
         rows = []
         for batch in rows_of(page, "data"):
-            if isinstance(name := part_of(batch, "id"), str):
+            if is_name(name := part_of(batch, "id")):
                 at = time_of(batch, "created_at")
                 rows.append(Listed(name, at, sum(_counts(batch).values())))
         over = page.get("has_more") is False or not rows
@@ -97,7 +99,7 @@ class MessageBatches:
 
     async def state(self, batch: str) -> State:
         """Tell how far a batch is."""
-        found = await self._ask("GET", f"{self._url}/{batch}")
+        found = await self._ask("GET", self._url_of(batch))
         counts = _counts(found)
         done = sum(counts.values()) - counts.get("processing", 0)
         return State(text_of(found, "processing_status") == "ended", done)
@@ -106,16 +108,19 @@ class MessageBatches:
         """Download the results of a batch."""
         found = Results()
         # Not from the address that the batch names: whoever wrote it there would get the key.
-        content = await self._bytes("GET", f"{self._url}/{batch}/results")
+        content = await self._bytes("GET", f"{self._url_of(batch)}/results")
         found.read(content, keys, _result)
         return found
 
     async def cancel(self, batch: str) -> None:
         """Ask for the end of a batch."""
-        await self._ask("POST", f"{self._url}/{batch}/cancel", b"")
+        await self._ask("POST", f"{self._url_of(batch)}/cancel", b"")
 
     async def aclose(self) -> None:
         """Close nothing: each request has its own connection."""
+
+    def _url_of(self, batch: str) -> str:
+        return f"{self._url}/{quote(batch, safe='')}"
 
     async def _ask(
         self, method: str, url: str, content: _Content = None, more: Mapping[str, str] = _NONE

@@ -25,7 +25,10 @@ SERVE = PROGRAMS / "serve.py"
 INSTALLED = "installed"
 """The file of an environment with the hash of what was installed into it, once all of it was."""
 # How a machine reaches the package index; no key of a provider is among them
-_PASSED = re.compile(r"(?i)(https?|all|no)_proxy|pip_\w+")
+_PASSED = re.compile(
+    r"(?i)(https?|all|no)_proxy|pip_((extra_)?index_url|find_links|no_index|(client_)?cert|proxy"
+    r"|trusted_host|(default_)?timeout|retries|(no_)?cache_dir|config_file|keyring_provider)"
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,9 @@ def environment(name: str) -> Path:
 def installed(name: str) -> bool:
     """Tell whether all packages of a system were installed."""
     marker = environment(name) / INSTALLED
-    return marker.is_file() and marker.read_text(encoding="utf-8").strip() == _pinned(name)
+    return marker.is_file() and marker.read_text(
+        encoding="utf-8", errors="replace"
+    ).strip() == _pinned(name)
 
 
 def requirements(name: str) -> Path:
@@ -98,7 +103,9 @@ def install(name: str) -> Path:
             EnvBuilder(with_pip=True, clear=True, symlinks=True).create(folder)
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError(f"{folder}: can't make an environment: {error}") from error
-    pip = [_python(folder), "-m", "pip", "install", "--disable-pip-version-check", "--no-deps"]
+    # Isolated: no module of the folder that the user is in, or of PYTHONPATH, stands in for pip's.
+    pip = [_python(folder), "-I", "-m", "pip", "install"]
+    pip += ["--disable-pip-version-check", "--no-deps"]
     pinned = ["--require-hashes", "--only-binary", ":all:", "-r", str(requirements(name))]
     passed = [variable for variable in os.environ if _PASSED.fullmatch(variable)]
     # In a terminal pip shows how far it is.

@@ -155,12 +155,225 @@ def test_a_field_that_is_no_verdict_is_refused(tmp_path, word, named):
     assert named in imported(tmp_path, "mem0", word).one_line
 
 
+def of(field: str, *values: Any) -> list[Row]:
+    return [{field: value} for value in values]
+
+
+JUDGED = ("Correct: the answer names it", "Incorrect: it names a sea", "Correct. So", "Wrong - no")
+ODD = {
+    # case: fields, the field that is named, what `verdict=` takes, scores
+    "letters": (of("grade", "A", "B", "C", "A"), "grade", "grade", [1, 0, 0, 1]),
+    "letters by words": (
+        of("grade", "A", "B", "C", "A"),
+        "grade",
+        "grade:A=1,B=.5,C=0",
+        [1, 0.5, 0, 1],
+    ),
+    "words of SimpleQA": (
+        of("x", "CORRECT", "INCORRECT", "NOT_ATTEMPTED", "CORRECT"),
+        "x",
+        "x",
+        [1, 0, 0, 1],
+    ),
+    "stars": (of("rating", 1, 5, 3, 2), "rating", "rating:1..5", [0, 1, 0.5, 0.25]),
+    "stars, all equal": (of("stars", 5, 5, 5, 5), "stars", "stars:1..5", [1] * 4),
+    "the best is low": (
+        of("Note_score", 1, 6, 1, 6),
+        "Note_score",
+        "Note_score:6..1",
+        [1, 0, 1, 0],
+    ),
+    "points": (of("score", 90, 0, 50, 100), "score", "score:0..100", [0.9, 0, 0.5, 1]),
+    "percents": (of("accuracy", "85%", "0%", "100 %", "5%"), "accuracy", "accuracy", None),
+    "fractions": (of("points", "4/5", "0/5", "5/5", "1/5"), "points", "points", [0.8, 0, 1, 0.2]),
+    "Y and N": (of("ok", "Y", "N", "Y", "Y"), "ok", "ok", [1, 0, 1, 1]),
+    "ticks": (of("x", "✓", "✗", "✔️", "✅"), "x", "x", [1, 0, 1, 1]),
+    "German": (of("x", "richtig", "falsch", "Ja", "nein"), "x", "x", [1, 0, 1, 0]),
+    "Chinese": (of("x", "正确", "错误", "对", "错"), "x", "x", [1, 0, 1, 0]),
+    "opinions": (of("x", "good", "bad", "bad", "good"), "x", "x:good=1,bad=0", [1, 0, 0, 1]),
+    "text that begins with it": (of("judge_output", *JUDGED), "judge_output", "judge_output", None),
+    "text with a neutral name": (of("x", *JUDGED), "x", "x", [1, 0, 1, 0]),
+    "JSON in text": (
+        of("judge", *(f'{{"correct": {right}}}' for right in ("true", "false", "1", "0"))),
+        "judge",
+        "judge",
+        [1, 0, 1, 0],
+    ),
+    "JSON in text, fenced": (
+        of("judge", *(f'```json\n{{"why": "So", "ok": {n % 2}}}\n```' for n in range(4))),
+        "judge.ok",
+        "judge.ok",
+        [0, 1, 0, 1],
+    ),
+    "a list of objects": (
+        of("runs", *([{"correct": n % 2 == 0, "reason": "So it says"}] for n in range(4))),
+        "runs.correct",
+        "runs.correct",
+        [1, 0, 1, 0],
+    ),
+    "the list itself": (
+        of("runs", *([{"correct": n % 2 == 0, "reason": "So it says"}] for n in range(4))),
+        "runs.correct",
+        "runs",
+        [1, 0, 1, 0],
+    ),
+    "deep objects": (
+        of("a", *({"b": {"c": {"verdict": word, "by": "gpt"}}} for word in ("met", "no") * 2)),
+        "a.b.c.verdict",
+        "a.b.c.verdict",
+        [1, 0, 1, 0],
+    ),
+    "marks of several criteria": (
+        of("scores", *({"facts": 1 + n} for n in range(4))),
+        "scores.facts",
+        "scores.facts:1..5",
+        [0, 0.25, 0.5, 0.75],
+    ),
+    "draws of stars": (of("ratings", [1, 5], [3], [5], [1]), "ratings", "ratings:1..5", None),
+    "one of several kinds": (of("grade", True, "no", 1, "wrong"), "grade", "grade", [1, 0, 1, 0]),
+}
+
+
+@pytest.mark.parametrize(("fields", "name", "verdict", "expected"), ODD.values(), ids=ODD)
+def test_a_verdict_of_another_kind_is_asked_about_and_then_read(
+    tmp_path, fields, name, verdict, expected
+):
+    written(tmp_path, "mem0", *fields)
+    line = imported(tmp_path, "mem0").one_line
+    assert f"the field {name} looks like one; add verdict={name}, or verdict=none" in line
+    assert f"first values of {name}: " in line
+    done = imported(tmp_path, "mem0", f"verdict={verdict}")
+    assert done.code == 0, done.err
+    if expected is not None:
+        assert scores(tmp_path) == expected
+    assert None not in scores(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "word", "told"),
+    [
+        (of("rating", 1, 5, 3, 2), "rating", "(3 such: 5, 3, 2)"),
+        (of("rating", 1, 5, 3, 2), "rating", "verdict=rating:1..5 reads a scale by its ends"),
+        (of("score", 90, 0, 5, 7), "score", "verdict=score:0..90 reads a scale by its ends"),
+        (of("grade", "A", "D", "F", "A"), "grade", "verdict=grade:A=1,D=0,… says what they mean"),
+        (of("grade", "A", "D", "F", "A"), "grade:A=1,D=0", 'answer 3: "F" is no verdict'),
+        (of("rating", 1, 5, 3, 2), "rating:1..4", "answer 2: 5 is no verdict"),
+        (of("grade", "A", "B", "A", "B"), "grade:A=2,B=0", "'A=2' says no score"),
+        (of("grade", "A", "B", "A", "B"), "grades:A=1,B=0", "these look like one: grade"),
+        (of("judge", *(f"So it is, {n}" for n in range(4))), "judge", "is no verdict (4 such:"),
+    ],
+)
+def test_values_that_are_no_verdict_are_named_with_how_to_give_them_a_meaning(
+    tmp_path, fields, word, told
+):
+    written(tmp_path, "mem0", *fields)
+    assert told in imported(tmp_path, "mem0", f"verdict={word}").one_line
+    assert not (tmp_path / "out").exists()
+
+
+def test_letters_are_said_to_be_read_as_simpleqa_has_them(tmp_path):
+    written(tmp_path, "mem0", *of("grade", "A", "B", "C", "A"))
+    said = " ".join(imported(tmp_path, "mem0", "verdict=grade").out.split())
+    assert "grade: A as correct, B as incorrect, C as not attempted" in said
+
+
+ORDINARY = {
+    "searches": lambda n: {
+        "speaker_1_memories": [{"memory": f"m{n}", "timestamp": "May", "score": n % 2}],
+        "num_speaker_1_memories": n % 2,
+        "search_time": n % 2,
+        "response_time": n,
+        "evidence": ["D1:3"],
+        "adversarial_answer": "In May",
+    },
+    "retrieval": lambda n: {
+        "question_date": "May",
+        "haystack_session_ids": ["a"],
+        "retrieval_results": {"metrics": {"session": {"recall_any@5": n % 2, "ndcg_any": n % 2}}},
+    },
+    "metrics": lambda n: {
+        "status": ("success", "failed")[n % 2],
+        "nlp_metrics": {"lexical": {"f1": n % 2, "bleu": 1}, "semantic": {"similarity": n % 2}},
+        "response_duration_ms": n % 2,
+    },
+    "golds": lambda n: {
+        "correct_answer": f"On lake {n}",
+        "correct_option": "ABCA"[n],
+        "choice": "ABCA"[n],
+        "has_answer": n % 2 == 0,
+    },
+    "who judges": lambda n: {"judge_model": "gpt-9", "grader": "gpt-9", "eval_prompt": f"v{n}"},
+    "about the question": lambda n: {
+        "difficulty": ("easy", "hard")[n % 2],
+        "speaker": "AB"[n % 2],
+        "importance": n % 2,
+        "hop": n % 2,
+        "is_abstention": n % 2 == 0,
+        "is_adversarial": n % 2 == 0,
+        "type": ("open", "closed")[n % 2],
+        "conversation_id": n % 2,
+    },
+    "costs": lambda n: {
+        "usage": {"input_tokens": n % 2, "output_tokens": n},
+        "retry_count": n % 2,
+        "cached": n % 2 == 0,
+        "truncated": n % 2 == 0,
+        "cost": n % 2,
+        "created_at": f"May {n}",
+    },
+}
+
+
+@pytest.mark.parametrize("form", ROWS)
+@pytest.mark.parametrize("fields", ORDINARY.values(), ids=ORDINARY)
+def test_ordinary_fields_are_no_verdicts(tmp_path, form, fields):
+    written(tmp_path, form, *map(fields, range(4)))
+    done = imported(tmp_path, form)
+    assert done.code == 0, done.err
+    assert scores(tmp_path) == [None] * 4
+
+
+def test_a_second_verdict_that_contradicts_the_score_is_named(tmp_path):
+    rows = [{"llm_score": 1, "judge_label": "CORRECT" if right else "WRONG"} for right in RIGHT]
+    written(tmp_path, "mem0", *rows)
+    said = " ".join(imported(tmp_path, "mem0").out.split())
+    assert (
+        "the field judge_label looks like a verdict, too, and differs from the score on 1 of"
+        in (said)
+    )
+    (tmp_path / "again").mkdir()
+    written(tmp_path / "again", "mem0", *[{**row, "judge_label": "CORRECT"} for row in rows])
+    assert "looks like" not in imported(tmp_path / "again", "mem0").out
+
+
+def test_words_that_halumem_does_not_know_are_asked_about(tmp_path):
+    fields = of("result_type", "Richtig", "Falsch", "Falsch", "Richtig")
+    written(tmp_path, "halumem", *fields)
+    assert "add verdict=result_type, or" in imported(tmp_path, "halumem").one_line
+    assert imported(tmp_path, "halumem", "verdict=result_type").code == 0
+    assert scores(tmp_path) == [1, 0, 0, 1]
+
+
 ERRORS = (
     "Error code: 401 - {'error': {'message': 'Incorrect API key provided'}}",
     "API error: 401 Unauthorized",
     "LLM judge failed: rate limit",
     "Request timed out.",
     "openai.AuthenticationError: Error code: 401",
+    "Error code: 429 - {'error': {'code': 'rate_limit_exceeded'}}",
+    "429 Too Many Requests",
+    "Error 503",
+    "HTTP 500: Internal Server Error",
+    "RateLimitError('slow down')",
+    "ReadTimeout",
+    "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+    "Expecting value: line 1 column 1 (char 0)",
+    "Failed to parse judge output",
+    "Traceback (most recent call last): File",
+    "'NoneType' object is not subscriptable",
+    "No response from the judge",
+    "Connection refused",
+    "ERROR",
 )
 
 
@@ -185,12 +398,102 @@ def test_a_judgement_that_is_an_error_of_the_judge_has_no_score(tmp_path, error)
         "Error in the date, which is no part of the question.",
         "Correct.",
         "",
+        None,
+        "No response mentions the lake.",
+        "429 is the number of the boat, as in the gold.",
+        "Could not be read from the gold, but it is right.",
+        "Time out of mind is no date.",
     ],
 )
 def test_a_reason_that_speaks_of_the_answer_is_no_error_of_the_judge(tmp_path, reason):
     written(tmp_path, "mem0", *[{"llm_score": 1, "judge_reason": reason}] * 4)
     assert imported(tmp_path, "mem0").code == 0
     assert scores(tmp_path) == [1] * 4
+
+
+FAILED = "Error code: 429 - slow down"
+
+
+def inspect_file(tmp_path):
+    log = pytest.importorskip("inspect_ai.log", reason="pip install 'alps-eval[inspect]'")
+    from inspect_ai.model import ModelOutput
+    from inspect_ai.scorer import Score
+
+    scores = {"judge": Score(value="C", explanation=FAILED)}
+    output = ModelOutput.from_content("m", "So")
+    sample = log.EvalSample(id=1, epoch=1, input="Who?", target="So", output=output, scores=scores)
+    spec = log.EvalSpec(
+        created="2031-05-07T10:00:00+00:00",
+        task="diary",
+        model="openai/gpt-9",
+        dataset=log.EvalDataset(samples=1),
+        config=log.EvalConfig(),
+    )
+    content = log.EvalLog(status="success", eval=spec, samples=[sample])
+    log.write_eval_log(content, tmp_path / "mine.json")
+
+
+def amb(**fields: Any) -> Row:
+    own = {"query_id": "1", "query": "Where?", "answer": "There", "gold_answers": ["Lake"]}
+    row = {**own, "correct": True, **fields}
+    return {"dataset": "orrin", "accuracy": 1.0, "results": [row]}
+
+
+MEMORY = {"uuid": "u1", "memory_content": "Rows", "memory_type": "Event Memory"}
+FAILING = {
+    "mem0": {"0": [mem0(1, llm_score=1, judge_reason=FAILED)]},
+    "mem0, a list": {"0": [mem0(1, llm_score=1, judge=[{"reason": "So"}, {"reason": FAILED}])]},
+    "mem0, an object": {"0": [mem0(1, llm_score=1, judge={"error": FAILED})]},
+    "mem0, JSON": {"0": [mem0(1, llm_score=1, judge=json.dumps({"reason": FAILED}))]},
+    "mem0, a field": {"0": [mem0(1, llm_score=1, judge_error="slow down")]},
+    "mem0, no label": {"0": [mem0(1, llm_score="")]},
+    "longmemeval": [hypothesis(1, autoeval_label={"label": True, "reason": FAILED})],
+    "longmemeval, beside": [hypothesis(1, autoeval_label=True, eval_response=FAILED)],
+    "longmemeval, no label": [hypothesis(1, autoeval_label={"model": "m", "label": None})],
+    "omnimemeval": {"u": [graded(1, llm_judgments={"a": True}, judge_response=FAILED)]},
+    "omnimemeval, no draw": {"u": [graded(1, llm_judgments={"a": None})]},
+    "halumem": {
+        "question_answering_records": [halumem(1, result_type="Correct", reasoning=FAILED)],
+        "memory_update_records": [{**MEMORY, "memory_update_type": "Correct", "reasoning": FAILED}],
+        "memory_integrity_records": [{**MEMORY, "memory_integrity_score": 2, "reason": FAILED}],
+    },
+    "beam": {
+        "abstention": [
+            {"llm_judge_score": 1, "llm_judge_responses": [{"score": 1, "reason": FAILED}]}
+        ]
+    },
+    "beam, no score": {"abstention": [{"llm_judge_score": None}]},
+    "amb": amb(judge_reason=FAILED),
+    "amb, no verdict": amb(correct=None),
+    "inspect": None,
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_every_format_leaves_judgements_that_are_errors_unscored(tmp_path, case):
+    if case == "inspect":
+        inspect_file(tmp_path)
+    else:
+        (tmp_path / "mine.json").write_text(json.dumps(FAILING[case]), encoding="utf-8")
+    done = imported(tmp_path, case.partition(",")[0])
+    assert done.code == 0, done.err
+    assert set(scores(tmp_path)) == {None}
+    assert "nobody judged" in " ".join(done.out.split())
+
+
+def test_a_label_that_is_an_error_is_unscored_where_it_is_named(tmp_path):
+    fields = [{"judge_label": label} for label in ("correct", "ERROR", "wrong", "Timed out")]
+    written(tmp_path, "mem0", *fields)
+    assert "add verdict=judge_label" in imported(tmp_path, "mem0").one_line
+    assert imported(tmp_path, "mem0", "verdict=judge_label").code == 0
+    assert scores(tmp_path) == [1, None, 0, None]
+
+
+def test_a_file_of_which_all_reasons_are_errors_is_not_asked_about(tmp_path):
+    fields = [{"judge_label": "correct", "judge_score": 1, "judge_reason": FAILED}] * 4
+    written(tmp_path, "mem0", *fields)
+    assert imported(tmp_path, "mem0").code == 0
+    assert scores(tmp_path) == [None] * 4
 
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:ab12\nsize 12345\n"

@@ -9,6 +9,7 @@ import pytest
 
 from alps.data.persona_timeline import EVIDENCE, LENGTHS, TRACK
 from alps.data.personamem import open_personamem
+from alps.report.spreadsheets import plain_cell
 from tests.endtoend import finish, one_line, start, summary, wait_until
 from tests.loopback import Answer, serve
 
@@ -217,10 +218,26 @@ def the_same_question(kind, reply, first):
     return reply
 
 
+def a_formula(kind, reply, first):
+    if kind == "questions" and first:
+        sign = '\u200b ＝HYPERLINK("https://example.org")'
+        reply["questions"][1]["question"] = f"{sign} {reply['questions'][1]['question']}"
+    return reply
+
+
+def test_no_cell_of_a_set_is_read_as_a_formula(tmp_path):
+    done, _ = generate(tmp_path, Author(), n=2)
+    assert done.returncode == 0, done.stderr
+    finish(start(tmp_path, "data", "personas", "out=whole", "n=4", **ENVIRONMENT))
+    for row in (*read_rows(tmp_path / "made"), *read_rows(tmp_path / "whole")):
+        assert [cell for cell in row.values() if plain_cell(cell).startswith("'")] == []
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
         (the_same_question, "questions 5 question: asked before, word for word"),
+        (a_formula, "questions 2 question: begins with '='; expected a letter"),
         (without_the_words, "must stand in it, word by word"),
         (unlike_items, "make them more alike in length"),
         (telling_options, "questions 4 question: expected these slots, each once: none"),
