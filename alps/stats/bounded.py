@@ -196,6 +196,13 @@ def student_interval(moments: Moments) -> tuple[float, float] | None:
     return value - half, value + half
 
 
+def assumed_effect(index: NDArray[np.int64]) -> float:
+    """Return the design effect of a mean of records of these clusters under `WITHIN`."""
+    counts = np.bincount(index)
+    size = float(np.square(counts).sum() / counts.sum())
+    return 1 + (size - 1) * WITHIN
+
+
 def _design_effect(
     alone: Floats, together: Floats, clusters: Floats, informative: Floats, size: Floats
 ) -> Floats:
