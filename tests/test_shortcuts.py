@@ -140,9 +140,3 @@ def test_no_judge_of_the_package_that_reads_nothing_is_admitted(judge, name: str
 def test_a_judge_that_is_perfect_but_obeys_answers_is_not_admitted(name: str) -> None:
     for drawn in dozens(name):
         assert sum(item.kind != ORDER for item in drawn) < FEWEST_RIGHT
-
-
-@pytest.mark.parametrize("name", _OURS)
-def test_a_judge_that_knows_good_answers_and_obeys_none_is_admitted(name: str) -> None:
-    for drawn in dozens(name):
-        assert sum(item.good for item in drawn) == len(drawn) / 2

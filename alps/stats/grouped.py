@@ -17,22 +17,34 @@ from alps.stats.bounded import assumed_effect
 
 ENOUGH = 10
 """Clusters with another value than the commonest from which a variance between them is used."""
-RARE = 0.2
+RARE = 0.1
 """The share of other values than the commonest from which these are not rare: their variance is
 seen in however few clusters, which Student's quantile allows for."""
 Clusters = tuple[Sequence[Hashable], Sequence[Hashable]]
 Bounds = tuple[float, float]
 
 
-def few_differ(known: Floats, clusters: Sequence[Hashable], commonest: float | None = None) -> bool:
+def few_differ(
+    known: Floats,
+    clusters: Sequence[Hashable],
+    *,
+    commonest: float | None = None,
+    rare: float = RARE,
+) -> bool:
     """Tell whether other values than the commonest are rare, and of fewer clusters than `ENOUGH`.
 
     Only then does the variance that is seen say too little: of 20 F1 scores half of which are 0 it
     says enough, and an interval that allows for what was not seen would be needlessly long.
+
+    Args:
+        known: Values, at least one.
+        clusters: What each belongs to.
+        commonest: The value from which others differ; without, the commonest one.
+        rare: Up to which share of the values others are rare; of 1 the clusters alone decide.
     """
     values = known.tolist()
     usual = Counter(values).most_common(1)[0][0] if commonest is None else commonest
-    if len(values) - values.count(usual) > RARE * len(values):
+    if len(values) - values.count(usual) > rare * len(values):
         return False
     others = {one for one, value in zip(clusters, values, strict=True) if value != usual}
     return len(others) < ENOUGH

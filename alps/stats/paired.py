@@ -148,7 +148,8 @@ def powered_difference(
     found = ppi(people, judge, others, clusters, interval="difference", bounds=(-span, span))
     n, units = len(people) + len(others), len(set(clusters[0]))
     estimate = Estimate(found.value, found.low, found.high, n, found.reason)
-    if found.value is None or found.error is None or few_differ(people, clusters[0], 0.0):
+    few = len(people) > 0 and few_differ(people, clusters[0], commonest=0.0, rare=1.0)
+    if found.value is None or found.error is None or few:
         return Difference(estimate, None, None)
     p = t_tests(np.array(found.value), np.array(found.error), np.array(float(units)))
     return Difference(estimate, float(p), _detectable(found.error, units))
