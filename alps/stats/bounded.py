@@ -129,7 +129,8 @@ def bounded_interval(
     groups, records = np.asarray(moments.groups), np.asarray(moments.records)
     alone, together = (np.asarray(part) / span**2 for part in (moments.alone, moments.together))
     agree = alone * records <= _ROUNDING**2
-    away, more = position, unseen
+    away: Any = position
+    more = unseen
     if moments.magnitude is not None:
         away, more = np.minimum(np.asarray(moments.magnitude) / highest, 0.5), UNSEEN_DIFFERENCE
     # The design effect is averaged with that of the correlation `WITHIN`. The data's weighs as many
