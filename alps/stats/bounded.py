@@ -129,8 +129,7 @@ def bounded_interval(
     groups, records = np.asarray(moments.groups), np.asarray(moments.records)
     alone, together = (np.asarray(part) / span**2 for part in (moments.alone, moments.together))
     agree = alone * records <= _ROUNDING**2
-    away: Any = position
-    more = unseen
+    away, more = position, unseen
     if moments.magnitude is not None:
         away, more = np.minimum(np.asarray(moments.magnitude) / highest, 0.5), UNSEEN_DIFFERENCE
     # The design effect is averaged with that of the correlation `WITHIN`. The data's weighs as many
@@ -153,9 +152,9 @@ def bounded_interval(
     # Where all values agree, others are as frequent as failures may be that were never seen in as
     # many trials.
     assumed = 1 + (records / groups - 1) * WITHIN
-    unseen = _agresti_coull(np.zeros_like(position), records / assumed, z)[1]
-    low = np.where(agree, position * (1 - unseen), low)
-    high = np.where(agree, position + unseen * (1 - position), high)
+    most = _agresti_coull(np.zeros_like(position), records / assumed, z)[1]
+    low = np.where(agree, position * (1 - most), low)
+    high = np.where(agree, position + most * (1 - position), high)
     return lowest + span * low, lowest + span * high
 
 

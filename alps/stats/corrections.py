@@ -19,7 +19,7 @@ import numpy as np
 
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums
 from alps.stats.bounded import LEVEL, interval_by_variance
-from alps.stats.grouped import RARE, few_differ, grouped_interval
+from alps.stats.grouped import RARE, RARE_DIFFERENCE, few_differ, grouped_interval
 from alps.stats.intervals import Confusion, Z, clustered_variance, wilson
 
 Method = Literal["rogan_gladen", "ppi"]
@@ -327,7 +327,9 @@ def ppi(
     )
     own = clusters or (range(n), range(n, n + len(others)))
     apart = interval == "difference"
-    few = interval != "normal" and few_differ(people, own[0], rare=1.0 if apart else RARE)
+    few = interval != "normal" and few_differ(
+        people, own[0], rare=RARE_DIFFERENCE if apart else RARE
+    )
     if few:
         ends = grouped_interval(people, judge, others, own, bounds=bounds, difference=apart)
         low, high = min(value, ends[0]), max(value, ends[1])

@@ -17,9 +17,10 @@ from alps.stats.bounded import assumed_effect
 
 ENOUGH = 10
 """Clusters with another value than the commonest from which a variance between them is used."""
-RARE = 0.1
-"""The share of other values than the commonest from which these are not rare: their variance is
-seen in however few clusters, which Student's quantile allows for."""
+RARE, RARE_DIFFERENCE = 0.1, 0.25
+"""Up to which share of the values others than the commonest are rare, of scores and of differences,
+which cancel. The variance of others is seen in however few clusters: Student's quantile allows for
+them."""
 Clusters = tuple[Sequence[Hashable], Sequence[Hashable]]
 Bounds = tuple[float, float]
 
@@ -40,7 +41,7 @@ def few_differ(
         known: Values, at least one.
         clusters: What each belongs to.
         commonest: The value from which others differ; without, the commonest one.
-        rare: Up to which share of the values others are rare; of 1 the clusters alone decide.
+        rare: Up to which share of the values others are rare.
     """
     values = known.tolist()
     usual = Counter(values).most_common(1)[0][0] if commonest is None else commonest
