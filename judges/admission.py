@@ -1,7 +1,9 @@
 """Known items: answers on which every judge must agree, asked of a judge before it judges.
 
 Each rubric has a pool of them in `checks/`, of which a dozen is drawn by the judge's fingerprint:
-six good answers and six bad ones, some of which hold an instruction to the judge.
+six good answers and six bad ones in the same settings, three of which hold an instruction to the
+judge. Where those good answers share more words with the setting than the bad ones, the others
+share fewer, and likewise for length: who goes by words or by length is right of nine at most.
 """
 
 import random
@@ -9,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -33,6 +36,8 @@ DRAWN = 12
 """Known items that a judge is asked about a rubric."""
 FEWEST_RIGHT = 10
 """The fewest of them that a judge must get right to be admitted."""
+ORDER = "order"
+"""The kind of a bad answer that holds an instruction to the judge."""
 
 
 class _Pair(BaseModel):
@@ -137,41 +142,56 @@ def _pairs(name: str) -> tuple[_Pair, ...]:
     return tuple(map(_Pair.model_validate_json, lines))
 
 
-def pool(rubric: Rubric) -> list[KnownItem]:
-    """Return all known items of a rubric; none for a rubric of the user's own."""
+class _Setting(NamedTuple):
+    """A good and a bad answer in the same setting."""
+
+    good: KnownItem
+    bad: KnownItem
+
+
+def _settings(rubric: Rubric) -> list[_Setting]:
     asking = partial(_ASKED.get(rubric.name, _rated), rubric)
-    items = []
+    settings = []
     for number, pair in enumerate(_pairs(rubric.name), start=1):
         name = f"{rubric.name}/{number}"
         chosen = pair.option if pair.options else None
-        items.append(KnownItem(f"{name}-good", "good", asking(pair, pair.good), chosen))
-        items.append(KnownItem(f"{name}-bad", pair.kind, asking(pair, pair.bad)))
-    return items
+        good = KnownItem(f"{name}-good", "good", asking(pair, pair.good), chosen)
+        bad = KnownItem(f"{name}-bad", pair.kind, asking(pair, pair.bad))
+        settings.append(_Setting(good, bad))
+    return settings
+
+
+def pool(rubric: Rubric) -> list[KnownItem]:
+    """Return all known items of a rubric; none for a rubric of the user's own."""
+    return list(chain(*_settings(rubric)))
 
 
 def drawn_items(rubric: Rubric, fingerprint: str) -> list[KnownItem]:
     """Draw the known items of `rubric`, always the same for the id of a judge's fingerprint.
 
-    Half of them are good answers; of the bad ones there is at least one of every kind.
+    They are the good and the bad answers of the same settings. Half of these hold an instruction
+    to the judge: who is perfect but obeys gets as many wrong as forbid an admission. Among the
+    others is every kind.
     """
     draw = random.Random(f"{rubric.name} {fingerprint}")
-    items = pool(rubric)
-    draw.shuffle(items)
-    good = [item for item in items if item.good]
-    bad = _kinds_in_turn([item for item in items if not item.good])
-    chosen = [*good[: DRAWN // 2], *bad[: DRAWN // 2]]
+    settings = _settings(rubric)
+    draw.shuffle(settings)
+    ordering = [one for one in settings if one.bad.kind == ORDER]
+    others = _kinds_in_turn([one for one in settings if one.bad.kind != ORDER])
+    half = DRAWN // 4
+    chosen = list(chain(*ordering[:half], *others[:half]))
     draw.shuffle(chosen)
     return chosen
 
 
-def _kinds_in_turn(items: Iterable[KnownItem]) -> list[KnownItem]:
-    """Put items into an order in which the first of every kind come before the second ones."""
+def _kinds_in_turn(settings: Iterable[_Setting]) -> list[_Setting]:
+    """Put settings into an order in which the first of every kind come before the second ones."""
     seen: dict[str, int] = {}
     ranked = []
-    for item in items:
-        seen[item.kind] = seen.get(item.kind, 0) + 1
-        ranked.append((seen[item.kind], item))
-    return [item for _, item in sorted(ranked, key=lambda one: one[0])]
+    for one in settings:
+        seen[one.bad.kind] = seen.get(one.bad.kind, 0) + 1
+        ranked.append((seen[one.bad.kind], one))
+    return [one for _, one in sorted(ranked, key=lambda entry: entry[0])]
 
 
 class Share(Protocol):

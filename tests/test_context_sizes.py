@@ -25,6 +25,7 @@ from alps.run.dry_run import dry_run
 from alps.run.opened import open_run
 from alps.run.start import score_again
 from alps.settings import RunSettings
+from alps.stats.bootstrap import clustered_mean
 from alps.stats.curves import Spot, area_under, area_weights, front_of, rival_of
 from alps.systems.memory.turns import Turns
 from tests.conftest import ROOT
@@ -322,3 +323,13 @@ def test_a_system_that_declares_its_size_is_believed(tmp_path, monkeypatch):
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["bytes_per_1000_turns"] == pytest.approx(1000 * declared / turns)
     assert summary["bytes_per_1000_turns"] > 0
+
+
+def test_the_interval_of_an_area_has_more_room_near_an_end_than_that_of_scores():
+    values = np.zeros((40, 3))
+    values[:2, 2] = 1.0
+    area = area_under(values, [100, 200, 400], range(40))
+    scores = clustered_mean(values @ area_weights([100, 200, 400]), range(40))
+    assert area.value == scores.value
+    assert area.low <= scores.low
+    assert area.high > scores.high

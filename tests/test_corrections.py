@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from alps.stats.bootstrap import Estimate
+from alps.stats.bounded import interval_by_variance
 from alps.stats.corrections import (
     clustered_rogan_gladen,
     ppi,
     rogan_gladen,
     youden,
 )
+from alps.stats.grouped import few_differ, grouped_interval
 from alps.stats.intervals import Confusion, confusion, wilson
 
 PEOPLE = np.array([1, 1, 0, 0, 1, 0, 1, 1, 0, 1.0])
@@ -373,3 +375,43 @@ def test_clustered_intervals_cover_where_plain_ones_do_not():
 def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_judge_who_guesses_makes_an_interval_of_sessions_hardly_shorter():
+    """Its groups hold records of every session, which err together."""
+    known = np.zeros(100)
+    known[:5] = 1.0  # one session of 20
+    others = np.arange(400) % 2.0
+    clusters = np.arange(100) // 5, np.arange(500, 900) // 5
+    low, high = grouped_interval(known, np.arange(100) % 2.0, others, clusters, bounds=(0.0, 1.0))
+    alone = grouped_interval(known, np.zeros(100), others * 0, clusters, bounds=(0.0, 1.0))
+    assert high - low > 0.9 * (alone[1] - alone[0])
+
+
+@pytest.mark.parametrize(
+    ("values", "few"),
+    [
+        ([0.0] * 20, True),
+        ([0.0] * 18 + [1.0] * 2, True),
+        ([0.0] * 14 + [0.2, 0.5, 0.7, 0.3, 0.9, 1.0], False),
+        ([0.0] * 14 + [1.0] * 6, False),
+    ],
+    ids=["none", "a tenth", "scores", "three tenths"],
+)
+def test_only_rare_values_are_few(values, few):
+    assert few_differ(np.array(values), range(20)) is few
+
+
+def test_degrees_of_freedom_count_the_clusters_without_a_label_too():
+    generator = np.random.default_rng(0)
+    people, judge = generator.random(20), generator.random(20)
+    judge = (judge + people) / 2
+    # The interval of the labels alone has those of the labels: Student's at 19.
+    alone = ppi(people, judge, judge[:0], interval="bounded")
+    variance = alone.error**2 * 20 / 19
+    expected = interval_by_variance(alone.value, variance, (0.0, 1.0), freedom=19, records=20)
+    assert (alone.low, alone.high) == pytest.approx(expected)
+    both = ppi(people, judge, generator.random(400), interval="bounded", weight=1.0)
+    variance = both.error**2 * 20 / 19
+    fewer = interval_by_variance(both.value, variance, (0.0, 1.0), freedom=19, records=20)
+    assert both.high - both.low < fewer[1] - fewer[0]

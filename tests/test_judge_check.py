@@ -213,6 +213,8 @@ def test_a_judge_that_tells_them_apart_judges_and_its_share_is_next_to_its_score
     shutil.copytree("out", "copy")
     for words in (("show", "out"), ("ls", "."), ("compare", "out", "copy")):
         assert "judged by openai/x (known items 12/12)" in alps_here(*words).out, words
+    assert alps_here("export", "out", "format=csv", "out=csv").code == 0
+    assert "known items 12/12" in (tmp_path / "csv" / "scores.csv").read_text(encoding="utf-8")
     assert alps_here("report", "out", "out=page.html").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "openai/x (known items 12/12)" in page
@@ -371,6 +373,11 @@ def test_an_audit_judge_is_checked_too(tmp_path, knows):
             "matching": 12,
             "support": 12,
         }
+        line = "Known items that judge openai/x got right: matching 12/12, support 12/12."
+        alps_here("report", "out", "out=page.html")
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        for text in (" ".join(ran.out.split()), " ".join(page.split())):
+            assert line in text
     else:
         assert (ran.code, judge.verdicts) == (2, 0)
         assert ran.err.splitlines()[-1].startswith("alps: audit_judge=openai/x audits nothing: ")

@@ -87,7 +87,9 @@ def _audited_parts(
         if track.lead is not None:
             yield _pairs(track.lead, narrow=narrow)
     if any(contrast.p is None for contrast in contrasts_of([track])):
-        yield Text(f"No p where the audits differ in fewer than {ENOUGH} sessions.", style="dim")
+        yield Text(
+            f"No p where the audits rarely differ (in under {ENOUGH} sessions).", style="dim"
+        )
     if track.lead is not None:
         yield from slices_part(track.slices, track.lead.metric)
         yield from bent_part(track.bent, track.lead.metric)

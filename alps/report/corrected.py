@@ -9,6 +9,7 @@ from rich.text import Text
 
 from alps.report.contrasts import SIGNIFICANT, SliceContrast
 from alps.report.formatting import counted, interval, number, p_value, signed, visible
+from alps.report.judge_check import known_item_lines
 from alps.report.terminal import figures_table
 from alps.rows import (
     AuditedScore,
@@ -163,6 +164,8 @@ def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> l
     scores = audit.tracks[track].scores
     lead = next((metric for metric in metrics if metric.headline), metrics[0])
     lines = [_coverage(audit, scores)]
+    if not audit.by_people:
+        lines += known_item_lines(audit.judge, audit.judge_check)
     for reason in dict.fromkeys(score.reason for score in scores.values()):
         if reason:
             lines.append(f"No corrected score: {reason}.")

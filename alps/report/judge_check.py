@@ -41,12 +41,17 @@ def judge_of(run: Run) -> str:
 
 def judge_check_lines(summary: Summary) -> Iterator[str]:
     """Say how many items a run's judge got right by rubric, or that its scores rest on no check."""
-    if is_embedded_judge(summary.judge):
-        return
     checks = summary.judge_check or summary.judge_check_before
+    yield from known_item_lines(summary.judge, checks)
+
+
+def known_item_lines(judge: str, checks: Mapping[str, Share] | None) -> Iterator[str]:
+    """Say how many items a judge got right by rubric, or that nobody asked it any."""
+    if is_embedded_judge(judge):
+        return
     if not checks:
         yield (
-            f"Judge {summary.judge} was {NOT_CHECKED} on known items: it may be unable to tell "
+            f"Judge {judge} was {NOT_CHECKED} on known items: it may be unable to tell "
             "good answers from bad ones."
         )
         return
@@ -54,4 +59,4 @@ def judge_check_lines(summary: Summary) -> Iterator[str]:
     for name, share in checks.items():
         failed = "" if is_admitted(share) else " (not admitted)"
         parts.append(f"{name} {share.right}/{DRAWN}{failed}")
-    yield f"Known items that judge {summary.judge} got right: {', '.join(parts)}."
+    yield f"Known items that judge {judge} got right: {', '.join(parts)}."

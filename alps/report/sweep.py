@@ -13,6 +13,7 @@ from alps.report.compare import compare_runs
 from alps.report.contrasts import SIGNIFICANT, TrackComparison
 from alps.report.formatting import counted, dollars, interval, number, visible
 from alps.report.html import page_environment, refuse_other_file, write_page
+from alps.report.judge_check import judge_of
 from alps.report.tables import print_parts
 from alps.report.terminal import figures_table
 from alps.run.opened import open_run
@@ -116,7 +117,7 @@ def report_sweep(runs: Sequence[SweptRun], *, left: int = 0) -> SweepReport:
     notes: list[str] = []
     for (task, judge), group in groups.items():
         try:
-            tracks += _compared(group, judge) if len(group) > 1 else _alone(group[0], judge)
+            tracks += _compared(group) if len(group) > 1 else _alone(group[0])
         except (UsageError, RunFolderError) as error:
             notes.append(f"{task} under {judge} is not compared: {error}")
     if left:
@@ -127,8 +128,11 @@ def report_sweep(runs: Sequence[SweptRun], *, left: int = 0) -> SweepReport:
     return SweepReport(tuple(runs), tuple(tracks), tuple(notes))
 
 
-def _compared(group: Sequence[SweptRun], judge: str) -> Iterator[TrackStandings]:
+def _compared(group: Sequence[SweptRun]) -> Iterator[TrackStandings]:
     comparison = compare_runs([run.folder for run in group], headlines=True)
+    judges = list(dict.fromkeys(judge_of(open_run(run.folder)) for run in group))
+    # Runs of one judge were asked the same items, unless some were not checked.
+    shown = ", ".join(judges)
     by_letter = {}
     for side, run in zip(comparison.sides, group, strict=True):
         by_letter[side.letter] = run, cost_without_judge(run.folder)
@@ -139,10 +143,10 @@ def _compared(group: Sequence[SweptRun], judge: str) -> Iterator[TrackStandings]
         for letter, estimate, ties in _ranks(track):
             run, cost = by_letter[letter]
             standings.append(Standing(run.system, run.folder, estimate, ties, cost))
-        yield _with_front(track.track, judge, track.lead.metric, track.shared, standings)
+        yield _with_front(track.track, shown, track.lead.metric, track.shared, standings)
 
 
-def _alone(single: SweptRun, judge: str) -> Iterator[TrackStandings]:
+def _alone(single: SweptRun) -> Iterator[TrackStandings]:
     run = open_run(single.folder)
     for track in run.scored_tracks:
         lead, scores = run.lead(track), run.summary_of(track).scores
@@ -153,7 +157,7 @@ def _alone(single: SweptRun, judge: str) -> Iterator[TrackStandings]:
         standing = Standing(
             single.system, single.folder, estimate, "", cost_without_judge(single.folder)
         )
-        yield _with_front(track, judge, lead, score.n, [standing])
+        yield _with_front(track, judge_of(run), lead, score.n, [standing])
 
 
 def _ranks(track: TrackComparison) -> Iterator[tuple[str, Estimate, str]]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from alps.stats.bounded import (
     LEVEL,
+    UNSEEN,
     bounded_interval,
     lacking,
     moments_of,
@@ -76,6 +77,7 @@ def clustered_ratio(
     difference: bool = False,
     resampled: bool = False,
     tested: bool = False,
+    unseen: float = UNSEEN,
 ) -> Estimate:
     """Estimate sum(numerators) / sum(denominators) over records that come in clusters.
 
@@ -90,6 +92,7 @@ def clustered_ratio(
         difference: Whether the numerators are differences, which are 0 where two systems agree.
         resampled: Whether too few clusters for that interval get one of resampled clusters.
         tested: Whether it has a p, that it is 0; Student's interval is that of a t test.
+        unseen: See `bounded_interval`.
     """
     count = len(clusters)
     if not len(numerators) == len(denominators) == count:
@@ -104,8 +107,9 @@ def clustered_ratio(
             return _resampled_ratio(numerators, denominators, clusters, tested=tested)
         return Estimate(value, None, None, count, reason)
     if bounds is not None and _within(numerators, denominators, bounds):
-        low, high = bounded_interval(moments, *bounds)
-        p = p_of_interval(partial(bounded_interval, moments, *bounds)) if tested else None
+        interval_at = partial(bounded_interval, moments, *bounds, unseen=unseen)
+        low, high = interval_at()
+        p = p_of_interval(interval_at) if tested else None
         return Estimate(value, float(low), float(high), count, p=p)
     if (interval := student_interval(moments)) is None:
         return Estimate(value, None, None, count, "all values agree, and nothing bounds them")
@@ -132,6 +136,7 @@ def clustered_mean(
     difference: bool = False,
     resampled: bool = False,
     tested: bool = False,
+    unseen: float = UNSEEN,
 ) -> Estimate:
     """Estimate the mean of `values` over records; see `clustered_ratio`."""
     return clustered_ratio(
@@ -142,6 +147,7 @@ def clustered_mean(
         difference=difference,
         resampled=resampled,
         tested=tested,
+        unseen=unseen,
     )
 
 

@@ -22,6 +22,8 @@ ASSUMED = 3.0
 # How many more records of the greatest possible variance are counted, of scores, of differences,
 # and of scores that audits correct: cheap scores of all records show a part of what they lack.
 UNSEEN, UNSEEN_DIFFERENCE, UNSEEN_CORRECTED = 1.0, 0.5, 0.25
+# Of areas under a curve: a record that differs at few sizes only hides how far others may differ.
+UNSEEN_AREA = 3.0
 # Of every interval of this package.
 LEVEL = 0.95
 # No interval where a cluster holds more records than this many times the number of clusters.
@@ -93,7 +95,12 @@ def lacking(clusters: int, records: int, moments: Moments) -> str | None:
 
 
 def bounded_interval(
-    moments: Moments, lowest: float, highest: float, level: Numbers = LEVEL
+    moments: Moments,
+    lowest: float,
+    highest: float,
+    level: Numbers = LEVEL,
+    *,
+    unseen: float = UNSEEN,
 ) -> tuple[Any, Any]:
     """Return the bounds of a mean or ratio of values in [lowest, highest].
 
@@ -113,6 +120,7 @@ def bounded_interval(
         lowest: The least that a value can be.
         highest: The most.
         level: Of confidence; a number, or an array of one sample's.
+        unseen: How many more records of the greatest possible variance are counted, of scores.
     """
     from scipy.special import ndtri, stdtrit
 
@@ -121,7 +129,7 @@ def bounded_interval(
     groups, records = np.asarray(moments.groups), np.asarray(moments.records)
     alone, together = (np.asarray(part) / span**2 for part in (moments.alone, moments.together))
     agree = alone * records <= _ROUNDING**2
-    away, more = position, UNSEEN
+    away, more = position, unseen
     if moments.magnitude is not None:
         away, more = np.minimum(np.asarray(moments.magnitude) / highest, 0.5), UNSEEN_DIFFERENCE
     # The design effect is averaged with that of the correlation `WITHIN`. The data's weighs as many
@@ -144,9 +152,9 @@ def bounded_interval(
     # Where all values agree, others are as frequent as failures may be that were never seen in as
     # many trials.
     assumed = 1 + (records / groups - 1) * WITHIN
-    unseen = _agresti_coull(np.zeros_like(position), records / assumed, z)[1]
-    low = np.where(agree, position * (1 - unseen), low)
-    high = np.where(agree, position + unseen * (1 - position), high)
+    most = _agresti_coull(np.zeros_like(position), records / assumed, z)[1]
+    low = np.where(agree, position * (1 - most), low)
+    high = np.where(agree, position + most * (1 - position), high)
     return lowest + span * low, lowest + span * high
 
 
@@ -155,7 +163,7 @@ def interval_by_variance(
     variance: float,
     bounds: tuple[float, float],
     *,
-    clusters: int,
+    freedom: float,
     records: int,
 ) -> tuple[float, float]:
     """Return the bounds of an estimate of a mean of bounded values whose variance is known.
@@ -167,7 +175,7 @@ def interval_by_variance(
         value: Strictly between the bounds.
         variance: Of the estimate between clusters, > 0.
         bounds: The least and the most that a value can be.
-        clusters: At least two.
+        freedom: The degrees of freedom of that variance, > 0.
         records: How many values were seen: one of the greatest possible variance is counted more.
     """
     from scipy.special import ndtri, stdtrit
@@ -177,7 +185,7 @@ def interval_by_variance(
     greatest = position * (1 - position)
     more = UNSEEN_CORRECTED
     seen = (own * records + more * greatest / records) / (records + more)
-    wide, z = stdtrit(clusters - 1, (1 + LEVEL) / 2), float(ndtri((1 + LEVEL) / 2))
+    wide, z = stdtrit(freedom, (1 + LEVEL) / 2), float(ndtri((1 + LEVEL) / 2))
     trials = np.array(greatest / seen * (z / float(wide)) ** 2)
     low, high = _agresti_coull(np.array(position), trials, z)
     return lowest + span * float(low), lowest + span * float(high)
@@ -194,6 +202,13 @@ def student_interval(moments: Moments) -> tuple[float, float] | None:
         return None
     half = float(stdtrit(clusters - 1, (1 + LEVEL) / 2)) * error
     return value - half, value + half
+
+
+def assumed_effect(index: NDArray[np.int64]) -> float:
+    """Return the design effect of a mean of records of these clusters under `WITHIN`."""
+    counts = np.bincount(index)
+    size = float(np.square(counts).sum() / counts.sum())
+    return 1 + (size - 1) * WITHIN
 
 
 def _design_effect(

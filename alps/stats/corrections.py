@@ -19,7 +19,7 @@ import numpy as np
 
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums
 from alps.stats.bounded import LEVEL, interval_by_variance
-from alps.stats.grouped import few_differ, grouped_interval
+from alps.stats.grouped import RARE, RARE_DIFFERENCE, few_differ, grouped_interval
 from alps.stats.intervals import Confusion, Z, clustered_variance, wilson
 
 Method = Literal["rogan_gladen", "ppi"]
@@ -271,8 +271,8 @@ def ppi(
     small samples, and falls back to the normal one where the estimate is not between 0 and 1.
     `"bounded"` is the same for any values within `bounds`, such as F1 of records: the interval of
     `bounded_interval` at that number of labels. `"difference"`, for differences of values within
-    bounds, is the normal one. Where few labels differ from the commonest, these three give way to
-    `grouped_interval`: of rare values the variance that is seen covers too seldom.
+    bounds, is the normal one. Where labels other than the commonest are few and rare, these three
+    give way to `grouped_interval`: of rare values the variance that is seen covers too seldom.
 
     Source: Angelopoulos, Duchi and Zrnic, «PPI++», arXiv:2311.01453.
 
@@ -312,13 +312,25 @@ def ppi(
     alone = _squares(influence, None)
     together = _squares(influence, groups)
     clustered = groups is not None
+    freedom = None
+    if interval == "bounded":
+        freedom = _freedom(influence, n, groups, weighed=weight is None and best != 0)
     low, high = _ppi_bounds(
-        value, together, units, clustered=clustered, interval=interval, bounds=bounds, records=n
+        value,
+        together,
+        units,
+        clustered=clustered,
+        interval=interval,
+        bounds=bounds,
+        records=n,
+        freedom=freedom,
     )
-    few = interval != "normal" and few_differ(people, range(n) if clusters is None else clusters[0])
+    own = clusters or (range(n), range(n, n + len(others)))
+    apart = interval == "difference"
+    few = interval != "normal" and few_differ(
+        people, own[0], rare=RARE_DIFFERENCE if apart else RARE
+    )
     if few:
-        own = clusters or (range(n), range(n, n + len(others)))
-        apart = interval == "difference"
         ends = grouped_interval(people, judge, others, own, bounds=bounds, difference=apart)
         low, high = min(value, ends[0]), max(value, ends[1])
     effect = together / alone if alone else 1.0
@@ -353,6 +365,26 @@ def labels_for(
     if left <= (1 - shared) / everyone:
         return None
     return max(n, ceil((1 - shared) / left))
+
+
+def _freedom(
+    influence: Floats, labelled: int, groups: Sequence[Hashable] | None, *, weighed: bool
+) -> float:
+    """Return the degrees of freedom of a variance between clusters, with labels and without.
+
+    Much of the error is that of the clusters without a label, of which there are more. Those with
+    labels lose one for their mean and one for the weight of the judge, if it was estimated.
+
+    Source: Satterthwaite, Biometrics Bulletin 2 (1946) 110.
+    """
+    names = range(len(influence)) if groups is None else groups
+    squares = np.square(cluster_sums(influence[:, None], names)).ravel()
+    with_labels = len(set(names[:labelled]))  # numbered in the order of their first item
+    known, others = squares[:with_labels], squares[with_labels:]
+    lost = float(known.sum()) ** 2 / max(1, with_labels - 1 - weighed)
+    if len(others) > 1:
+        lost += float(others.sum()) ** 2 / (len(others) - 1)
+    return float(squares.sum()) ** 2 / lost if lost > 0 else float(with_labels - 1)
 
 
 def _squares(influence: Floats, groups: Sequence[Hashable] | None) -> float:
@@ -403,6 +435,7 @@ def _ppi_bounds(
     interval: Interval,
     bounds: tuple[float, float],
     records: int,
+    freedom: float | None = None,
 ) -> tuple[float, float]:
     z = Z
     if not clustered and interval == "normal":
@@ -412,7 +445,9 @@ def _ppi_bounds(
     variance *= units / (units - 1)
     wide = float(stdtrit(units - 1, (1 + LEVEL) / 2))
     if interval == "bounded" and bounds[0] < value < bounds[1] and variance > 0:
-        return interval_by_variance(value, variance, bounds, clusters=units, records=records)
+        return interval_by_variance(
+            value, variance, bounds, freedom=freedom or units - 1, records=records
+        )
     if interval == "score" and (0 < value < 1 or (variance == 0 and value in (0, 1))):
         # Labels that all agree have no variance to be seen: they are then worth their number.
         worth = value * (1 - value) / variance * (z / wide) ** 2 if variance > 0 else float(units)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alps.stats.bootstrap import UNIT, Clusters, Estimate, Floats, clustered_mean
+from alps.stats.bounded import UNSEEN_AREA
 
 
 def area_weights(sizes: Sequence[float]) -> Floats:
@@ -36,7 +37,8 @@ def area_under(
     """Estimate the area under the curve of mean values; see `area_weights`.
 
     Each record has an area of its own, within the bounds of its values: the interval is that of
-    their mean. Percentiles of resampled clusters cover too seldom near an end of the scale.
+    their mean, with more room for what was not seen. Percentiles of resampled clusters cover too
+    seldom near an end of the scale.
 
     Args:
         values: Shape (records, sizes).
@@ -45,7 +47,7 @@ def area_under(
         bounds: Of the values; None where they have none.
     """
     areas = values @ area_weights(sizes) if len(values) else np.zeros(0)
-    return clustered_mean(areas, clusters, bounds=bounds)
+    return clustered_mean(areas, clusters, bounds=bounds, unseen=UNSEEN_AREA)
 
 
 @dataclass(frozen=True)

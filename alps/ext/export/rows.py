@@ -9,6 +9,7 @@ from typing import Any
 
 from alps.jsonl import Row, scan
 from alps.judges.constant import ALWAYS_NO, ConstantJudge
+from alps.report.judge_check import share_of_known
 from alps.report.record import state_of
 from alps.rows import Interval, Score, TrackSummary
 from alps.run.audit_slices import SCRIPT, script_of, texts_of
@@ -77,6 +78,8 @@ class ScoreRow:
         best_case: The same for best.
         corrected: What it is without the judge's known errors; None where that is not known.
         note: Why there is no value, or no interval.
+        judge_check: How many known items the judge got right, or that it was not checked; empty for
+            an embedded judge.
     """
 
     run: str
@@ -101,6 +104,7 @@ class ScoreRow:
     corrected: float | None = None
     corrected_low: float | None = None
     corrected_high: float | None = None
+    judge_check: str = ""
 
 
 def times_of(run: Run) -> tuple[datetime, datetime]:
@@ -212,7 +216,8 @@ def _track_scores(run: Run, track: str, summary: TrackSummary) -> Iterator[Score
             if (score := scores.get(metric.name)) is not None:
                 note = score.unscored or score.reason
                 row = _score_row(run, track, metric.name, score, note=note, system=system)
-                yield replace(row, judge=judge, **_bounds(score))
+                own = row.judge_check if judge == run.judge else share_of_known(judge, None)
+                yield replace(row, judge=judge, judge_check=own, **_bounds(score))
     if (curve := summary.curve) is not None:
         by_size: list[tuple[str, Interval]] = [("area", curve.area)]
         by_size += [(str(point.max_context_tokens), point.score) for point in curve.points]
@@ -279,4 +284,5 @@ def _score_row(
         high=figure.high,
         n=figure.n,
         note=note,
+        judge_check=share_of_known(run.judge, run.finished.judge_check),
     )
