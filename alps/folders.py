@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Literal
 
+from alps.errors import UsageError
+
 
 def user_folder(kind: Literal["cache", "config", "data"]) -> Path | None:
     """Return the user's folder for what `alps` keeps; None for a user without a home."""
@@ -71,6 +73,16 @@ def can_be_kept(folder: Path) -> bool:
     except OSError:
         return False
     return os.access(folder, os.W_OK | os.X_OK)
+
+
+def refuse_full(out: Path) -> None:
+    """Refuse to write a folder where there is something already.
+
+    Raises:
+        UsageError: If `out` is a file, or a folder that holds anything.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"out={out}: there is something here already; choose another out=")
 
 
 # What file systems give a meaning of its own, whatever follows the first dot.

@@ -43,7 +43,7 @@ from alps.run.auditing import FOLDER
 from alps.run.dry_run import dry_score
 from alps.run.estimate import Stage
 from alps.run.finished import Finished
-from alps.run.folder import write_json
+from alps.run.folder import caps_left, write_json
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.source import open_data
 from alps.run.start import score_again
@@ -243,15 +243,9 @@ def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
         raise UsageError(f"{what}; {mend}")
 
 
-def _left(settings: RescoreSettings, judged: Sequence[Path]) -> dict[str, Any]:
+def _left(settings: RescoreSettings, judged: Sequence[Path]) -> dict[str, int | float]:
     """Return what is left of the caps, which are of all runs of a submission together."""
-    tokens, cost = counted_in([*judged, *(folder / FOLDER for folder in judged)])
-    left: dict[str, Any] = {}
-    if settings.max_cost is not None:
-        left["max_cost"] = max(0.0, settings.max_cost - cost)
-    if settings.max_total_tokens is not None:
-        left["max_total_tokens"] = max(0, settings.max_total_tokens - tokens)
-    return left
+    return caps_left(settings, counted_in([*judged, *(folder / FOLDER for folder in judged)]))
 
 
 def _as_run(entry: Entry, index: int, settings: RescoreSettings, folder: Path) -> Path:

@@ -12,12 +12,12 @@ from alps.leaderboard.gold_data import SampleTrack
 from alps.rows import Interval
 from alps.run.audit_slices import script_of, texts_of
 from alps.stats.bootstrap import clustered_mean
+from alps.stats.lengths import LENGTHS, length_thirds
 from alps.tasks import Metric
 
 # Of fewer records a mean says nothing.
 FEWEST = 3
 SCRIPT, LENGTH, MEMORY = "script of the input", "length of the input", "gold memories"
-_THIRDS = ("short", "middle", "long")
 
 # The ids of the records in each group, by trait.
 Groups = Mapping[str, Mapping[str, list[str]]]
@@ -37,11 +37,11 @@ def groups_of(track: SampleTrack) -> Groups:
     asked = {}
     for name, sample in track.samples.items():
         asked[name] = texts_of(track.task.input_row(sample).get("input"))
-    cuts = np.quantile([len(text) for text in asked.values()], (1 / 3, 2 / 3))
-    thirds: dict[str, list[str]] = {third: [] for third in _THIRDS}
+    lengths = [len(text) for text in asked.values()]
+    thirds: dict[str, list[str]] = {third: [] for third in LENGTHS}
     scripts: dict[str, list[str]] = {}
-    for name, text in asked.items():
-        thirds[_THIRDS[int(np.searchsorted(cuts, len(text)))]].append(name)
+    for (name, text), third in zip(asked.items(), length_thirds(lengths), strict=True):
+        thirds[third].append(name)
         scripts.setdefault(script_of(text), []).append(name)
     traits = {SCRIPT: scripts, LENGTH: thirds, MEMORY: _by_memory(track)}
     found: dict[str, dict[str, list[str]]] = {}

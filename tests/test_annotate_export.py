@@ -235,7 +235,7 @@ def test_nothing_is_exported_over_other_files_or_without_labels(tmp_path):
     folder = plain_work(tmp_path / "work", 2)
     with pytest.raises(UsageError, match="nobody has labelled anything yet"):
         export(folder, tmp_path / "out")
-    with pytest.raises(UsageError, match="is not an empty folder"):
+    with pytest.raises(UsageError, match="there is something here already"):
         export(folder, folder)
 
 

@@ -14,7 +14,7 @@ from alps.annotate.items import RECORDS, SHOWN, Work, open_work, read_lines
 from alps.annotate.journal import Said, people_in
 from alps.data.release import write_track
 from alps.errors import DataError, UsageError
-from alps.folders import path_fault, same_file
+from alps.folders import path_fault, refuse_full, same_file
 from alps.jsonl import Row, dump, parse_json
 from alps.judges.judge_of_run import JUDGE, read_judge_of_run
 from alps.judges.labels import ITEMS, LABELS, PEOPLE, SAMPLE, SCALE, VERDICTS, read_scales
@@ -54,8 +54,7 @@ def export(folder: Path, out: Path, which: Which = "first") -> Exported:
         UsageError: If nobody has labelled anything, or `out` is not an empty folder.
         DataError: If a file can't be read.
     """
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UsageError(f"out={out}: is not an empty folder; name a new one")
+    refuse_full(out)
     work, people = open_work(folder), people_in(folder)
     labels = decided(work, people, which)
     if not labels:

@@ -23,8 +23,8 @@ from alps.judges.labels import most_frequent
 from alps.similarity import THRESHOLD, similarity
 from alps.stats.agreement import Scale
 from alps.stats.bootstrap import Estimate, Floats, Statistic, clustered_statistics, ratio
+from alps.stats.lengths import LENGTHS
 
-LENGTHS = ("short", "medium", "long")
 # Characters by which two outputs must differ for one to count as the longer one, as in AlpacaEval.
 NOTABLE = 30
 # Of two systems a rank correlation is 1 or -1, whatever the judge says.

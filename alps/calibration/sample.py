@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
+from alps.folders import refuse_full
 from alps.jsonl import Row, dump
 from alps.judges.labels import ITEMS, SAMPLE, SCALE, pair_payload, rated_payload
 from alps.judges.matching import Item, MatchQuestion
@@ -103,7 +104,7 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0, pairs: bool | No
     """
     if n < 1:
         raise UsageError(f"n={n}: draw at least 1 item a rubric")
-    _refuse_taken(out)
+    refuse_full(out)
     settings, data = _open(run)
     draws: list[_Draw] = []
     for rubric, asked in _by_rubric(_asked_of(run, data, pairs), run).items():
@@ -138,7 +139,7 @@ def draw_audit(
             is needed.
         RunFolderError: If the run can't be read, or its data have changed since.
     """
-    _refuse_taken(out)
+    refuse_full(out)
     settings, data = _open(run)
     asked = _asked_of(run, data, pairs)
     named = {one.track for one in asked}
@@ -184,11 +185,6 @@ def _without_copies(chosen: Sequence[_Chosen]) -> list[_Chosen]:
         if new:
             kept.append((asked, new))
     return kept
-
-
-def _refuse_taken(out: Path) -> None:
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UsageError(f"out={out}: is not an empty folder; name a new one")
 
 
 def _asked_of(run: Path, data: Data, pairs: bool | None) -> list[Asked]:

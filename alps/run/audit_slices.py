@@ -21,11 +21,11 @@ from alps.run.audited_records import AuditedRecords, corrected_score
 from alps.run.opened import Key, read_rows
 from alps.run.source import TrackData
 from alps.stats.bootstrap import Floats
+from alps.stats.lengths import LENGTHS, length_thirds
 from alps.stats.regression import clustered_effects
 from alps.tasks import Metric
 
 LENGTH, SCRIPT, LANGUAGE = "input length", "script", "language"
-THIRDS = ("short", "medium", "long")
 _LETTERS = 2_000
 """Letters of a text that tell its script."""
 _CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
@@ -49,7 +49,10 @@ class Traits:
 
     def groups(self) -> dict[str, NDArray[Any]]:
         """Return in which slice each answer is: by thirds of length, script and language."""
-        groups = {LENGTH: _thirds(self.asked), SCRIPT: np.array(self.scripts, dtype=object)}
+        groups = {
+            LENGTH: np.array(length_thirds(self.asked), dtype=object),
+            SCRIPT: np.array(self.scripts, dtype=object),
+        }
         if any(self.languages):
             groups[LANGUAGE] = np.array([one or "?" for one in self.languages], dtype=object)
         return groups
@@ -125,13 +128,8 @@ def corrected_slices(
 def slice_names(title: str, groups: NDArray[Any]) -> list[str]:
     """Return the slices that answers are in: lengths in their order, others by their size."""
     if title == LENGTH:
-        return [name for name in THIRDS if name in groups]
+        return [name for name in LENGTHS if name in groups]
     return _largest(groups)
-
-
-def _thirds(lengths: Floats) -> NDArray[Any]:
-    edges = np.quantile(lengths, [1 / 3, 2 / 3]) if len(lengths) else np.zeros(2)
-    return np.array(THIRDS, dtype=object)[np.searchsorted(edges, lengths)]
 
 
 def _largest(names: NDArray[Any]) -> list[str]:

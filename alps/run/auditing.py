@@ -22,7 +22,7 @@ from alps.rows import PEOPLE, AuditManifest, Drawn
 from alps.run.audit_draws import Draws, draw_tracks
 from alps.run.collector import stopping_together
 from alps.run.engine import Result, TrackPlan, Unit, evaluate, heard_prediction, is_judged, units
-from alps.run.folder import write_json
+from alps.run.folder import caps_left, write_json
 from alps.run.journal import Journal
 from alps.run.judge_check import Checks, admit_judge, rubrics_of
 from alps.run.progress import progress_line
@@ -154,7 +154,8 @@ def audit_run(settings: RunSettings, data: Data, run: Path, *, spent: tuple[int,
     from alps.event_loop import run_loop
 
     folder = run / FOLDER
-    asking = effective_judge(_capped(audit_settings(settings), spent))
+    asking = audit_settings(settings)
+    asking = effective_judge(asking.model_copy(update=caps_left(asking, spent)))
     draws = draw_tracks(data, settings, run)
     if settings.audit_labels is not None:
         _forget_labels(folder)
@@ -171,17 +172,6 @@ def _forget_labels(folder: Path) -> None:
     there = read_audit(folder)
     if there is not None and there.judge == PEOPLE:
         shutil.rmtree(folder)
-
-
-def _capped(settings: RunSettings, spent: tuple[int, float]) -> RunSettings:
-    """Leave of the caps what the run has not spent: they are of both together."""
-    tokens, cost = spent
-    left: dict[str, Any] = {}
-    if settings.max_cost is not None:
-        left["max_cost"] = max(0.0, settings.max_cost - cost)
-    if settings.max_total_tokens is not None:
-        left["max_total_tokens"] = max(0, settings.max_total_tokens - tokens)
-    return settings.model_copy(update=left)
 
 
 async def _audit(asking: RunSettings, data: Data, run: Path, draws: Draws, ledger: Ledger) -> bool:

@@ -13,6 +13,7 @@ from alps.judges.resolve import is_embedded_judge
 from alps.llm.ledger import counted_in
 from alps.rows import Calls, Manifest
 from alps.run.finished import Finished
+from alps.run.folder import caps_left
 from alps.run.opened import read_manifest, refuse_same_names
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
@@ -175,7 +176,9 @@ def judge_cells(plan: CellPlan, given: Mapping[str, Any]) -> JudgedCells:
             folder = row[cell.name]
             own = {**_for_judge(cell.judge, judging), "out": str(folder), "extras": "none"}
             if not is_embedded_judge(cell.judge):
-                own |= _caps(plan, [other for other in everywhere if other != folder])
+                # A run knows only what it spends itself.
+                others = [other for other in everywhere if other != folder]
+                own |= caps_left(plan, counted_in(others))
             asked_as = AskedAs(cell.wording.rubrics, cell.draw)
             finished[-1][cell.name] = score_again(source, own, asked_as=asked_as)
     return JudgedCells(plan, tuple(finished))
@@ -201,16 +204,3 @@ def _check_same_data(sources: Sequence[Path], manifests: Sequence[Manifest]) -> 
             raise UsageError(
                 f"{source}: not on the data of {sources[0]}: {other[0]} has another sha256"
             )
-
-
-def _caps(plan: CellPlan, others: Sequence[Path]) -> dict[str, Any]:
-    """Return what the other folders leave of the caps: a run knows only what it spends itself."""
-    if plan.max_cost is None and plan.max_total_tokens is None:
-        return {}
-    tokens, cost = counted_in(others)
-    caps: dict[str, Any] = {}
-    if plan.max_cost is not None:
-        caps["max_cost"] = max(0.0, plan.max_cost - cost)
-    if plan.max_total_tokens is not None:
-        caps["max_total_tokens"] = max(0, plan.max_total_tokens - tokens)
-    return caps

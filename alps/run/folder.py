@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
 
@@ -38,6 +38,18 @@ _WRITTEN = (
 )
 LOCK, _LOCKED_BY = ".lock", "process"
 _COMPARED = ("alps", "settings", "system", "data", "prompts", "judge", "predictions")
+
+
+class Capped(Protocol):
+    """The most that a command may spend: US dollars and tokens, None for no cap."""
+
+    @property
+    def max_cost(self) -> float | None:
+        """US dollars."""
+
+    @property
+    def max_total_tokens(self) -> int | None:
+        """Prompt and completion tokens together."""
 
 
 def library_versions() -> dict[str, str]:
@@ -332,6 +344,22 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
             if error.errno in _DISK and error.filename is None:
                 error.filename = str(folder)
             raise
+
+
+def caps_left(capped: Capped, spent: tuple[int, float]) -> dict[str, int | float]:
+    """Return what is left of the caps of a command, as settings; nothing of one that is not given.
+
+    Args:
+        capped: The caps, which hold for several folders together.
+        spent: Tokens and US dollars that the other folders took.
+    """
+    tokens, cost = spent
+    left: dict[str, int | float] = {}
+    if capped.max_cost is not None:
+        left["max_cost"] = max(0.0, capped.max_cost - cost)
+    if capped.max_total_tokens is not None:
+        left["max_total_tokens"] = max(0, capped.max_total_tokens - tokens)
+    return left
 
 
 def free_folder(folder: Path) -> Path:

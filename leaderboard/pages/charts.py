@@ -14,12 +14,6 @@ from alps.report.svg import Axis
 from alps.rows import Interval
 
 
-def letter_of(position: int) -> str:
-    """Return the mark of the system at `position` of a legend."""
-    # A letter, as a number would look like a rank.
-    return chr(ord("A") + position)
-
-
 def style_of(letter: str) -> str:
     """Return the colour of a marked system; the others are drawn in grey."""
     return colour_of(ord(letter) - ord("A")) if letter else "other"

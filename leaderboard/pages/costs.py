@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from alps.leaderboard.pages.charts import letter_of, style_of
+from alps.leaderboard.pages.charts import style_of
 from alps.leaderboard.pages.common import page_of
 from alps.leaderboard.provenance import Place, computed, figure, money, seconds
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
 from alps.report.charts import COLOURS, axis_of
+from alps.report.formatting import letter_of
 from alps.report.svg import Area, Axis, centred, drawing, element, short, title
 from alps.stats.curves import Spot, front_of
 

@@ -9,7 +9,6 @@ from alps.leaderboard.pages.board_table import (
 )
 from alps.leaderboard.pages.charts import (
     Matrix,
-    letter_of,
     matrix_of,
     score_of,
     style_of,
@@ -28,6 +27,7 @@ from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import Review
 from alps.report.charts import COLOURS, Point, plane
+from alps.report.formatting import letter_of
 from alps.rows import Figure
 from alps.tasks import Task, all_tracks
 

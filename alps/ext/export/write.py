@@ -7,6 +7,7 @@ from pathlib import Path
 
 from alps.errors import RunFolderError, UsageError
 from alps.ext.export.settings import ExportSettings, Target
+from alps.folders import refuse_full
 from alps.run.opened import Run, open_run, refuse_same_names
 
 Writer = Callable[[Sequence[Run], Path], list[Path]]
@@ -44,8 +45,7 @@ def export_runs(folders: Sequence[Path], settings: ExportSettings) -> list[Path]
     runs = [open_run(folder) for folder in folders]
     for run in runs:
         _ = run.finished
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"out={out}: there is something here already; choose another out=")
+    refuse_full(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         return _writer(form, settings.format)(runs, out)

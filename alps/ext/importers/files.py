@@ -16,7 +16,7 @@ from alps.ext.importers.flags import flags_of, parse_share
 from alps.ext.importers.rows import ImportedAnswer
 from alps.ext.importers.settings import FORMS, FileFormat, ImportSettings
 from alps.ext.importers.verdicts import with_verdicts
-from alps.folders import file_names
+from alps.folders import file_names, refuse_full
 from alps.jsonl import dump
 
 ANSWERS, SUMMARY, DATA, PREDICTIONS = "answers.jsonl", "summary.json", "data", "predictions"
@@ -54,8 +54,7 @@ def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettin
         RunFolderError: If the folder can't be written.
     """
     out = Path(settings.out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"out={out}: there is something here already; choose another out=")
+    refuse_full(out)
     if settings.data is not None and form != "longmemeval":
         raise UsageError(f"data={settings.data}: {form} files need no other; leave it out")
     if settings.reported is not None:
