@@ -32,7 +32,7 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 def write(folder: Path, size: str) -> dict[str, float]:
     """Write the generated set."""
-    from alps.data.personas import write_set
+    from alps.tasks.personamem.personas import write_set
 
     count, seconds = timed(lambda: write_set(folder, personas=PERSONAS, size=size))
     return {"questions": count, "seconds": seconds}
@@ -42,7 +42,7 @@ def search(folder: Path, size: str) -> dict[str, float]:
     """Prepare, index and search the whole set once, by what `memory=bm25` does."""
     from alps.systems.memory.embedded import open_memory
     from alps.tasks.base import TaskOptions
-    from alps.tasks.personamem import RECALL, open_records
+    from alps.tasks.personamem.task import RECALL, open_records
 
     records, preparing = timed(lambda: open_records(str(folder), TaskOptions(size=size)))
     samples = list(records.samples())
@@ -75,7 +75,7 @@ def slices(folder: Path, size: str) -> dict[str, float]:
 
     Seconds are those of one megabyte of the slice: the questions of a set end in several places.
     """
-    from alps.data.personamem import open_personamem
+    from alps.tasks.personamem.release import open_personamem
 
     questions = list(open_personamem(folder, size).read())
     compared = {"first": questions[0], "late": questions[SLICE - 1]}

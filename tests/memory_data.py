@@ -4,9 +4,9 @@ import csv
 import json
 from itertools import islice
 
-from alps.data.personas import write_set
 from alps.data.pools import PoolSource
 from alps.data.release import GOLD, INPUT, open_split
+from alps.tasks.personamem.personas import write_set
 
 CANDIDATES = 12
 ENDS = (45, 20, 80)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from alps.data.personas import write_set
 from alps.errors import UsageError
 from alps.leaderboard.cards import Details
 from alps.leaderboard.packing import pack
 from alps.run.beside import run_beside
 from alps.systems.memory.turns import Turns
+from alps.tasks.personamem.personas import write_set
 from tests.submissions import make_run
 
 TRACK, DAY = "personamem", "2026-01-31"

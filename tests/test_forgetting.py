@@ -17,10 +17,10 @@ from alps.systems.memory.direct import Direct
 from alps.systems.memory.protocol import Opening
 from alps.systems.memory.store import Store
 from alps.systems.resolve import floor_systems, resolve_system
-from alps.tasks.forgetting import REFUSAL
-from alps.tasks.forgetting_forms import KINDS as FRAMES
-from alps.tasks.forgetting_forms import QUARTERS, count_forms, forms_of
-from alps.tasks.forgetting_samples import KINDS, ROLES, SURNAMES, gives
+from alps.tasks.forgetting.forms import KINDS as FRAMES
+from alps.tasks.forgetting.forms import QUARTERS, count_forms, forms_of
+from alps.tasks.forgetting.samples import KINDS, ROLES, SURNAMES, gives
+from alps.tasks.forgetting.task import REFUSAL
 from alps.text import fold
 from tests.endtoend import one_line, rows, summary
 

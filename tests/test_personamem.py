@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from alps.data.personamem_results import read_reply
+from alps.tasks.personamem.results import read_reply
 from tests.loopback import Answer, serve
 from tests.persona_runs import PUBLISHED, published, rows, summary
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from alps.data.personas import write_set
+from alps.tasks.personamem.personas import write_set
 from tests.persona_runs import PUBLISHED, published
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from alps.data.personas import write_set
 from alps.leaderboard.cards import Details
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.packing import pack
@@ -20,6 +19,7 @@ from alps.leaderboard.references.rows import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.verify import Options, verify
+from alps.tasks.personamem.personas import write_set
 from tests.conftest import ROOT
 from tests.endtoend import rows, summary
 from tests.submissions import forge, forge_rows, make_run, refused

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from alps.data.personamem import open_personamem
+from alps.tasks.personamem.release import open_personamem
 from tests.endtoend import finish, rows, start, summary, wait_until
 from tests.loopback import Answer, serve
 from tests.persona_runs import PUBLISHED

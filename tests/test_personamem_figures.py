@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alps.data.personamem import read_questions
-from alps.data.personamem_options import read_kinds
-from alps.data.personas import write_set
 from alps.run.breakdowns import break_down
 from alps.run.scores import Board
 from alps.stats.bootstrap import RESAMPLED, clustered_mean, resampled_statistic
 from alps.tasks import Metric, Scored, load_task
 from alps.tasks.base import Breakdown
-from alps.tasks.personamem_figures import error_of
+from alps.tasks.personamem.figures import error_of
+from alps.tasks.personamem.options import read_kinds
+from alps.tasks.personamem.personas import write_set
+from alps.tasks.personamem.release import read_questions
 from tests.pages import Page
 from tests.persona_runs import PUBLISHED, published, summary
 

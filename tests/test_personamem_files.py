@@ -6,10 +6,10 @@ import json
 import pytest
 
 from alps.data.histories import open_histories
-from alps.data.persona_timeline import EVIDENCE
-from alps.data.personamem import open_personamem, read_questions
-from alps.data.personas import write_set
 from alps.errors import DataError, UsageError
+from alps.tasks.personamem.persona_timeline import EVIDENCE
+from alps.tasks.personamem.personas import write_set
+from alps.tasks.personamem.release import open_personamem, read_questions
 from tests.persona_runs import PUBLISHED, published
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from alps.data.personas import write_set
+from alps.tasks.personamem.personas import write_set
 from tests import endtoend
 from tests.endtoend import one_line
 from tests.loopback_hub import serve_hub

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from alps.data.personamem import open_personamem
+from alps.tasks.personamem.release import open_personamem
 from tests.echoing import by_escapes, by_number, completed, echo, expected, of_vocabulary, silent
 from tests.endtoend import finish, one_line, run, start, wait_until
 from tests.loopback import Answer, serve

@@ -4,10 +4,10 @@ from collections import defaultdict
 
 import pytest
 
-from alps.data.personamem import LETTERS, open_personamem
-from alps.data.personas import write_set
-from alps.tasks.personamem_mentions import SEARCHED, by_mentions
-from alps.tasks.personamem_scores import TYPES
+from alps.tasks.personamem.mentions import SEARCHED, by_mentions
+from alps.tasks.personamem.personas import write_set
+from alps.tasks.personamem.release import LETTERS, open_personamem
+from alps.tasks.personamem.scores import TYPES
 from tests.endtoend import summary
 
 

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from alps.data.personamem_results import PARSERS
+from alps.tasks.personamem.results import PARSERS
 from tests.loopback import Answer, serve
 from tests.persona_runs import PUBLISHED, published, rows, summary
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from alps.data.personamem import open_personamem
-from alps.data.personas import write_set
+from alps.tasks.personamem.personas import write_set
+from alps.tasks.personamem.release import open_personamem
 from tests.loopback import Answer, serve
 from tests.persona_runs import PUBLISHED, published
 

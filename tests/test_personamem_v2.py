@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from alps.data.personamem import open_personamem
+from alps.tasks.personamem.release import open_personamem
 from tests.endtoend import one_line as one_line_of
 from tests.endtoend import run
 from tests.loopback import Answer, serve

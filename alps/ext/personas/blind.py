@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from alps.data.persona_questions import Asked
-from alps.data.personamem import LETTERS
 from alps.ext.personas.engines import UnwrittenError, chat
 from alps.ext.personas.replies import BLIND
 from alps.llm import Client, Request
 from alps.prompts import load_prompt
+from alps.tasks.personamem.persona_questions import Asked
+from alps.tasks.personamem.release import LETTERS
 
 PROMPT = load_prompt("alps.ext.personas", "prompts", "blind")
 _UNHEARD = ("budget", "transport")

@@ -11,17 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from alps.data.persona_templates import Words, date_in, material, outline, tellings, wordings
-from alps.data.persona_timeline import (
-    EVENTS,
-    EVIDENCE,
-    Interest,
-    Material,
-    Persona,
-    Telling,
-    Topic,
-    Wording,
-)
 from alps.errors import AlpsError
 from alps.ext.personas.replies import (
     material_answer,
@@ -33,6 +22,24 @@ from alps.ext.personas.replies import (
 from alps.llm import Client, Request
 from alps.llm.types import AnswerType, Structured
 from alps.prompts import Prompt, load_prompt
+from alps.tasks.personamem.persona_templates import (
+    Words,
+    date_in,
+    material,
+    outline,
+    tellings,
+    wordings,
+)
+from alps.tasks.personamem.persona_timeline import (
+    EVENTS,
+    EVIDENCE,
+    Interest,
+    Material,
+    Persona,
+    Telling,
+    Topic,
+    Wording,
+)
 
 T = TypeVar("T")
 MATERIAL, TELLINGS, WORDINGS = (

@@ -12,12 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.data.persona_histories import History, tell
-from alps.data.persona_questions import Asked as Question
-from alps.data.persona_questions import ask
-from alps.data.persona_templates import words_of
-from alps.data.persona_timeline import Persona, draw_persona
-from alps.data.personas import seeded, set_writer, write_set
 from alps.errors import BudgetError, RunFolderError, TooManyFailuresError, UsageError
 from alps.event_loop import run_loop
 from alps.ext.personas.blind import PROMPT, BlindFilter
@@ -36,6 +30,12 @@ from alps.run.folder import claimed_folder, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Asked, check_models, open_clients
 from alps.settings import PersonaSettings
+from alps.tasks.personamem.persona_histories import History, tell
+from alps.tasks.personamem.persona_questions import Asked as Question
+from alps.tasks.personamem.persona_questions import ask
+from alps.tasks.personamem.persona_templates import words_of
+from alps.tasks.personamem.persona_timeline import Persona, draw_persona
+from alps.tasks.personamem.personas import seeded, set_writer, write_set
 
 TEMPLATES = "templates"
 MANIFEST = "generation.json"

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
-from alps.data.persona_timeline import (
+from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly
+from alps.llm.types import AnswerType, Read
+from alps.tasks.personamem.persona_timeline import (
     ELSEWHERE,
     EVENTS,
     EVIDENCE,
@@ -24,8 +26,6 @@ from alps.data.persona_timeline import (
     Wording,
     alike,
 )
-from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly
-from alps.llm.types import AnswerType, Read
 from alps.text import fold
 
 ITEMS, REASONS = 8, 6

@@ -6,7 +6,6 @@ What a model says by itself is told apart from what it recognises among four opt
 from dataclasses import replace
 from typing import Any
 
-from alps.data.personamem import LETTERS
 from alps.judges.base import Judge
 from alps.judges.options import OptionQuestion
 from alps.judges.rubric import OPTION, rubric
@@ -24,7 +23,8 @@ from alps.tasks.base import (
     chat_messages,
     verdict_row,
 )
-from alps.tasks.personamem_scores import ChoiceSample, Credit, for_class, scored
+from alps.tasks.personamem.release import LETTERS
+from alps.tasks.personamem.scores import ChoiceSample, Credit, for_class, scored
 from alps.tasks.utilization import fits, read_answer
 
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem_free")

@@ -8,8 +8,8 @@ over types, and the raw ones stand next to them.
 from collections.abc import Sequence
 from itertools import pairwise
 
-from alps.data.personamem import LETTERS, Question
 from alps.tasks.base import Breakdown
+from alps.tasks.personamem.release import LETTERS, Question
 
 PAPER = {
     "recall_user_shared_facts": "acknowledge latest user preferences",

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from alps.data.personamem import LETTERS, Question
-from alps.tasks.personamem_evidence import evidence_position
-from alps.tasks.personamem_figures import ERRORS, PAPER
-from alps.tasks.personamem_scores import ChoiceSample, by_length_and_type
+from alps.tasks.personamem.evidence import evidence_position
+from alps.tasks.personamem.figures import ERRORS, PAPER
+from alps.tasks.personamem.release import LETTERS, Question
+from alps.tasks.personamem.scores import ChoiceSample, by_length_and_type
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,

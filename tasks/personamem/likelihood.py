@@ -10,16 +10,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alps.data.personamem import LETTERS
 from alps.judges.base import Judge
 from alps.llm.likelihood import Compared, Likelihood
 from alps.prompts import load_prompt
 from alps.schema import Prediction
 from alps.tasks.base import Continuations, Metric, Row, Scored, Task
-from alps.tasks.personamem_answers import Letter, StoredChoice
-from alps.tasks.personamem_scores import METRICS as OF_CHOICES
-from alps.tasks.personamem_scores import ChoiceSample
-from alps.tasks.personamem_scores import score as score_choice
+from alps.tasks.personamem.answers import Letter, StoredChoice
+from alps.tasks.personamem.release import LETTERS
+from alps.tasks.personamem.scores import METRICS as OF_CHOICES
+from alps.tasks.personamem.scores import ChoiceSample
+from alps.tasks.personamem.scores import score as score_choice
 
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem_logprob")
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from alps.data.histories import HistorySource, open_histories
 from alps.data.hub import fetch_files, is_hub
-from alps.data.personamem_options import read_kinds
-from alps.data.personamem_rows import LETTERS, SIZES, CsvRow, OnFault, Question, read_rows, refuse
-from alps.data.personamem_v2 import (
+from alps.errors import DataError, UsageError, closest
+from alps.schema import Turn
+from alps.tasks.personamem.options import read_kinds
+from alps.tasks.personamem.rows import LETTERS, SIZES, CsvRow, OnFault, Question, read_rows, refuse
+from alps.tasks.personamem.v2 import (
     BENCHMARKS,
     LinkedHistories,
     link_column,
@@ -22,8 +24,6 @@ from alps.data.personamem_v2 import (
     read_benchmark,
     sizes_of,
 )
-from alps.errors import DataError, UsageError, closest
-from alps.schema import Turn
 
 __all__ = [
     "LETTERS",

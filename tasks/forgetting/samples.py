@@ -1,6 +1,6 @@
 """Samples of forgetting: facts that are planted into real sessions, and what is done to a user.
 
-A person's name is told in one of the forms that a seed draws (`alps.tasks.forgetting_forms`). Names
+A person's name is told in one of the forms that a seed draws (`alps.tasks.forgetting.forms`). Names
 are drawn by the seed and the id of the session, so that the same data give the same samples; a
 surname stands nowhere in the session, and so the text of a hit decides whether it gives the fact
 away. Of two facts told alike the draw says which has to go and which has to stay: what treats both
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from alps.schema import Turn
-from alps.tasks.forgetting_forms import Forms, forms_of, tells_of_change
+from alps.tasks.forgetting.forms import Forms, forms_of, tells_of_change
 from alps.tasks.recall import Forget, Ingest, Reopen, Search, Step
 from alps.text import fold
 
@@ -103,7 +103,7 @@ class Fact:
     surname: str
 
     def said(self, form: str, **slots: str) -> str:
-        """Return a sentence about the fact, in a form of `alps.tasks.forgetting_forms`."""
+        """Return a sentence about the fact, in a form of `alps.tasks.forgetting.forms`."""
         name = f"{self.first_name} {self.surname}"
         text = form.format(role=self.role, name=name, **slots)
         return text[0].upper() + text[1:]

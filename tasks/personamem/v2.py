@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from alps.data.histories import ROLES, HistorySource
-from alps.data.personamem_rows import LETTERS, CsvRow, OnFault, Question, read_rows, refuse
 from alps.errors import DataError
 from alps.schema import Turn
+from alps.tasks.personamem.rows import LETTERS, CsvRow, OnFault, Question, read_rows, refuse
 
 BENCHMARKS = ("benchmark/text/benchmark.csv", "benchmark.csv")
 """Where the questions lie below a folder; the histories are named by their paths from there."""

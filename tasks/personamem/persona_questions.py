@@ -10,8 +10,8 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from alps.data.persona_histories import BYTES_A_TOKEN, History
-from alps.data.persona_timeline import (
+from alps.tasks.personamem.persona_histories import BYTES_A_TOKEN, History
+from alps.tasks.personamem.persona_timeline import (
     ELSEWHERE,
     EVIDENCE,
     FACT,
@@ -27,7 +27,7 @@ from alps.data.persona_timeline import (
     Persona,
     Wording,
 )
-from alps.data.personamem import LETTERS
+from alps.tasks.personamem.release import LETTERS
 
 COLUMNS = (
     "persona_id",

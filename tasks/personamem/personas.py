@@ -17,9 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from alps.data.persona_histories import History, tell
-from alps.data.persona_questions import COLUMNS, Asked, ask, row_of
-from alps.data.persona_templates import (
+from alps.errors import UsageError
+from alps.folders import cache_folder, can_be_kept
+from alps.tasks.personamem.persona_histories import History, tell
+from alps.tasks.personamem.persona_questions import COLUMNS, Asked, ask, row_of
+from alps.tasks.personamem.persona_templates import (
     LANGUAGES,
     Language,
     material,
@@ -27,10 +29,8 @@ from alps.data.persona_templates import (
     wordings,
     words_of,
 )
-from alps.data.persona_timeline import EVENTS, Persona, draw_persona
-from alps.data.personamem import SIZES
-from alps.errors import UsageError
-from alps.folders import cache_folder, can_be_kept
+from alps.tasks.personamem.persona_timeline import EVENTS, Persona, draw_persona
+from alps.tasks.personamem.release import SIZES
 
 VERSION = 3
 """Raised whenever the same seed may give other bytes."""

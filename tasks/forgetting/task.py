@@ -23,8 +23,8 @@ from alps.tasks.base import (
     chat_messages,
 )
 from alps.tasks.extraction import TASK as EXTRACTION
-from alps.tasks.forgetting_forms import count_forms, forms_of
-from alps.tasks.forgetting_samples import (
+from alps.tasks.forgetting.forms import count_forms, forms_of
+from alps.tasks.forgetting.samples import (
     CONTEXT,
     DELETED,
     OTHER_USER,

@@ -35,8 +35,8 @@ from alps.data.audit_findings import (
     chance_of,
 )
 from alps.data.audit_gold import SHORTEST_INSIDE
-from alps.data.personamem import LETTERS, PersonaMem, Question, open_personamem, sizes_in
 from alps.errors import DataError, UsageError, closest
+from alps.tasks.personamem.release import LETTERS, PersonaMem, Question, open_personamem, sizes_in
 from alps.text import fold
 
 SERIOUS_GAIN = 0.2

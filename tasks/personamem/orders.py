@@ -14,12 +14,12 @@ from statistics import fmean
 
 from pydantic import BaseModel, ConfigDict
 
-from alps.data.personamem import LETTERS
 from alps.judges.base import Judge
 from alps.schema import Outcome, Prediction
 from alps.tasks.base import Metric, Row, Scored
-from alps.tasks.personamem_answers import Letter, invalid_kind
-from alps.tasks.personamem_scores import ChoiceSample, Credit, scored
+from alps.tasks.personamem.answers import Letter, invalid_kind
+from alps.tasks.personamem.release import LETTERS
+from alps.tasks.personamem.scores import ChoiceSample, Credit, scored
 
 Order = tuple[int, ...]
 """Which options of the file stand at a, b, c and d."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.data.personamem_rows import LETTERS, LONGEST_FIELD, Question
 from alps.errors import DataError
+from alps.tasks.personamem.rows import LETTERS, LONGEST_FIELD, Question
 
 _ID = "question_id"
 _ANSWERS = ("p", "model_response")

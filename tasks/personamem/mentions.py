@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from alps.data.personamem import PersonaMem, Question
+from alps.tasks.personamem.release import PersonaMem, Question
 from alps.text import fold
 
 NEW_IDEAS = "suggest_new_ideas"

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from alps.data.personamem import LETTERS
-from alps.data.personamem_results import PARSERS, read_replies
 from alps.judges.base import Judge
 from alps.llm.repair import looks_like_refusal
 from alps.llm.types import AnswerType
 from alps.prompts import load_prompt
 from alps.schema import Prediction, TextAnswer
 from alps.tasks.base import Row, Scored, Task
-from alps.tasks.personamem_scores import ChoiceSample, Credit, scored
-from alps.tasks.personamem_scores import score as score_choice
+from alps.tasks.personamem.release import LETTERS
+from alps.tasks.personamem.results import PARSERS, read_replies
+from alps.tasks.personamem.scores import ChoiceSample, Credit, scored
+from alps.tasks.personamem.scores import score as score_choice
 from alps.tasks.utilization import read_answer
 
 PROMPT = load_prompt("alps.tasks", "prompts", "personamem_authors")

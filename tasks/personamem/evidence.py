@@ -8,9 +8,9 @@ tokens. Generated files count a token as 4 bytes, and leave the question out.
 from functools import lru_cache
 from itertools import accumulate
 
-from alps.data.personamem import PersonaMem
 from alps.data.tokens import count_tokens
-from alps.tasks.personamem_scores import ChoiceSample
+from alps.tasks.personamem.release import PersonaMem
+from alps.tasks.personamem.scores import ChoiceSample
 from alps.tasks.recall import BYTES_A_TOKEN, Shown
 
 

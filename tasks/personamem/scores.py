@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from alps.data.personamem import LETTERS, PersonaMem, Question
 from alps.judges.base import Judge
 from alps.schema import Prediction, Turn
 from alps.tasks.base import Answer, Metric, Row, Scored
-from alps.tasks.personamem_answers import invalid_kind
-from alps.tasks.personamem_figures import error_of, groups_of
-from alps.tasks.personamem_mentions import NEW_IDEAS, SEARCHED, by_mentions, is_generated
+from alps.tasks.personamem.answers import invalid_kind
+from alps.tasks.personamem.figures import error_of, groups_of
+from alps.tasks.personamem.mentions import NEW_IDEAS, SEARCHED, by_mentions, is_generated
+from alps.tasks.personamem.release import LETTERS, PersonaMem, Question
 from alps.tasks.recall import Shown
 
 TYPES = {

@@ -14,15 +14,10 @@ from typing import Any
 
 from alps.data.audit_findings import AuditReport
 from alps.data.hub import hub_name
-from alps.data.personamem import LETTERS, find_folder, open_personamem
-from alps.data.personamem_audit import audit_personamem
-from alps.data.personamem_results import check_results, read_results
-from alps.data.personas import sample_set
 from alps.errors import UsageError
 from alps.llm.types import AnswerType
 from alps.prompts import load_prompt
 from alps.schema import Turn
-from alps.tasks import personamem_orders as orders
 from alps.tasks.base import (
     DEFAULTS,
     OF_MEMORY,
@@ -34,14 +29,19 @@ from alps.tasks.base import (
     chat_messages,
     memory_conditions,
 )
-from alps.tasks.personamem_answers import ChoiceAnswer, StoredChoice, read_answer
-from alps.tasks.personamem_authors import as_authors
-from alps.tasks.personamem_evidence import evidence, evidence_position, needed
-from alps.tasks.personamem_figures import BREAKDOWNS
-from alps.tasks.personamem_free import free
-from alps.tasks.personamem_likelihood import by_likelihood
-from alps.tasks.personamem_record import HIGHLIGHTS, record_parts
-from alps.tasks.personamem_scores import METRICS, SYSTEMS, ChoiceSample, for_class, score
+from alps.tasks.personamem import orders
+from alps.tasks.personamem.answers import ChoiceAnswer, StoredChoice, read_answer
+from alps.tasks.personamem.audit import audit_personamem
+from alps.tasks.personamem.authors import as_authors
+from alps.tasks.personamem.evidence import evidence, evidence_position, needed
+from alps.tasks.personamem.figures import BREAKDOWNS
+from alps.tasks.personamem.free import free
+from alps.tasks.personamem.likelihood import by_likelihood
+from alps.tasks.personamem.personas import sample_set
+from alps.tasks.personamem.record import HIGHLIGHTS, record_parts
+from alps.tasks.personamem.release import LETTERS, find_folder, open_personamem
+from alps.tasks.personamem.results import check_results, read_results
+from alps.tasks.personamem.scores import METRICS, SYSTEMS, ChoiceSample, for_class, score
 from alps.tasks.recall import History, Place, Recall
 
 HUB = "bowen-upenn/PersonaMem"

@@ -4,8 +4,8 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from alps.data.persona_templates import Words, chats
-from alps.data.persona_timeline import EVENTS, Persona, Telling
+from alps.tasks.personamem.persona_templates import Words, chats
+from alps.tasks.personamem.persona_timeline import EVENTS, Persona, Telling
 
 BYTES_A_TOKEN = 4
 _TOKENS = {"32k": 32_000, "128k": 128_000, "1M": 1_000_000}

@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from alps.data.persona_timeline import (
+from alps.tasks.personamem.persona_timeline import (
     EVENTS,
     EVIDENCE,
     TOPICS_OF_ONE,
@@ -31,7 +31,9 @@ Chat = tuple[str, str]
 @cache
 def words_of(language: Language) -> Words:
     """Read the words and phrases of a language."""
-    text = (files("alps.data") / "persona_words" / f"{language}.toml").read_text(encoding="utf-8")
+    text = (files("alps.tasks.personamem") / "words" / f"{language}.toml").read_text(
+        encoding="utf-8"
+    )
     return tomllib.loads(text)
 
 

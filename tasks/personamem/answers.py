@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from alps.data.personamem import LETTERS
 from alps.llm.types import EmptyAnswer, Read
 from alps.llm.understanding import SEVERAL_ANSWERS
+from alps.tasks.personamem.release import LETTERS
 
 Letter = Literal["a", "b", "c", "d"]
 NO_LETTER = "there is none; name the letter of one option"
