@@ -23,7 +23,7 @@ as 1.
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
@@ -58,6 +58,7 @@ class Item:
         cluster: What it shares with other items: a user, a question, a session.
         kind: What was done to make it right or wrong, where the answer is known because somebody
             made it so.
+        line: Where its file has it.
     """
 
     item_id: str
@@ -67,6 +68,7 @@ class Item:
     language: str | None
     payload: Mapping[str, Any]
     kind: str | None = None
+    line: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,16 @@ class LabelSet:
     crowd: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     own: tuple[Rubric, ...] = ()
     left_out: frozenset[str] = frozenset()
+
+    def without(self, names: Container[str]) -> "LabelSet":
+        """Return the set without some items, and without what is said of them."""
+        items = {name: item for name, item in self.items.items() if name not in names}
+        labels = {name: said for name, said in self.labels.items() if name in items}
+        crowd: dict[str, dict[str, float]] = {}
+        for annotator, means in self.crowd.items():
+            crowd[annotator] = {name: mean for name, mean in means.items() if name in items}
+        left_out = self.left_out | (self.items.keys() - items.keys())
+        return replace(self, items=items, labels=labels, crowd=crowd, left_out=left_out)
 
     def rubric_of(self, name: str) -> Rubric:
         """Return the rubric by which a judge is asked about items labelled under `name`."""
@@ -388,7 +400,7 @@ def _item(row: Row, scales: Mapping[str, Scale], slips: Slips) -> Item:
     for name in optional:
         with slips.leaving_out():
             texts[name] = row.optional_text(name)
-    return Item(item_id, rubric, payload=payload, **texts)
+    return Item(item_id, rubric, payload=payload, line=row.line, **texts)
 
 
 def _is_of(row: Row, items: frozenset[str]) -> bool:

@@ -148,7 +148,7 @@ def test_what_people_leave_open_corrects_nothing(here, monkeypatch):
 
 def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(here, monkeypatch):
     monkeypatch.chdir(here)
-    label_all(made(here / "begun", "match", "run", audit="80%"), "anna", think, most=30)
+    label_all(made(here / "begun", "match", "run", audit="80%"), "anna", think, most=200)
     assert alps_here("annotate", "export", "begun", "out=few").code == 0
     drawn = json.loads((here / "few/sample.json").read_text())["audit"]["tracks"]["task1"]
     whole = json.loads((here / "labels/sample.json").read_text())["audit"]["tracks"]["task1"]

@@ -16,11 +16,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from alps.errors import UsageError
+from alps.errors import DataError, UsageError
 from alps.judges import matching
 from alps.judges.base import Judge
 from alps.judges.label_rows import Value, on_scale
@@ -28,6 +29,7 @@ from alps.judges.labels import Item, LabelSet, Verdict
 from alps.judges.matching import UNRELATED, Judgement, MatchQuestion, Pair, identical_pairs
 from alps.judges.rubric import GRADED, MATCHING, Rating, Rubric, RubricQuestion, enforce, rubric
 from alps.schema import Turn
+from alps.slips import Slips
 from alps.stats.agreement import Scale
 
 # Words that say which of two values is the accepted one, where people made the scale of words.
@@ -52,8 +54,8 @@ class LabelledJudge:
         left_out: The others.
 
     Raises:
-        UsageError: If an item can't be asked about: names the item and what is wrong. Nothing has
-            been asked then.
+        UsageError: If the judge can be asked about none of the rubrics, or a scale is not its own.
+        DataError: If an item can't be asked about. Nothing has been asked then.
     """
 
     def __init__(self, judge: Judge, labels: LabelSet, *, companions: int = 0) -> None:
@@ -74,11 +76,11 @@ class LabelledJudge:
             _check_scale(name, labels)
             # Every item is read before the first call: a broken one must not cost money.
             for item in labels.items_of(name):
-                self._question(item)
+                _question(labels, item)
 
     async def verdict(self, item: Item) -> Verdict:
         """Return the judge's verdict on `item`, on the scale of its rubric."""
-        question = self._question(item)
+        question = _question(self._labels, item)
         key = json.dumps(question.payload(), sort_keys=True)
         # The task is shared while it runs, too: copies of a question wait for the same call.
         if key not in self._calls:
@@ -119,13 +121,43 @@ class LabelledJudge:
             predicted.append(_memory(other, "predicted", f"p{step + 1}"))
         return MatchQuestion(gold, predicted)
 
-    def _question(self, item: Item) -> _Question:
-        if item.rubric == MATCHING:
-            gold, predicted = _memory(item, "gold", "g1"), _memory(item, "predicted", "p1")
-            return MatchQuestion((gold,), (predicted,))
-        text = {name: _text(item, item.payload, name) for name in ("query", "response", "memory")}
-        by = self._labels.rubric_of(item.rubric)
-        return RubricQuestion(by, dialogue=_dialogue(item), **text)
+
+def askable(judge: Judge, labels: LabelSet, path: Path) -> LabelSet:
+    """Return the items that a judge can be asked about; the slips of the others are named.
+
+    Args:
+        judge: Who will be asked; one that rates no answers is not asked about them.
+        labels: The items, which people may have written by hand.
+        path: Their file.
+
+    Raises:
+        DataError: If more of the items are wrong than slips may be.
+    """
+    rates = RubricQuestion in judge.answers
+    for name in labels.rubrics:
+        if rates or name == MATCHING:
+            _check_scale(name, labels)
+    slips = Slips(path, rows=len(labels.items))
+    broken = set()
+    for item in labels.items.values():
+        if item.rubric in GRADED or not (rates or item.rubric == MATCHING):
+            continue
+        try:
+            _question(labels, item)
+        except DataError as error:
+            slips.errors.append(DataError(str(error), path=path, line=item.line))
+            broken.add(item.item_id)
+    slips.settle()
+    return labels.without(broken) if broken else labels
+
+
+def _question(labels: LabelSet, item: Item) -> _Question:
+    if item.rubric == MATCHING:
+        gold, predicted = _memory(item, "gold", "g1"), _memory(item, "predicted", "p1")
+        return MatchQuestion((gold,), (predicted,))
+    text = {name: _text(item, item.payload, name) for name in ("query", "response", "memory")}
+    by = labels.rubric_of(item.rubric)
+    return RubricQuestion(by, dialogue=_dialogue(item), **text)
 
 
 def _check_scale(name: str, labels: LabelSet) -> None:
@@ -182,21 +214,20 @@ def _on_scale(by: Rubric, scale: Scale, answer: int | str) -> Value | None:
 def _dialogue(item: Item) -> tuple[Turn, ...]:
     turns = item.payload.get("dialogue", [])
     if not isinstance(turns, list):
-        raise UsageError(f"item {item.item_id}: payload.dialogue must be a list of turns")
+        raise DataError(f"item {item.item_id}: payload.dialogue must be a list of turns")
     try:
         return tuple(Turn.model_validate(turn) for turn in turns)
     except ValidationError as error:
         first = error.errors()[0]
         where = ": ".join(["payload.dialogue", *map(str, first["loc"])])
-        raise UsageError(f"item {item.item_id}: {where}: {first['msg'].lower()}") from error
+        raise DataError(f"item {item.item_id}: {where}: {first['msg'].lower()}") from error
 
 
 def _memory(item: Item, side: str, name: str) -> matching.Item:
     memory = item.payload.get(side)
     if not isinstance(memory, Mapping) or not isinstance(memory.get("value"), str):
-        raise UsageError(
-            f"item {item.item_id}: payload.{side} must be a memory with a text `value`"
-        )
+        message = f"item {item.item_id}: payload.{side} must be a memory with a text `value`"
+        raise DataError(message)
     kind, label, evidence = (
         _text(item, memory, field, f"{side}.") for field in ("type", "label", "evidence")
     )
@@ -209,7 +240,7 @@ def _text(item: Item, fields: Mapping[str, Any], name: str, under: str = "") -> 
     if value is None and name != "response":
         return ""
     if not isinstance(value, str):
-        raise UsageError(f"item {item.item_id}: payload.{under}{name} must be text")
+        raise DataError(f"item {item.item_id}: payload.{under}{name} must be text")
     return value
 
 

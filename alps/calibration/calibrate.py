@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
-from alps.calibration.ask import LabelledJudge
+from alps.calibration.ask import LabelledJudge, askable
 from alps.calibration.gates import gated
 from alps.calibration.report import RubricReport, label_matrices, report_on, report_rows
 from alps.calibration.settings import GATES, CalibrateSettings, Gates
@@ -303,6 +303,7 @@ def _from_judge(
     with claimed_folder(folder) as ledger:
         services = open_judge(settings, ledger)
         judge, totals = services.judge, ledger.totals
+        labels = askable(judge, labels, Path(settings.labels).expanduser() / ITEMS)
         answers, left_out, day = run_loop(_ask_all(settings, labels, services, folder, totals))
         verdicts = _verdicts(judge, labels, answers, folder / VERDICTS)
         unheard: Counter[str] = Counter()
