@@ -50,6 +50,21 @@ GOLD = {
         "equal to 1, got 8",
         (80, 80),
     ),
+    "a confidence of true": (
+        lambda rows: memory_of(rows).update(confidence=True),
+        "line 7, task1.memories.1.confidence: must be a number from 0 to 1, or null, got true",
+        (80, 80),
+    ),
+    "a confidence that is an empty text": (
+        lambda rows: memory_of(rows).update(confidence=""),
+        'line 7, task1.memories.1.confidence: must be a number from 0 to 1, or null, got ""',
+        (80, 80),
+    ),
+    "a confidence in words": (
+        lambda rows: memory_of(rows).update(confidence="0,8"),
+        "line 7, task1.memories.1.confidence: ",
+        (80, 80),
+    ),
     "a label that is a number": (
         lambda rows: memory_of(rows).update(label=3),
         "line 7, task1.memories.1.label: ",
@@ -197,3 +212,64 @@ def test_an_item_that_a_judge_can_not_be_asked_about_is_named_and_left_out(tmp_p
     assert "1 of 40 rows wrong (2.5%); the rest is read" in done.err
     verdicts = (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()
     assert len(verdicts) == SESSIONS - 1
+
+
+def utf_16(path: Path) -> None:
+    path.write_bytes(path.read_text(encoding="utf-8").encode("utf-16"))
+
+
+def utf_16_unmarked(path: Path) -> None:
+    path.write_bytes(path.read_text(encoding="utf-8").encode("utf-16-be"))
+
+
+def utf_32(path: Path) -> None:
+    path.write_bytes(path.read_text(encoding="utf-8").encode("utf-32"))
+
+
+def one_list(path: Path) -> None:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text(json.dumps(rows))
+
+
+def indented_list(path: Path) -> None:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text(json.dumps(rows, indent=2))
+
+
+FORMS = {
+    "UTF-16": (utf_16, "is UTF-16: save it as UTF-8"),
+    "UTF-16 without a mark": (utf_16_unmarked, "is UTF-16: save it as UTF-8"),
+    "UTF-32": (utf_32, "is UTF-32: save it as UTF-8"),
+    "a list": (one_list, "is one JSON list: write JSON Lines"),
+    "a list on many lines": (indented_list, "is one JSON list: write JSON Lines"),
+}
+
+
+@pytest.mark.parametrize(("turn", "named"), FORMS.values(), ids=FORMS)
+def test_a_file_that_is_wrong_as_a_whole_is_one_line_that_says_so(tmp_path, turn, named):
+    folder = label_folder(tmp_path / "labels", lambda items, labels: None)
+    turn(folder / "labels.jsonl")
+    line = alps_here("agreement", folder).one_line
+    assert f"labels.jsonl: {named}" in line
+    assert "rows wrong" not in line
+    for name in ("ada", "bea"):
+        write(tmp_path / f"annotator_{name}.jsonl", annotations())
+    turn(tmp_path / "annotator_ada.jsonl")
+    assert f"annotator_ada.jsonl: {named}" in alps_here("agreement", tmp_path).one_line
+
+
+@pytest.mark.parametrize("name", ["items.jsonl", "scale.json"])
+def test_a_label_folder_in_utf_16_is_not_calibrated_on(tmp_path, name):
+    folder = label_folder(tmp_path / "labels", lambda items, labels: None)
+    utf_16(folder / name)
+    line = alps_here("calibrate", f"labels={folder}", "judge=lexical").one_line
+    assert f"{name}: is UTF-16: save it as UTF-8" in line
+
+
+def test_a_mark_of_utf_8_and_other_line_ends_are_no_slips(tmp_path):
+    folder = label_folder(tmp_path / "labels", lambda items, labels: None)
+    for name in ("items.jsonl", "labels.jsonl", "scale.json"):
+        raw = (folder / name).read_bytes().replace(b"\n", b"\r\n")
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + raw)
+    done = alps_here("agreement", folder)
+    assert (done.code, "left out" in done.err) == (0, False), done.err

@@ -303,8 +303,8 @@ def _from_judge(
     with claimed_folder(folder) as ledger:
         services = open_judge(settings, ledger)
         judge, totals = services.judge, ledger.totals
-        labels = askable(judge, labels, Path(settings.labels).expanduser() / ITEMS)
-        answers, left_out, day = run_loop(_ask_all(settings, labels, services, folder, totals))
+        asked = run_loop(_ask_all(settings, labels, services, folder, totals))
+        labels, answers = asked.labels, asked.answers
         verdicts = _verdicts(judge, labels, answers, folder / VERDICTS)
         unheard: Counter[str] = Counter()
         for name, answer in answers.items():
@@ -317,7 +317,7 @@ def _from_judge(
         row = bound(
             report_rows(reports, verdicts, labels),
             judge,
-            today=day,
+            today=asked.oldest,
             days=settings.valid_days,
             api_base=settings.judge_api_base,
             own=labels.own,
@@ -331,7 +331,7 @@ def _from_judge(
         row=row,
         folder=folder,
         unheard=unheard.total(),
-        left_out=left_out,
+        left_out=asked.left_out,
         budget_spent=any(answer.outcome == "budget" for answer in answers.values()),
         too_many_unheard=unheard.total() > settings.max_failures * len(answers),
         calls=calls,
@@ -366,17 +366,33 @@ def _folder(settings: CalibrateSettings, labels: LabelSet, of_run: str = "") -> 
     return Path("calibrations") / "-".join([*filter(None, slugs), digest])
 
 
+@dataclass(frozen=True)
+class _Answers:
+    """Verdicts of a judge on labelled items.
+
+    Attributes:
+        labels: The items that it could be asked about.
+        answers: Its verdicts by item.
+        left_out: The rubrics that it does not rate.
+        oldest: The day of the oldest verdict: a calibration that is resumed gets no younger.
+    """
+
+    labels: LabelSet
+    answers: dict[str, Verdict]
+    left_out: tuple[str, ...]
+    oldest: date
+
+
 async def _ask_all(
     settings: CalibrateSettings, labels: LabelSet, services: Services, folder: Path, totals: Totals
-) -> tuple[dict[str, Verdict], tuple[str, ...], date]:
+) -> _Answers:
     """Ask the judge about every item that the journal has no verdict on.
 
-    Return its verdicts by item, the rubrics that it does not rate, and the day of the oldest
-    verdict: a calibration that is resumed gets no younger by that. An item that could not be asked
-    about is not written down.
+    An item that could not be asked about is not written down.
     """
     judge = services.judge
     async with closing(services):
+        labels = askable(judge, labels, Path(settings.labels).expanduser() / ITEMS)
         among_others = settings.labels == STRESS and settings.judge_repeats > 1
         asker = LabelledJudge(judge, labels, companions=COMPANIONS if among_others else 0)
         _claim(settings, labels, judge, asker.rubrics, folder)
@@ -404,7 +420,7 @@ async def _ask_all(
             oldest = min(filter(None, days), default=date.today())
         finally:
             journal.close()
-    return verdicts, asker.left_out, oldest
+    return _Answers(labels, verdicts, asker.left_out, oldest)
 
 
 def _item_judged(row: Row, labels: LabelSet, judge: str) -> str | None:
