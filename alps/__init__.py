@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from alps.api import Record, Run, aevaluate, calibrate, compare, evaluate, open_run
     from alps.errors import AlpsError
+    from alps.ext.memory.protocol import MemorySystem
     from alps.judges.base import Judge
     from alps.rows import Score
     from alps.systems import System
-    from alps.systems.memory.protocol import MemorySystem
     from alps.tasks import Metric, Task
 
 __version__ = "0.1.0"
@@ -41,7 +41,7 @@ __all__ = [
 _DEFINED_IN = {
     "AlpsError": "alps.errors",
     "Judge": "alps.judges.base",
-    "MemorySystem": "alps.systems.memory.protocol",
+    "MemorySystem": "alps.ext.memory.protocol",
     "Metric": "alps.tasks",
     "Score": "alps.rows",
     "System": "alps.systems",

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     import datasets
     import pandas
 
-    from alps.calibration.calibrate import Calibrated
-    from alps.report.compare import Comparison
+    from alps.ext.calibration.calibrate import Calibrated
     from alps.run.finished import Finished
+    from alps.show.compare import Comparison
 
 T = TypeVar("T")
 
@@ -184,7 +184,7 @@ def compare(*runs: "Run | str | Path") -> "Comparison":
     Raises:
         UsageError: If they are of other data or under another judge, or fewer than two.
     """
-    from alps.report.compare import compare_runs
+    from alps.show.compare import compare_runs
 
     folders = [run.folder if isinstance(run, Run) else open_run(run).folder for run in runs]
     return compare_runs(folders)
@@ -201,8 +201,8 @@ def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> "Calibrated
     Raises:
         AlpsError: If labels, judge or folder can't be used.
     """
-    from alps.calibration.calibrate import calibrate_judge
-    from alps.calibration.settings import CalibrateSettings
+    from alps.ext.calibration.calibrate import calibrate_judge
+    from alps.ext.calibration.settings import CalibrateSettings
     from alps.parsing import parse_settings
 
     given = {"judge": judge, "labels": str(labels), **settings}
@@ -211,7 +211,7 @@ def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> "Calibrated
 
 
 def _evaluated(given: Mapping[str, Any]) -> Run:
-    from alps.fleet.engines import run
+    from alps.ext.fleet.engines import run
     from alps.parsing import parse_settings
     from alps.settings import RunSettings
 

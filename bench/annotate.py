@@ -24,8 +24,8 @@ from words import read_words, whole
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from alps.annotate.export import export
-from alps.annotate.journal import read_journal
+from alps.ext.people.annotate.export import export
+from alps.ext.people.annotate.journal import read_journal
 from tests.annotate_work import Served, made, rated_run, related_run, served
 from tests.pages import CHROMIUM
 

@@ -34,6 +34,8 @@ from rare_audits import rare_bounds, rare_section, rare_table, simulate_rare
 from sample import sample_folder
 
 from alps.errors import UsageError
+from alps.ext.audits.draws import LEAST
+from alps.ext.audits.records import Pairs, corrected_score
 from alps.judges.base import EmbeddedJudge, Judge
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation, gold_items
@@ -41,8 +43,6 @@ from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
 from alps.parsing import parse_words
 from alps.rows import Figure
-from alps.run.audit_draws import LEAST
-from alps.run.audited_records import Pairs, corrected_score
 from alps.schema import Prediction
 from alps.similarity import similarity
 from alps.stats.paired import powered_difference

@@ -161,7 +161,7 @@ def measure(scenario: Scenario, number: int, folder: Path) -> tuple[list[Bound],
 def default_draws() -> int:
     """Return how many bootstrap draws a calibration makes where nothing is said."""
     # Only now: what this process has loaded counts as memory of the children it starts.
-    from alps.calibration.calibrate import calibrate
+    from alps.ext.calibration.calibrate import calibrate
 
     found: int = inspect.signature(calibrate).parameters["draws"].default
     return found

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 import alps
-from alps.report.page import write_report
+from alps.show.report_page import write_report
 
 FOLDER = Path("runs/demo")
 PAGE = FOLDER / "report.html"

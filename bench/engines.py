@@ -38,14 +38,14 @@ sys.path.insert(0, str(ROOT))
 
 from alps.data.pools import BANK, GENERATED, QUERIES, generated_memories  # noqa: E402
 from alps.data.release import Split, open_split, read_track, write_track  # noqa: E402
-from alps.fleet.leased import LeasedLimiter, connected  # noqa: E402
-from alps.fleet.owner import Owner  # noqa: E402
+from alps.ext.fleet.leased import LeasedLimiter, connected  # noqa: E402
+from alps.ext.fleet.owner import Owner  # noqa: E402
 from alps.jsonl import dump  # noqa: E402
 from alps.settings import AskSettings  # noqa: E402
 from tests.cluster import Cluster, state_of  # noqa: E402
 from tests.endtoend import complete_rows, environment  # noqa: E402
+from tests.ext.fleet.test_shards import is_the_same  # noqa: E402
 from tests.loopback import Answer, LoopbackServer  # noqa: E402
-from tests.test_shards import is_the_same  # noqa: E402
 from tests.visitors import good, memory_items, purpose, write_visitors  # noqa: E402
 
 PARTS = ("kills", "speed", "pools", "paper")
@@ -57,7 +57,7 @@ QUERIES_EACH, BANK_FIELDS = 4, ("memory_id", "session_id", "value", "label")
 SESSIONS, LEASES, FLEET, LIMIT, SEARCHES = 320, 3_000, 100, 600, 64
 SLEEPER = """
 import time
-from alps.systems.memory.turns import Turns
+from alps.ext.memory.turns import Turns
 
 class Sleeper(Turns):
     settings = {}

@@ -46,10 +46,10 @@ from document import terminal, write_section
 from fuzz_table import Tally, section, table, together
 
 from alps import settings
-from alps.calibration.calibrate import calibrate_judge
-from alps.calibration.settings import CalibrateSettings, DrawSettings
 from alps.data.release import read_samples
 from alps.errors import AlpsError
+from alps.ext.calibration.calibrate import calibrate_judge
+from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
 from alps.jsonl import dump
 from alps.judges.calibration_file import read_calibration_row
 from alps.judges.labels import read_labels, read_verdicts

@@ -23,7 +23,7 @@ from document import Bound, Section, missed, terminal, write_section  # noqa: E4
 from processes import Taken, taken  # noqa: E402
 from words import read_words  # noqa: E402
 
-from alps.systems.memory.apart import APART, installed  # noqa: E402
+from alps.ext.memory.environments import APART, installed  # noqa: E402
 from tests.loopback import serve  # noqa: E402
 from tests.scripted_models import ScriptedModels  # noqa: E402
 

@@ -6,7 +6,7 @@
 
 aimock (npm, MIT) speaks the wire formats of seven providers and checks the key of each request. It
 is installed by npm into `folder=`, a temporary one unless it is given, and each route is one `alps
-run` with model and judge on it. `install` stops there: tests/test_peers.py uses the folder that
+run` with model and judge on it. `install` stops there: tests/llm/test_peers.py uses the folder that
 ALPS_AIMOCK names. `transformers serve` (Apache 2.0) serves a model of some thousand random numbers
 that is made on the spot: its answers are noise, and what is looked at is that each record ends with
 an outcome. `python=` is the interpreter of an environment with transformers[serving] and torch;

@@ -40,7 +40,7 @@ def write(folder: Path, size: str) -> dict[str, float]:
 
 def search(folder: Path, size: str) -> dict[str, float]:
     """Prepare, index and search the whole set once, by what `memory=bm25` does."""
-    from alps.systems.memory.embedded import open_memory
+    from alps.ext.memory.embedded import open_memory
     from alps.tasks.base import TaskOptions
     from alps.tasks.personamem.task import RECALL, open_records
 

@@ -15,8 +15,8 @@ import numpy as np
 from document import Bound, Section
 from numpy.typing import NDArray
 
-from alps.run.audit_draws import LEAST
-from alps.run.audited_records import Pairs, corrected_score
+from alps.ext.audits.draws import LEAST
+from alps.ext.audits.records import Pairs, corrected_score
 from alps.stats.paired import powered_difference
 
 Floats = NDArray[np.float64]

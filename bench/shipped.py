@@ -18,9 +18,9 @@ from typing import Any
 
 from words import read_words
 
-from alps.calibration.calibrate import calibrate_judge
-from alps.calibration.settings import CalibrateSettings
 from alps.errors import UsageError
+from alps.ext.calibration.calibrate import calibrate_judge
+from alps.ext.calibration.settings import CalibrateSettings
 from alps.jsonl import dump
 from alps.judges.label_rows import read_rows
 from alps.judges.labels import ITEMS, LABELS, PEOPLE, SCALE

@@ -9,6 +9,7 @@ from alps import rows
 from alps.data.hub import HIDDEN_SPLIT, HUB
 from alps.data.hub import public_name as public_data
 from alps.errors import RunFolderError, UsageError
+from alps.ext.audits.audit import FOLDER
 from alps.jsonl import dump, scan
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.audits import audit_card, audit_rows
@@ -26,7 +27,6 @@ from alps.leaderboard.submission import (
     without,
 )
 from alps.leaderboard.untrusted import all_text, leak_in, leak_in_answer, shown
-from alps.run.auditing import FOLDER
 from alps.run.opened import Run
 
 # What a card calls the split of data that have none, as a task's files of its own.

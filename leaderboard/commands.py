@@ -44,11 +44,11 @@ from alps.leaderboard.untrusted import shown
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import key_of
 from alps.parsing import parse_words, part_words
-from alps.report.estimate import show_estimate
-from alps.report.formatting import visible
-from alps.report.terminal import terminal
 from alps.run.estimate import Stage
 from alps.run.opened import MANIFEST, find_run, open_run
+from alps.show.estimate import show_estimate
+from alps.show.formatting import visible
+from alps.show.terminal import terminal
 from alps.waiting import end, tell
 
 REFUSED = 1

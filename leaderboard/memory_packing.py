@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from alps import rows
+from alps.ext.memory.admission import declared_in
+from alps.ext.memory.comparison_runs import FOLDER
+from alps.ext.memory.journal import CALLS, FILE
+from alps.ext.memory.phases import phases_of, stored_by, used_otherwise
 from alps.folders import file_names
 from alps.jsonl import scan
 from alps.judges.base import fingerprint_id
@@ -29,13 +33,9 @@ from alps.leaderboard.record_scores import ahead_of
 from alps.leaderboard.submission import MEMORY_FOLDER, memory_of_run, public_name, without
 from alps.leaderboard.untrusted import leak_in
 from alps.llm.ledger import Ledger
-from alps.report.shared_records import sessions_of
-from alps.run.beside import FOLDER
 from alps.run.opened import MANIFEST, Run, open_run
-from alps.run.phases import phases_of, stored_by, used_otherwise
 from alps.run.summary import summarise_calls
-from alps.systems.memory.admission import declared_in
-from alps.systems.memory.diary import CALLS, FILE
+from alps.show.shared_records import sessions_of
 from alps.tasks.recall import NOTHING
 
 _OWN_SETTINGS = ("name", "k", "options", *LEFT_OUT)

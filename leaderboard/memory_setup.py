@@ -6,10 +6,10 @@ It is read out of the card, which is made of the manifest; nobody types it.
 from collections.abc import Mapping
 from typing import Any
 
+from alps.ext.memory.resolve import HTTP, MCP, PROGRAM, PYTHON
 from alps.leaderboard.gold_data import needs_reader
 from alps.leaderboard.submission import RunCard, Submission, Track, memory_of_run
 from alps.llm.options import SAMPLING
-from alps.systems.memory.resolve import HTTP, MCP, PROGRAM, PYTHON
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic_core import from_json
 
-from alps.agreement.rows import AGREED, GoldAgreement
+from alps.ext.people.agreement.rows import AGREED, GoldAgreement
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.untrusted import read_model
 from alps.tasks import Metric

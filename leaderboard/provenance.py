@@ -13,7 +13,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from alps.report.formatting import number, visible
+from alps.show.formatting import number, visible
 
 _STEERING = re.compile("[\"<>&']")
 # What stands where nothing is known.

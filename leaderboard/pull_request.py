@@ -7,7 +7,7 @@ from alps.errors import UsageError
 from alps.leaderboard.findings import Verification
 from alps.leaderboard.packing import Packed
 from alps.leaderboard.submission import Submission, Track
-from alps.report.formatting import interval, number
+from alps.show.formatting import interval, number
 from alps.tasks import all_tracks
 
 CHECKLIST = (

@@ -18,6 +18,7 @@ from typing import Any
 
 from alps.errors import DataError
 from alps.event_loop import run_loop
+from alps.ext.calibration.correction import Chosen, corrected_scores
 from alps.jsonl import dump
 from alps.judges.admission import partly_admitted
 from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
@@ -31,7 +32,6 @@ from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.submission import RunCard, Track, only, without
 from alps.rows import PEOPLE, Corrected, TrackSummary
 from alps.run.collector import Journals, Plan, run_tracks
-from alps.run.correction import Chosen, corrected_scores
 from alps.run.engine import TrackPlan
 from alps.run.journal import Journal, key_of
 from alps.run.scores import Board

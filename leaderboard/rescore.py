@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.ext.audits.audit import FOLDER
 from alps.folders import own_folder
 from alps.jsonl import dump
 from alps.judges.resolve import is_embedded_judge
@@ -39,7 +40,6 @@ from alps.leaderboard.untrusted import faults_of
 from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
 from alps.parsing import parse_settings
-from alps.run.auditing import FOLDER
 from alps.run.dry_run import dry_score
 from alps.run.estimate import Stage
 from alps.run.finished import Finished

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import BudgetError, UsageError
+from alps.ext.audits.audit import FOLDER, SCORES, audit_run, read_audit
+from alps.ext.audits.draws import draw_tracks
+from alps.ext.audits.records import corrected_scores, records_of
 from alps.leaderboard.audits import scores_of
 from alps.leaderboard.settings import RescoreSettings
 from alps.leaderboard.submission import Entry, Sampled
 from alps.parsing import parse_settings
 from alps.rows import AuditedScore
-from alps.run.audit_draws import draw_tracks
-from alps.run.audited_records import corrected_scores, records_of
-from alps.run.auditing import FOLDER, SCORES, audit_run, read_audit
 from alps.run.estimate import Stage
 from alps.run.folder import claimed_folder
 from alps.run.opened import read_manifest, read_rows

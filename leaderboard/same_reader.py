@@ -17,7 +17,7 @@ from alps.leaderboard.memory_setup import reader_of
 from alps.leaderboard.record_scores import record_scores
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import without_memory
-from alps.report.formatting import number
+from alps.show.formatting import number
 from alps.stats.paired import holm, mcnemar
 from alps.tasks import Task
 from alps.tasks.base import OF_MEMORY

@@ -17,6 +17,7 @@ from pydantic_core import from_json
 
 from alps import rows
 from alps.errors import DataError
+from alps.ext.memory.admission import declared_in
 from alps.leaderboard.fields import (
     Commit,
     Count,
@@ -35,7 +36,6 @@ from alps.leaderboard.fields import (
     Url,
 )
 from alps.leaderboard.untrusted import LARGEST_FILE, open_plain, read_model
-from alps.systems.memory.admission import declared_in
 from alps.tasks.recall import FULL, NOTHING, keeps_memories
 
 CARD, REVIEW = "submission.json", "review.json"
@@ -570,7 +570,7 @@ def memory_of_run(settings: Mapping[str, Any]) -> str | None:
 
 def public_name(name: str) -> str:
     """Return what names a system or a judge as it is published: without folders and hosts."""
-    from alps.systems.memory.resolve import HTTP, MCP
+    from alps.ext.memory.resolve import HTTP, MCP
     from alps.systems.resolve import PROGRAM, RECORDED
 
     if name.startswith(HTTP):

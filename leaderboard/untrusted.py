@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from alps.errors import DataError
 from alps.jsonl import parse_strict
 from alps.llm.secrets import redact, secret_in
-from alps.report.spreadsheets import INVISIBLE
+from alps.show.spreadsheets import INVISIBLE
 from alps.text import prototypes
 
 MEBIBYTE = 1 << 20

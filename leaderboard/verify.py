@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import AlpsError
+from alps.ext.memory.comparison_runs import FOLDER as BESIDE
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
@@ -48,7 +49,6 @@ from alps.leaderboard.submission import (
     memory_folder,
 )
 from alps.leaderboard.untrusted import shown
-from alps.run.beside import FOLDER as BESIDE
 from alps.tasks import Task, all_tracks
 
 SELF_REPORTED = STATUSES[0]

@@ -1,6 +1,6 @@
 """Parts of a record that a task shows, and highlights: the records to look at first.
 
-Both are plain data, the same for terminal and page; `alps.report` draws them. Matched, missed and
+Both are plain data, the same for terminal and page; `alps.show` draws them. Matched, missed and
 extra memories of the tasks that compare lists are put next to each other here.
 """
 

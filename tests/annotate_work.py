@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from alps.annotate.making import begin
-from alps.annotate.seat import Seat, Step
-from alps.annotate.server import application
-from alps.annotate.settings import AnnotateSettings
+from alps.ext.people.annotate.making import begin
+from alps.ext.people.annotate.seat import Seat, Step
+from alps.ext.people.annotate.server import application
+from alps.ext.people.annotate.settings import AnnotateSettings
 from alps.loopback import HOST, listen, server_of
 from alps.parsing import parse_settings
 from tests.endtoend import Process, start

@@ -2,7 +2,7 @@
 
 import json
 
-from alps.calibration.calibrate import calibrate
+from alps.ext.calibration.calibrate import calibrate
 from alps.judges.labels import read_labels, read_verdicts
 
 BINARY = {"kind": "nominal", "values": [0, 1]}

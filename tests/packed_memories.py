@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
+from alps.ext.memory.comparison_runs import run_beside
+from alps.ext.memory.turns import Turns
 from alps.leaderboard.cards import Details
 from alps.leaderboard.packing import pack
-from alps.run.beside import run_beside
-from alps.systems.memory.turns import Turns
 from alps.tasks.personamem.personas import write_set
 from tests.submissions import make_run
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from alps.data.release import write_track
-from alps.report.record import Highlights, state_of
 from alps.run.opened import Key
+from alps.show.record import Highlights, state_of
 from alps.tasks.record_parts import Highlight, Row, ScoredAnswer
 from tests.endtoend import run
 from tests.loopback import Answer, serve

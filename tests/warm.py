@@ -13,9 +13,9 @@ honest process:
   `runpy.run_module("alps", run_name="__main__")`, which is what `python -m alps` does, in the
   folder, with the words and the environment of the command, on its own stdin, stdout and stderr.
 - The parent makes no request, so there is neither an event loop nor a connection to inherit
-  (tests/test_warm.py compares what a child finds with what a process of its own does), and it forks
-  only while it has one Python thread. OpenBLAS ends its threads before a fork and starts them again
-  after it; `random`, `ssl` and numpy get new seeds.
+  (tests/core/test_warm.py compares what a child finds with what a process of its own does), and it
+  forks only while it has one Python thread. OpenBLAS ends its threads before a fork and starts them
+  again after it; `random`, `ssl` and numpy get new seeds.
 - The child joins its threads, runs exit handlers, collects what it no longer uses and flushes.
   It does not take apart what the parent imported, which takes longer than many a command.
 

@@ -57,7 +57,7 @@ def typed_settings(settings: Any) -> dict[str, Any]:
 
 def console() -> Any:
     """Return the terminal, as wide as it is."""
-    from alps.report.terminal import terminal
+    from alps.show.terminal import terminal
 
     return terminal()
 
@@ -84,8 +84,8 @@ def show_finished(carry_out: Callable[[], Any]) -> None:
     began = time.monotonic()
     finished = carry_out()
     # After it: what can't be started needs no tables.
-    from alps.report.tables import show_run
-    from alps.run.next_steps import after_run
+    from alps.ext.calibration.next_steps import after_run
+    from alps.show.run_tables import show_run
 
     show_run(
         finished.summary,
@@ -117,36 +117,3 @@ def tell_faults(error: Any) -> None:
     """Print each fault of a plan on a line, where there are several."""
     for fault in error.faults if len(error.faults) > 1 else ():
         say(f"alps: {fault}", err=True)
-
-
-def show_sweep(plan: Any, *, only: Any) -> None:
-    """Carry out a sweep and show what it came to; raise what left it incomplete."""
-    from pathlib import Path
-
-    from alps.fleet.board import Board
-    from alps.fleet.plan import PlanError
-    from alps.fleet.sweep import sweep
-    from alps.report.sweep import SweptRun, print_sweep, report_sweep, write_sweep_page
-    from alps.run.opened import RUNS
-
-    try:
-        swept = sweep(plan, only=only, board=Board())
-    except PlanError as error:
-        tell_faults(error)
-        raise
-    runs = []
-    for one in swept.ended:
-        runs.append(SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure))
-    report = report_sweep(runs, left=swept.left)
-    print_sweep(report, console())
-    for one in swept.ended:
-        if one.finished is not None:
-            tell_former(one.finished)
-    name = Path(plan.name).stem if plan.name.endswith(".toml") else "sweep"
-    page = write_sweep_page(report, (plan.out or RUNS) / f"{name}.html")
-    say(f"wrote {page}")
-    stop_at_budget(swept)
-    if failed := swept.failed:
-        of = f"{len(failed)} of {len(plan.cells)} runs"
-        again = "the same command asks again what nobody answered"
-        raise TooManyFailuresError(f"{of} failed or lost records; {again}")

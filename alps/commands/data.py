@@ -25,8 +25,8 @@ def data_audit(settings: tuple[str, ...]) -> None:
       alps data audit data=FOLDER split=dev format=json
     """
     from alps.parsing import parse_words
-    from alps.report.audit import print_audit
     from alps.settings import AuditSettings
+    from alps.show.data_audit import print_audit
     from alps.tasks.registry import audit_data
 
     parsed = parse_words(settings, AuditSettings)

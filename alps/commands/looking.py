@@ -12,7 +12,7 @@ from alps.completion import takes, words_of
 @click.argument("folder", default="runs", shell_complete=words_of(folders=True))
 def ls(folder: str) -> None:
     """List the runs in a folder, the newest first."""
-    from alps.report.listing import list_runs
+    from alps.show.listing import list_runs
 
     list_runs(Path(folder), console())
 
@@ -30,9 +30,9 @@ def show(run_folder: str, record: str, settings: tuple[str, ...], full: bool) ->
     ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a
     run has several tracks, TRACK/ID.
     """
-    from alps.report.breakdowns import show_whole_run
-    from alps.report.show import show_record
     from alps.run.opened import find_run
+    from alps.show.breakdowns import show_whole_run
+    from alps.show.record_text import show_record
 
     if record.startswith("task=python:"):
         record, settings = "", (record, *settings)
@@ -54,9 +54,9 @@ def report(words: tuple[str, ...]) -> None:
       alps report runs/extraction-rules-samples out=report.html
     """
     from alps.parsing import parse_words, part_words
-    from alps.report.page import write_report
     from alps.run.opened import find_run
     from alps.settings import ReportSettings
+    from alps.show.report_page import write_report
 
     runs, settings = part_words(allow_typed(words))
     out = parse_words(settings, ReportSettings).out
@@ -79,10 +79,10 @@ def compare(words: tuple[str, ...]) -> None:
       alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
     """
     from alps.parsing import parse_words, part_words
-    from alps.report.compare import compare_runs
-    from alps.report.compare_table import print_comparison
     from alps.run.opened import find_run
     from alps.settings import CompareSettings
+    from alps.show.compare import compare_runs
+    from alps.show.compare_table import print_comparison
 
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, CompareSettings)

@@ -19,10 +19,10 @@ def doctor(settings: tuple[str, ...]) -> None:
       alps doctor
       alps doctor memory=python:mine:Store memory.index=small
     """
+    from alps.ext.memory.check_table import examine_memory
     from alps.parsing import parse_words
-    from alps.report.doctor import examine
-    from alps.report.memory import examine_memory
     from alps.settings import DoctorSettings
+    from alps.show.doctor import examine
 
     asked = parse_words(settings, DoctorSettings)
     if asked.memory is not None:

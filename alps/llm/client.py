@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from alps.ext.batches.gather import Batches, read_result
 from alps.llm import provider
-from alps.llm.batches.gather import Batches, read_result
 from alps.llm.budget import Budget, may_be_billed
 from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger, told_by

@@ -9,20 +9,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from alps.event_loop import run_loop
+from alps.ext.audits.audit import FOLDER as AUDIT
+from alps.ext.audits.audit import audit_settings, check_audit, drawn_data, refuse_half_an_audit
+from alps.ext.memory.models import asked_models
+from alps.ext.sizes.run import PREDICTIONS, folder_of, shown_less
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
-from alps.run.asked import as_asked
-from alps.run.auditing import FOLDER as AUDIT
-from alps.run.auditing import audit_settings, check_audit, drawn_data, refuse_half_an_audit
-from alps.run.contexts import PREDICTIONS, folder_of, shown_less
 from alps.run.estimate import Round, Stage, estimate
 from alps.run.journal import Journal
 from alps.run.judge_check import requests_of_check, rubrics_of
-from alps.run.memory_models import asked_models
 from alps.run.services import open_services
 from alps.run.session import resolve, resolve_again
 from alps.run.source import Data
 from alps.run.start import VERDICTS, judging_services, track_plans
+from alps.run.wrapping import as_asked
 from alps.settings import RunSettings
 from alps.tasks import JudgingOptions
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from alps.ext.audits.findings import audit_fault
+from alps.ext.sizes.run import points_below
 from alps.rows import CurvePoint, Summary, TrackSummary
-from alps.run.audited import audit_fault
-from alps.run.contexts import points_below
 from alps.schema import FAILURES
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Task

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError
+from alps.ext.memory.journal import ADMISSION, ANSWERS, CALLS, FILE, STORED
+from alps.ext.memory.line_protocol import STDERR as MEMORY_STDERR
+from alps.ext.sizes.run import FOLDER as CONTEXTS
 from alps.jsonl import parse_json
 from alps.own_code import Hashes, hashes_of_command, hashes_of_module
-from alps.run.contexts import FOLDER as CONTEXTS
 from alps.run.folder import CONFIG, LOCK, changed_code, locked_folder
 from alps.run.opened import MANIFEST, SUMMARY, read_manifest
 from alps.settings import RunSettings
 from alps.systems.base import STDERR, TRACEBACKS
-from alps.systems.memory.diary import ADMISSION, ANSWERS, CALLS, FILE, STORED
-from alps.systems.memory.spoken import STDERR as MEMORY_STDERR
 
 Code = dict[str, Hashes]
 """The hashes of the user's own code, by the setting that names it; only of those that name any."""

@@ -10,36 +10,36 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alps.errors import UsageError, closest, one_line
-from alps.judges.base import Judge
-from alps.judges.resolve import EMBEDDED_JUDGES, RepeatedJudge, embedded_judge, is_embedded_judge
-from alps.llm.ledger import Ledger, Totals
-from alps.llm.secrets import redact
-from alps.prompts import Prompt
-from alps.run.batching import open_batches, refuse_unbatched
-from alps.run.memory_models import (
+from alps.ext.batches.of_run import open_batches, refuse_unbatched
+from alps.ext.memory.embedded import Memory
+from alps.ext.memory.journal import AnswerLog
+from alps.ext.memory.models import (
     IN_THE_BOX,
     Given,
     asked_models,
     check_memory_models,
     memory_models,
 )
+from alps.ext.memory.resolve import MemoryOptions, check_memory
+from alps.ext.memory.store import Store
+from alps.judges.base import Judge
+from alps.judges.resolve import EMBEDDED_JUDGES, RepeatedJudge, embedded_judge, is_embedded_judge
+from alps.llm.ledger import Ledger, Totals
+from alps.llm.secrets import redact
+from alps.prompts import Prompt
 from alps.run.opened import read_manifest
 from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.settings import AskSettings, PersonaSettings, RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
-from alps.systems.memory.diary import AnswerLog
-from alps.systems.memory.embedded import Memory
-from alps.systems.memory.resolve import MemoryOptions, check_memory
-from alps.systems.memory.store import Store
 from alps.systems.process import program_environment
 from alps.systems.resolve import PYTHON
 from alps.tasks import Task
 from alps.waiting import erase
 
 if TYPE_CHECKING:
+    from alps.ext.batches.gather import Batches
     from alps.llm import Client
-    from alps.llm.batches.gather import Batches
     from alps.llm.budget import Budget
     from alps.llm.cache import Cache
     from alps.llm.client import Endpoint

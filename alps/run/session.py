@@ -18,6 +18,8 @@ import click
 
 from alps.data.hub import HubName, hub_name, label, open_hub
 from alps.errors import UsageError
+from alps.ext.calibration.correction import OFF, choose
+from alps.ext.memory.resolve import SPOKEN
 from alps.folders import kept_working_folder, slug
 from alps.jsonl import Row
 from alps.judges.resolve import is_embedded_judge
@@ -25,8 +27,7 @@ from alps.llm.ledger import Ledger
 from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
-from alps.run.correction import OFF, choose
-from alps.run.fitting import check_recorded, check_shown
+from alps.run.data_checks import check_recorded, check_shown
 from alps.run.fresh import Code, code_of, refuse_changed_code
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.services import check_names, open_judge, say_once
@@ -34,7 +35,6 @@ from alps.run.shared import close_cache
 from alps.run.source import Data, open_data, open_data_once, open_known, options_of, refuse_changed
 from alps.settings import HERE, AskSettings, JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
-from alps.systems.memory.resolve import SPOKEN
 from alps.systems.resolve import RECORDED
 from alps.tasks import Task, load_task, load_tracks
 from alps.tasks.base import DEFAULTS

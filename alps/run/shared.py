@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from alps.ext.batches.room import Room
 from alps.folders import can_be_kept
-from alps.llm.batches.room import Room
 from alps.settings import AskSettings, RunSettings
 
 if TYPE_CHECKING:

@@ -12,6 +12,26 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
+from alps.ext.audits.audit import (
+    audit_run,
+    check_audit,
+    is_audited,
+    refuse_half_an_audit,
+)
+from alps.ext.audits.findings import audit_fault, audit_summary
+from alps.ext.batches.of_run import check_batches
+from alps.ext.calibration.correction import Chosen, choose, with_corrections
+from alps.ext.memory.admit_run import admitted, check_estimable
+from alps.ext.memory.journal import FILE as STORE
+from alps.ext.memory.phases import answers_of, phases_of, stored_by
+from alps.ext.memory.resolve import adapter_versions
+from alps.ext.sizes.run import (
+    PREDICTIONS,
+    AtSizes,
+    has_sizes,
+    run_sizes,
+    with_curves,
+)
 from alps.folders import kept_working_folder, slug, working_folder
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
@@ -19,27 +39,10 @@ from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
 from alps.rows import Check, Pools, Summary
-from alps.run.admitted import admitted, check_estimable
-from alps.run.asked import as_asked
-from alps.run.audited import audit_fault, audit_summary
-from alps.run.auditing import (
-    audit_run,
-    check_audit,
-    is_audited,
-    refuse_half_an_audit,
-)
-from alps.run.batching import check_batches
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
-from alps.run.contexts import (
-    PREDICTIONS,
-    AtSizes,
-    has_sizes,
-    run_sizes,
-    with_curves,
-)
-from alps.run.correction import Chosen, choose, with_corrections
 from alps.run.engine import TrackPlan
 from alps.run.finished import Finished, finished
+from alps.run.finished_predictions import Predictions, predictions_of
 from alps.run.folder import (
     add_learned,
     build_manifest,
@@ -61,8 +64,6 @@ from alps.run.fresh import (
 )
 from alps.run.judge_check import Checks, admit_judge, rubrics_of
 from alps.run.opened import MANIFEST, SUMMARY, open_run
-from alps.run.phases import answers_of, phases_of, stored_by
-from alps.run.predicted import Predictions, predictions_of
 from alps.run.progress import Watched, progress_line
 from alps.run.services import (
     AS_EVER,
@@ -78,10 +79,9 @@ from alps.run.session import DATA_ASKED, Session, digest, resolve, resolve_again
 from alps.run.shared import Shared
 from alps.run.source import Data, TrackData, open_data, refuse_changed
 from alps.run.summary import served, served_row, summarise_calls, summarise_track
+from alps.run.wrapping import as_asked
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
-from alps.systems.memory.diary import FILE as STORE
-from alps.systems.memory.resolve import adapter_versions
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, recorded
 

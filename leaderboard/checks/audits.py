@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from alps.ext.audits.answer_seed import answer_seed
+from alps.ext.audits.draws import place_of
+from alps.ext.audits.records import corrected_scores, records_of
 from alps.judges.base import fingerprint_id
 from alps.leaderboard.audit_draws import drawn_by_a_maintainer
 from alps.leaderboard.audits import scores_of
@@ -13,9 +16,6 @@ from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, recompute
 from alps.leaderboard.submission import Audit, Review, RunCard, Submission, Track, only, without
-from alps.run.answer_seed import answer_seed
-from alps.run.audit_draws import place_of
-from alps.run.audited_records import corrected_scores, records_of
 from alps.tasks import Task
 
 

@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from alps.ext.memory.comparison_runs import FOLDER as BESIDE
+from alps.ext.memory.journal import CALLS, FILE
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.submission import (
     CARD,
@@ -23,8 +25,6 @@ from alps.leaderboard.submission import (
     only,
 )
 from alps.leaderboard.untrusted import LARGEST_CARD, LARGEST_FILE, MEBIBYTE, open_plain, shown
-from alps.run.beside import FOLDER as BESIDE
-from alps.systems.memory.diary import CALLS, FILE
 from alps.tasks import all_tracks
 
 # Where submissions lie in the repository.

@@ -6,6 +6,14 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.event_loop import run_loop
+from alps.ext.memory.admission import CHECKS, DECLARED
+from alps.ext.memory.connection import MemoryFailed
+from alps.ext.memory.journal import FILE
+from alps.ext.memory.listed_memories import Direct
+from alps.ext.memory.phases import phases_of, used_otherwise
+from alps.ext.memory.protocol import Hit
+from alps.ext.memory.reader import Reader
+from alps.ext.memory.store import cut, sample_key
 from alps.leaderboard.checks.memory_rows import PackedDiary, read_diary
 from alps.leaderboard.checks.rows import TrackRows, named
 from alps.leaderboard.checks.scores import differences, figure
@@ -23,18 +31,10 @@ from alps.leaderboard.submission import (
     without_memory,
 )
 from alps.leaderboard.untrusted import shown
-from alps.report.formatting import counted
 from alps.rows import Phase
-from alps.run.phases import phases_of, used_otherwise
 from alps.schema import ShownToReader
+from alps.show.formatting import counted
 from alps.systems import System, Unheard, is_embedded, resolve_system
-from alps.systems.memory.admission import CHECKS, DECLARED
-from alps.systems.memory.connection import MemoryFailed
-from alps.systems.memory.diary import FILE
-from alps.systems.memory.direct import Direct
-from alps.systems.memory.protocol import Hit
-from alps.systems.memory.reader import Reader
-from alps.systems.memory.store import cut, sample_key
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY

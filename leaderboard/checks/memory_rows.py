@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from alps.ext.memory.journal import CALLS, FILE
+from alps.ext.memory.protocol import LONGEST_ID, Hit
 from alps.leaderboard.checks.rows import LONGEST_ANSWER
 from alps.leaderboard.fields import Count, Line, Seconds
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.submission import Check, MemoryCard, Part, When, memory_folder
 from alps.leaderboard.untrusted import faults_of, scan_rows
 from alps.schema import Outcome
-from alps.systems.memory.diary import CALLS, FILE
-from alps.systems.memory.protocol import LONGEST_ID, Hit
 
 # More than ten times what the longest history of the samples has turns.
 MOST_HITS = 20_000
@@ -24,7 +24,7 @@ _Text = Annotated[str, StringConstraints(max_length=LONGEST_ANSWER)]
 
 
 class HitRow(Part):
-    """A memory that was found, as `alps.systems.memory.protocol.Hit` has it."""
+    """A memory that was found, as `alps.ext.memory.protocol.Hit` has it."""
 
     id: _Id
     text: _Text

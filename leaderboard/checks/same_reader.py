@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from alps.errors import AlpsError
+from alps.ext.memory.comparison_runs import FOLDER
 from alps.leaderboard.checks.copies import others_beside, unreadable_beside
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings
 from alps.leaderboard.same_reader import ALONE, HeldAgainst, hold_against
 from alps.leaderboard.site_data import load_one
 from alps.leaderboard.submission import Submission, memory_folder
 from alps.leaderboard.untrusted import shown
-from alps.run.beside import FOLDER
 
 
 def check_same_reader(folder: Path, card: Submission, findings: Findings) -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from alps.ext.calibration.correction import OTHER_ENDPOINT
 from alps.leaderboard.checks.rows import named
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.recompute import Key, Recomputed, Rows
 from alps.leaderboard.submission import Track, without
 from alps.leaderboard.untrusted import shown
 from alps.rows import Corrected
-from alps.run.correction import OTHER_ENDPOINT
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
 from alps.tasks import Task

@@ -7,6 +7,8 @@ from typing import Any
 
 from alps.errors import AlpsError, UsageError
 from alps.event_loop import run_loop
+from alps.ext.memory.reader import through
+from alps.ext.memory.resolve import MemoryOptions, is_alone, is_ours, open_memory
 from alps.leaderboard.checks.card import RENAME, is_baseline, is_own
 from alps.leaderboard.checks.copies import check_gold_overlap
 from alps.leaderboard.checks.rows import TrackRows, named
@@ -16,8 +18,6 @@ from alps.leaderboard.recompute import Key, Rows
 from alps.leaderboard.submission import Submission, only
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.systems import System, resolve_system
-from alps.systems.memory.reader import through
-from alps.systems.memory.resolve import MemoryOptions, is_alone, is_ours, open_memory
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS

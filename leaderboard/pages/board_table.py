@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from markupsafe import Markup, escape
 
 from alps.judges.resolve import is_embedded_judge
-from alps.leaderboard.above import DIGITS
+from alps.leaderboard.baseline_differences import DIGITS
 from alps.leaderboard.memory_setup import transport_of
 from alps.leaderboard.pages.charts import score_whisker
 from alps.leaderboard.people import PeopleRow
@@ -25,11 +25,11 @@ from alps.leaderboard.ranking import Board, RowBeside, Standing
 from alps.leaderboard.references.rows import ReferenceRow, ReferenceTable, Reported
 from alps.leaderboard.same_reader import ALONE
 from alps.leaderboard.site_data import System
-from alps.report.baselines import strongest_above
-from alps.report.charts import axis_of
-from alps.report.formatting import signed, visible
-from alps.report.judge_check import NOT_CHECKED
-from alps.report.svg import axis_labels
+from alps.show.baselines import strongest_above
+from alps.show.charts import axis_of
+from alps.show.formatting import signed, visible
+from alps.show.judge_check import NOT_CHECKED
+from alps.show.svg import axis_labels
 from alps.tasks import Metric, Task
 from alps.tasks.recall import FULL, LAST, ORACLE, PLACEBO
 from alps.tasks.recall import NOTHING as NO_MEMORY

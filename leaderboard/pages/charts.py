@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from alps.leaderboard.provenance import Place, figure, whole
-from alps.report.charts import colour_of, occurring_actions, whisker
-from alps.report.svg import Axis
 from alps.rows import Interval
+from alps.show.charts import colour_of, occurring_actions, whisker
+from alps.show.svg import Axis
 
 
 def style_of(letter: str) -> str:

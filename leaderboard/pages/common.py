@@ -16,8 +16,8 @@ from alps.leaderboard.rank_classes import SIGNIFICANCE
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.references.rows import ReferenceFile
 from alps.leaderboard.site_data import System
-from alps.report.formatting import MEANINGS, letter_of
-from alps.report.html import page_environment
+from alps.show.formatting import MEANINGS, letter_of
+from alps.show.html import page_environment
 from alps.tasks import TASKS, Task, all_tracks, load_task
 
 TEMPLATES = Path(__file__).parent.parent / "templates"

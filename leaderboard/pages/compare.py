@@ -14,7 +14,7 @@ from alps.leaderboard.pages.board_table import metric_title
 from alps.leaderboard.pages.common import Renderer, answer_id, record_file, records_folder
 from alps.leaderboard.provenance import NOTHING, computed
 from alps.leaderboard.ranking import Board, Standing
-from alps.report.formatting import number
+from alps.show.formatting import number
 
 DIGITS = 6
 FOLDER = "compare"

@@ -11,9 +11,9 @@ from alps.leaderboard.pages.common import page_of
 from alps.leaderboard.provenance import Place, computed, figure, money, seconds
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
-from alps.report.charts import COLOURS, axis_of
-from alps.report.formatting import letter_of
-from alps.report.svg import Area, Axis, centred, drawing, element, short, title
+from alps.show.charts import COLOURS, axis_of
+from alps.show.formatting import letter_of
+from alps.show.svg import Area, Axis, centred, drawing, element, short, title
 from alps.stats.curves import Spot, front_of
 
 _AREA = Area(40.0, 12.0, 300.0, 190.0, inset=10.0)

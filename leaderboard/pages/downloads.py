@@ -9,7 +9,7 @@ from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.people import PeopleRow
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.references.rows import ReferenceTable
-from alps.report.spreadsheets import csv_of
+from alps.show.spreadsheets import csv_of
 
 INDEX = "data/boards.json"
 _FIGURES = ("value", "low", "high", "n")

@@ -23,8 +23,8 @@ from alps.leaderboard.provenance import computed, figure, pair, whole
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
 from alps.leaderboard.slices import Groups, groups_of, slices_of
-from alps.report.charts import axis_of, whisker
-from alps.report.formatting import number
+from alps.show.charts import axis_of, whisker
+from alps.show.formatting import number
 from alps.tasks import all_tracks
 
 # How many records a comparison shows: those that differ most.

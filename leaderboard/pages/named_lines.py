@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from alps.report.formatting import interval, letter_of, number
-from alps.report.svg import SHARES, Area, apart, drawing, element, short, text, title
 from alps.rows import Figure
+from alps.show.formatting import interval, letter_of, number
+from alps.show.svg import SHARES, Area, apart, drawing, element, short, text, title
 
 # Units between two names, and those that a name is away from the end of its line.
 _APART, _AWAY = 15.0, 16.0

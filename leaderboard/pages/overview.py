@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from alps.leaderboard.above import DIGITS
+from alps.leaderboard.baseline_differences import DIGITS
 from alps.leaderboard.pages.board_table import (
     NOT_RECOMPUTED,
     REFUTED_MARK,
@@ -25,9 +25,9 @@ from alps.leaderboard.pages.costs import cost_chart
 from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair, whole
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.references.rows import ReferenceTable, Reported
-from alps.report.charts import axis_of
-from alps.report.formatting import signed
-from alps.report.svg import axis_labels
+from alps.show.charts import axis_of
+from alps.show.formatting import signed
+from alps.show.svg import axis_labels
 from alps.tasks import Metric, Task, all_tracks
 
 # How many systems the first page shows, and how many charts of cost.

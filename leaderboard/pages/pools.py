@@ -17,8 +17,8 @@ from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.pages.named_lines import NamedLine, named_lines
 from alps.leaderboard.provenance import NOTHING, Place, pair
 from alps.leaderboard.ranking import Board, Standing
-from alps.report.charts import COLOURS, colour_of
 from alps.rows import Figure
+from alps.show.charts import COLOURS, colour_of
 
 METRIC = "recall_at_1"
 

@@ -16,7 +16,7 @@ from alps.leaderboard.pages.board_table import foreign, metric_title
 from alps.leaderboard.pages.common import Content, Renderer, answer_id, record_file, records_folder
 from alps.leaderboard.provenance import Place, figure
 from alps.leaderboard.site_data import System
-from alps.report.formatting import visible
+from alps.show.formatting import visible
 from alps.tasks import Task, all_tracks
 from alps.tasks.base import Row
 from alps.tasks.record_parts import AnsweredRecord, Passage

@@ -28,8 +28,8 @@ from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import MemoryCard, histories
-from alps.report.charts import axis_of
-from alps.report.svg import Axis, axis_labels
+from alps.show.charts import axis_of
+from alps.show.svg import Axis, axis_labels
 from alps.tasks import Metric, Task, all_tracks
 
 CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"

@@ -26,9 +26,9 @@ from alps.leaderboard.provenance import NOTHING, Place
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import Review
-from alps.report.charts import COLOURS, Point, plane
-from alps.report.formatting import letter_of
 from alps.rows import Figure
+from alps.show.charts import COLOURS, Point, plane
+from alps.show.formatting import letter_of
 from alps.tasks import Task, all_tracks
 
 # How many matrices the page of updates shows, and how many rows a panel of utilization.

@@ -20,8 +20,8 @@ from alps.leaderboard.references.compare import (
 from alps.leaderboard.references.rows import ReferenceFigure
 from alps.leaderboard.references.settings import ReferenceSettings
 from alps.parsing import parse_words, part_words
-from alps.report.formatting import number, visible
-from alps.report.terminal import terminal
+from alps.show.formatting import number, visible
+from alps.show.terminal import terminal
 
 DIFFERENT = 1
 _NOTHING, _NAMES = "–", 20

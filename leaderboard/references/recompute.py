@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from alps.agreement.matching import PUBLISHERS
-from alps.agreement.measure import measure
-from alps.agreement.rows import FigureRow, GoldAgreement
-from alps.agreement.settings import AgreementSettings
 from alps.data.release import Row, read_rows
 from alps.errors import DataError, UsageError
+from alps.ext.people.agreement.matching import PUBLISHERS
+from alps.ext.people.agreement.measure import measure
+from alps.ext.people.agreement.rows import FigureRow, GoldAgreement
+from alps.ext.people.agreement.settings import AgreementSettings
 from alps.jsonl import dump
 from alps.judges.resolve import AGREEMENTS
 from alps.leaderboard.people import People

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from alps.ext.audits.slices import SCRIPT, script_of, texts_of
 from alps.jsonl import Row, scan
 from alps.judges.constant import ALWAYS_NO, ConstantJudge
-from alps.report.judge_check import share_of_known
-from alps.report.record import state_of
 from alps.rows import Interval, Score, TrackSummary
-from alps.run.audit_slices import SCRIPT, script_of, texts_of
 from alps.run.opened import MANIFEST, SUMMARY, Key, Run, read_wanted
 from alps.schema import Prediction
+from alps.show.judge_check import share_of_known
+from alps.show.record import state_of
 from alps.tasks import Task
 
 GENERATE, JUDGE = "generate", "judge"

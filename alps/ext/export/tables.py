@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from alps.ext.export.rows import RecordRow, ScoreRow, record_rows, score_rows
-from alps.report.spreadsheets import csv_of
 from alps.run.opened import Run
+from alps.show.spreadsheets import csv_of
 
 RECORDS, SCORES = "records", "scores"
 SCORE, SLICE = "score_", "slice_"

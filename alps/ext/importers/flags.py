@@ -17,7 +17,7 @@ from alps.ext.importers.known import (
 )
 from alps.ext.importers.rows import ImportedAnswer
 from alps.ext.importers.settings import FileFormat
-from alps.report.formatting import counted
+from alps.show.formatting import counted
 
 _REPORTED = re.compile(r"(\d+(?:\.(\d+))?)(%?)\Z")
 _NAMED = 3

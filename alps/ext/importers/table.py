@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.ext.importers.files import DATA, Imported
-from alps.report.formatting import interval, number, visible
+from alps.show.formatting import interval, number, visible
 from alps.stats.bootstrap import Estimate
 
 _TASK = "python:alps.ext.importers.answered"

@@ -19,7 +19,7 @@ from alps.ext.importers.marks import (
     with_letters,
 )
 from alps.ext.importers.rows import ImportedAnswer
-from alps.report.formatting import counted
+from alps.show.formatting import counted
 
 NONE = "none"
 """What `verdict=` takes where no field is a verdict."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from alps.errors import RunFolderError, UsageError
 from alps.ext.view.records import Records
-from alps.report.html import TEMPLATES as REPORT
-from alps.report.html import page_environment
+from alps.show.html import TEMPLATES as REPORT
+from alps.show.html import page_environment
 
 ASSETS = Path(__file__).with_name("assets")
 TEMPLATES = Path(__file__).with_name("templates")

@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from alps.jsonl import Row
-from alps.report.formatting import letter_of
-from alps.report.html import page_environment
-from alps.report.judge_check import judge_of
-from alps.report.record import build_view, record_card, state_of
 from alps.run.opened import Key, Run, Samples, read_wanted
+from alps.show.formatting import letter_of
+from alps.show.html import page_environment
+from alps.show.judge_check import judge_of
+from alps.show.record import build_view, record_card, state_of
 from alps.tasks import Task
 from alps.tasks.base import texts_of
 from alps.tasks.record_parts import AnsweredRecord

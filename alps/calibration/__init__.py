@@ -1,1 +1,0 @@
-"""Calibration of judges against people: label folders, asking, figures, gates and reports."""

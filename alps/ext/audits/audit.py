@@ -1,0 +1,280 @@
+"""Audits of a run: a drawn sample of its sessions is judged once more, by a better judge or people.
+
+People are asked nothing: their labels are read as a judge's verdicts.
+"""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from alps.errors import RunFolderError, UsageError
+from alps.ext.audits.draws import Draws, draw_tracks
+from alps.jsonl import parse_json
+from alps.judges.admission import refusal_of
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.resolve import LABELLED
+from alps.llm.ledger import Ledger
+from alps.rows import PEOPLE, AuditManifest, Drawn
+from alps.run.collector import stopping_together
+from alps.run.engine import Result, TrackPlan, Unit, evaluate, heard_prediction, is_judged, units
+from alps.run.folder import caps_left, write_json
+from alps.run.journal import Journal
+from alps.run.judge_check import Checks, admit_judge, rubrics_of
+from alps.run.progress import progress_line
+from alps.run.services import check_judge, closing, open_judge
+from alps.run.session import OF_THE_JUDGE, effective_judge
+from alps.run.source import Data, TrackData
+from alps.settings import RunSettings
+from alps.systems import Unheard
+from alps.tasks.base import JUST_THE_SCORE, Records
+
+FOLDER, ABOUT = "audit", "audit.json"
+VERDICTS, SCORES = "verdicts.jsonl", "scores.jsonl"
+
+
+def drawn_data(data: Data, settings: RunSettings) -> Data:
+    """Return the records that are audited, as data of their own.
+
+    Raises:
+        UsageError: See `draw_tracks`.
+    """
+    draws, tracks = draw_tracks(data, settings), []
+    for track in data.tracks:
+        if track.task.track in draws.tracks:
+            sessions = frozenset(draws.tracks[track.task.track].sessions)
+            records = Records(partial(_of_sessions, track, sessions), sha256="")
+            tracks.append(TrackData(track.task, records))
+    return Data(tuple(tracks), data.description)
+
+
+def _of_sessions(track: TrackData, sessions: frozenset[str]) -> Iterator[Any]:
+    return (sample for sample in track.samples() if sample.session_id in sessions)
+
+
+def audit_settings(settings: RunSettings) -> RunSettings:
+    """Return the settings under which the audit judge is asked: those of the run, with its name.
+
+    Labels of people are a judge of their own.
+    """
+    fields = RunSettings.model_fields
+    # What a cheap judge is sent is not meant for another model.
+    plain = {name: fields[name].default for name in (*OF_THE_JUDGE, "judge_structured")}
+    labels = settings.audit_labels
+    judge = settings.audit_judge if labels is None else f"{LABELLED}{labels}"
+    own = {"judge": judge, "judge_api_base": settings.audit_judge_api_base}
+    return settings.model_copy(update={**plain, **own})
+
+
+def is_audited(settings: RunSettings) -> bool:
+    """Tell whether a judge or people audit the run."""
+    return settings.audit_judge is not None or settings.audit_labels is not None
+
+
+def check_audit(settings: RunSettings, data: Data, *, keys: bool = True) -> None:
+    """Refuse an audit that can't be carried out, before anything is written or paid for.
+
+    Raises:
+        AlpsError: If the judge can't be used, or too few records would be audited.
+    """
+    if is_audited(settings):
+        draw_tracks(data, settings)
+        check_judge(audit_settings(settings), keys=keys)
+
+
+def refuse_half_an_audit(settings: RunSettings) -> None:
+    """Refuse an audit without a judge or a share, by the judge of the run, or by two at once.
+
+    Raises:
+        UsageError: If it is one.
+    """
+    judge, share, labels = settings.audit_judge, settings.audit, settings.audit_labels
+    if labels is not None and judge is not None:
+        raise UsageError(
+            f"audit_judge={judge}: people audit by audit_labels=; leave one of the two"
+        )
+    if labels is not None and share is not None:
+        raise UsageError(f"audit={100 * share:g}%: the labels say of which records; leave it out")
+    if judge is None and share is not None:
+        raise UsageError(f"audit={100 * share:g}%: who audits? name audit_judge=, too")
+    if judge is None and settings.audit_seed is not None:
+        raise UsageError("audit_seed= would change nothing: name audit_judge=, too")
+    if judge is None and settings.audit_judge_api_base is not None:
+        raise UsageError("audit_judge_api_base= would change nothing: name audit_judge=, too")
+    if judge is not None and not share:
+        raise UsageError(f"audit_judge={judge}: of how many records? give audit=10%, too")
+    if judge is not None and judge == settings.judge:
+        raise UsageError(f"audit_judge={judge}: it judges the run already; name a better one")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An audit under way: where it is written, what was drawn, and what the run answered."""
+
+    folder: Path
+    data: Data
+    draws: Draws
+    judge: Judge
+    predictions: Journal
+    verdicts: Journal
+    scores: Journal
+
+    def units(self, settings: RunSettings) -> Iterator[Unit]:
+        """Yield the answers that were drawn."""
+        plans = []
+        drawn = {name: frozenset(draw.sessions) for name, draw in self.draws.tracks.items()}
+        for track in self.data.tracks:
+            if track.task.track in drawn:
+                system = Unheard(settings.model)
+                systems = (system,) * settings.repeats
+                plans.append(TrackPlan(track.task, track.samples, systems, {}, n=track.n))
+        for unit in units(plans):
+            if unit.sample.session_id in drawn[unit.track.task.track]:
+                yield unit
+
+
+def audit_run(settings: RunSettings, data: Data, run: Path, *, spent: tuple[int, float]) -> bool:
+    """Have the drawn answers of a finished run judged by the audit judge, or what is left of them.
+
+    Return whether the budget stopped it.
+
+    Args:
+        settings: Of the run, with the audit judge.
+        data: Its data.
+        run: Its folder, which is claimed.
+        spent: Tokens and US dollars that the run took already of its caps.
+
+    Raises:
+        AlpsError: If the judge can't be used, or another one audited before.
+    """
+    from alps.event_loop import run_loop
+
+    folder = run / FOLDER
+    asking = audit_settings(settings)
+    asking = effective_judge(asking.model_copy(update=caps_left(asking, spent)))
+    draws = draw_tracks(data, settings, run)
+    if settings.audit_labels is not None:
+        _forget_labels(folder)
+    folder.mkdir(exist_ok=True)
+    ledger = Ledger(folder / "calls.jsonl")
+    try:
+        return run_loop(_audit(asking, data, run, draws, ledger))
+    finally:
+        ledger.close()
+
+
+def _forget_labels(folder: Path) -> None:
+    """Remove an audit by people: it costs nothing to make anew, and labels may have changed."""
+    there = read_audit(folder)
+    if there is not None and there.judge == PEOPLE:
+        shutil.rmtree(folder)
+
+
+async def _audit(asking: RunSettings, data: Data, run: Path, draws: Draws, ledger: Ledger) -> bool:
+    async with closing(open_judge(asking, ledger)) as services:
+        folder = run / FOLDER
+        judge = services.judge
+        rubrics = rubrics_of(data.tasks)
+        checked = await admit_judge(judge, rubrics, folder, check=asking.judge_check)
+        if checked.stopped:
+            return True
+        if (why := refusal_of(checked.judge, [one.name for one in rubrics])) is not None:
+            raise UsageError(f"audit_judge={judge.name} audits nothing: {why}")
+        _claim(folder, data, draws, judge, checked.checks)
+        journals = [Journal(path) for path in (folder / VERDICTS, folder / SCORES)]
+        predictions = Journal(run / "predictions.jsonl")
+        audit = Audit(folder, data, draws, judge, predictions, *journals)
+        try:
+            return await _ask(audit, asking, ledger)
+        finally:
+            for journal in (predictions, *journals):
+                journal.close()
+
+
+async def _ask(audit: Audit, asking: RunSettings, ledger: Ledger) -> bool:
+    """Judge what is not judged yet; each verdict is on disk before its score.
+
+    Return whether the budget stopped it.
+    """
+    total = asking.repeats * sum(draw.records for draw in audit.draws.tracks.values())
+    waiting = audit.units(asking)
+    order: list[str] = []
+    outcomes: set[str] = set()
+
+    async def work() -> None:
+        for unit in waiting:
+            prediction = heard_prediction(audit.predictions, unit)
+            if prediction is None:
+                continue
+            order.append(unit.key)
+            row = audit.verdicts.get(unit.key)
+            known = Result(prediction, row if row is not None and is_judged(row) else None)
+
+            async def keep(result: Result) -> None:
+                if result.verdict is not None:
+                    await audit.verdicts.append_together(result.verdict)
+
+            result = await evaluate(unit, audit.judge, JUST_THE_SCORE, keep, known)
+            assert result.score is not None
+            outcomes.add(result.score.outcome)
+            scored = unit.row(result.score.fields)
+            if audit.scores.get(unit.key) != scored:
+                await audit.scores.append_together(scored)
+            progress(result.score.scored is not None)
+
+    with progress_line(f"audit by {asking.judge}", total, ledger.totals) as progress:
+        async with stopping_together(work() for _ in range(asking.records_at_once)) as workers:
+            await asyncio.gather(*workers)
+    for journal in (audit.verdicts, audit.scores):
+        # An earlier, larger share was paid for: it is kept for the next one.
+        journal.settle([*order, *sorted(set(journal.keys()).difference(order))])
+    return "budget" in outcomes
+
+
+def _claim(folder: Path, data: Data, draws: Draws, judge: Judge, checks: Checks | None) -> None:
+    """Write what the audit is, or check it against the one that is there.
+
+    Raises:
+        RunFolderError: If another judge audited before.
+    """
+    fingerprint = judge.fingerprint_for(rubrics_of(data.tasks))
+    tracks = {}
+    for name, draw in draws.tracks.items():
+        sessions = sorted(draw.sessions)
+        tracks[name] = Drawn(sessions=sessions, records=draw.records, n=draw.n, seed=draw.seed)
+    about = AuditManifest(
+        judge=judge.name,
+        fingerprint={"id": fingerprint_id(fingerprint), **fingerprint},
+        share=draws.share,
+        tracks=tracks,
+    )
+    if checks is not None:
+        about = about.model_copy(update={"judge_check": checks})
+    there = read_audit(folder)
+    # Of another draw the verdicts are kept, as those of a larger share are: each is of an answer.
+    if there is not None and there.fingerprint != json.loads(json.dumps(about.fingerprint)):
+        raise RunFolderError(
+            f"{folder} holds the audits of {there.judge} (another fingerprint); move it away, "
+            "or audit by that judge"
+        )
+    write_json(folder / ABOUT, about.row())
+
+
+def read_audit(folder: Path) -> AuditManifest | None:
+    """Return what the audit in `folder` is; None where there is none.
+
+    Raises:
+        RunFolderError: If it can't be read.
+    """
+    path = folder / ABOUT
+    if not path.is_file():
+        return None
+    try:
+        return AuditManifest.model_validate(parse_json(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        mend = f"move {folder} away and audit again"
+        raise RunFolderError(f"{path}: not the description of an audit; {mend}") from error

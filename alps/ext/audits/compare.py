@@ -1,0 +1,232 @@
+"""Corrected comparison of runs that share audits: PPI++ on the differences of records."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alps.errors import AlpsError
+from alps.ext.audits.audit import FOLDER, read_audit
+from alps.ext.audits.records import (
+    AuditedRecords,
+    Pairs,
+    audited_records,
+    correctable,
+    corrected_score,
+)
+from alps.ext.audits.slices import (
+    Traits,
+    bent_by,
+    errors_of,
+    family_of,
+    slice_names,
+    traits_of,
+)
+from alps.rows import AuditedScore, BentRow
+from alps.run.opened import Key, Run
+from alps.run.source import Data, TrackData, open_again
+from alps.show.contrasts import (
+    Contrast,
+    Counts,
+    MetricComparison,
+    SliceContrast,
+    TrackComparison,
+)
+from alps.stats.bootstrap import Estimate
+from alps.stats.paired import Difference, Ranked, holm, powered_difference
+from alps.tasks import Metric
+
+
+def compare_audits(
+    runs: Mapping[str, Run], tracks: Sequence[str]
+) -> tuple[list[TrackComparison], list[str]]:
+    """Compare runs by their audits, and say why where that can't be done.
+
+    Args:
+        runs: By their letters, on the same data.
+        tracks: Those that all have.
+
+    Raises:
+        RunFolderError: If a file of an audit can't be read.
+    """
+    judges = {letter: run.finished.audit for letter, run in runs.items()}
+    known = {letter: audit for letter, audit in judges.items() if audit is not None}
+    if not known:
+        return [], []
+    if missing := [letter for letter in runs if letter not in known]:
+        return [], [f"Not corrected: no audits of {', '.join(missing)}"]
+    if len({audit.auditor for audit in known.values()}) > 1:
+        each = ", ".join(f"{letter} {audit.judge}" for letter, audit in known.items())
+        return [], [f"Not corrected: audited by different judges, {each}"]
+    first = next(iter(runs.values()))
+    try:
+        _, data = open_again(first.folder, first.manifest)
+    except (AlpsError, OSError) as error:
+        return [], [f"Not corrected: the data was not found again: {error}"]
+    compared = [_compare_track(runs, track, data) for track in tracks]
+    notes = [note for track in compared for note in track.notes if not track.metrics]
+    return [track for track in compared if track.metrics], notes
+
+
+def _compare_track(runs: Mapping[str, Run], track: str, data: Data) -> TrackComparison:
+    records: dict[str, AuditedRecords] = {}
+    of_track = next(one for one in data.tracks if one.task.track == track)
+    for letter, run in runs.items():
+        about = read_audit(run.folder / FOLDER)
+        drawn = about.tracks.get(track) if about is not None else None
+        sessions = frozenset(drawn.sessions if drawn is not None else ())
+        records[letter] = audited_records(run.folder, of_track, sessions)
+    shared = _shared(list(records.values()))
+    counts = []
+    for own in records.values():
+        counts.append(Counts(len(own.keys), len(own.keys), len(own.keys) - len(shared)))
+    metrics, notes = [], []
+    for metric in of_track.task.metrics:
+        if not all(correctable(metric, own) for own in records.values()):
+            continue
+        aligned = {letter: own.at(shared) for letter, own in records.items()}
+        columns, _ = _aligned(aligned, metric)
+        if reason := _why_not(list(columns.values())):
+            notes.append(f"Not corrected ({metric.title.strip()}): {reason}")
+        else:
+            metrics.append(_compare_metric(metric, columns))
+    clusters = len(set(next(iter(records.values())).at(shared).sessions))
+    told = tuple(dict.fromkeys(notes))
+    of_runs: dict[str, Any] = {}
+    if metrics:
+        aligned = {letter: own.at(shared) for letter, own in records.items()}
+        traits = traits_of(next(iter(runs.values())).folder, of_track, shared)
+        of_runs["bent"] = tuple(_bent(runs, records, of_track))
+        of_runs["slices"] = tuple(_slices(aligned, traits, of_track.task.headline))
+    found = tuple(counts), tuple(metrics), told
+    return TrackComparison(track, len(shared), clusters, *found, **of_runs)
+
+
+def _slices(
+    records: Mapping[str, AuditedRecords], traits: Traits, metric: Metric
+) -> list[SliceContrast]:
+    """Return the differences of every pair of runs on every slice that has audits enough."""
+    if not all(correctable(metric, own) for own in records.values()):
+        return []
+    columns, kept = _aligned(records, metric)
+    rows: list[SliceContrast] = []
+    for title, groups in traits.groups().items():
+        own = groups[kept]
+        names = slice_names(title, own)
+        for name in names if len(names) > 1 else ():
+            of_slice = {letter: pairs.where(own == name) for letter, pairs in columns.items()}
+            rows += _on_slice(title, name, of_slice)
+    tested = [row.difference.p for row in rows if row.difference and row.difference.p is not None]
+    corrected = iter(holm(tested))
+    told = []
+    for row in rows:
+        p = row.difference.p if row.difference is not None else None
+        told.append(row if p is None else replace(row, corrected=next(corrected)))
+    return told
+
+
+def _on_slice(by: str, name: str, columns: Mapping[str, Pairs]) -> Iterator[SliceContrast]:
+    for first, second in combinations(columns, 2):
+        one, other = columns[first], columns[second]
+        reason = one.why_not()
+        difference = (
+            powered_difference(*one.less(other), bounds=one.bounds) if reason is None else None
+        )
+        size = int((one.audited & other.audited).sum()), len(one.cheap)
+        yield SliceContrast(by, name, (first, second), difference, *size, reason)
+
+
+def _bent(
+    runs: Mapping[str, Run], records: Mapping[str, AuditedRecords], track: TrackData
+) -> list[BentRow]:
+    metric, errors = track.task.headline, []
+    for letter, run in runs.items():
+        own = records[letter]
+        if correctable(metric, own):
+            family = family_of(run.judge)
+            traits = traits_of(run.folder, track, own.keys)
+            same = bool(family) and family == family_of(run.model)
+            errors.append(errors_of(own, traits, metric, own_family=same))
+    return bent_by(errors) if len(errors) > 1 else []
+
+
+def _shared(records: Sequence[AuditedRecords]) -> list[Key]:
+    keys = list(records[0].keys)
+    for own in records[1:]:
+        others = set(own.keys)
+        keys = [key for key in keys if key in others]
+    return keys
+
+
+def _aligned(
+    records: Mapping[str, AuditedRecords], metric: Metric
+) -> tuple[dict[str, Pairs], NDArray[np.bool_]]:
+    """Return the same answers of each run: those that every cheap judge has the metric for.
+
+    The second is which of the records these are.
+    """
+    cheap = np.stack([own.cheap[metric.name] for own in records.values()])
+    kept = np.asarray(~np.isnan(cheap).any(axis=0), dtype=np.bool_)
+    both = np.logical_and.reduce([own.drawn for own in records.values()])
+    audits = np.stack([own.audit[metric.name] for own in records.values()])
+    heard = ~np.isnan(audits).any(axis=0)
+    columns = {}
+    for letter, own in records.items():
+        audit = np.where(heard, own.audit[metric.name], np.nan)
+        bounds = metric.lowest, metric.highest
+        names = [key.id for key in own.keys]
+        pairs = Pairs(own.cheap[metric.name], audit, both, own.sessions, bounds, names)
+        columns[letter] = pairs.where(kept)
+    return columns, kept
+
+
+def _why_not(columns: Sequence[Pairs]) -> str | None:
+    """Return why shared audits can't carry a comparison: the same records are audited in each."""
+    reason = columns[0].why_not()
+    if reason is None:
+        return None
+    return f"shared by all of these runs are {reason}; audit_seed=0 draws the same in each run"
+
+
+def _compare_metric(metric: Metric, columns: Mapping[str, Pairs]) -> MetricComparison:
+    scores = {letter: corrected_score(pairs) for letter, pairs in columns.items()}
+    means = {letter: _estimate(score) for letter, score in scores.items()}
+    contrasts = []
+    for first, second in combinations(columns, 2):
+        one, other = columns[first], columns[second]
+        difference = powered_difference(*one.less(other), bounds=one.bounds)
+        pair = means[first], means[second]
+        units = len(set(columns[first].where(columns[first].audited).sessions))
+        contrasts.append(_contrast(first, second, pair, difference, units))
+    if len(columns) == 2:
+        return MetricComparison(metric, tuple(contrasts), ())
+    sign = 1.0 if metric.lower_is_better else -1.0
+    order = sorted(means, key=lambda letter: (sign * (means[letter].value or 0.0), letter))
+    ranked = tuple(Ranked(letter, means[letter], ()) for letter in order)
+    return MetricComparison(metric, tuple(contrasts), ranked)
+
+
+def _contrast(
+    first: str,
+    second: str,
+    scores: tuple[Estimate, Estimate],
+    difference: Difference,
+    clusters: int,
+) -> Contrast:
+    return Contrast(
+        first,
+        second,
+        scores=scores,
+        difference=difference,
+        mcnemar=None,
+        p=difference.p,
+        exact=False,
+        clusters=clusters,
+    )
+
+
+def _estimate(score: AuditedScore) -> Estimate:
+    return Estimate(score.value, score.low, score.high, score.n, score.reason)

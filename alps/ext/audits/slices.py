@@ -1,0 +1,193 @@
+"""Corrected scores of slices of a track, and what bends its cheap judge.
+
+Slices and covariates are of what anybody can read: how long what is asked and the answer are, and
+in which script.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alps.ext.audits.records import AuditedRecords, corrected_score
+from alps.rows import AuditedScore, BentRow
+from alps.run.opened import Key, read_rows
+from alps.run.source import TrackData
+from alps.stats.bootstrap import Floats
+from alps.stats.lengths import LENGTHS, length_thirds
+from alps.stats.regression import clustered_effects
+from alps.tasks import Metric
+
+LENGTH, SCRIPT, LANGUAGE = "input length", "script", "language"
+_LETTERS = 2_000
+"""Letters of a text that tell its script."""
+_CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the answers of a track are like, in columns, in the order of their keys.
+
+    Attributes:
+        asked: Characters of what is asked.
+        answered: Characters of the answer.
+        scripts: In which most of what is asked is written.
+        languages: As the data say; empty where they do not.
+    """
+
+    asked: Floats
+    answered: Floats
+    scripts: Sequence[str]
+    languages: Sequence[str] = ()
+
+    def groups(self) -> dict[str, NDArray[Any]]:
+        """Return in which slice each answer is: by thirds of length, script and language."""
+        groups = {
+            LENGTH: np.array(length_thirds(self.asked), dtype=object),
+            SCRIPT: np.array(self.scripts, dtype=object),
+        }
+        if any(self.languages):
+            groups[LANGUAGE] = np.array([one or "?" for one in self.languages], dtype=object)
+        return groups
+
+
+def traits_of(run: Path, track: TrackData, keys: Sequence[Key]) -> Traits:
+    """Return the traits of the answers under `keys`.
+
+    Raises:
+        DataError: If the data can't be read.
+    """
+    asked: dict[str, tuple[int, str, str]] = {}
+    wanted = {key.id for key in keys}
+    for sample in track.samples():
+        if sample.benchmark_id in wanted:
+            text = texts_of(track.task.input_row(sample).get("input"))
+            language = str(getattr(sample.gold, "language", None) or "")
+            asked[sample.benchmark_id] = len(text), script_of(text), language
+    lengths = _answer_lengths(run, track)
+    return Traits(
+        np.array([asked[key.id][0] for key in keys], dtype=np.float64),
+        np.array([lengths.get(key, 0) for key in keys], dtype=np.float64),
+        [asked[key.id][1] for key in keys],
+        [asked[key.id][2] for key in keys],
+    )
+
+
+def _answer_lengths(run: Path, track: TrackData) -> dict[Key, int]:
+    lengths = {}
+    for key, row in read_rows(run / "predictions.jsonl").items():
+        if key.track == track.task.track and isinstance(row.get("prediction"), dict):
+            lengths[key] = sum(map(len, track.task.public.texts(row["prediction"])))
+    return lengths
+
+
+def texts_of(node: Any) -> str:
+    """Return the texts of what is asked, those of its parts among them."""
+    if isinstance(node, Mapping):
+        node = list(node.values())
+    if isinstance(node, list | tuple):
+        return "\n".join(filter(None, map(texts_of, node)))
+    return node if isinstance(node, str) else ""
+
+
+def script_of(text: str) -> str:
+    """Return the script of most letters of a text: `Latin`, `CJK`, `Cyrillic` …; `none` without."""
+    # A history may be a thousand times as long as what tells its script.
+    letters = islice(filter(str.isalpha, text), _LETTERS)
+    counts: Counter[str] = Counter()
+    for character, count in Counter(letters).items():
+        name = unicodedata.name(character, "?").partition(" ")[0]
+        counts["CJK" if name.startswith(_CJK) else name.capitalize()] += count
+    return counts.most_common(1)[0][0] if counts else "none"
+
+
+def corrected_slices(
+    records: AuditedRecords, traits: Traits, metric: Metric
+) -> dict[str, dict[str, AuditedScore]]:
+    """Return the corrected metric by thirds of length, by script, and by language if that is known.
+
+    A slice with too few audits has no value, and says how many are needed.
+    """
+    pairs = records.of(metric)
+    defined = ~np.isnan(records.cheap[metric.name])
+    slices: dict[str, dict[str, AuditedScore]] = {}
+    for title, groups in traits.groups().items():
+        own = groups[defined]
+        if len(names := slice_names(title, own)) > 1:
+            slices[title] = {name: corrected_score(pairs.where(own == name)) for name in names}
+    return slices
+
+
+def slice_names(title: str, groups: NDArray[Any]) -> list[str]:
+    """Return the slices that answers are in: lengths in their order, others by their size."""
+    if title == LENGTH:
+        return [name for name in LENGTHS if name in groups]
+    return _largest(groups)
+
+
+def _largest(names: NDArray[Any]) -> list[str]:
+    return [name for name, _ in Counter(names.tolist()).most_common()]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Audit less cheap score of the audited answers of one run, with what may go along.
+
+    `own_family` is whether the cheap judge is a model of the system's family.
+    """
+
+    values: Floats
+    covariates: Mapping[str, Floats]
+    sessions: Sequence[str]
+    own_family: bool = False
+
+
+def errors_of(
+    records: AuditedRecords, traits: Traits, metric: Metric, *, own_family: bool = False
+) -> Errors:
+    """Return the errors of the cheap judge on the audited answers of a run."""
+    known = ~np.isnan(records.audit[metric.name]) & ~np.isnan(records.cheap[metric.name])
+    values = (records.audit[metric.name] - records.cheap[metric.name])[known]
+    usual = _largest(np.array(traits.scripts, dtype=object))[:1]
+    other = np.array([float(script not in usual) for script in traits.scripts])
+    covariates = {
+        LENGTH: np.log1p(traits.asked)[known],
+        "answer length": np.log1p(traits.answered)[known],
+        f"not {usual[0] if usual else '?'} script": other[known],
+        "place in the data": np.arange(len(records.keys), dtype=np.float64)[known],
+    }
+    sessions = [one for one, kept in zip(records.sessions, known, strict=True) if kept]
+    return Errors(values, covariates, sessions, own_family)
+
+
+def bent_by(runs: Sequence[Errors]) -> list[BentRow]:
+    """Return with what the errors of a cheap judge go along, over the audited answers of runs.
+
+    Of several runs also whether the judge is of the system's own family, where only some are.
+    """
+    values = np.concatenate([run.values for run in runs])
+    covariates = {}
+    for name in runs[0].covariates:
+        covariates[name] = np.concatenate([run.covariates[name] for run in runs])
+    own = [np.full(len(run.values), float(run.own_family)) for run in runs]
+    covariates["own family"] = np.concatenate(own)
+    sessions = [session for run in runs for session in run.sessions]
+    rows = []
+    for effect in clustered_effects(values, covariates, sessions):
+        ends = {"value": effect.slope, "low": effect.low, "high": effect.high}
+        rows.append(BentRow(by=effect.name, p=effect.p, p_holm=effect.corrected, **ends))
+    return rows
+
+
+def family_of(model: str) -> str:
+    """Return the family of a model: `gpt` of `openai/gpt-4.1-mini`; empty for what is no LLM."""
+    provider, slash, name = model.rpartition("/")
+    found = re.match(r"[^\W\d_]+", name) if slash and ":" not in provider else None
+    return found[0].casefold() if found is not None else ""

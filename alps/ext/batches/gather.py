@@ -1,0 +1,489 @@
+"""Gathering of requests into batches, and the way of a batch from its order to its results.
+
+Requests come one by one, as the run works on its records. Once no more have come for a while, all
+that wait are ordered as one batch, and each gets its answer when the batch has ended. So a run is
+two batches, answers and then judgements, and needs to know nothing of it.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from alps.errors import AlpsError, CredentialError, UsageError
+from alps.ext.batches.files import FileBatches
+from alps.ext.batches.interface import (
+    MESSAGES,
+    Interface,
+    Line,
+    Listed,
+    Result,
+    Results,
+    State,
+    provider_of,
+)
+from alps.ext.batches.journal import BatchJournal, Entry
+from alps.ext.batches.messages import MessageBatches
+from alps.ext.batches.room import Room
+from alps.ext.batches.spool import Spool
+from alps.llm import provider
+from alps.llm.prices import BATCH
+from alps.llm.retries import DAY, PATIENCE, Tries
+from alps.llm.types import JUDGE_CHECK, Reply, Request, TransportError
+
+T = TypeVar("T")
+Endpoint = tuple[str, str | None]
+"""A model and the address that it is asked at."""
+
+# Seconds without another request after which those that wait are sent. Each batch under way doubles
+# them: where requests come slowly, as from a memory that works a minute on each record, batches of
+# one would follow each other.
+_QUIET, _LONGEST_QUIET = 2.0, 300.0
+# Seconds between two questions after a batch: a tenth of its age
+_SOONEST, _LATEST, _SHARE = 0.2, 60.0, 0.1
+# Seconds by which the clock of a provider may differ from ours
+_SKEW = 300.0
+# Seconds for which a batch that was just ordered may not be there yet
+_APPEARING = 60.0
+# Seconds for which the end of a batch that was cancelled is waited for
+_ENDING = 3_600.0
+# Pages of a list of batches, of a hundred each: OpenAI lets 2,000 be ordered an hour
+_MOST_PAGES = 1_000
+_DRAFTED_AT_ONCE = 16
+# What endpoints without a batch interface answer
+_NOT_THERE = (404, 405, 501)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The result of one request, and the provider's name of the batch that it came in."""
+
+    result: Result
+    batch: str
+
+
+@dataclass
+class _Gathering:
+    """Requests that wait to be sent together: those of one model, asked at one address."""
+
+    endpoint: Endpoint
+    spool: Spool
+    timer: asyncio.TimerHandle | None = None
+
+
+class Batches:
+    """The batches of a run.
+
+    Args:
+        journal: Where every step is written before the next.
+        gather: Whether new requests are gathered; else only what is under way is taken up.
+        room: Memory for the records whose requests wait.
+        deadline: Seconds after which what is left of a batch is asked for in the ordinary way.
+        patience: Seconds for which an interface that fails is tried again.
+        notice: Is given a line for each batch that is ordered, and for each that has ended.
+    """
+
+    def __init__(
+        self,
+        journal: BatchJournal,
+        *,
+        gather: bool = True,
+        room: Room | None = None,
+        deadline: float = DAY,
+        patience: float = PATIENCE,
+        notice: Callable[[str], None] | None = None,
+    ) -> None:
+        self.journal = journal
+        self.room = room or Room()
+        self._gather, self._deadline, self._patience = gather, deadline, patience
+        self._notice = notice or (lambda line: None)
+        self._interfaces: dict[Endpoint, Interface] = {}
+        self._gatherings: dict[tuple[Endpoint, str], _Gathering] = {}
+        self._waiting: dict[str, asyncio.Future[Answered | None]] = {}
+        self._kept: dict[str, Answered] = {}
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._drafting = asyncio.Semaphore(_DRAFTED_AT_ONCE)
+        self._opening = asyncio.Lock()
+
+    def takes(self, request: Request[Any], key: str) -> bool:
+        """Tell whether a batch answers a request: one under way, or the next."""
+        if request.passed is not None or request.echo_from is not None:
+            return False
+        # Nothing else is asked before a judge is checked: a batch would hold it alone.
+        gathered = self._gather and request.purpose != JUDGE_CHECK
+        return gathered or self.is_sent(key)
+
+    def is_sent(self, key: str) -> bool:
+        """Tell whether a request is in a batch under way, such as that of a run that was killed."""
+        return self.journal.holding(key) is not None
+
+    async def check(self, request: Request[Any]) -> None:
+        """Ask an endpoint for its batches, so that nothing is paid for where it takes none.
+
+        Raises:
+            AlpsError: If it has none, refuses the key, or does not answer.
+        """
+        interface = await self._interface(request)
+        try:
+            await self._tried(interface.listed)
+        except TransportError as error:
+            if error.status in _NOT_THERE:
+                what = f"the endpoint takes no batches ({error}); leave batch= out"
+                raise UsageError(f"model '{request.model}': {what}") from error
+            raise _fatal(request.model, "its batches can't be listed", error) from error
+
+    async def answered(
+        self, request: Request[Any], messages: list[dict[str, str]], key: str
+    ) -> Answered | None:
+        """Return what a batch answers to a request; None where it is to be asked for by itself.
+
+        Raises:
+            AlpsError: If the provider refuses the batch, or its interface can't be reached.
+            TransportError: If the request can't be sent at all.
+        """
+        endpoint = request.model, request.api_base
+        await self._interface(request)
+        while self._gather or self.is_sent(key):
+            if (kept := self._kept.pop(key, None)) is not None:
+                return kept
+            future = self._waiting.get(key)
+            if future is None:
+                future = self._waiting[key] = asyncio.get_running_loop().create_future()
+                entry = self.journal.holding(key)
+                if entry is None:
+                    async with self._drafting:
+                        draft = await provider.draft(request, messages)
+                    self._add(endpoint, Line(key, draft))
+                elif entry.tag not in self._under_way:
+                    up = self._take_up(endpoint, entry)
+                    self._begin(entry.tag, up, entry.model, entry.keys)
+            answered = await asyncio.shield(future)
+            if answered is not None:
+                return answered
+        return None
+
+    def taken(self, answered: Answered) -> None:
+        """Hear that an answer is in the ledger."""
+        self.journal.note_billed(answered.result.key, answered.batch)
+
+    async def aclose(self) -> None:
+        """Stop waiting; what was ordered goes on, and the same command takes it up again."""
+        for gathering in self._gatherings.values():
+            gathering.spool.close()
+            if gathering.timer is not None:
+                gathering.timer.cancel()
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for interface in self._interfaces.values():
+            await interface.aclose()
+        kept = self._kept.values()
+        unbilled = [one for one in kept if not self.journal.is_billed(one.result.key, one.batch)]
+        if unbilled:
+            what = f"{len(unbilled):,} answers of earlier batches were not asked for again"
+            self._notice(f"{what}: they are on the bill, and not in the ledger")
+        self.journal.close()
+
+    def _add(self, endpoint: Endpoint, line: Line) -> None:
+        """Have a request wait for others; those that wait are sent where it does not fit in."""
+        where, interface = (endpoint, line.draft.url), self._interfaces[endpoint]
+        row = interface.row(line)
+        if where in self._gatherings and not self._gatherings[where].spool.takes(row):
+            self._send(where)
+        if where not in self._gatherings:
+            spool = Spool(self.journal.folder, interface.form)
+            self._gatherings[where] = _Gathering(endpoint, spool)
+        gathering = self._gatherings[where]
+        gathering.spool.add(line, row)
+        if gathering.timer is not None:
+            gathering.timer.cancel()
+        quiet = min(_QUIET * 2 ** len(self._under_way), _LONGEST_QUIET)
+        gathering.timer = asyncio.get_running_loop().call_later(quiet, self._send, where)
+
+    def _send(self, where: tuple[Endpoint, str]) -> None:
+        gathering = self._gatherings.pop(where)
+        if gathering.timer is not None:
+            gathering.timer.cancel()
+        endpoint, spool = gathering.endpoint, gathering.spool
+        self._begin(spool.keys[0], self._order(endpoint, spool), endpoint[0], spool.keys)
+
+    def _begin(self, name: str, work: Awaitable[None], model: str, keys: Iterable[str]) -> None:
+        async def watched() -> None:
+            try:
+                await work
+            except TransportError as error:
+                self._fail(keys, _fatal(model, "its batches", error))
+            except Exception as error:  # whoever waits hears of it, a full disk included
+                self._fail(keys, error)
+
+        task = asyncio.ensure_future(watched())
+        self._under_way[name] = task
+        task.add_done_callback(lambda ended: self._under_way.pop(name, None))
+
+    async def _order(self, endpoint: Endpoint, spool: Spool) -> None:
+        """Order a batch, wait for its end, and hand its results out."""
+        with closing(spool):
+            spool.finish()
+            entry = await self.journal.intend(endpoint[0], spool.keys)
+            entry = await self._ordered(endpoint, entry, spool)
+        await self._carry(endpoint, entry)
+
+    async def _take_up(self, endpoint: Endpoint, entry: Entry) -> None:
+        """Take up a batch that an earlier session intended, or ordered."""
+        if entry.id is None:
+            name = await self._found(self._interfaces[endpoint], entry)
+            if name is None:  # it was never ordered: its requests are gathered again
+                await self._drop(entry)
+                return
+            entry = await self.journal.step(entry, "ordered", id=name)
+        self._notice(f"batch {entry.id} of {len(entry.keys):,} requests is taken up again")
+        await self._carry(endpoint, entry)
+
+    async def _ordered(self, endpoint: Endpoint, entry: Entry, spool: Spool) -> Entry:
+        """Send a batch until it is taken; it is never ordered twice as far as anybody can tell."""
+        interface, loop = self._interfaces[endpoint], asyncio.get_running_loop()
+        tries, unread = Tries(self._patience), None
+
+        async def placed(file: str) -> None:
+            await self.journal.step(entry, "placed", file=file)
+
+        while True:
+            sent = loop.time()
+            try:
+                if unread is not None:
+                    raise unread
+                name = await interface.create(spool, entry.tag, placed=placed)
+                break
+            except TransportError as error:
+                # Answered with success: it is taken, though what it is called is yet to be found.
+                unread = error if error.billed else None
+                heard = error.status is not None and 400 <= error.status < 500
+                pause = tries.pause_after(
+                    error, sent=sent, now=loop.time(), last_answer=float("-inf")
+                )
+                if pause is None:
+                    # what was not refused may have been taken: the same command looks for it
+                    await self._refused(entry, error, never=heard and error.status != 408)
+            await asyncio.sleep(pause or 0.0)
+            if (taken := await self._found(interface, entry)) is not None:
+                name = taken
+                break
+        entry = await self.journal.step(entry, "ordered", id=name)
+        about = f"batch {name} of {len(spool.keys):,} requests to {entry.model} is ordered"
+        self._notice(f"{about}; a run that ends before it goes on with it")
+        return entry
+
+    async def _refused(self, entry: Entry, error: TransportError, *, never: bool) -> None:
+        if never:
+            await self.journal.step(entry, "dropped")
+        size = f"a batch of {len(entry.keys):,} requests could not be ordered"
+        raise _fatal(entry.model, size, error) from error
+
+    async def _carry(self, endpoint: Endpoint, entry: Entry) -> None:
+        """Wait for the end of a batch, and hand its results out."""
+        interface = self._interfaces[endpoint]
+        assert entry.id is not None
+        try:
+            state = await self._ended(interface, entry)
+            if state.failed is not None:
+                await self.journal.step(entry, "dropped")
+                what = f"the provider refused batch {entry.id} ({state.failed}), and billed nothing"
+                instead = "without batch= the same command asks one by one"
+                raise UsageError(f"model '{entry.model}': {what}; {instead}")
+            fetch = partial(interface.results, entry.id, state, entry.keys)
+            results = await self._tried(fetch)
+        except TransportError as error:
+            if error.status != 404:
+                raise _fatal(entry.model, f"batch {entry.id}", error) from error
+            await self._lost(entry)
+            return
+        self._hand_out(entry, state, results)
+
+    async def _lost(self, entry: Entry) -> None:
+        """Do without a batch that is not there any more."""
+        if time.time() - entry.at > DAY:  # results are kept for a month
+            self._notice(f"batch {entry.id} is gone; its requests are asked again")
+            await self._drop(entry)
+            return
+        # Another batch may be lost alike, and each may be on the bill.
+        self._notice(f"batch {entry.id} is gone; its requests are asked one by one")
+        await self.journal.step(entry, "dropped")
+        self._hand_out(entry, State(ended=True, done=len(entry.keys)), Results())
+
+    async def _ended(self, interface: Interface, entry: Entry) -> State:
+        """Ask after a batch until it has ended; past the deadline it is cancelled."""
+        cancelled_at, began = math.inf, time.monotonic()
+        while True:
+            state = await self._tried(partial(_state, interface, entry))
+            if state.ended:
+                return state
+            if time.time() - entry.at >= self._deadline and cancelled_at == math.inf:
+                cancelled_at = time.monotonic()
+                await self._cancel(interface, entry, state)
+            if time.monotonic() - cancelled_at > _ENDING:
+                raise UsageError(
+                    f"model '{entry.model}': batch {entry.id} does not end, though it was "
+                    "cancelled; the same command waits for it again"
+                )
+            age = time.monotonic() - began
+            await asyncio.sleep(min(max(_SOONEST, _SHARE * age), _LATEST))
+
+    async def _cancel(self, interface: Interface, entry: Entry, state: State) -> None:
+        """End a batch early; its end is waited for all the same, so that nothing is paid twice."""
+        left = len(entry.keys) - state.done
+        try:
+            await self._tried(partial(interface.cancel, str(entry.id)))
+            then = "the rest is asked for in the ordinary way"
+        except TransportError as error:
+            then = f"it can't be cancelled ({error}), so its end is waited for"
+        passed = f"batch {entry.id} has passed batch_deadline= with {left:,} requests left"
+        self._notice(f"{passed}: {then}")
+
+    async def _found(self, interface: Interface, entry: Entry) -> str | None:
+        """Return the provider's name of a batch whose order was not confirmed, if it was taken."""
+        seen: set[str] = set()
+        after: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await self._tried(partial(interface.listed, after))
+            new = [batch for batch in page.rows if batch.id not in seen]
+            if (name := await self._among(interface, new, entry)) is not None:
+                return name
+            seen |= {batch.id for batch in new}
+            # Some servers give their first page whatever is asked for.
+            if page.after is None or not new or any(_is_before(one, entry) for one in new):
+                return None
+            after = page.after
+        lost = f"a batch of {len(entry.keys):,} requests may have been ordered, and is not among"
+        raise UsageError(
+            f"model '{entry.model}': {lost} the latest {len(seen):,}; another out= orders anew"
+        )
+
+    async def _among(
+        self, interface: Interface, listed: Iterable[Listed], entry: Entry
+    ) -> str | None:
+        if interface.tagged:
+            return next((batch.id for batch in listed if batch.tag == entry.tag), None)
+        known = self.journal.known()
+        for batch in listed:
+            may_be = batch.id not in known and _may_be(batch, entry)
+            if may_be and await self._is_of(interface, batch.id, entry):
+                return batch.id
+        return None
+
+    async def _is_of(self, interface: Interface, name: str, entry: Entry) -> bool:
+        """Wait for the end of a batch of the same size, and tell whether its requests are ours."""
+        guess = Entry(entry.tag, entry.model, entry.keys, entry.at, name)
+        state = await self._ended(interface, guess)
+        results = await self._tried(partial(interface.results, name, state, entry.keys))
+        return bool(results.by_key)
+
+    async def _drop(self, entry: Entry) -> None:
+        """Forget a batch of which nothing will come; those who wait for it ask anew."""
+        await self.journal.step(entry, "dropped")
+        for key in entry.keys:
+            if (future := self._waiting.pop(key, None)) is not None:
+                future.set_result(None)
+
+    def _hand_out(self, entry: Entry, state: State, results: Results) -> None:
+        absent = [key for key in entry.keys if key not in results.by_key]
+        # what ended and is in no line that can be read was answered, and is on the bill
+        billed = None if state.done > len(results.by_key) else False
+        for key in entry.keys:
+            lost = Result(key, lost="its batch ended without it", billed=billed)
+            answered = Answered(results.by_key.get(key, lost), str(entry.id))
+            if (future := self._waiting.pop(key, None)) is not None:
+                future.set_result(answered)
+            else:
+                self._kept[key] = answered
+        odd = [(len(absent), "without a result"), (results.unreadable, "lines can't be read")]
+        odd += [(results.unknown, "of ids that were not sent"), (results.twice, "there twice")]
+        account = "".join(f", {count:,} {what}" for count, what in odd if count)
+        self._notice(f"batch {entry.id} has ended: {len(results.by_key):,} results{account}")
+
+    def _fail(self, keys: Iterable[str], error: Exception) -> None:
+        for key in keys:
+            future = self._waiting.pop(key, None)
+            if future is not None:
+                future.set_exception(error)
+                future.exception()  # heard: where the run has ended, nobody waits for it
+
+    async def _interface(self, request: Request[Any]) -> Interface:
+        """Return the interface of a request's endpoint; what it needs comes from a draft."""
+        endpoint = request.model, request.api_base
+        async with self._opening:
+            if endpoint not in self._interfaces:
+                self._interfaces[endpoint] = await _open(request)
+        return self._interfaces[endpoint]
+
+    async def _tried(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask an interface what changes nothing there, again while the failure may pass."""
+        loop, tries = asyncio.get_running_loop(), Tries(self._patience)
+        while True:
+            sent = loop.time()
+            try:
+                return await ask()
+            except TransportError as error:
+                free = replace(error, billed=False)
+                pause = tries.pause_after(
+                    free, sent=sent, now=loop.time(), last_answer=float("-inf")
+                )
+                if pause is None:
+                    raise
+            await asyncio.sleep(pause)
+
+
+async def read_result(
+    request: Request[Any], messages: list[dict[str, str]], answered: Answered
+) -> Reply:
+    """Return what came in a batch as the reply that it would have been by itself.
+
+    Raises:
+        TransportError: If it was not answered, or answered with an error.
+    """
+    result = answered.result
+    if result.status is None:
+        raise TransportError(result.lost, transient=True)
+    reply = await provider.read_kept(
+        request, messages, status=result.status, body=result.body, service=BATCH
+    )
+    # by these two a row of the ledger is known again
+    return replace(reply, service=BATCH, request_id=answered.batch)
+
+
+async def _state(interface: Interface, entry: Entry) -> State:
+    """Ask after a batch; one that was just ordered may not be there yet."""
+    try:
+        return await interface.state(str(entry.id))
+    except TransportError as error:
+        appearing = error.status == 404 and time.time() - entry.at < _APPEARING
+        raise replace(error, transient=error.transient or appearing) from error
+
+
+async def _open(request: Request[Any]) -> Interface:
+    words = ({"role": "user", "content": "."},)
+    plain: Request[str] = replace(request, messages=words, answer=None, sampling={})
+    draft = await provider.draft(plain, [dict(message) for message in plain.messages])
+    kind = MessageBatches if provider_of(request.model) in MESSAGES else FileBatches
+    return kind(request.model, draft)
+
+
+def _may_be(listed: Listed, entry: Entry) -> bool:
+    return listed.size == len(entry.keys) and not _is_before(listed, entry)
+
+
+def _is_before(listed: Listed, entry: Entry) -> bool:
+    """Tell whether a batch was ordered before this one can have been."""
+    return listed.at is not None and listed.at < entry.at - _SKEW
+
+
+def _fatal(model: str, what: str, error: TransportError) -> AlpsError:
+    """Return what to end the run with where a batch interface fails for good."""
+    if error.fatal is not None:
+        return error.fatal
+    kind = CredentialError if error.status in (401, 403) else UsageError
+    return kind(f"model '{model}': {what} ({error}); the same command goes on with it")

@@ -1,0 +1,290 @@
+"""Terms of a provider's batch interface, whatever its shape: lines, states and results."""
+
+import json
+import math
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from alps.errors import UsageError
+from alps.jsonl import parse_json
+from alps.llm.prices import entry_of
+from alps.llm.provider import Draft
+from alps.llm.types import TransportError
+
+if TYPE_CHECKING:
+    from alps.ext.batches.spool import Spool
+
+FILES = ("openai", "azure", "litellm_proxy", "hosted_vllm")
+"""Providers whose batches are files of requests, as those of OpenAI are."""
+MESSAGES = ("anthropic",)
+BATCHED = (*FILES, *MESSAGES)
+
+_MOST_REQUESTS = 10_000_000
+_LONGEST_NAME = 1_000
+AT_ONCE = 10_000
+"""Records that are worked on at once, where their texts are short."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How an interface has the requests of a batch, and how much it takes.
+
+    Attributes:
+        most: Requests of one batch.
+        largest: Bytes of one batch.
+        opening: What stands before the first request.
+        between: What stands between two of them.
+        closing: What stands after the last.
+    """
+
+    most: int
+    largest: int
+    opening: bytes = b""
+    between: bytes = b""
+    closing: bytes = b""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One request of a batch: its id, which is its cache key, and what would have been sent."""
+
+    key: str
+    draft: Draft
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a batch is.
+
+    Attributes:
+        ended: Whether nothing more will come.
+        done: How many of its requests have ended, in whatever way.
+        failed: Why none of it was carried out; None where it was taken.
+        files: Where its results lie, for interfaces with files.
+    """
+
+    ended: bool
+    done: int = 0
+    failed: str | None = None
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A batch as a list of the provider's batches has it.
+
+    `at` is in seconds since 1970, None where the list does not say.
+    """
+
+    id: str
+    at: float | None
+    size: int
+    tag: str | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the provider's batches, the newest first; `after` names the next, None for none."""
+
+    rows: tuple[Listed, ...]
+    after: str | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one request.
+
+    Attributes:
+        key: Its id.
+        status: The HTTP status that it would have had; None where it was not answered.
+        body: The body of its answer.
+        lost: Why it was not answered.
+        billed: False where a request without an answer costs nothing, None where nobody can know.
+    """
+
+    key: str
+    status: int | None = None
+    body: bytes = b""
+    lost: str = ""
+    billed: bool | None = False
+
+
+@dataclass
+class Results:
+    """The results of one batch by id, and what was odd about their lines."""
+
+    by_key: dict[str, Result] = field(default_factory=dict)
+    unreadable: int = 0
+    unknown: int = 0
+    twice: int = 0
+
+    def read(self, data: bytes, keys: Iterable[str], of_row: Callable[[Any], Result]) -> None:
+        """Take in lines, in whatever order; of several with one id the first counts.
+
+        A line that `of_row` refuses by a ValueError is counted, and its request asked again.
+        """
+        known = set(keys)
+        for line in data.splitlines():
+            if not line.strip():
+                continue
+            try:
+                result = of_row(parse_json(line))
+            except ValueError:
+                self.unreadable += 1
+                continue
+            if result.key not in known:
+                self.unknown += 1
+            elif result.key in self.by_key:
+                self.twice += 1
+            else:
+                self.by_key[result.key] = result
+
+
+class Interface(Protocol):
+    """One endpoint's way to take batches; every method raises a TransportError where it fails.
+
+    Attributes:
+        tagged: Whether a batch is listed with the tag that it was ordered with.
+        form: Of its batches.
+    """
+
+    tagged: bool
+    form: Form
+
+    def row(self, line: Line) -> bytes:
+        """Return a request as a batch has it."""
+        ...
+
+    async def create(
+        self, spool: "Spool", tag: str, *, placed: Callable[[str], Awaitable[None]]
+    ) -> str:
+        """Order a batch and return its id; `placed` is told of a file before it is ordered."""
+        ...
+
+    async def listed(self, after: str | None = None) -> Page:
+        """Return the latest batches, or those before the batch `after`."""
+        ...
+
+    async def state(self, batch: str) -> State:
+        """Tell how far a batch is."""
+        ...
+
+    async def results(self, batch: str, state: State, keys: Iterable[str]) -> Results:
+        """Return the results of a batch that has ended."""
+        ...
+
+    async def cancel(self, batch: str) -> None:
+        """Ask for the end of a batch; what is done of it stays."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
+
+def provider_of(model: str) -> str:
+    """Return the provider that `model` names, or that litellm's table has it from."""
+    provider, slash, _ = model.partition("/")
+    return provider if slash else str((entry_of(model) or {}).get("litellm_provider"))
+
+
+def check_batched(key: str, model: str) -> None:
+    """Refuse a model whose provider takes no batches that can be sent from here.
+
+    Raises:
+        UsageError: Names the setting and the model.
+    """
+    provider = provider_of(model)
+    if provider not in BATCHED:
+        known = ", ".join(BATCHED)
+        raise UsageError(
+            f"batch=yes: {key}={model}: no batches are sent to {provider} ({known} take them); "
+            "leave batch= out"
+        )
+
+
+def odd(what: str, error: Exception | None = None) -> TransportError:
+    """Return the error for an answer of a batch interface that can't be read."""
+    why = f" ({type(error).__name__})" if error is not None else ""
+    told = f"its batch interface answers with {what}{why}"
+    return TransportError(told, transient=True, billed=True)
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """Read an answer of success of a batch interface.
+
+    Raises:
+        TransportError: If it is no object of JSON.
+    """
+    try:
+        answer = parse_json(data)
+    except ValueError as error:
+        raise odd("what is not JSON", error) from error
+    if not isinstance(answer, dict):
+        raise odd("what is no object")
+    return answer
+
+
+def text_of(row: Any, name: str) -> str:
+    """Return a text that has to be in a part of an answer.
+
+    Raises:
+        TransportError: If it is not.
+    """
+    value = part_of(row, name)
+    if not isinstance(value, str) or not value:
+        raise odd(f"no {name}")
+    return value
+
+
+def name_of(row: Any) -> str:
+    """Return the provider's name of a batch or a file.
+
+    Raises:
+        TransportError: If there is none, or one that can't stand in an address.
+    """
+    name = text_of(row, "id")
+    if not is_name(name):
+        raise odd("an id that can't be one")
+    return name
+
+
+def is_name(value: Any) -> bool:
+    """Tell whether a value can be the provider's name of a batch or a file."""
+    is_word = isinstance(value, str) and value.isascii() and value.isprintable()
+    return is_word and 0 < len(value) <= _LONGEST_NAME and value not in (".", "..")
+
+
+def part_of(row: Any, name: str) -> Any:
+    """Return a field of a part of an answer; None where that is no object, or has none."""
+    return row.get(name) if isinstance(row, dict) else None
+
+
+def rows_of(row: Any, name: str) -> list[Any]:
+    """Return a list in a part of an answer; an empty one where there is none."""
+    value = part_of(row, name)
+    return value if isinstance(value, list) else []
+
+
+def count_of(row: Any, name: str) -> int:
+    """Return a number of requests; 0 where there is none that can be meant."""
+    value = part_of(row, name)
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= _MOST_REQUESTS else 0
+
+
+def time_of(row: Any, name: str) -> float | None:
+    """Return a time in seconds since 1970, written as a number or as ISO 8601; None for none."""
+    value = part_of(row, name)
+    try:
+        at = datetime.fromisoformat(value).timestamp() if isinstance(value, str) else float(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return at if math.isfinite(at) else None
+
+
+def as_json(value: Any) -> bytes:
+    """Return `value` as JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -1,0 +1,83 @@
+"""Batches of a run: whether they are taken, and where they are written down."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alps.errors import UsageError
+from alps.ext.batches.journal import FILE, BatchJournal
+from alps.ext.batches.room import Room
+from alps.judges.resolve import is_embedded_judge
+from alps.llm.types import Request
+from alps.settings import RunSettings
+from alps.systems import is_local
+from alps.tasks import Task
+
+if TYPE_CHECKING:
+    from alps.ext.batches.gather import Batches
+
+
+def asked_in_batches(
+    settings: RunSettings, tasks: Sequence[Task]
+) -> Iterator[tuple[str, Request[str]]]:
+    """Yield what is asked in batches: the key of its setting, and a request to it.
+
+    `tasks` are those that are answered; none where predictions are judged again.
+    """
+    nothing = ({"role": "user", "content": "."},)
+    answering = [task for task in tasks if task.continuations is None]
+    if answering and not is_local(settings.model, tasks):
+        base, extra = settings.api_base, settings.request or {}
+        yield "model", Request(settings.model, nothing, None, api_base=base, extra=extra)
+    if not is_embedded_judge(settings.judge):
+        base, extra = settings.judge_api_base, settings.judge_request or {}
+        yield "judge", Request(settings.judge, nothing, None, api_base=base, extra=extra)
+
+
+def refuse_unbatched(settings: RunSettings, tasks: Sequence[Task]) -> None:
+    """Refuse `batch=yes` where nobody takes batches.
+
+    Raises:
+        UsageError: If nothing is asked of an LLM, or its provider takes none.
+    """
+    if not settings.batch:
+        return
+    asked = list(asked_in_batches(settings, tasks))
+    if not asked:
+        why = "no litellm model is asked for an answer or a verdict"
+        raise UsageError(f"batch=yes would change nothing: {why}; leave it out")
+    from alps.ext.batches.interface import check_batched
+
+    for key, request in asked:
+        check_batched(key, request.model)
+
+
+def open_batches(
+    settings: RunSettings, folder: Path, room: Room, notice: Callable[[str], None]
+) -> "Batches | None":
+    """Open the batches of a run folder; None where it has none under way and wants none."""
+    if not settings.batch and not (folder / FILE).exists():
+        return None
+    from alps.ext.batches.gather import Batches
+
+    return Batches(
+        BatchJournal(folder),
+        gather=settings.batch,
+        room=room,
+        deadline=settings.batch_deadline,
+        patience=settings.patience,
+        notice=notice,
+    )
+
+
+async def check_batches(
+    settings: RunSettings, tasks: Sequence[Task], batches: "Batches | None"
+) -> None:
+    """Ask each endpoint for its batches, before anything is paid for.
+
+    Raises:
+        AlpsError: If one takes none.
+    """
+    if batches is not None and settings.batch:
+        for _, request in asked_in_batches(settings, tasks):
+            await batches.check(request)

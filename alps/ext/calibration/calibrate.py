@@ -1,0 +1,521 @@
+"""From labels to a calibration: a judge is asked, or its recorded verdicts are taken.
+
+The folder of a calibration is much like that of a run: a manifest, the verdicts as a journal, the
+calls, and `calibration.json` at the end. The same command again resumes it.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, get_args
+
+from alps.errors import BudgetError, RunFolderError, UsageError, closest
+from alps.event_loop import run_loop
+from alps.ext.calibration.ask import LabelledJudge, askable
+from alps.ext.calibration.gates import gated
+from alps.ext.calibration.next_steps import after_calibration
+from alps.ext.calibration.report import RubricReport, label_matrices, report_on, report_rows
+from alps.ext.calibration.settings import GATES, CalibrateSettings, Gates
+from alps.folders import slug
+from alps.jsonl import Row, parse_json, scan
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.calibration_file import bound
+from alps.judges.judge_of_run import PinnedJudge, read_judge_of_run
+from alps.judges.label_rows import on_scale, read_object
+from alps.judges.labels import (
+    ITEMS,
+    SAMPLE,
+    SCALE,
+    STRESS,
+    VERDICTS,
+    Item,
+    LabelSet,
+    Verdict,
+    Verdicts,
+    read_labels,
+    read_verdicts,
+    stress_labels,
+)
+from alps.judges.resolve import is_embedded_judge
+from alps.judges.rubric import MATCHING, Rubric, read_rubric
+from alps.llm.ledger import Totals
+from alps.rows import Calls, ServedBy
+from alps.run.collector import stopping_together
+from alps.run.folder import build_manifest, claim, claimed_folder, write_json
+from alps.run.journal import Journal
+from alps.run.opened import MANIFEST
+from alps.run.progress import progress_line
+from alps.run.services import Services, check_judge, closing, open_judge
+from alps.run.session import effective_judge, refuse_without_effect
+from alps.run.summary import served, served_row, summarise_calls
+from alps.schema import UNHEARD, Outcome
+from alps.stats.agreement import Scale
+
+CALIBRATION = "calibration.json"
+# Pairs of other items that a judge which is asked several times is shown with each pair of the
+# stress set.
+COMPANIONS = 4
+# Time zones reach from UTC-12 to UTC+14: for two hours of a day, three dates are in use.
+_FURTHEST_AHEAD = timedelta(days=2)
+_OTHERWISE = "sensitivity and base rates are not those of a run"
+_NOT_RANDOM = f"items were not drawn at random: {_OTHERWISE}"
+_CHOSEN = f"pairs were chosen by a judge's verdicts and by likeness: {_OTHERWISE}"
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A finished calibration.
+
+    Attributes:
+        row: What is in `calibration.json`.
+        folder: Where it is; None where none was asked for.
+        unheard: Items that the judge could not be asked about; they are left out of all figures.
+        left_out: Rubrics that the judge does not rate.
+        budget_spent: Whether some were not asked for want of money.
+        calls: What asking took; None where recorded verdicts were read.
+        served: What answered, by the purpose of the calls.
+        following: What to do next, where the judge is that of a run.
+    """
+
+    judge: str
+    reports: tuple[RubricReport, ...]
+    row: dict[str, Any]
+    folder: Path | None
+    unheard: int = 0
+    left_out: tuple[str, ...] = ()
+    budget_spent: bool = False
+    too_many_unheard: bool = False
+    calls: Calls | None = None
+    served: Mapping[str, Sequence[ServedBy]] = field(default_factory=dict)
+    following: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        from alps.ext.calibration.table import print_calibration
+        from alps.show.terminal import as_html
+
+        return as_html(
+            lambda console: print_calibration(self.reports, judge=self.judge, console=console)
+        )
+
+
+def calibrate(
+    labels: LabelSet, verdicts: Verdicts, *, gates: Gates = GATES, seed: int = 0, draws: int = 2_000
+) -> list[RubricReport]:
+    """Report on a judge, one rubric after the other.
+
+    Rubrics that it said nothing about are left out.
+
+    Raises:
+        UsageError: If no item has both a verdict and a label of anybody.
+    """
+    reports = []
+    for rubric, matrix in label_matrices(labels, verdicts).items():
+        report = report_on(rubric, matrix, epsilon=gates.epsilon, seed=seed, draws=draws)
+        reports.append(gated(report, matrix, gates))
+    return reports
+
+
+def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
+    """Compare a judge with people's labels.
+
+    Recorded verdicts are taken where `verdicts` names a file of them, or where the label folder has
+    one that holds `judge`, unless it is embedded; else the judge is asked.
+
+    Raises:
+        AlpsError: If labels, verdicts, judge or folder can't be used.
+    """
+    refuse_without_effect(settings)
+    labels, sample = _labels(settings.labels), _sample(settings.labels)
+    folder = Path(settings.out) if settings.out else None
+    # Its recorded verdicts.jsonl would be taken for the journal of the judge that is asked.
+    if folder is not None and any((folder / name).exists() for name in (ITEMS, SCALE)):
+        raise UsageError(f"out={settings.out}: is a label folder; choose another")
+    recorded = _recorded(settings)
+    if recorded is None:
+        settings = effective_judge(settings)
+        return _from_judge(settings, labels, sample, folder or _folder(settings, labels))
+    verdicts = read_verdicts(recorded, settings.judge or None, labels=labels)
+    reports = _reports(settings, labels, verdicts, sample)
+    return _from_verdicts(settings, labels, verdicts, reports, recorded)
+
+
+def _from_verdicts(
+    settings: CalibrateSettings,
+    labels: LabelSet,
+    verdicts: Verdicts,
+    reports: Sequence[RubricReport],
+    recorded: Path,
+) -> Calibrated:
+    """Calibrate a judge by what it said; it is not asked."""
+    folder = Path(settings.out) if settings.out else None
+    row = report_rows(reports, verdicts, labels)
+    of_run = read_judge_of_run(Path(settings.labels).expanduser())
+    if of_run is not None and of_run.said(recorded, verdicts.judge):
+        row = bound(
+            row,
+            PinnedJudge(of_run),
+            today=of_run.day,
+            days=settings.valid_days,
+            api_base=of_run.api_base,
+            own=labels.own,
+        )
+        row |= of_run.model_dump(mode="json", include={"served"})
+        folder = folder or _folder(settings, labels, of_run.name)
+        following = tuple(after_calibration(of_run, [*row["rubrics"]], folder))
+    else:
+        # Without `expires`: how this judge was asked is not known, so this corrects no score.
+        row, following = {**row, "made": date.today().isoformat()}, ()
+    if folder is not None:
+        _refuse_another(folder, row)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(f"{folder}: {error.strerror}; choose another out=") from error
+        write_json(folder / CALIBRATION, row)
+    return Calibrated(verdicts.judge, tuple(reports), row, folder, following=following)
+
+
+def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
+    """Refuse to write `row` over a calibration of another judge, other labels or other verdicts.
+
+    Raises:
+        RunFolderError: What the folder holds, in one line.
+    """
+    # The figures by which scores were corrected must not become those of another judge.
+    if (folder / MANIFEST).exists():
+        raise RunFolderError(
+            f"{folder} holds a run, or a calibration whose judge was asked; choose another out="
+        )
+    path = folder / CALIBRATION
+    if not path.exists():
+        return
+    try:
+        old = parse_json(path.read_bytes())
+    except (ValueError, OSError):
+        old = None
+    if not isinstance(old, dict):
+        raise RunFolderError(f"{path}: can't be read, and is not written over; choose another out=")
+    judges = f"another judge ({old.get('judge')}, not {row['judge']})"
+    whats = {"judge": judges, "labels": "other labels", "fingerprint": "other verdicts"}
+    for name, what in whats.items():
+        if old.get(name) != row[name]:
+            raise RunFolderError(f"{folder} holds a calibration of {what}; choose another out=")
+
+
+def _labels(name: str) -> LabelSet:
+    """Read the labels of a folder or the stress set, and add the rubrics of the folder."""
+    if name == STRESS:
+        return stress_labels()
+    folder = Path(name).expanduser()
+    labels = read_labels(folder)
+    own: dict[str, Rubric] = {}
+    for path in sorted(folder.glob("rubrics/*.md")):
+        try:
+            rubric = read_rubric(path)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        except OSError as error:
+            raise UsageError(f"{path}: can't be read ({error.strerror})") from error
+        if (other := own.setdefault(rubric.id, rubric)) is not rubric:
+            # A judge is bound to its instructions by the ids: of two that are the same one would
+            # be lost.
+            raise UsageError(
+                f"{path.with_stem(other.name)} and {path}: have the same id {rubric.id}; "
+                "give each an id of its own"
+            )
+    return replace(labels, own=tuple(own.values()))
+
+
+def _sample(name: str) -> Mapping[str, Any]:
+    """Return how the items of each rubric were drawn from a run, where they were drawn from one."""
+    path = Path(name).expanduser() / SAMPLE
+    if name == STRESS or not path.is_file():
+        return {}
+    rubrics = read_object(path).values.get("rubrics")
+    if not isinstance(rubrics, dict) or not all(isinstance(one, dict) for one in rubrics.values()):
+        raise UsageError(
+            f"{path}: not what alps labels draw wrote; remove it, or draw again next to {ITEMS}"
+        )
+    return rubrics
+
+
+def _reports(
+    settings: CalibrateSettings, labels: LabelSet, verdicts: Verdicts, sample: Mapping[str, Any]
+) -> list[RubricReport]:
+    """Report on each rubric, with how its items were drawn and what follows from that."""
+    reports = []
+    for raw in calibrate(labels, verdicts, gates=settings.gates(), seed=settings.seed):
+        drawn = sample.get(raw.rubric)
+        report = replace(raw, details=replace(raw.details, sample=drawn))
+        # The error rates of chosen items are not those that a correction needs.
+        chosen = drawn is not None and drawn.get("random") is False
+        limit = _CHOSEN if raw.rubric == MATCHING else _NOT_RANDOM
+        reports.append(report.limited(limit) if chosen else report)
+    return reports
+
+
+def _recorded(settings: CalibrateSettings) -> Path | None:
+    """Return the file of recorded verdicts; None where the judge is to be asked."""
+    if settings.verdicts:
+        return Path(settings.verdicts).expanduser()
+    path = Path(settings.labels).expanduser() / VERDICTS
+    exists = settings.labels != STRESS and path.is_file()
+    if not settings.judge:
+        if not exists:
+            raise UsageError(
+                "judge= is missing (lexical, or a litellm model): there are no recorded verdicts"
+            )
+        return path
+    if not exists:
+        return None
+    names = {str(row.get("judge")): None for _, _, row in scan(path) if row is not None}
+    # To ask an embedded judge costs nothing, and binds the calibration to it.
+    if settings.judge in names and not is_embedded_judge(settings.judge):
+        return path
+    _refuse_unknown(settings.judge, names)
+    return None
+
+
+def _refuse_unknown(judge: str, recorded: Iterable[str]) -> None:
+    """Refuse a judge that is neither recorded nor can be asked: most likely a misspelt name."""
+    if "/" in judge or is_embedded_judge(judge):
+        return
+    known = f"recorded: {', '.join(recorded)}; embedded: lexical; LLMs: provider/model"
+    raise UsageError(f"judge={judge}: unknown{closest(judge, recorded)} ({known})")
+
+
+def _from_judge(
+    settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, Any], folder: Path
+) -> Calibrated:
+    """Calibrate a judge by asking it."""
+    check_judge(settings)  # before the folder is made
+    if (folder / CALIBRATION).exists() and not (folder / MANIFEST).exists():
+        raise RunFolderError(
+            f"{folder} holds a calibration by recorded verdicts; choose another out="
+        )
+    with claimed_folder(folder) as ledger:
+        services = open_judge(settings, ledger)
+        judge, totals = services.judge, ledger.totals
+        asked = run_loop(_ask_all(settings, labels, services, folder, totals))
+        labels, answers = asked.labels, asked.answers
+        verdicts = _verdicts(judge, labels, answers, folder / VERDICTS)
+        unheard: Counter[str] = Counter()
+        for name, answer in answers.items():
+            if answer.outcome in UNHEARD:
+                unheard[labels.items[name].rubric] += 1
+        reports = []
+        for report in _reports(settings, labels, verdicts, sample):
+            most = settings.max_failures * len(labels.items_of(report.rubric))
+            reports.append(_without(report, unheard[report.rubric], most))
+        row = bound(
+            report_rows(reports, verdicts, labels),
+            judge,
+            today=asked.oldest,
+            days=settings.valid_days,
+            api_base=settings.judge_api_base,
+            own=labels.own,
+        )
+        calls = summarise_calls(totals)
+        row |= {"unheard": unheard.total(), "calls": calls.row(), **served_row(totals)}
+        write_json(folder / CALIBRATION, row)
+    return Calibrated(
+        judge=judge.name,
+        reports=tuple(reports),
+        row=row,
+        folder=folder,
+        unheard=unheard.total(),
+        left_out=asked.left_out,
+        budget_spent=any(answer.outcome == "budget" for answer in answers.values()),
+        too_many_unheard=unheard.total() > settings.max_failures * len(answers),
+        calls=calls,
+        served=served(totals),
+    )
+
+
+def _without(report: RubricReport, missing: int, most: float) -> RubricReport:
+    """Add to a report how many items could not be asked about; above `most` it is a limit."""
+    limits = [f"{missing} items could not be asked about"] if missing > most else []
+    return replace(report, counts={**report.counts, "unheard": missing}).limited(*limits)
+
+
+def _folder(settings: CalibrateSettings, labels: LabelSet, of_run: str = "") -> Path:
+    """Return a folder named after labels, judge, and a hash of all that verdicts depend on.
+
+    `of_run` is the judge of a run, whose verdicts there are taken.
+    """
+    what = {
+        **settings.model_dump(include={"judge", "judge_api_base", "judge_repeats"}),
+        **settings.judge_sampling(),
+    }
+    if settings.judge_request:
+        what["request"] = settings.judge_request
+    if of_run:
+        what["of_run"] = of_run
+    # Without it, a changed setting would resume a folder of other verdicts.
+    text = json.dumps([labels.sha256, what], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    names = (Path(settings.labels).name, (of_run or settings.judge).rpartition("/")[2])
+    slugs = [slug(name) for name in names]
+    return Path("calibrations") / "-".join([*filter(None, slugs), digest])
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Verdicts of a judge on labelled items.
+
+    Attributes:
+        labels: The items that it could be asked about.
+        answers: Its verdicts by item.
+        left_out: The rubrics that it does not rate.
+        oldest: The day of the oldest verdict: a calibration that is resumed gets no younger.
+    """
+
+    labels: LabelSet
+    answers: dict[str, Verdict]
+    left_out: tuple[str, ...]
+    oldest: date
+
+
+async def _ask_all(
+    settings: CalibrateSettings, labels: LabelSet, services: Services, folder: Path, totals: Totals
+) -> _Answers:
+    """Ask the judge about every item that the journal has no verdict on.
+
+    An item that could not be asked about is not written down.
+    """
+    judge = services.judge
+    async with closing(services):
+        labels = askable(judge, labels, Path(settings.labels).expanduser() / ITEMS)
+        among_others = settings.labels == STRESS and settings.judge_repeats > 1
+        asker = LabelledJudge(judge, labels, companions=COMPANIONS if among_others else 0)
+        _claim(settings, labels, judge, asker.rubrics, folder)
+        items = list(chain.from_iterable(map(labels.items_of, asker.rubrics)))
+        key = partial(_item_judged, labels=labels, judge=judge.name)
+        journal = Journal(folder / VERDICTS, key=key)
+        verdicts: dict[str, Verdict] = {}
+        # All workers take from one iterator, so that none asks what another one is asking.
+        waiting = iter(items)
+        try:
+            with progress_line(f"calibrating {judge.name}", len(items), totals) as progress:
+
+                async def work() -> None:
+                    for item in waiting:
+                        verdict = await _verdict(asker, item, journal, judge.name)
+                        verdicts[item.item_id] = verdict
+                        progress(verdict.outcome == "ok")
+
+                async with stopping_together(
+                    work() for _ in range(settings.records_at_once)
+                ) as workers:
+                    await asyncio.gather(*workers)
+            journal.settle(item.item_id for item in items)
+            days = map(_day, filter(None, map(journal.get, verdicts)))
+            oldest = min(filter(None, days), default=date.today())
+        finally:
+            journal.close()
+    return _Answers(labels, verdicts, asker.left_out, oldest)
+
+
+def _item_judged(row: Row, labels: LabelSet, judge: str) -> str | None:
+    """Return the item that a row of the journal is a verdict of `judge` on; None for other rows."""
+    name = row.get("item_id")
+    item = labels.items.get(name) if isinstance(name, str) else None
+    if item is None or row.get("judge") != judge or _day(row) is None:
+        return None
+    if not isinstance(row.get("raw"), str | None) or not isinstance(row.get("error"), str | None):
+        return None
+    return item.item_id if _is_verdict(row, labels.scales[item.rubric]) else None
+
+
+def _is_verdict(row: Row, scale: Scale) -> bool:
+    """Tell whether outcome, verdict and draws of a row fit each other and the scale."""
+    outcome, verdict, draws = row.get("outcome"), row.get("verdict"), row.get("draws", [])
+    if outcome not in get_args(Outcome) or outcome in UNHEARD or not isinstance(draws, list):
+        return False
+    if (outcome == "ok") != (verdict is not None):
+        return False
+    values = (verdict, *draws)
+    return all(value is None or on_scale(value, scale) is not None for value in values)
+
+
+def _day(row: Row) -> date | None:
+    """Return the day of a verdict in the journal; None without one, or with one to come."""
+    try:
+        day = date.fromisoformat(str(row.get("day")))
+    except ValueError:
+        return None
+    return day if day <= date.today() + _FURTHEST_AHEAD else None
+
+
+async def _verdict(asker: LabelledJudge, item: Item, journal: Journal, judge: str) -> Verdict:
+    """Return the verdict in the journal, or ask for one and write it down."""
+    row = journal.get(item.item_id)
+    if row is not None:
+        raw, draws, error = row.get("raw"), tuple(row.get("draws", ())), row.get("error")
+        return Verdict(row["verdict"], raw, None, draws, row["outcome"], error)
+    verdict = await asker.verdict(item)
+    # What could not be asked is asked again when the same command goes on.
+    if verdict.outcome not in UNHEARD:
+        journal.append(_row(item, verdict, judge))
+    return verdict
+
+
+def _row(item: Item, verdict: Verdict, judge: str) -> Row:
+    row: Row = {
+        "item_id": item.item_id,
+        "judge": judge,
+        "verdict": verdict.value,
+        "outcome": verdict.outcome,
+    }
+    row |= {"draws": list(verdict.draws)} if verdict.draws else {}
+    row |= {"error": verdict.error} if verdict.error else {}
+    return {**row, "day": date.today().isoformat(), "raw": verdict.raw}
+
+
+def _claim(
+    settings: CalibrateSettings,
+    labels: LabelSet,
+    judge: Judge,
+    rubrics: Iterable[str],
+    folder: Path,
+) -> None:
+    fingerprint = judge.fingerprint_for(list(map(labels.rubric_of, rubrics)))
+    manifest = build_manifest(
+        # Only what verdicts depend on: with other workers or gates the folder is resumed.
+        settings={
+            "labels": settings.labels,
+            "judge": judge.name,
+            "judge_api_base": settings.judge_api_base,
+        },
+        system={},
+        data={"labels": labels.sha256},
+        prompts={},
+        judge={"id": fingerprint_id(fingerprint), **fingerprint},
+    )
+    claim(folder, manifest)
+
+
+def _verdicts(
+    judge: Judge, labels: LabelSet, answers: Mapping[str, Verdict], path: Path
+) -> Verdicts:
+    """Return the answers that the judge gave, in the order of the label folder."""
+    verdicts: dict[str, Verdict] = {}
+    # Workers finish in any order: that of the folder gives the same figures every time.
+    for name in labels.items:
+        answer = answers.get(name)
+        if answer is not None and answer.outcome not in UNHEARD:
+            verdicts[name] = answer
+    if not verdicts:
+        what = f"judge={judge.name}: no item was judged: {next(iter(answers.values())).error}"
+        # A spent budget has an exit code of its own: the same command goes on with a larger one.
+        if all(answer.outcome == "budget" for answer in answers.values()):
+            raise BudgetError(f"{what}; the same command with a larger budget goes on")
+        raise UsageError(what)
+    return Verdicts(judge.name, verdicts, hashlib.sha256(path.read_bytes()).hexdigest())

@@ -1,0 +1,362 @@
+"""A calibration in a terminal of 80 columns: tables of figures, and short lines on the rest."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from alps.ext.calibration.calibrate import Calibrated
+from alps.ext.calibration.controls import Acceptance, GroupTest, Reference
+from alps.ext.calibration.report import AtThreshold, Details, RubricReport
+from alps.show.formatting import (
+    counted,
+    interval,
+    number,
+    price_lines,
+    served_lines,
+    signed,
+    spent,
+    visible,
+)
+from alps.stats.bootstrap import Estimate
+
+WIDTH = 80
+# The verdicts of `calibration.json` as people read them.
+SAID = {"pass": "pass", "limits": "passes with caveats", "fail": "fail"}
+_BRIEF = {"limits": "caveats"}
+_COLOURS = {"pass": "green", "limits": "yellow", "fail": "red"}
+# Titles of figures; one that is indented says more of the figure above it.
+TITLES = {
+    "sensitivity": "sensitivity",
+    "sensitivity_unclustered": "  as if items were independent",
+    "sensitivity_unparsed_wrong": "  unparsed counted as wrong",
+    "specificity": "specificity",
+    "specificity_unclustered": "  as if items were independent",
+    "specificity_unparsed_wrong": "  unparsed counted as wrong",
+    "ppv": "right where it says {positive}",
+    "npv": "right where it says {negative}",
+    "agreement": "agreement",
+    "kappa": "kappa with people{weights}",
+    "people_kappa": "  people with each other",
+    "pabak": "PABAK (kappa at even base rates)",
+    "prevalence_index": "prevalence index",
+    "bias_index": "bias index",
+    "ac1": "AC1",
+    "ac2": "AC2 (quadratic)",
+    "alpha_people": "alpha of the people",
+    "alpha_with_judge": "  with the judge among them",
+    "spearman": "Spearman",
+    "kendall": "Kendall tau-b",
+    "mae": "mean absolute error",
+    "bias": "bias (judge minus people)",
+    "self_agreement": "agreement with itself",
+}
+_COLUMNS = {
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "kappa": "kappa",
+    "agreement": "agreement",
+    "mae": "mean error",
+}
+# Values whose base rates fit into a line, and groups whose agreement does.
+_VALUES, _GROUPS = 7, 4
+
+# What a line is about, and the line.
+Line = tuple[str, str]
+
+
+def print_calibration(reports: Sequence[RubricReport], *, judge: str, console: Console) -> None:
+    """Print the figures of each rubric, trivial judges next to this one, and the verdict."""
+    parts: list[RenderableType] = []
+    for report in reports:
+        parts += [*_rubric(report, judge, narrow=console.width < WIDTH), Text()]
+    if len(reports) > 1:
+        parts.append(Text(f"{visible(judge)}: every rubric, none of them pooled", style="bold"))
+        parts.append(_overview(reports))
+    console.print(Group(*parts), width=min(WIDTH, console.width))
+
+
+def print_account(done: Calibrated, console: Console) -> None:
+    """Print what was asked, what it cost, what is missing, and how long the calibration holds."""
+    for sentence in account_of(done):
+        console.print(Text(visible(sentence)))
+
+
+def account_of(done: Calibrated) -> Iterator[str]:
+    """Yield what `print_account` prints, in sentences."""
+    if done.left_out:
+        yield f"Not rated by {done.judge}: {', '.join(done.left_out)}."
+    if done.row and "expires" not in done.row:
+        yield (
+            "These verdicts were recorded, and bind the calibration to no judge: it corrects no "
+            "run. Without verdicts.jsonl among the labels the judge is asked again."
+        )
+    if done.unheard:
+        they_are = "it is" if done.unheard == 1 else "they are"
+        yield f"{counted(done.unheard, 'item')} could not be asked about; {they_are} in no figure."
+    if done.calls is not None and (done.calls.http or done.calls.cached):
+        yield spent(done.calls)
+        yield from price_lines(done.calls)
+        yield from served_lines(done.served)
+    expires = done.row.get("expires")
+    if expires is None:
+        return
+    pinned = "" if done.row["pinned"] else "; its name holds no snapshot, so it may change unseen"
+    # A folder that was resumed may hold verdicts that are too old to count.
+    if expires < date.today().isoformat():
+        old = f"Expired on {expires}, as its oldest verdict is of {done.row['made']}"
+        yield f"{old}; calibrate into another folder to ask again{pinned}."
+    else:
+        yield f"Holds for this judge, as it is set here, until {expires}{pinned}."
+
+
+def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[RenderableType]:
+    details = report.details
+    yield Text(f"{visible(judge)} under {visible(report.rubric)}", style="bold")
+    if rows := list(_figures(report)):
+        table = _table("figure", "95 % interval", "n")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        yield table
+    if details.references is not None:
+        alone = details.references["people"].reason is not None
+        people = "" if alone else ", and people, each left out in turn"
+        yield Text(f"Beside judges that know nothing{people}", style="bold")
+        yield _references(report, details.references)
+    if details.acceptance is not None:
+        yield Text("Items made right or wrong on purpose", style="bold")
+        yield _acceptance(details.acceptance, narrow=narrow)
+    yield _lines(report)
+    verdict = SAID.get(report.verdict, report.verdict)
+    yield Text(
+        f"Verdict: {verdict}{':' if report.verdict == 'limits' else ''}",
+        style=f"bold {_COLOURS.get(report.verdict, '')}",
+    )
+    for reason in report.reasons:
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_row(Text("  –"), Text(visible(reason)))
+        yield grid
+
+
+def _figures(report: RubricReport) -> Iterator[tuple[str, ...]]:
+    """Yield the figures that are defined; one that only repeats the one above it is left out."""
+    values = report.details.scale.values
+    words = {"negative": visible(str(values[0])), "positive": visible(str(values[-1]))}
+    words["weights"] = "" if report.kind == "nominal" else " (quadratic)"
+    for name, title in TITLES.items():
+        figure = report.figures.get(name)
+        if figure is None or figure.value is None or _repeats(report.figures, name):
+            continue
+        yield title.format(**words), number(figure.value), _between(figure), f"{figure.n:,}"
+
+
+def _repeats(figures: Mapping[str, Estimate], name: str) -> bool:
+    """Tell whether a variant of a rate is the same as the one printed above it."""
+    rate, _, variant = name.partition("_un")
+    if not variant or rate not in figures:
+        return False
+    above = rate if variant == "clustered" else f"{rate}_unclustered"
+    return figures.get(above) == figures[name]
+
+
+def _references(report: RubricReport, references: Mapping[str, Reference]) -> RenderableType:
+    rows = {"this judge": Reference(report.counts["n"], report.figures)}
+    rows |= {name: row for name, row in references.items() if row.reason is None}
+    shown = _columns(list(rows.values()))
+    table = _table(*(_COLUMNS[name] for name in shown), "95 % of kappa", "n")
+    for name, row in rows.items():
+        cells = [number(_value(row, figure)) for figure in shown]
+        kappa = row.figures.get("kappa")
+        cells += [_between(kappa) if kappa else "–", f"{row.n:,}"]
+        table.add_row(Text(visible(name)), *cells, style="bold" if name == "this judge" else "")
+    return table
+
+
+def _columns(rows: Sequence[Reference]) -> list[str]:
+    """Return the figures that any of the rows has, as many as fit."""
+    shown = []
+    for name in _COLUMNS:
+        if any(_value(row, name) is not None for row in rows):
+            shown.append(name)
+    # The mean error says more than agreement, and both do not fit.
+    return [name for name in shown if name != "agreement"] if "mae" in shown else shown
+
+
+def _value(row: Reference, name: str) -> float | None:
+    figure = row.figures.get(name)
+    return figure.value if figure else None
+
+
+def _acceptance(kinds: Mapping[str, Acceptance], *, narrow: bool) -> RenderableType:
+    unparsed = any(row.unparsed for row in kinds.values())
+    share = "share" if narrow else "share accepted"
+    last = ["not parsed"] if unparsed else []
+    table = _table("right", "accepted", share, "95 % interval", "n", *last)
+    table.columns[0].overflow = "fold"
+    for kind, row in kinds.items():
+        accepted = number(row.accepted / row.n if row.n else None)
+        cells = [str(row.right), str(row.accepted), accepted, interval(vars(row)), str(row.n)]
+        cells += [str(row.unparsed)] if unparsed else []
+        table.add_row(Text(visible(kind.replace("_", " "))), *cells)
+    return table
+
+
+def _lines(report: RubricReport) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, line in lines_of(report):
+        grid.add_row(Text(f" {name}", style="dim"), Text(visible(line)))
+    return grid
+
+
+def _overview(reports: Sequence[RubricReport]) -> Table:
+    """Put every rubric into one table, never pooled."""
+    table = _table("kappa", "95 % interval", "people", "n", "")
+    table.columns[0].overflow = "fold"
+    nothing = Estimate(None, None, None, 0)
+    for report in reports:
+        kappa = report.figures.get("kappa", nothing)
+        people = report.figures.get("people_kappa", nothing)
+        verdict = _BRIEF.get(report.verdict, report.verdict)
+        table.add_row(
+            Text(visible(report.rubric)),
+            number(kappa.value),
+            _between(kappa),
+            number(people.value),
+            f"{report.counts['n']:,}",
+            Text(verdict, style=_COLOURS.get(report.verdict, "")),
+        )
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _between(figure: Estimate) -> str:
+    """Return an interval, or – for one without a width."""
+    # Where nothing differs, resampling has nothing to vary.
+    return "–" if figure.low == figure.high else interval(vars(figure))
+
+
+def lines_of(report: RubricReport) -> Iterator[Line]:
+    """Yield the lines below the tables of a rubric; what is not defined has none."""
+    counts, details = report.counts, report.details
+    yield "items", ", ".join(_counts(counts, details))
+    if "tp" in counts:
+        cells = ", ".join(f"{cell} {counts[cell]}" for cell in ("tp", "fn", "fp", "tn"))
+        yield "confusion", cells
+    if details.at_threshold is not None:
+        yield "accepted", _accepted(details.at_threshold)
+    yield from _base_rates(details)
+    yield from _people(details)
+    for name, test in (details.heterogeneity or {}).items():
+        yield f"by {name}", _groups(test)
+    yield from _ranking(details)
+    yield from _length(details)
+    yield from _certainty(details)
+    for name, row in (details.references or {}).items():
+        if row.reason is not None:
+            yield name, f"n/a: {row.reason}"
+
+
+def _counts(counts: Mapping[str, int], details: Details) -> Iterator[str]:
+    items = counts["n"] + counts["unparsed"] + counts["unlabelled"]
+    clusters = f" (all in {details.clusters:,} clusters)" if details.clusters < items else ""
+    yield f"{counts['n']:,} with a label and a verdict{clusters}"
+    if counts["unparsed"]:
+        yield f"{counts['unparsed']:,} verdicts not parsed"
+    if unlabelled := counts["unlabelled"]:
+        yield f"{unlabelled:,} that people do not settle ({unlabelled / items:.0%})"
+    if counts.get("unheard"):
+        yield f"{counts['unheard']:,} more could not be asked about"
+
+
+def _accepted(part: AtThreshold) -> str:
+    rates = []
+    for name, rate in (("sensitivity", part.sensitivity), ("specificity", part.specificity)):
+        if rate.n:
+            rates.append(f"{name} {number(rate.value)} {interval(vars(rate))} (n {rate.n:,})")
+    return f"{', '.join(map(str, part.accepted))}: {', '.join(rates)}"
+
+
+def _base_rates(details: Details) -> Iterator[Line]:
+    # Where somebody made the items right or wrong, and no person labelled them, labels are known.
+    known = details.acceptance is not None and not any(pair.single for pair in details.pairs)
+    names = {"people": "known" if known else "people say", "judge": "judge says"}
+    for who, shares in (details.base_rates or {}).items():
+        if len(shares) <= _VALUES:
+            yield names[who], _shares(shares)
+
+
+def _shares(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {number(share)}" for name, share in shares.items())
+
+
+def _people(details: Details) -> Iterator[Line]:
+    aligned, test = details.aligned, details.alternative_annotator
+    if aligned is not None and aligned.full.value is not None:
+        full, some = number(aligned.full.value), number(aligned.partial.value)
+        none = number(aligned.none.value)
+        yield "aligned", f"with all people {full}, with some of them {some}, with none {none}"
+    if test is not None:
+        figures = why = ""
+        if test.omega is not None:
+            figures = f"omega {number(test.omega)}, rho {number(test.rho.value)} at "
+        if test.status == "underpowered":
+            why = ": too few items or people"
+        yield "alt. annotator", f"{figures}epsilon {test.epsilon:g}: {test.status}{why}"
+
+
+def _groups(test: GroupTest) -> str:
+    shares = test.agreement
+    p = "p <.001" if test.p < 0.001 else f"p {number(test.p)}"
+    if len(shares) <= _GROUPS:
+        return f"agreement {_shares(shares)} ({p})"
+    low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+    ends = f"from {number(shares[low])} ({low}) to {number(shares[high])} ({high})"
+    return f"agreement {ends} of {len(shares)} ({p})"
+
+
+def _ranking(details: Details) -> Iterator[Line]:
+    ranking = details.system_ranking
+    if ranking is not None and ranking.spearman is not None:
+        figures = f"Spearman {number(ranking.spearman)}, Kendall {number(ranking.kendall)}"
+        yield "systems", f"{figures} with people's order of {ranking.n}"
+
+
+def _length(details: Details) -> Iterator[Line]:
+    part = details.length_preference
+    if part is None or part.net.value is None:
+        return
+    values = {name: side.value for name, side in part.sides.items()}
+    if part.by == "pairs":
+        sides = f"judge {number(values['judge'])}, people {number(values['people'])}"
+    else:
+        sides = f"long {signed(values['longer'])}, short {signed(values['shorter'])}"
+    net = f"{signed(part.net.value)} {interval(vars(part.net))}"
+    yield "likes longer", f"{net}, net of people ({sides})"
+
+
+def _certainty(details: Details) -> Iterator[Line]:
+    reliability, part = details.reliability, details.selective
+    if reliability is not None and reliability.calibration_error is not None:
+        error = number(reliability.calibration_error)
+        yield "probability", f"off people's share by {error} on average"
+    if part is None:
+        return
+    best = part.threshold
+    if best is None:
+        yield "believe it", f"never: {part.reason}"
+        return
+    kept = f"{best.kept:,} of {best.n:,} items, {best.disagreements:,} of them disagree"
+    promised = f"at most {number(best.bound)} with {1 - part.failure:.0%} certainty"
+    yield "believe it", f"from confidence {number(best.confidence)}: {kept}, {promised}"

@@ -1,0 +1,161 @@
+"""The engine of a cluster: each shard is a task of dask.distributed, and its folder is shared.
+
+Tasks hold settings, and no key: those come from the environment of the workers.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from alps.errors import AlpsError, RunFolderError, UsageError
+from alps.ext.fleet.owner import owner_of
+from alps.ext.fleet.shards import Divided, Endings, raise_error_of, watched
+from alps.ext.fleet.task import carry_out_shard
+from alps.llm.secrets import redact
+from alps.run.collector import stopping_together
+from alps.run.opened import SUMMARY
+from alps.run.services import say_once
+
+try:
+    from distributed import Client, KilledWorker
+    from distributed.client import FutureCancelledError
+except ImportError as error:
+    raise UsageError(f"engine=dask: {error}; pip install 'alps-eval[dask]' brings it") from error
+
+# Seconds: for a connection, between two looks for a scheduler that is gone, and until a file that
+# another machine wrote is seen here
+_CONNECTING, _LOOK_AGAIN, _SEEN = 10.0, 1.0, 60.0
+
+
+async def count_workers(scheduler: str) -> int:
+    """Return how many tasks the workers of a cluster carry out at once.
+
+    Raises:
+        UsageError: If nobody answers at the address, or there is no worker.
+    """
+    try:
+        async with _client(scheduler) as client:
+            threads = await client.nthreads()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"scheduler={scheduler}: nobody answers there ({error})") from error
+    if not threads:
+        raise UsageError(f"scheduler={scheduler}: it has no worker yet; say how many, as workers=8")
+    return sum(threads.values())
+
+
+async def carry_out(run: Divided) -> None:
+    """Carry out what is left of the shards of a run on a cluster.
+
+    Where its scheduler is gone, it is looked for again until `patience` is over.
+
+    Raises:
+        AlpsError: If a shard fails; the others are ended.
+    """
+    _refuse_secrets(run)
+    scheduler, endings = str(run.settings.scheduler), Endings(run)
+    gone_since: float | None = None
+    with watched(run) as heard:
+        async with owner_of(run, heard).serving(_address_towards(scheduler)) as owner:
+            while left := run.left():
+                try:
+                    async with _client(scheduler, run.settings.patience) as client:
+                        if gone_since is not None:
+                            waited = time.monotonic() - gone_since
+                            await _wait_for_workers(client, run.settings.patience - waited)
+                        gone_since = None
+                        shards = (_carried_out(run, n, client, owner, endings) for n in left)
+                        async with stopping_together(shards) as tasks:
+                            await asyncio.gather(*tasks)
+                except (OSError, FutureCancelledError) as error:
+                    gone_since = gone_since or time.monotonic()
+                    if time.monotonic() - gone_since > run.settings.patience:
+                        raise AlpsError(f"scheduler={scheduler}: it is gone ({error})") from error
+                    say_once(f"scheduler={scheduler}: it is gone, and looked for again (patience=)")
+                    await asyncio.sleep(_LOOK_AGAIN)
+
+
+async def _carried_out(
+    run: Divided, number: int, client: Any, owner: Mapping[str, Any], endings: Endings
+) -> None:
+    """Carry out a shard, however many workers are lost on the way."""
+    order = {"settings": run.settings_of(number), "owner": owner}
+    while True:
+        # A key of its own: the scheduler may still know an earlier try.
+        key = f"alps-{number}-of-{run.count}-{uuid4().hex}"
+        try:
+            answer = await client.submit(carry_out_shard, order, os.getcwd(), key=key, pure=False)
+        except KilledWorker:
+            endings.add(number, "the workers that had it ended")
+            continue
+        if answer.get("error") == "FolderInUseError":
+            continue  # by a worker that the scheduler has lost, and that is not ended yet
+        raise_error_of(answer)
+        if "done" in answer:
+            return await _wait_for(run, number, answer["host"])
+        endings.add(number, f"its process on {answer['host']} ended")
+
+
+async def _wait_for(run: Divided, number: int, host: str) -> None:
+    """Wait until the finished folder of a shard is seen here: a shared folder may lag behind.
+
+    Raises:
+        RunFolderError: If it never is.
+    """
+    deadline = time.monotonic() + _SEEN
+    while not (run.shard(number) / SUMMARY).exists():
+        if time.monotonic() >= deadline:
+            raise RunFolderError(
+                f"{run.shard(number)}: finished on {host}, and not seen here; out= must be in a "
+                "folder that all machines share"
+            )
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _refuse_secrets(run: Divided) -> None:
+    for name, value in run.settings_of(1).items():
+        text = json.dumps(value)
+        if redact(text) != text:
+            raise UsageError(
+                f"{name}=: it holds a secret, which would go through the scheduler; put it into "
+                "the environment of the workers"
+            )
+
+
+async def _wait_for_workers(client: Any, seconds: float) -> None:
+    """Wait until a scheduler that was gone has a worker again: they may have ended with it.
+
+    Raises:
+        OSError: If none comes in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not await client.nthreads():
+        if time.monotonic() >= deadline:
+            raise OSError("it was restarted, and no worker has come back")
+        await asyncio.sleep(min(_LOOK_AGAIN, max(0.0, deadline - time.monotonic())))
+
+
+def _client(scheduler: str, patience: float = _CONNECTING) -> Any:
+    timeout = max(_LOOK_AGAIN, min(_CONNECTING, patience))
+    return Client(scheduler, asynchronous=True, timeout=timeout, set_as_default=False, name="alps")
+
+
+def _address_towards(scheduler: str) -> str:
+    """Return the address of this machine that a machine is seen from; nothing is sent to it.
+
+    Raises:
+        UsageError: If it names no machine.
+    """
+    try:
+        host, port = urlsplit(scheduler).hostname, urlsplit(scheduler).port
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as looking:
+            looking.connect(address)
+            return str(looking.getsockname()[0])
+    except (OSError, ValueError) as error:
+        raise UsageError(f"scheduler={scheduler}: expected tcp://HOST:PORT ({error})") from error

@@ -1,0 +1,230 @@
+"""Division of a run into shards that others carry out, and what they leave in its place."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from alps import errors
+from alps.errors import AlpsError, BudgetError, RunFolderError, UsageError
+from alps.ext.fleet.merge import merge
+from alps.llm.ledger import Totals
+from alps.llm.secrets import redact
+from alps.run.finished import Finished
+from alps.run.folder import changed_code, locked_folder
+from alps.run.fresh import edited, is_begun, is_whole, kept_former, set_aside
+from alps.run.opened import MANIFEST, SUMMARY, open_run, read_manifest
+from alps.run.progress import progress_line
+from alps.run.session import Session, resolve
+from alps.run.source import Data
+from alps.settings import OPERATIONAL, RunSettings
+from alps.text import whole_number
+
+_MOST_ENDINGS = 3
+_NOT_OF_SHARDS = ("engine", "workers", "scheduler", "config", "dry_run", "out", "fresh")
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A run and its shards.
+
+    Attributes:
+        settings: What the user gave.
+        folder: That of the run; it is made once all shards are finished.
+        count: How many shards there are.
+        workers: How many of them are carried out at once.
+        data: What is asked about.
+        records: How many answers the whole run has.
+    """
+
+    settings: RunSettings
+    folder: Path
+    count: int
+    workers: int
+    data: Data
+    records: int
+
+    @property
+    def place(self) -> Path:
+        """The folder that holds the folders of the shards."""
+        return _place_of(self.folder)
+
+    @property
+    def shards(self) -> list[Path]:
+        """The folders of all shards."""
+        return [self.shard(number) for number in range(1, self.count + 1)]
+
+    def shard(self, number: int) -> Path:
+        """Return the folder of a shard; numbers begin at 1."""
+        return self.place / f"{number}-of-{self.count}"
+
+    def left(self) -> list[int]:
+        """Return the numbers of the shards that are not finished."""
+        return [n for n in range(1, self.count + 1) if not _is_finished(self.shard(n))]
+
+    def settings_of(self, number: int) -> dict[str, Any]:
+        """Return the settings of a shard as JSON has them."""
+        given = self.settings.model_dump(mode="json", include=self.settings.model_fields_set)
+        kept = {name: given[name] for name in given if name not in _NOT_OF_SHARDS}
+        out = str(self.shard(number).absolute())
+        return {**kept, "shard": f"{number}/{self.count}", "out": out}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder of the shards, so that nobody else carries them out.
+
+        Raises:
+            RunFolderError: If another process does.
+        """
+        with locked_folder(self.place):
+            yield
+
+
+def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = True) -> Divided:
+    """Divide a run, or find how it was divided.
+
+    Args:
+        settings: What the user gave.
+        workers: How many there are where `workers=` does not say.
+        keys: Whether keys are asked for here, and not by the workers alone.
+
+    Raises:
+        AlpsError: If the run can't be carried out, or one process began it.
+    """
+    if settings.shard is not None:
+        raise UsageError(f"shard={settings.shard}: engine={settings.engine} divides the run itself")
+    for key in ("audit_judge", "audit_labels"):
+        if (value := getattr(settings, key)) is not None:
+            why = f"engine={settings.engine} audits nothing; audit the finished run, by alps score"
+            raise UsageError(f"{key}={value}: {why}")
+    session = resolve(settings, dry=not keys)
+    folder = session.folder
+    _check_code(session)
+    if folder.exists() and any(folder.iterdir()):
+        raise RunFolderError(
+            f"{folder}: one process began a run there; go on without engine=, or choose another "
+            "out="
+        )
+    at_once = settings.workers or workers or os.cpu_count() or 1
+    # A shard a worker and no more: each shard checks its memory system, which takes 64 searches.
+    # As before, whatever the number of workers is now: another division would begin anew.
+    count = _count_in(_place_of(folder)) or min(at_once, session.data.n_sessions)
+    sizes = 1 + len(settings.less_contexts)
+    records = sizes * settings.repeats * session.data.n
+    return Divided(settings, folder, count, at_once, session.data, records)
+
+
+def _check_code(session: Session) -> None:
+    """Refuse shards that other code answered, or remove them where all is to be answered again.
+
+    Raises:
+        RunFolderError: If a shard was answered by code that was edited since.
+    """
+    folder, fresh = session.folder, session.settings.fresh
+    place = _place_of(folder)
+    if fresh:
+        set_aside(folder, session.settings, session.code)
+    for path in sorted(place.glob(f"*-of-*/{MANIFEST}")):
+        changed = changed_code(read_manifest(path.parent).code, session.code)
+        if not changed or not is_begun(path.parent):
+            continue
+        if not fresh:
+            raise edited(folder, changed)
+        with locked_folder(place):
+            shutil.rmtree(place)
+        return
+
+
+def merged(run: Divided) -> Finished:
+    """Merge the shards of a run, and remove them.
+
+    Raises:
+        BudgetError: If the budget ended a shard; they stay, and a larger one goes on from there.
+        AlpsError: If they can't be merged.
+    """
+    whole = is_whole(run.folder)
+    if run.left():
+        raise BudgetError(
+            "the budget is spent; the same command with a larger one goes on, and alps merge OUT "
+            f"{run.place}/* scores what is there"
+        )
+    given = run.settings
+    names = (given.model_fields_set & OPERATIONAL).difference(_NOT_OF_SHARDS)
+    finished = merge(
+        run.folder, run.shards, typed={name: getattr(given, name) for name in names}, data=run.data
+    )
+    shutil.rmtree(run.place, ignore_errors=True)
+    return replace(finished, former=kept_former(run.folder, was_whole=whole))
+
+
+@contextmanager
+def watched(run: Divided) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Show how the shards of a run go on; yield what takes the news of a record."""
+    totals, spent = Totals(), {}
+    title = f"{run.settings.task} {redact(run.settings.model)}"
+    left = run.records * len(run.left()) // run.count
+    with progress_line(title, left, totals) as advance:
+
+        def heard(news: Mapping[str, Any]) -> None:
+            spent[news["shard"]] = news["cost"], news["unpriced"]
+            totals.cost = sum(cost for cost, _ in spent.values())
+            totals.unpriced = sum(unpriced for _, unpriced in spent.values())
+            advance(news["scored"])
+
+        yield heard
+
+
+class Endings:
+    """Counts how often a shard ended its process without one more row, and gives up in the end."""
+
+    def __init__(self, run: Divided) -> None:
+        self._run = run
+        self._sizes: dict[int, int] = {}
+        self._endings: dict[int, int] = {}
+
+    def add(self, number: int, how: str) -> None:
+        """Note that the process of a shard ended before the shard did.
+
+        Raises:
+            AlpsError: If it did so several times over, and got nowhere.
+        """
+        shard = self._run.shard(number)
+        size = sum(path.stat().st_size for path in shard.rglob("*.jsonl"))
+        grown = size > self._sizes.get(number, 0)
+        self._sizes[number] = size
+        self._endings[number] = 1 if grown else self._endings.get(number, 0) + 1
+        if self._endings[number] >= _MOST_ENDINGS:
+            raise AlpsError(
+                f"{shard}: {how}, {_MOST_ENDINGS} times before one more record was answered; the "
+                "same command goes on from there"
+            )
+
+
+def raise_error_of(answer: Mapping[str, str]) -> None:
+    """Raise the error that a worker answered with, if it was one.
+
+    Raises:
+        AlpsError: Of the kind that it was there.
+    """
+    if "error" in answer:
+        error = AlpsError(answer["message"])
+        error.exit_code = getattr(errors, answer["error"], AlpsError).exit_code
+        raise error
+
+
+def _place_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.shards")
+
+
+def _count_in(place: Path) -> int | None:
+    for shard in place.glob("*-of-*"):
+        if count := whole_number(shard.name.rpartition("-")[2]):
+            return count
+    return None
+
+
+def _is_finished(shard: Path) -> bool:
+    return (shard / SUMMARY).exists() and not open_run(shard).finished.stopped_by_budget

@@ -1,0 +1,315 @@
+"""The same answers under several judges and prompts: agreement, sources of the spread, ranks.
+
+Everything is on the records that all runs have scored in all cells. What belongs to one session is
+resampled together. Trivial judges stand in the tables, and never count as judges.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from alps.ext.judging.components import Component, variance_components
+from alps.ext.judging.grid import Cell, JudgedCells
+from alps.ext.judging.prompts import OURS
+from alps.ext.judging.run_judges import TRIVIAL_JUDGES
+from alps.ext.judging.sensitivity import judged_metric, rewords
+from alps.judges.agreement import people_say
+from alps.judges.resolve import is_embedded_judge
+from alps.rows import Calls
+from alps.run.opened import Run, open_run
+from alps.show.formatting import letter_of
+from alps.show.shared_records import SharedRecords, Values, metric_values, record_values
+from alps.show.shared_records import sessions_of as sessions_of_records
+from alps.stats.bootstrap import Estimate, Floats, cluster_sums, resampled_sums
+from alps.stats.open_labels import fixed_rank_correlation, name_estimates
+from alps.tasks import Metric
+
+FIGURES = {"kappa": "Cohen's kappa", "spearman": "Spearman's correlation"}
+_ROUNDING = 9
+"""Digits by which scores tie: later ones are noise of the floating point."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One judge with one prompt.
+
+    Attributes:
+        counts: Whether it is one of the crossed design; else it stands beside.
+        scores: Of the runs by their letters, the mean of its draws.
+    """
+
+    judge: str
+    prompt: str
+    counts: bool
+    scores: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far two of `TrackJudges.judged`, by their places, agree on the records of all runs."""
+
+    first: int
+    second: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the spread of a run's score comes from; see `variance_components`."""
+
+    letter: str
+    components: Mapping[str, Component]
+    draws: float | None
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Two runs over the cells.
+
+    Attributes:
+        ahead: The share of the cells in which the first is ahead.
+        behind: The share in which it is behind.
+        swapped: The share of pairs of cells that order them otherwise; None with a single cell.
+    """
+
+    first: str
+    second: str
+    ahead: float
+    behind: float
+    swapped: float | None
+
+
+@dataclass(frozen=True)
+class TrackJudges:
+    """One track under every judge and prompt.
+
+    Attributes:
+        figure: `kappa` where every score is 0 or 1, else `spearman`.
+        n: Records that all runs have scored in all cells.
+        clusters: The sessions that they come from; None where the sessions are not known.
+        winner: By letter, how often a run is the best: of a cell drawn at random, on sessions drawn
+            at random. None with one run.
+    """
+
+    track: str
+    metric: Metric
+    figure: str
+    n: int
+    clusters: int | None
+    judged: tuple[Judged, ...]
+    agreements: tuple[Agreement, ...]
+    sources: tuple[Sources, ...]
+    swaps: tuple[Swap, ...]
+    winner: Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
+class Observatory:
+    """What `observe` found; `runs` are the folders and models by their letters."""
+
+    runs: Mapping[str, tuple[Path, str]]
+    tracks: tuple[TrackJudges, ...]
+    notes: tuple[str, ...]
+    calls: Calls
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        runs = {}
+        for letter, (folder, model) in self.runs.items():
+            runs[letter] = {"folder": str(folder), "model": model}
+        tracks = {}
+        for track in self.tracks:
+            row = asdict(replace(track, metric=None))  # type: ignore[arg-type]
+            tracks[track.track] = {**row, "metric": track.metric.name}
+        notes = list(self.notes)
+        return {"level": 0.95, "runs": runs, "tracks": tracks, "notes": notes} | {
+            "calls": self.calls.row()
+        }
+
+
+def observe(done: JudgedCells) -> Observatory:
+    """Compare the scores of the runs in every cell.
+
+    Raises:
+        RunFolderError: If a file of a run can't be read.
+    """
+    runs: dict[str, dict[str, Run]] = {}
+    folders: dict[str, tuple[Path, str]] = {}
+    cells = {cell.name: cell for cell in done.plan.cells}
+    for position, (row, source) in enumerate(zip(done.finished, done.plan.sources, strict=True)):
+        letter = letter_of(position)
+        runs[letter] = {name: open_run(one.folder) for name, one in row.items()}
+        folders[letter] = (source, next(iter(runs[letter].values())).model)
+    tracks: list[TrackJudges] = []
+    notes = list(done.plan.notes)
+    for track in dict.fromkeys(name for row in runs.values() for name in _any(row).tracks):
+        having = {letter: row for letter, row in runs.items() if track in _any(row).tracks}
+        one = _any(next(iter(having.values())))
+        metric = judged_metric(one, track)
+        if metric is None:
+            notes.append(f"Left out (no judge decides its scores): {track}")
+            continue
+        own = {name: cell for name, cell in cells.items() if _speaks(cell, one, track)}
+        found, lacking = _on_track(track, metric, having, own)
+        tracks.append(found)
+        if lacking:
+            notes.append(f"Left out on {track} (gives no score there): {', '.join(lacking)}")
+    notes += _known_of(next(iter(runs.values())), cells)
+    return Observatory(folders, tuple(tracks), tuple(notes), done.calls)
+
+
+def _known_of(row: Mapping[str, Run], cells: Mapping[str, Cell]) -> list[str]:
+    """Say what calibrations tell of the embedded judges."""
+    said = []
+    for name, cell in cells.items():
+        fingerprint = row[name].finished.judge_fingerprint
+        said += [
+            f"{cell.judge}, by a calibration: {told}"
+            for told in people_say(cell.judge, fingerprint)
+        ]
+    return said
+
+
+def _any(row: Mapping[str, Run]) -> Run:
+    return next(iter(row.values()))
+
+
+def _speaks(cell: Cell, run: Run, track: str) -> bool:
+    """Tell whether a cell is not, on this track, the same as that of our wording."""
+    return cell.wording.name == OURS or rewords(cell.wording, run, track)
+
+
+def _on_track(
+    track: str, metric: Metric, runs: Mapping[str, Mapping[str, Run]], cells: Mapping[str, Cell]
+) -> tuple[TrackJudges, list[str]]:
+    columns: dict[tuple[str, str], Values] = {}
+    for letter, row in runs.items():
+        for name in cells:
+            scored = record_values(row[name]).get(track, {})
+            columns[letter, name] = metric_values(scored, metric)
+    lacking = [name for name in cells if not any(columns[letter, name] for letter in runs)]
+    cells = {name: cell for name, cell in cells.items() if name not in lacking}
+    columns = {key: column for key, column in columns.items() if key[1] in cells}
+    ids = dict.fromkeys(name for column in columns.values() for name in column)
+    first = [_any(next(iter(runs.values())))]
+    known = sessions_of_records(first, track, ids)
+    sessions = known or dict(zip(ids, ids, strict=True))
+    records = SharedRecords.of(metric, ids, list(columns.values()), sessions)
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for name, cell in cells.items():
+        pairs.setdefault((cell.judge, cell.wording.name), []).append(name)
+    values = _table_of(records, columns, list(runs), pairs)
+    counts = _counting(pairs)
+    judged = []
+    for place, (judge, prompt) in enumerate(pairs):
+        scores = dict(zip(runs, _means(values[place]), strict=True))
+        judged.append(Judged(judge, prompt, counts[place], scores))
+    binary = bool(np.isin(values, (0, 1)).all())
+    sign = -1 if metric.lower_is_better else 1
+    design = sign * values[np.array(counts, dtype=bool)].mean(axis=2)
+    several = len(runs) > 1 and len(records.ids) > 0 and any(counts)
+    found = TrackJudges(
+        track,
+        metric,
+        figure="kappa" if binary else "spearman",
+        n=len(records.ids),
+        clusters=None if known is None else len(set(records.sessions)),
+        judged=tuple(judged),
+        agreements=_agreements(values, records.sessions, binary=binary),
+        sources=_sources(values, judged, list(runs), records.sessions),
+        swaps=_swaps(design, list(runs)) if several else (),
+        winner=_winner(design, list(runs), records.sessions) if several else None,
+    )
+    return found, lacking
+
+
+def _counting(pairs: Mapping[tuple[str, str], Sequence[str]]) -> list[bool]:
+    """Tell of each judge with a prompt whether it belongs to the crossed design."""
+    named = [judge for judge, _ in pairs if judge not in TRIVIAL_JUDGES]
+    asked = [judge for judge in named if not is_embedded_judge(judge)]
+    # An embedded judge has no prompts and no draws: beside those that have it breaks the design.
+    crossed = asked if asked else named
+    if len(asked) == len(set(asked)) and all(len(names) == 1 for names in pairs.values()):
+        crossed = named
+    return [judge in crossed for judge, _ in pairs]
+
+
+def _table_of(
+    records: SharedRecords,
+    columns: Mapping[tuple[str, str], Values],
+    letters: Sequence[str],
+    pairs: Mapping[tuple[str, str], Sequence[str]],
+) -> Floats:
+    """Return values of shape (judge and prompt, run, draw, record); missing draws are repeated."""
+    draws = max(map(len, pairs.values()), default=1)
+    table = np.empty((len(pairs), len(letters), draws, len(records.ids)))
+    for place, names in enumerate(pairs.values()):
+        for row, letter in enumerate(letters):
+            for draw in range(draws):
+                name = names[min(draw, len(names) - 1)]
+                table[place, row, draw] = records.column(columns[letter, name])
+    return table
+
+
+def _means(values: Floats) -> list[float]:
+    return [float(one.mean()) if one.size else float("nan") for one in values]
+
+
+def _agreements(values: Floats, sessions: Sequence[str], *, binary: bool) -> tuple[Agreement, ...]:
+    """Compare the first draws of each two, on the records of all runs together."""
+    _, runs, _, records = values.shape
+    clusters = list(sessions) * runs
+    flat = values[:, :, 0].reshape(len(values), runs * records)
+    found = []
+    for one, other in combinations(range(len(values)), 2):
+        if binary:
+            names = [list(map(str, flat[place].astype(int).tolist())) for place in (one, other)]
+            estimate = name_estimates(names[0], names[1], clusters)["kappa"]
+        else:
+            estimate = fixed_rank_correlation(flat[one].tolist(), flat[other].tolist(), clusters)
+        found.append(Agreement(one, other, estimate))
+    return tuple(found)
+
+
+def _sources(
+    values: Floats, judged: Sequence[Judged], letters: Sequence[str], sessions: Sequence[str]
+) -> tuple[Sources, ...]:
+    counting = [place for place, one in enumerate(judged) if one.counts]
+    judges = len({judged[place].judge for place in counting})
+    if not judges or not len(sessions):
+        return ()
+    found = []
+    for row, letter in enumerate(letters):
+        own = values[counting, row].reshape(judges, -1, *values.shape[2:])
+        components, draws = variance_components(np.moveaxis(own, -1, 0), sessions)
+        if components:
+            found.append(Sources(letter, components, draws))
+    return tuple(found)
+
+
+def _swaps(design: Floats, letters: Sequence[str]) -> tuple[Swap, ...]:
+    """Compare each two runs over the cells; `design` has the shape (cells, runs, records)."""
+    scores = design.mean(axis=-1).round(_ROUNDING)
+    cells = len(scores)
+    swaps = []
+    for one, other in combinations(range(len(letters)), 2):
+        apart = scores[:, one] - scores[:, other]
+        ahead, behind = int((apart > 0).sum()), int((apart < 0).sum())
+        swapped = 2 * ahead * behind / (cells * (cells - 1)) if cells > 1 else None
+        shares = ahead / cells, behind / cells
+        swaps.append(Swap(letters[one], letters[other], *shares, swapped))
+    return tuple(swaps)
+
+
+def _winner(design: Floats, letters: Sequence[str], sessions: Sequence[str]) -> dict[str, float]:
+    """Return how often each run is the best; runs that tie share it."""
+    cells, runs, records = design.shape
+    sums = cluster_sums(design.reshape(cells * runs, records).T, sessions)
+    drawn = resampled_sums(sums).reshape(-1, cells, runs).round(_ROUNDING)
+    best = drawn == drawn.max(axis=-1, keepdims=True)
+    shares = (best / best.sum(axis=-1, keepdims=True)).mean(axis=(0, 1))
+    return dict(zip(letters, map(float, shares), strict=True))

@@ -1,0 +1,565 @@
+"""Sensitivity of scores and rankings to the wording of a judge's rubrics.
+
+Everything is on the records that were scored under every wording, repeats averaged, so that no
+figure differs because its records do. What belongs to one session is resampled together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from math import isnan
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from alps.ext.judging.grid import JudgedCells
+from alps.ext.judging.prompts import OURS, Wording
+from alps.judges.rubric import rubric
+from alps.rows import Calls
+from alps.run.opened import Run, open_run
+from alps.show.formatting import counted, interval, letter_of, number, signed, spent, visible
+from alps.show.run_tables import print_parts, run_legend
+from alps.show.shared_records import (
+    SharedRecords,
+    Values,
+    metric_values,
+    record_values,
+    sessions_of,
+)
+from alps.show.terminal import WIDTH, figures_table
+from alps.stats.bootstrap import Estimate, Floats
+from alps.tasks import Metric
+
+LEVEL_WIDTH = 1.96
+"""Half a 95 % interval in standard errors."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class UnderWording:
+    """One run under one wording.
+
+    Attributes:
+        folder: Its run folder.
+        score: The mean over the shared records.
+        difference: Of this wording less ours, on the same records; None for ours.
+        changed: The share of the records that ours scores otherwise; None for ours, or without
+            records.
+        unscored: Answers that have no score under it.
+        failures: By kind, why judgements of it failed.
+        error: What was said of one of them.
+    """
+
+    wording: str
+    folder: Path
+    score: Estimate
+    difference: Estimate | None
+    changed: float | None
+    unscored: int
+    failures: Mapping[str, int]
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One run on one track under every wording, ours first.
+
+    Attributes:
+        letter: The letter of the run.
+        n: How many records are shared.
+        clusters: How many sessions they come from; None where the sessions are not known.
+        spread: The highest score less the lowest.
+        deviation: The standard deviation of the scores between wordings.
+        half_width: The mean over the wordings of half the sampling interval; None with fewer than
+            two sessions.
+        changed: Records that some two wordings score otherwise.
+    """
+
+    letter: str
+    n: int
+    clusters: int | None
+    under: tuple[UnderWording, ...]
+    spread: float | None
+    deviation: float | None
+    half_width: float | None
+    changed: int
+
+    @property
+    def sampling_error(self) -> float | None:
+        """The standard error behind `half_width`, to be compared with `deviation`."""
+        return None if self.half_width is None else self.half_width / LEVEL_WIDTH
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Two runs whose order depends on the wording.
+
+    `differences` are of the first less the second, by wording.
+    """
+
+    first: str
+    second: str
+    differences: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Several runs under every wording, on the records that all of them have scored under all.
+
+    Attributes:
+        n: How many these are.
+        orders: By wording, the letters from the best to the worst; those with one score share a
+            place.
+        scores: By wording and letter.
+        tau: By wording other than ours, Kendall's tau-b with the order under ours; None where one
+            has only ties.
+        flips: The pairs of runs whose order is not the same under any two wordings.
+    """
+
+    n: int
+    orders: Mapping[str, tuple[tuple[str, ...], ...]]
+    scores: Mapping[str, Mapping[str, float]]
+    tau: Mapping[str, float | None]
+    flips: tuple[Flip, ...]
+
+
+@dataclass(frozen=True)
+class TrackSensitivity:
+    """One track: its figure for every run that has it, and the ranking where several have."""
+
+    track: str
+    metric: Metric
+    spreads: tuple[Spread, ...]
+    ranking: Ranking | None
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What `find_sensitivity` found; `runs` are the folders and models by their letters."""
+
+    judge: str
+    runs: Mapping[str, tuple[Path, str]]
+    wordings: tuple[Wording, ...]
+    tracks: tuple[TrackSensitivity, ...]
+    notes: tuple[str, ...]
+    calls: Calls
+    seed: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        runs = {}
+        for letter, (folder, model) in self.runs.items():
+            runs[letter] = {"folder": str(folder), "model": model}
+        wordings: dict[str, dict[str, dict[str, str]]] = {}
+        for wording in self.wordings:
+            rubrics = wordings.setdefault(wording.name, {})
+            for name, prompt in wording.rubrics.items():
+                rubrics[name] = {"id": prompt.id, "sha256": prompt.sha256}
+        return {
+            "judge": self.judge,
+            "seed": self.seed,
+            "level": 0.95,
+            "runs": runs,
+            "wordings": wordings,
+            "tracks": {track.track: _track_json(track) for track in self.tracks},
+            "notes": list(self.notes),
+            "calls": self.calls.row(),
+        }
+
+
+def find_sensitivity(done: JudgedCells) -> Sensitivity:
+    """Compare the scores of the runs under every wording.
+
+    Raises:
+        RunFolderError: If a file of a run can't be read.
+    """
+    plan = done.plan
+    runs: dict[str, dict[str, Run]] = {}
+    folders: dict[str, tuple[Path, str]] = {}
+    for position, (row, source) in enumerate(zip(done.finished, plan.sources, strict=True)):
+        letter = letter_of(position)
+        runs[letter] = {name: open_run(one.folder) for name, one in row.items()}
+        folders[letter] = (source, runs[letter][OURS].model)
+    first = next(iter(runs.values()))[OURS]
+    seed = int(first.manifest.settings.get("seed") or 0)
+    tracks, notes = _compare_tracks(plan.wordings, runs)
+    return Sensitivity(
+        plan.judges[0],
+        folders,
+        plan.wordings,
+        tuple(tracks),
+        (*plan.notes, *notes),
+        done.calls,
+        seed,
+    )
+
+
+def _compare_tracks(
+    wordings: Sequence[Wording], runs: Mapping[str, Mapping[str, Run]]
+) -> tuple[list[TrackSensitivity], list[str]]:
+    """Return the tracks that wordings can move, and what was left out."""
+    tracks: list[TrackSensitivity] = []
+    notes: list[str] = []
+    left_out: dict[str, list[str]] = {}
+    names_of_tracks: dict[str, None] = {}
+    for row in runs.values():
+        names_of_tracks |= dict.fromkeys(row[OURS].tracks)
+    for track in names_of_tracks:
+        having = {letter: row for letter, row in runs.items() if track in row[OURS].tracks}
+        one = next(iter(having.values()))[OURS]
+        metric = judged_metric(one, track)
+        names = [wording.name for wording in wordings if rewords(wording, one, track)]
+        if metric is None:
+            left_out.setdefault("no judge decides their scores", []).append(track)
+        elif not names:
+            left_out.setdefault("no wording says their rubrics otherwise", []).append(track)
+        else:
+            # A wording that says nothing else here would add a row of zeros to every table.
+            same = [wording.name for wording in wordings[1:] if wording.name not in names]
+            if same:
+                notes.append(f"On {track} as ours, and left out there: {', '.join(same)}")
+            tracks.append(_on_track(track, metric, having, [OURS, *names]))
+    for reason, left in left_out.items():
+        notes.append(f"Left out ({reason}): {', '.join(left)}")
+    return tracks, notes
+
+
+def judged_metric(run: Run, track: str) -> Metric | None:
+    """Return the headline of a track, or what its judge decides where that needs none."""
+    # Retrieval is right or wrong without a judge, who only rates the answers given along with it.
+    if run.tasks[track].judged:
+        return run.lead(track)
+    scores = run.summary_of(track).scores
+    for metric in run.tasks[track].metrics:
+        if metric.rates and metric.name in scores:
+            return metric
+    return None
+
+
+def rewords(wording: Wording, run: Run, track: str) -> bool:
+    """Tell whether a wording says any rubric of a track otherwise."""
+    return any(rubric(name) in run.tasks[track].rubrics for name in wording.rubrics)
+
+
+def _on_track(
+    track: str, metric: Metric, runs: Mapping[str, Mapping[str, Run]], names: Sequence[str]
+) -> TrackSensitivity:
+    values: dict[str, dict[str, Values]] = {}
+    ids: dict[str, None] = {}
+    for letter, row in runs.items():
+        values[letter] = {}
+        for name in names:
+            values[letter][name] = metric_values(record_values(row[name]).get(track, {}), metric)
+            # Of all wordings: a record that one of them leaves unscored has a session all the same.
+            ids |= dict.fromkeys(values[letter][name])
+    known = sessions_of([next(iter(runs.values()))[OURS]], track, ids)
+    sessions = known or dict(zip(ids, ids, strict=True))
+    spreads = []
+    for letter, columns in values.items():
+        records = SharedRecords.of(metric, columns[OURS], columns.values(), sessions)
+        under = []
+        for name in columns:
+            run = runs[letter][name]
+            under.append(_under(name, run, track, records, columns))
+        clusters = None if known is None else len(set(records.sessions))
+        spreads.append(_spread(letter, clusters, under, [*map(records.column, columns.values())]))
+    ranking = _rank(metric, values, sessions) if len(runs) > 1 else None
+    return TrackSensitivity(track, metric, tuple(spreads), ranking)
+
+
+def _under(
+    name: str, run: Run, track: str, records: SharedRecords, columns: Mapping[str, Values]
+) -> UnderWording:
+    column, ours = columns[name], columns[OURS]
+    summary = run.summary_of(track)
+    errors: list[str] = []
+    for kind, text in summary.errors.items():
+        if kind.startswith("judge "):
+            errors.append(text)
+    difference = changed = None
+    if name != OURS:
+        difference = records.difference(column, ours).estimate
+    if name != OURS and records.ids:
+        changed = float(np.mean(_apart(records.column(column), records.column(ours))))
+    return UnderWording(
+        name,
+        run.folder,
+        score=records.mean(column),
+        difference=difference,
+        changed=changed,
+        unscored=summary.unscored,
+        failures=dict(summary.failed_judgements),
+        error=errors[0] if errors else None,
+    )
+
+
+def _spread(
+    letter: str, clusters: int | None, under: Sequence[UnderWording], columns: Sequence[Floats]
+) -> Spread:
+    scores: list[float] = []
+    halves: list[float] = []
+    for one in under:
+        if one.score.value is not None:
+            scores.append(one.score.value)
+        if one.score.low is not None and one.score.high is not None:
+            halves.append((one.score.high - one.score.low) / 2)
+    table = np.array(columns)
+    return Spread(
+        letter,
+        n=table.shape[1],
+        clusters=clusters,
+        under=tuple(under),
+        spread=max(scores) - min(scores) if scores else None,
+        deviation=stdev(scores) if len(scores) > 1 else None,
+        half_width=fmean(halves) if halves else None,
+        changed=int(_apart(table.max(axis=0), table.min(axis=0)).sum()),
+    )
+
+
+def _rank(
+    metric: Metric, values: Mapping[str, Mapping[str, Values]], sessions: Mapping[str, str]
+) -> Ranking | None:
+    """Rank runs under each wording; None where they have no record in common."""
+    columns: list[Values] = []
+    for row in values.values():
+        columns += row.values()
+    records = SharedRecords.of(metric, columns[0], columns, sessions)
+    if not records.ids:
+        return None
+    sign = -1 if metric.lower_is_better else 1
+    scores: dict[str, dict[str, float]] = {}
+    goodness: dict[str, dict[str, float]] = {}
+    for letter, row in values.items():
+        for name, column in row.items():
+            score = float(records.column(column).mean())
+            scores.setdefault(name, {})[letter] = score
+            # Rounded, so that noise of the floating point does not break ties.
+            goodness.setdefault(name, {})[letter] = sign * round(score, 9)
+    ours = goodness[OURS]
+    return Ranking(
+        n=len(records.ids),
+        orders={name: _order(row) for name, row in goodness.items()},
+        scores=scores,
+        tau={name: _tau(ours, row) for name, row in goodness.items() if name != OURS},
+        flips=tuple(_flips(records, values, goodness)),
+    )
+
+
+def _flips(
+    records: SharedRecords,
+    values: Mapping[str, Mapping[str, Values]],
+    goodness: Mapping[str, Mapping[str, float]],
+) -> Iterator[Flip]:
+    """Yield the pairs of runs that change places between wordings."""
+    for one, other in combinations(values, 2):
+        ahead = [row[one] - row[other] for row in goodness.values()]
+        # Tied under one wording and ahead under another is no change of places.
+        if min(ahead) < 0 < max(ahead):
+            differences = {}
+            for name, column in values[one].items():
+                differences[name] = records.difference(column, values[other][name]).estimate
+            yield Flip(one, other, differences)
+
+
+def _order(goodness: Mapping[str, float]) -> tuple[tuple[str, ...], ...]:
+    """Return the letters from the best score to the worst; those with one score together."""
+    sharing: dict[float, tuple[str, ...]] = {}
+    for letter, score in goodness.items():
+        sharing[score] = (*sharing.get(score, ()), letter)
+    return tuple(map(sharing.__getitem__, sorted(sharing, reverse=True)))
+
+
+def _tau(ours: Mapping[str, float], other: Mapping[str, float]) -> float | None:
+    # Imported here: scipy is slow to load, and one run alone needs no rank correlation.
+    from scipy.stats import kendalltau
+
+    others = list(map(other.__getitem__, ours))
+    tau = float(kendalltau(list(ours.values()), others).statistic)
+    # Where all runs tie there is no order that another could agree with.
+    return None if isnan(tau) else tau
+
+
+def _apart(one: Floats, other: Floats) -> Any:
+    # Means of repeats differ in their last digits when they are added in another order.
+    return np.abs(one - other) > _ROUNDING
+
+
+def _track_json(track: TrackSensitivity) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "metric": track.metric.name,
+        "lower_is_better": track.metric.lower_is_better,
+        "runs": {spread.letter: _spread_json(spread) for spread in track.spreads},
+    }
+    if track.ranking is not None:
+        row["ranking"] = _ranking_json(track.ranking)
+    return row
+
+
+def _spread_json(spread: Spread) -> dict[str, Any]:
+    row = asdict(spread)
+    del row["letter"], row["under"]
+    row["sampling_error"] = spread.sampling_error
+    row["changed_share"] = spread.changed / spread.n if spread.n else None
+    row["wordings"] = {}
+    for one in spread.under:
+        row["wordings"][one.wording] = {**asdict(one), "folder": str(one.folder)}
+    return row
+
+
+def _ranking_json(ranking: Ranking) -> dict[str, Any]:
+    wordings = {}
+    for name, order in ranking.orders.items():
+        wordings[name] = {
+            "order": list(map(list, order)),
+            "scores": dict(ranking.scores[name]),
+            "tau": ranking.tau.get(name),
+        }
+    return {
+        "n": ranking.n,
+        "wordings": wordings,
+        "flips": list(map(asdict, ranking.flips)),
+    }
+
+
+def print_sensitivity(sensitivity: Sensitivity, console: Console) -> None:
+    """Print for every track and run the scores by wording, and of several runs the rankings."""
+    names = [(letter, folder, model) for letter, (folder, model) in sensitivity.runs.items()]
+    judged = f"Judged by {sensitivity.judge} with {len(sensitivity.wordings)} prompt variants"
+    parts: list[RenderableType] = [
+        run_legend(names),
+        Text(visible(f"{judged} of its rubrics.")),
+    ]
+    for track in sensitivity.tracks:
+        for spread in track.spreads:
+            parts += [Text(), *_spread_parts(track, spread)]
+        if track.ranking is not None:
+            parts += [Text(), *_ranking_parts(track, track.ranking)]
+        elif len(track.spreads) > 1:
+            unranked = f"{track.track}: no record is scored in all runs under every variant."
+            parts += [Text(), Text(visible(unranked))]
+    print_parts(console, parts, sensitivity.notes, _explanations(sensitivity))
+
+
+def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]:
+    title = f"{spread.letter} on {track.track}, {track.metric.title.strip()}"
+    if spread.n:
+        where = "" if spread.clusters is None else f" from {counted(spread.clusters, 'session')}"
+        yield _spread_table(f"{title}: {counted(spread.n, 'record')}{where}", spread)
+    else:
+        yield Text(visible(f"{title}: no record is scored under every variant."), style="bold")
+    for line in _noise(spread):
+        yield Text(line)
+    if lost := [_unscored(one) for one in spread.under if one.unscored]:
+        line = f"Unscored, and so left out under every variant: {', '.join(lost)}."
+        yield Text(visible(line), style="dim")
+    for one in spread.under:
+        if one.error is not None:
+            # One line an error: a provider may answer with a page of HTML.
+            yield Text(visible(f"  {one.wording}: {one.error}")[: WIDTH - 2], style="dim")
+
+
+def _spread_table(title: str, spread: Spread) -> Table:
+    columns = ("score", "95 % interval", "Δ ours", "95 % interval", "changed", "n")
+    table = _table(title, *columns)
+    for one in spread.under:
+        moved = ("", "", "")
+        style = ""
+        if one.difference is not None:
+            low, high = one.difference.low, one.difference.high
+            if low is not None and high is not None and (low > 0 or high < 0):
+                style = "bold"
+            shown = signed(one.difference.value), interval(one.difference)
+            moved = (*shown, _percent(one.changed))
+        row = (number(one.score.value), interval(one.score), *moved, str(one.score.n))
+        table.add_row(Text(visible(one.wording)), *row, style=style)
+    return table
+
+
+def _unscored(one: UnderWording) -> str:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.failures.items())
+    return f"{one.unscored:,} under {one.wording}{f' ({kinds})' if kinds else ''}"
+
+
+def _noise(spread: Spread) -> Iterator[str]:
+    """Say how far the scores lie apart, and whether that is more than sampling does."""
+    if spread.deviation is None:
+        return
+    records = counted(spread.n, "record")
+    share = f"{spread.changed:,} of {records} ({_percent(spread.changed / spread.n)})"
+    yield f"Spread {number(spread.spread)}; {share} scored differently by some two variants."
+    sampling = spread.sampling_error
+    if sampling is None:
+        deviation = f"Standard deviation between variants {number(spread.deviation)}"
+        yield f"{deviation}; sampling noise is not known."
+        return
+    deviation = f"standard deviation {number(spread.deviation)} between variants"
+    yield f"Noise of the prompt variant: {deviation}."
+    half = f"mean half-width {number(spread.half_width)}"
+    yield f"Noise of sampling: standard error {number(sampling)} ({half})."
+    if spread.deviation != sampling:
+        larger = "the prompt variant" if spread.deviation > sampling else "sampling"
+        yield f"The larger noise is that of {larger}."
+
+
+def _ranking_parts(track: TrackSensitivity, ranking: Ranking) -> Iterator[RenderableType]:
+    records = counted(ranking.n, "record")
+    title = f"Ranking on {track.track}, {records} scored in all runs under every variant"
+    table = _table(title, "order", "tau")
+    table.columns[1].justify, table.columns[1].no_wrap = "left", False
+    for name, order in ranking.orders.items():
+        tau = number(ranking.tau[name]) if name in ranking.tau else ""
+        table.add_row(Text(visible(name)), " > ".join(map(" = ".join, order)), tau)
+    yield table
+    if not ranking.flips:
+        yield Text("No two runs change places.")
+    else:
+        yield Text()
+        yield _flips_table(ranking.flips)
+
+
+def _flips_table(flips: Sequence[Flip]) -> Table:
+    """Lay out the pairs of runs that change places, wording by wording."""
+    table = _table("Runs that change places", "pair", "difference", "95 % interval", "ahead")
+    for flip in flips:
+        pair = f"{flip.first} – {flip.second}"
+        for name, estimate in flip.differences.items():
+            # Rounded as in the ranking: a tie there is no lead here.
+            value = round(estimate.value or 0.0, 9)
+            ahead = "tied" if value == 0 else flip.first if value > 0 else flip.second
+            row = (pair, signed(estimate.value), interval(estimate), ahead)
+            table.add_row(Text(visible(name)), *row)
+        table.add_section()
+    return table
+
+
+def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
+    spreads: list[Spread] = []
+    for track in sensitivity.tracks:
+        spreads += track.spreads
+    if sensitivity.tracks:
+        yield "changed: records that the variant scores differently from ours; bold: the interval"
+        yield f"leaves out 0. Standard error: the half-width over {LEVEL_WIDTH}."
+    if any(spread.clusters is None for spread in spreads):
+        yield "The data was not found again: each record stands alone in intervals."
+    if any(track.ranking for track in sensitivity.tracks):
+        yield "tau: Kendall's tau-b with the order under ours (1: the same, -1: reversed)."
+    yield spent(sensitivity.calls)
+    if spreads:
+        yield f"Run folders: {spreads[0].under[0].folder.parent.parent}/RUN/VARIANT"
+
+
+def _table(title: str, *columns: str) -> Table:
+    """Return a table with a row a variant, whose names are folded: the user chose them."""
+    table = figures_table(title, "variant", *columns)
+    table.columns[0].overflow = "fold"
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"

@@ -1,0 +1,120 @@
+"""Admission of a run's memory system: a run of one that fails a check has no scores."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal
+
+from alps.errors import UsageError
+from alps.event_loop import run_loop
+from alps.ext.memory.connection import MemoryFailed
+from alps.ext.memory.models import asked_models, check_memory_models, memory_models
+from alps.ext.memory.resolve import SPOKEN, MemoryOptions, open_memory
+from alps.ext.memory.store import Store
+from alps.llm.ledger import Ledger
+from alps.rows import Check
+from alps.run.services import Asked, Services, check_models, close_clients
+from alps.settings import DoctorSettings, passed
+from alps.tasks import Task
+from alps.waiting import tell
+
+if TYPE_CHECKING:
+    from alps.llm import Client
+
+
+async def admitted(services: Services, when: Literal["before", "after"]) -> list[Check]:
+    """Check the memory system of a run; nothing where it has none.
+
+    Raises:
+        UsageError: If a check failed, or none could be made; names the first.
+    """
+    memory = services.memory
+    if not isinstance(memory, Store):
+        return []
+    tell("checking the memory system", announced=True)
+    try:
+        checks = await memory.admit(when)
+    except MemoryFailed as failure:
+        why = f"{failure}; the same command goes on from here"
+        raise UsageError(f"memory={memory.name}: not checked {when} the run: {why}") from failure
+    failed = [check for check in checks if not check.passed]
+    if failed:
+        first = failed[0]
+        others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise UsageError(
+            f"memory={memory.name}: not admitted {when} the run, so there are no scores: "
+            f"{first.name}: {first.fault}{others}; `alps doctor memory={memory.name}` says all"
+        )
+    return checks
+
+
+def check_estimable(services: Services, tasks: Sequence[Task]) -> None:
+    """Refuse tasks whose answer is all that a memory system holds, of one that can't list it.
+
+    Raises:
+        UsageError: If there is such a task; names those that are left.
+    """
+    memory = services.memory
+    if not isinstance(memory, Store) or not memory.cannot_list:
+        return
+    lost: dict[str, None] = {}
+    left: dict[str, None] = {}
+    for task in tasks:
+        needed = task.by_memory is not None and task.by_memory.lists
+        (lost if needed else left)[task.name] = None
+    if lost:
+        mend = f"; give task={','.join(left)}" if left else ""
+        raise UsageError(
+            f"memory={memory.name}: it has no `memories`, so {' and '.join(lost)} can't be "
+            f"estimated{mend}"
+        )
+
+
+def checks_of(settings: DoctorSettings) -> list[Check]:
+    """Check the memory system that `memory=` names by itself, with the models that it is given.
+
+    Raises:
+        AlpsError: If nothing is called so, it is no memory system, or a model can't be asked.
+    """
+    name = str(settings.memory)
+    if settings.env is not None and not name.startswith(SPOKEN):
+        why = "only program:CMD and mcp:CMD use it; leave it out"
+        raise UsageError(f"env={settings.env} would change nothing: {why}")
+    check_memory_models(settings, name)
+    models = asked_models(settings)
+    check_models(Asked(key, model, api_base, {}, None) for key, model, api_base in models)
+    with TemporaryDirectory() as folder, closing(Ledger(Path(folder) / "calls.jsonl")) as ledger:
+        clients: list[Client] = []
+
+        def client(api_base: str | None, model: str) -> "Client":
+            from alps.llm import Client
+
+            asking = Client(concurrency=None, ledger=ledger, cache=None, timeout=settings.timeout)
+            clients.append(asking)
+            return asking
+
+        given = memory_models(settings, client)
+        options = MemoryOptions(
+            k=5,
+            timeout=settings.timeout,
+            folder=Path(folder),
+            options=settings.memory_options or {},
+            env=passed(settings.env),
+            llm=given.llm,
+            embedder=given.embedder,
+        )
+        memory = open_memory(name, options, lambda: ())
+        if not isinstance(memory, Store):
+            raise UsageError(f"memory={name}: no memory system, so there is nothing to check")
+        return run_loop(_checked(memory, clients))
+
+
+async def _checked(memory: Store, clients: "Sequence[Client]") -> list[Check]:
+    try:
+        return await memory.admit("before")
+    except MemoryFailed as failed:
+        raise UsageError(f"memory={memory.name}: {failed}") from failed
+    finally:
+        await memory.aclose()
+        await close_clients(clients)

@@ -1,0 +1,93 @@
+"""Memory systems in the box, by the name that `memory=` gives, and the options that each takes."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from alps.errors import UsageError, closest
+from alps.ext.memory.protocol import MemorySystem
+from alps.ext.memory.turns import Turns
+from alps.folders import typed_path
+from alps.systems.embedded import RETRIEVERS
+
+RECORDED = "recorded:"
+RULES, LLM = "rules", "llm"
+PRODUCTS: Mapping[str, str] = {"mem0": "mem0:Mem0", "langmem": "langmem:LangMem"}
+"""Memory systems that others make, each behind an extra of its name, by module and class."""
+BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", LLM, *PRODUCTS)
+"""Their names, as lists show them."""
+_TAKES: Mapping[str, tuple[str, ...]] = {
+    RULES: ("retriever",),
+    RECORDED: ("retriever", "dialogues"),
+    LLM: (),
+    **dict.fromkeys(PRODUCTS, ()),
+}
+
+
+def is_boxed(name: str) -> bool:
+    """Tell whether a memory system in the box is called `name`."""
+    return name in RETRIEVERS or _kind(name) in _TAKES
+
+
+def _kind(name: str) -> str:
+    return RECORDED if name.startswith(RECORDED) else name
+
+
+def check_boxed(name: str, options: Mapping[str, str]) -> None:
+    """Refuse options that the memory system `name` does not take.
+
+    Raises:
+        UsageError: If there is such an option, or one is missing.
+    """
+    takes = _TAKES.get(_kind(name), ())
+    for key, value in options.items():
+        if key not in takes:
+            known = f"it takes {', '.join(f'memory.{one}=' for one in takes) or 'none'}"
+            raise UsageError(f"memory.{key}={value}: no option of memory={name}; {known}")
+    retriever = options.get("retriever", "bm25")
+    if retriever not in RETRIEVERS:
+        known = ", ".join(RETRIEVERS)
+        hint = closest(retriever, RETRIEVERS)
+        raise UsageError(f"memory.retriever={retriever}: unknown{hint} (known: {known})")
+    if _kind(name) == RECORDED:
+        _check_files(name, options)
+
+
+def _check_files(name: str, options: Mapping[str, str]) -> None:
+    if name == RECORDED:
+        raise UsageError(f"memory={name} names no file; write {RECORDED}FILE")
+    if not typed_path(name.removeprefix(RECORDED)).exists():
+        raise UsageError(f"memory={name}: no such file")
+    if "dialogues" not in options:
+        wanted = "memory.dialogues=FILE, the model_input.jsonl of the recorded dialogues"
+        raise UsageError(f"memory={name}: give {wanted}, too")
+
+
+def open_boxed(name: str, options: Mapping[str, str]) -> MemorySystem:
+    """Return the memory system in the box that is called `name`.
+
+    Raises:
+        UsageError: If it does not take the options, a file is not there, or it needs an extra that
+            is not installed.
+        DataError: If a file can't be read.
+    """
+    check_boxed(name, options)
+    if name in RETRIEVERS:
+        return Turns(name)
+    retriever = options.get("retriever", "bm25")
+    if name == RULES:
+        from alps.ext.memory.rules import SETTINGS, statements
+
+        return Turns(retriever, statements, SETTINGS)
+    if name == LLM:
+        from alps.ext.memory.extractor import LlmMemory
+
+        return LlmMemory()
+    if name in PRODUCTS:
+        module, _, kind = PRODUCTS[name].partition(":")
+        product: MemorySystem = getattr(import_module(f"alps.ext.memory.{module}"), kind)()
+        return product
+    from alps.ext.memory.recorded import Recorded
+
+    records = typed_path(name.removeprefix(RECORDED))
+    extract = Recorded(records, typed_path(options["dialogues"]))
+    return Turns(retriever, extract, extract.settings)

@@ -1,0 +1,198 @@
+"""Runs that differ in their memory alone, sorted by how far each is from the one without any."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from alps.errors import UsageError
+from alps.run.opened import Run, open_run
+from alps.show.compare import Comparison, compare_runs
+from alps.show.contrasts import MetricComparison
+from alps.show.formatting import counted, interval, number, signed, visible
+from alps.show.pareto import tokens_shown
+from alps.show.run_tables import print_parts
+from alps.show.shared_records import (
+    SharedRecords,
+    metric_values,
+    record_values,
+    sessions_of,
+)
+from alps.show.terminal import figures_table
+from alps.stats.bootstrap import Estimate
+from alps.tasks import Metric
+from alps.tasks.recall import FULL, NOTHING
+
+REFUSAL = "refusal"
+"""A reader that declines whatever it is asked: the worst mark on each record, without a run."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run of the table, or the constant refusal, which has no folder.
+
+    Attributes:
+        score: Its headline.
+        difference: How far it is ahead of the run without any history; None for that run. Without
+            a value where too many answers of either failed: its `reason` says how many.
+        tokens: How many a reader was shown of a history on average; None where nobody counted.
+        ties: The letters of the runs that it does not differ from significantly.
+    """
+
+    memory: str
+    folder: Path | None
+    score: Estimate
+    difference: Estimate | None
+    tokens: float | None
+    ties: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        difference = None if self.difference is None else self.difference.row
+        run = None if self.folder is None else str(self.folder)
+        row = {"memory": self.memory, "run": run, "score": self.score.row}
+        return {**row, "difference": difference, "tokens": self.tokens, "ties": list(self.ties)}
+
+
+@dataclass(frozen=True)
+class Track:
+    """The rows of a track, the largest difference first."""
+
+    name: str
+    metric: str
+    shared: int
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What `beside` found."""
+
+    tracks: tuple[Track, ...]
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        tracks: dict[str, Any] = {}
+        for track in self.tracks:
+            rows = [row.as_json() for row in track.rows]
+            tracks[track.name] = {"metric": track.metric, "shared": track.shared, "rows": rows}
+        return {"tracks": tracks, "notes": list(self.notes)}
+
+
+def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> Beside:
+    """Compare runs with the one among them that shows no history; `notes` stand with those of it.
+
+    Raises:
+        UsageError: If there is none, or the runs can't be compared.
+    """
+    runs = [open_run(folder) for folder in folders]
+    memories = [str(run.manifest.settings.get("memory", FULL)) for run in runs]
+    if NOTHING not in memories:
+        raise UsageError(f"none of these runs has memory={NOTHING}, which the others are held to")
+    comparison = compare_runs(folders)
+    letters = [side.letter for side in comparison.sides]
+    named = dict(zip(letters, zip(memories, runs, strict=True), strict=True))
+    base = letters[memories.index(NOTHING)]
+    tracks = []
+    for track in comparison.tracks:
+        if track.lead is not None:
+            metric = track.lead.metric
+            rows = _rows(track.track, track.lead, comparison, named, base)
+            # Where the run without memory failed, declining differs from it as little as the rest.
+            if any(row.difference is not None and row.difference.value is not None for row in rows):
+                rows = (*rows, _refusal(track.track, metric, runs, named[base][1]))
+            rows = tuple(sorted(rows, key=_ahead, reverse=True))
+            tracks.append(Track(track.track, track.lead.metric.title, track.shared, rows))
+    return Beside(tuple(tracks), (*notes, *_withheld(tracks), *comparison.notes))
+
+
+def _withheld(tracks: Sequence[Track]) -> Iterator[str]:
+    """Yield why rows have no difference from no memory."""
+    for track in tracks:
+        for row in track.rows:
+            if row.difference is not None and row.difference.value is None:
+                yield f"{track.name}, {row.memory}: no Δ, as {row.difference.reason}"
+
+
+def _rows(
+    track: str,
+    lead: MetricComparison,
+    comparison: Comparison,
+    named: dict[str, tuple[str, Run]],
+    base: str,
+) -> tuple[Row, ...]:
+    differences: dict[str, Estimate] = {}
+    scores: dict[str, Estimate] = {}
+    for contrast in lead.contrasts:
+        scores |= zip((contrast.first, contrast.second), contrast.scores, strict=True)
+        estimate = contrast.difference.estimate
+        if contrast.second == base:
+            differences[contrast.first] = estimate
+        elif contrast.first == base:
+            differences[contrast.second] = _reversed(estimate)
+    ties = {one.name: one.letters for one in lead.ranked}
+    rows = []
+    for side in comparison.sides:
+        memory, run = named[side.letter]
+        difference = differences.get(side.letter)
+        told = tokens_shown(run.folder, track), ties.get(side.letter, ())
+        rows.append(Row(memory, side.folder, scores[side.letter], difference, *told))
+    return tuple(rows)
+
+
+def _refusal(track: str, metric: Metric, runs: Sequence[Run], none: Run) -> Row:
+    """Return what always declining gets on the records that all runs have."""
+    columns = {}
+    for run in runs:
+        records = record_values(run).get(track, {})
+        columns[run.folder] = metric_values(records, metric)
+    ids = list(columns[none.folder])
+    sessions = sessions_of(runs, track, ids) or dict(zip(ids, ids, strict=True))
+    shared = SharedRecords.of(metric, ids, columns.values(), sessions)
+    refused = dict.fromkeys(ids, metric.highest if metric.lower_is_better else metric.lowest)
+    behind = shared.difference(refused, columns[none.folder]).estimate
+    return Row(REFUSAL, None, shared.mean(refused), behind, 0.0, ())
+
+
+def _ahead(row: Row) -> tuple[bool, float, bool]:
+    # Rows without a difference are not sorted by it; what ties with no memory is above it.
+    if row.difference is None:
+        return True, 0.0, False
+    return row.difference.value is not None, row.difference.value or 0.0, True
+
+
+def _reversed(estimate: Estimate) -> Estimate:
+    value, low, high = (
+        None if one is None else -one for one in (estimate.value, estimate.high, estimate.low)
+    )
+    return Estimate(value, low, high, estimate.n, estimate.reason, estimate.method)
+
+
+def print_beside(result: Beside, console: Console) -> None:
+    """Print a table of each track."""
+    parts: list[RenderableType] = []
+    for track in result.tracks:
+        title = f"{track.name}: {track.metric} on {counted(track.shared, 'shared record')}"
+        columns = ("Δ", "95 % interval", "score", "ties", "tokens")
+        table = figures_table(title, "memory", *columns)
+        for row in track.rows:
+            ahead = ("–", "–")
+            if row.difference is not None:
+                ahead = (signed(row.difference.value), interval(row.difference))
+            tokens = "–" if row.tokens is None else f"{row.tokens:,.0f}"
+            cells = (number(row.score.value), " ".join(row.ties), tokens)
+            table.add_row(Text(visible(row.memory)), *ahead, *cells)
+        parts += [table, Text()]
+    tied = any(row.ties for track in result.tracks for row in track.rows)
+    ties = "ties: rows that share a letter are not significantly different (p ≥ .05, Holm)."
+    explanations = [
+        f"Δ: the paired difference from memory={NOTHING}, by which the rows are sorted.",
+        *([ties] if tied else []),
+        f"{REFUSAL}: what a reader gets that always declines; it has no part in the ties.",
+        "tokens: of history that the reader was shown, on average; –: all of it.",
+    ]
+    print_parts(console, parts, result.notes, explanations)

@@ -1,0 +1,406 @@
+"""Diagnosis of a run with a memory system: where each wrong answer lost what it needed.
+
+The system is fed again, and the reader is asked again with the evidence alone and with the system's
+own memory of it alone. What comes of it is kept in the folder `diagnosis` of the run, so that the
+same command asks nothing twice.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from alps.errors import UsageError
+from alps.event_loop import run_loop
+from alps.ext.memory.attribution import STAGES, Facts, Stage, held, shares, stage_of
+from alps.ext.memory.closest_memory import ByMeaning
+from alps.ext.memory.connection import MemoryFailed
+from alps.ext.memory.journal import FILE, found_in
+from alps.ext.memory.named_code import refuse_untyped
+from alps.ext.memory.protocol import Hit
+from alps.ext.memory.reader import Reader
+from alps.ext.memory.replay import (
+    Found,
+    Life,
+    Located,
+    Replay,
+    Wanted,
+    find,
+    is_verbatim,
+)
+from alps.ext.memory.store import Store, cut, sample_key
+from alps.folders import kept_working_folder
+from alps.jsonl import Appender, Row, scan
+from alps.run.engine import Result, TrackPlan, Unit, evaluate
+from alps.run.folder import claimed_folder
+from alps.run.fresh import refuse_other_code
+from alps.run.opened import Key, Run, open_run
+from alps.run.services import Services, check_names, closing, open_services
+from alps.run.session import resolve_again
+from alps.run.source import Data
+from alps.run.wrapping import as_asked
+from alps.settings import RunSettings
+from alps.stats.bootstrap import Estimate
+from alps.tasks import JudgingOptions, Task
+from alps.tasks.recall import Shown
+
+FOLDER = "diagnosis"
+_USERS_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A wrong answer, and what is known of it.
+
+    Attributes:
+        key: The answer.
+        user: What it is resampled with.
+        query: What was asked.
+        needed: Texts any of which it needs.
+        stage: Where that was lost.
+    """
+
+    key: Key
+    user: str
+    query: str
+    needed: tuple[str, ...]
+    facts: Facts
+    stage: Stage
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All wrong answers of a run; `answers` counts the right ones, too."""
+
+    folder: Path
+    memory: str
+    answers: int
+    misses: tuple[Miss, ...]
+
+    @cached_property
+    def shares(self) -> Mapping[Stage, Estimate]:
+        """The share of each stage among the misses."""
+        stages = [miss.stage for miss in self.misses]
+        return shares(stages, [miss.user for miss in self.misses])
+
+    def count(self, stage: Stage) -> int:
+        """Return how many misses a stage has."""
+        return sum(miss.stage == stage for miss in self.misses)
+
+    def as_json(self) -> Row:
+        """Return everything as JSON values."""
+        stages = {}
+        for stage in STAGES:
+            stages[stage] = {"misses": self.count(stage), **self.shares[stage].row}
+        misses = []
+        for miss in self.misses:
+            key = {"track": miss.key.track, "id": miss.key.id, "repeat": miss.key.repeat}
+            misses.append({**key, "stage": miss.stage, **asdict(miss.facts)})
+        row = {"run": str(self.folder), "memory": self.memory, "answers": self.answers}
+        return {**row, "stages": stages, "misses": misses}
+
+
+def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> Diagnosis:
+    """Return where each wrong answer of a finished run lost what it needed.
+
+    Args:
+        folder: The run.
+        typed: What `refuse_untyped` is told; None trusts the run.
+
+    Raises:
+        UsageError: If the run is not finished, or has no memory system.
+        AlpsError: If its data, system or reader can't be used any more.
+    """
+    run = open_run(folder)
+    if not run.finished.tracks:
+        raise UsageError(f"{folder}: nothing is scored here")
+    if typed is not None:
+        refuse_untyped(run, typed)
+    settings, data = resolve_again(folder, {})
+    refuse_other_code(folder, settings, "task", "model", "memory")
+    # A class may leave the working folder, and the files of the run stay where they are.
+    place = folder.absolute()
+    with kept_working_folder():
+        check_names(settings, data.tasks, generate=True)
+    with claimed_folder(folder / FOLDER) as ledger, kept_working_folder():
+        services = open_services(settings, data.tasks, ledger, place, id_key=data.id_key)
+        services = as_asked(settings, data, services, place / FOLDER)
+        desk = _Desk(run, place, settings, data, services)
+        try:
+            return run_loop(_diagnosed(desk))
+        finally:
+            desk.journal.close()
+
+
+@dataclass
+class _Desk:
+    """What a diagnosis works with, and what it has kept.
+
+    Attributes:
+        place: The folder of the run, from any working folder.
+        hits: What the run found, by the key of a sample.
+        located: Where the system has what samples need; None where it failed when fed again.
+        answered: Whether the reader was right, by answer and by what it was shown alone.
+    """
+
+    run: Run
+    place: Path
+    settings: RunSettings
+    data: Data
+    services: Services
+    hits: Mapping[str, list[Hit]] = field(init=False)
+    located: dict[str, Located | None] = field(default_factory=dict)
+    answered: dict[tuple[Key, str], bool] = field(default_factory=dict)
+    journal: Appender = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.hits = found_in(self.place / FILE)
+        path = self.place / FOLDER / "diagnosis.jsonl"
+        for _, _, row in scan(path):
+            self._read(row or {})
+        self.journal = Appender(path)
+
+    def _read(self, row: Row) -> None:
+        if row.get("phase") == "locate":
+            self.located[row["sample"]] = _read_located(row["located"])
+        elif row.get("phase") == "ask":
+            key = Key(row["track"], row["id"], row["repeat"])
+            self.answered[key, row["shown"]] = row["right"]
+
+    def keep_located(self, sample: str, located: Located | None) -> None:
+        """Keep where the system has what a sample needs."""
+        self.located[sample] = located
+        value = None if located is None else asdict(located)
+        self.journal.write({"phase": "locate", "sample": sample, "located": value})
+
+    def keep_answer(self, key: Key, shown: str, right: bool) -> None:
+        """Keep whether the reader was right with the evidence, or the memory of it, alone."""
+        self.answered[key, shown] = right
+        self.journal.write({"phase": "ask", **key._asdict(), "shown": shown, "right": right})
+
+
+def _read_located(row: Row | None) -> Located | None:
+    if row is None:
+        return None
+    found = {name: Found(**value) for name, value in row.items() if isinstance(value, dict)}
+    return Located(**{**row, **found})
+
+
+@dataclass(frozen=True)
+class _Missed:
+    """A wrong answer with its sample, before anything is known of it."""
+
+    key: Key
+    task: Task
+    sample: Any
+    failed: str
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        assert self.task.recall is not None
+        return self.task.recall.needed(self.sample)
+
+    @property
+    def sample_key(self) -> str:
+        return sample_key(self.task, self.sample)
+
+
+async def _diagnosed(desk: _Desk) -> Diagnosis:
+    async with closing(desk.services) as services:
+        memory = services.memory
+        if not isinstance(memory, Store):
+            name = desk.settings.memory
+            raise UsageError(f"{desk.run.folder}: memory={name} is no memory system")
+        answers = sum(1 for _ in _scored(desk))
+        if not answers:
+            raise UsageError(f"{desk.run.folder}: no answer that a memory has a part in is scored")
+        missed = list(_missed(desk))
+        lives = _lives(desk, [one for one in missed if one.needed and not one.failed])
+        if lives:
+            await _locate_all(desk, memory, lives)
+        await _ask_all(desk, missed)
+    done = []
+    for one in missed:
+        facts = _facts(desk, one)
+        query = one.task.recall.place(one.sample).query if one.task.recall else ""
+        user = str(one.sample.session_id)
+        done.append(Miss(one.key, user, query, one.needed, facts, stage_of(facts)))
+    return Diagnosis(desk.run.folder, memory.name, answers, tuple(done))
+
+
+def _scored(desk: _Desk) -> Iterator[tuple[Key, float]]:
+    """Yield the headline of every answer on tracks that ask through the memory, in [0, 1]."""
+    tasks = {task.track: task for task in desk.data.tasks if task.recall is not None}
+    for key, row in desk.run.rows("scores").items():
+        if key.track in tasks:
+            metric = tasks[key.track].headline
+            value = (row.get("scores") or {}).get(metric.name)
+            if value is not None:
+                yield key, (value - metric.lowest) / (metric.highest - metric.lowest)
+
+
+def _missed(desk: _Desk) -> Iterator[_Missed]:
+    """Yield the answers in the lower half of their scale."""
+    wrong = {key for key, value in _scored(desk) if value < 0.5}
+    predictions = desk.run.rows("predictions")
+    for track in desk.data.tracks:
+        for sample in track.samples():
+            for repeat in range(desk.settings.repeats):
+                key = Key(track.task.track, sample.benchmark_id, repeat)
+                if key in wrong:
+                    error = str(predictions.get(key, {}).get("error") or "")
+                    failed = error if error.startswith("memory, ") else ""
+                    yield _Missed(key, track.task, sample, failed)
+
+
+def _lives(desk: _Desk, missed: list[_Missed]) -> dict[str, Life]:
+    """Return the users of samples that were not looked for yet, with all ends of theirs."""
+    lives: dict[str, Life] = {}
+    for track in desk.data.tracks:
+        recall = track.task.recall
+        for sample in track.samples() if recall is not None else ():
+            assert recall is not None
+            place = recall.place(sample)
+            life = lives.setdefault(place.key, Life())
+            life.ends.setdefault(place.turns, (track.task, sample))
+    looked_for = set(desk.located)
+    for one in missed:
+        assert one.task.recall is not None
+        if one.sample_key not in looked_for:
+            looked_for.add(one.sample_key)
+            place = one.task.recall.place(one.sample)
+            life = lives[place.key]
+            life.wanted.setdefault(place.turns, []).append(_wanted(desk, one, life))
+    return {name: life for name, life in lives.items() if life.wanted}
+
+
+def _wanted(desk: _Desk, one: _Missed, life: Life) -> Wanted:
+    recall = one.task.recall
+    assert recall is not None
+    evidence, told = recall.evidence(one.sample), None
+    if evidence is not None and evidence.positions:
+        first = evidence.positions[0]
+        # The run may have settled within the session, where it asked something.
+        told = min(end for end in life.ends if end > first)
+        end = 0
+        for session in recall.history(one.sample).sessions:
+            end += len(session)
+            if end > first:
+                told = min(told, end)
+                break
+    hits = tuple(desk.hits.get(one.sample_key, ()))
+    return Wanted(one.sample_key, recall.place(one.sample).query, one.needed, told, hits)
+
+
+async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> None:
+    finder = ByMeaning(desk.services.judge)
+    replay = Replay(memory, finder, k=desk.settings.k, timeout=desk.settings.timeout)
+    await replay.open(desk.place / FOLDER / "memory")
+    gate = asyncio.Semaphore(_USERS_AT_ONCE)
+
+    async def locate(name: str, life: Life) -> None:
+        async with gate:
+            found: Mapping[str, Located | None]
+            try:
+                found = await replay.look(name, life)
+            except MemoryFailed:
+                wanted = [one for ones in life.wanted.values() for one in ones]
+                found = {one.key: None for one in wanted}
+        for sample, located in found.items():
+            desk.keep_located(sample, located)
+
+    await asyncio.gather(*(locate(name, life) for name, life in lives.items()))
+
+
+def _found(desk: _Desk, one: _Missed) -> tuple[Found | None, Found | None]:
+    """Return what of the memories shown says what is needed, and what of all hits."""
+    hits = desk.hits.get(one.sample_key, [])[: desk.settings.k]
+    located = desk.located.get(one.sample_key)
+    hit = find([hit.text for hit in hits], one.needed) if located is None else located.hit
+    # One that was shortened may have lost the very words: the budget cut it.
+    whole = len(hits) - cut(hits, desk.settings.most_context).left_out
+    return (hit if hit is not None and hit.place <= whole else None), hit
+
+
+def _held(desk: _Desk, one: _Missed) -> Found | None:
+    return held(*_found(desk, one), desk.located.get(one.sample_key))
+
+
+def _facts(desk: _Desk, one: _Missed) -> Facts:
+    shown, hit = _found(desk, one)
+    memory = _held(desk, one)
+    return Facts(
+        known=bool(one.needed),
+        failed=one.failed,
+        shown=shown,
+        hit=hit,
+        located=desk.located.get(one.sample_key),
+        with_evidence=desk.answered.get((one.key, "evidence")),
+        with_memory=desk.answered.get((one.key, "memory")),
+        verbatim=memory is not None and is_verbatim(memory.text, one.needed),
+    )
+
+
+async def _ask_all(desk: _Desk, missed: list[_Missed]) -> None:
+    """Ask the reader of each miss with the evidence alone, and with the memory of it alone."""
+    gate = asyncio.Semaphore(desk.settings.records_at_once)
+
+    async def ask(one: _Missed, name: str, shown: Shown) -> None:
+        async with gate:
+            right = await _is_right(desk, one, shown)
+        if right is not None:
+            desk.keep_answer(one.key, name, right)
+
+    asked = []
+    for one in missed:
+        for name, shown in _alone(desk, one):
+            if (one.key, name) not in desk.answered:
+                asked.append(ask(one, name, shown))
+    await asyncio.gather(*asked)
+
+
+def _alone(desk: _Desk, one: _Missed) -> Iterator[tuple[str, Shown]]:
+    """Yield what the reader of a miss is shown alone, by name."""
+    if one.failed or not one.needed or one.task.recall is None:
+        return
+    evidence = one.task.recall.evidence(one.sample)
+    if evidence is not None:
+        yield "evidence", evidence
+    memory = _held(desk, one)
+    if memory is not None:
+        yield "memory", Shown(memories=(memory.text,))
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """A memory that shows the same whatever is asked."""
+
+    shown: Shown
+    name: str = "fixed"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+        return self.shown
+
+
+async def _is_right(desk: _Desk, one: _Missed, shown: Shown) -> bool | None:
+    """Ask a reader about a sample with `shown` alone; None where it is not scored."""
+    row = [track.task.track for track in desk.data.tracks].index(one.key.track)
+    asked = desk.services.systems[row][one.key.repeat]
+    assert isinstance(asked, Reader)
+    systems = (Reader(asked.system, _Fixed(shown)),) * (one.key.repeat + 1)
+    plan = TrackPlan(one.task, lambda: (), systems, {})
+    unit = Unit(plan, 0, one.sample, one.key.repeat)
+    options = JudgingOptions(extras=False)
+    result = await evaluate(unit, desk.services.judge, options, _forget)
+    metric = one.task.headline
+    scored = None if result.score is None else result.score.scored
+    if scored is None or metric.name not in scored.scores:
+        return None
+    return scored.scores[metric.name] >= (metric.lowest + metric.highest) / 2
+
+
+async def _forget(result: Result) -> None:
+    """Keep nothing of an answer: only whether it is right is asked for."""

@@ -1,0 +1,106 @@
+"""Diagnosis of a run with a memory system, printed: the stages, or one wrong answer by itself."""
+
+from collections.abc import Iterator
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from alps.errors import UsageError
+from alps.ext.memory.attribution import STAGES, Facts, Stage
+from alps.ext.memory.diagnose import Diagnosis, Miss
+from alps.ext.memory.replay import DEEPER, Found
+from alps.show.formatting import counted, interval, number, visible
+from alps.show.record_text import pick
+from alps.show.run_tables import print_parts
+from alps.show.terminal import close_table, figures_table
+
+_MEANINGS: dict[Stage, str] = {
+    "memory failed": "a call of the memory system failed",
+    "not extracted": "it is in no memory",
+    "lost in update": "a memory had it, and was replaced or removed",
+    "not indexed": "a memory has it, and a search for its own words does not find it",
+    "ranked too low": "it is found, and not among the first k",
+    "cut by the budget": "it is among the hits, and was not shown",
+    "not used by the reader": "it was shown, and the answer is wrong",
+    "gold suspect": "the reader is wrong with the evidence alone, too",
+    "not estimable": "the data don't say what is needed, or the system lists no memories",
+}
+
+
+def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
+    """Print how many wrong answers each stage has."""
+    misses = len(diagnosis.misses)
+    users = len({miss.user for miss in diagnosis.misses})
+    of = f"{counted(misses, 'wrong answer')} of {diagnosis.answers:,}"
+    title = f"memory={diagnosis.memory}: {of}, {counted(users, 'user')}"
+    table = figures_table(title, "lost", "misses", "share", "95 % interval")
+    for stage in STAGES:
+        share, count = diagnosis.shares[stage], diagnosis.count(stage)
+        row = (f"{count:,}", number(share.value), interval(share))
+        table.add_row(stage, *row, style="" if count else "dim")
+    notes = []
+    located = [miss.facts.located for miss in diagnosis.misses]
+    looked = [one for one in located if one is not None]
+    if differing := sum(not one.same for one in looked):
+        notes.append(
+            f"Fed again, the system finds something else for {differing:,} of {len(looked):,}: "
+            "what is said of them is less sure"
+        )
+    shown = [stage for stage in STAGES if diagnosis.count(stage)]
+    print_parts(console, [table], notes, [f"{stage}: {_MEANINGS[stage]}." for stage in shown])
+
+
+def print_miss(diagnosis: Diagnosis, word: str, console: Console) -> None:
+    """Print what is known of one wrong answer.
+
+    Raises:
+        UsageError: If `word` means none of them.
+    """
+    if not diagnosis.misses:
+        raise UsageError(f"{diagnosis.folder}: no answer is wrong")
+    where = f"the wrong answers of {diagnosis.folder}"
+    key = pick(word, [miss.key for miss in diagnosis.misses], where=where)
+    miss = next(miss for miss in diagnosis.misses if miss.key == key)
+    table = close_table(visible(f"{miss.key}: {miss.stage} ({_MEANINGS[miss.stage]})"))
+    table.add_column("", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for name, text in _rows(miss):
+        table.add_row(name, Text(visible(text)))
+    parts: list[RenderableType] = [table]
+    print_parts(console, parts, [], [])
+
+
+def _rows(miss: Miss) -> Iterator[tuple[str, str]]:
+    facts = miss.facts
+    yield "asked", miss.query
+    for text in miss.needed:
+        yield "needed", text
+    if facts.failed:
+        yield "failed", facts.failed
+    said: set[str] = set()
+    for name, found in _looked_through(facts):
+        again = found is not None and found.text in said
+        yield name, "no" if found is None else f"{found.place}: {'same' if again else found.text}"
+        said |= set() if found is None else {found.text}
+    if facts.located is None:
+        yield "fed again", "not looked at, or the system failed"
+    elif facts.located.listed is None:
+        yield "memories", "the system lists none"
+    yield "with the evidence alone", _right(facts.with_evidence)
+    yield "with that memory alone", _right(facts.with_memory)
+
+
+def _looked_through(facts: Facts) -> Iterator[tuple[str, Found | None]]:
+    yield "shown", facts.shown
+    yield "among the hits", facts.hit
+    if (located := facts.located) is None:
+        return
+    yield f"among {DEEPER} k hits", located.ranked
+    yield "by its own words", located.indexed
+    if located.listed is not None:
+        yield "once it was told", located.was
+        yield f"in {counted(located.listed, 'memory', 'memories')}", located.kept
+
+
+def _right(right: bool | None) -> str:
+    return "not asked, or not answered" if right is None else "right" if right else "wrong"

@@ -1,0 +1,292 @@
+"""A memory system in a process of its own, which is asked by lines of JSON.
+
+It is asked one thing at a time. A process that hangs is ended; one that ended is started and opened
+again at the next call, and `begun` tells how often, as what it was told before may be lost.
+"""
+
+import asyncio
+import itertools
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from alps.errors import UsageError
+from alps.ext.memory.connection import (
+    METHODS,
+    TIMED_OUT,
+    Answered,
+    MemoryFailed,
+    answered,
+    named,
+)
+from alps.ext.memory.protocol import Opening
+from alps.jsonl import parse_json
+from alps.llm.secrets import keep_secret, masked, redact
+from alps.sizes import LARGEST_REPLY, too_large
+from alps.systems.base import one_line
+from alps.systems.process import STDERR_KEPT, LineProcess, program_environment, split_command, tail
+
+STDERR = "memory.stderr.log"
+# Time-outs in a row after which a process is not started again: else each of a thousand users
+# would wait for its own.
+_HANGS = 3
+
+Row = dict[str, Any]
+
+
+class _EndedError(Exception):
+    """The process ended, or was ended as it hung, before it answered; says how."""
+
+    def __init__(self, how: str, *, hung: bool = False) -> None:
+        super().__init__(how)
+        self.hung = hung
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a system says of itself when it is opened, see `Connection`."""
+
+    can: frozenset[str]
+    persistent: bool
+    declares: Any = None
+
+
+class Ask(Protocol):
+    """Sends a request and returns the answer to it."""
+
+    async def __call__(self, request: Mapping[str, Any]) -> Row: ...  # noqa: D102
+
+
+class Language(Protocol):
+    """How requests and answers are written."""
+
+    async def open(self, ask: Ask, tell: Callable[[Row], None], arguments: Row) -> Declared:
+        """Open the system.
+
+        Raises:
+            ValueError: If it can't be; says why.
+        """
+        ...
+
+    def request(self, method: str, arguments: Row) -> Row:
+        """Return the request that calls a method; its id is added."""
+        ...
+
+    def result(self, answer: Row) -> Any:
+        """Return what a method returned.
+
+        Raises:
+            ValueError: If it failed; says why.
+        """
+        ...
+
+
+class SpokenConnection:
+    """A connection to a program.
+
+    Args:
+        command: The program and its arguments; no shell reads them.
+        language: How it is spoken to.
+        key: The setting that names it, as messages say it.
+        env: Variables of the environment that it gets beside those that every program needs.
+        folder: Where the end of its stderr is kept; None for nowhere.
+        settings: What the manifest says of it; None for the command.
+
+    Raises:
+        UsageError: If there is no such program, or one of the variables is not set.
+    """
+
+    declaring = 'answer open with {{"declares": {}}}'
+
+    def __init__(
+        self,
+        command: str,
+        language: Language,
+        *,
+        key: str,
+        env: Sequence[str],
+        folder: Path | None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.can, self.persistent = frozenset(METHODS), False
+        self.settings: Mapping[str, Any] = (
+            {"command": redact(command)} if settings is None else settings
+        )
+        self._language = language
+        self._process = _Process(split_command(command, key), key, env)
+        self._log = None if folder is None else folder / STDERR
+        self._turn = asyncio.Lock()
+        self._opening: Opening | None = None
+        self._hangs = 0
+
+    @property
+    def begun(self) -> int:
+        """How often the program was started."""
+        return self._process.begun
+
+    async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
+        """Ask the program."""
+        async with self._turn:
+            if self._hangs == _HANGS:
+                raise MemoryFailed(method, f"not started again after {_HANGS} time-outs in a row")
+            try:
+                if method == "open":
+                    # A process each, so that what one holds of the other opening is gone.
+                    await self._process.end(at_once=False)
+                    self._opening = arguments[0]
+                    return await self._open(timeout)
+                if not self._process.running:
+                    await self._open(timeout)
+                return await self._call(method, named(method, arguments), timeout)
+            finally:
+                self._keep_stderr()
+
+    async def _open(self, timeout: float) -> Answered:
+        assert self._opening is not None
+        started = time.perf_counter()
+
+        async def ask(request: Mapping[str, Any]) -> Row:
+            # One clock for all that opening takes.
+            left = started + timeout - time.perf_counter()
+            return await self._process.ask(request, timeout, left=left)
+
+        try:
+            row = named("open", (self._opening,))
+            declared = await self._language.open(ask, self._process.tell, row)
+        except (_EndedError, ValueError) as error:
+            self._count(error)
+            await self._process.end(at_once=True)
+            raise MemoryFailed("open", one_line(str(error))) from error
+        self.can, self.persistent = declared.can, declared.persistent
+        if declared.declares is not None:
+            self.settings = {**self.settings, "declares": declared.declares}
+        return Answered(None, time.perf_counter() - started)
+
+    async def _call(self, method: str, arguments: Row, timeout: float) -> Answered:
+        started = time.perf_counter()
+        try:
+            answer = await self._process.ask(self._language.request(method, arguments), timeout)
+            self._hangs = 0
+            value = self._language.result(answer)
+        except (_EndedError, ValueError) as error:
+            self._count(error)
+            raise MemoryFailed(method, one_line(str(error))) from error
+        return answered(method, value, time.perf_counter() - started)
+
+    def _count(self, error: Exception) -> None:
+        self._hangs += isinstance(error, _EndedError) and error.hung
+
+    def _keep_stderr(self) -> None:
+        if self._log is not None and self._process.stderr:
+            text = redact(masked(self._process.stderr.decode(errors="replace")))
+            with suppress(OSError):
+                self._log.write_bytes(text.encode()[-STDERR_KEPT:])
+
+    async def aclose(self) -> None:
+        """Let the program end, or make it; neither it nor its children stay behind."""
+        await self._process.end(at_once=False)
+        self._keep_stderr()
+
+
+class _Process:
+    """The process, started when it is first asked something after its beginning or its end.
+
+    Attributes:
+        begun: How often it was started.
+        stderr: The end of what its processes that ended wrote there.
+    """
+
+    def __init__(self, words: Sequence[str], key: str, env: Sequence[str]) -> None:
+        self._words, self._key = words, key
+        self._environment = program_environment(env)
+        keep_secret(env)
+        self._process: LineProcess | None = None
+        self._wake = asyncio.Event()
+        self._ids = itertools.count(1)
+        self._awaited = 0
+        self._answer: Row = {}
+        self._unreadable = ""
+        self.begun, self.stderr = 0, b""
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and not ended; it may have ended by itself."""
+        return self._process is not None
+
+    async def ask(
+        self, request: Mapping[str, Any], timeout: float, *, left: float | None = None
+    ) -> Row:
+        """Send a request under an id of its own; return the answer.
+
+        Args:
+            request: Is sent as JSON.
+            timeout: Seconds that whoever asks gives the program, for messages.
+            left: Seconds that are left of them; None for all.
+
+        Raises:
+            _EndedError: If the process ended, also because no answer came in time.
+            ValueError: If the answer can't be read.
+        """
+        process = self._process or await self._start()
+        self._awaited, self._answer, self._unreadable = next(self._ids), {}, ""
+        self.tell({"id": self._awaited, **request})
+        try:
+            async with asyncio.timeout(timeout if left is None else left):
+                while not (self._answer or self._unreadable or process.over):
+                    self._wake.clear()
+                    await self._wake.wait()
+        except TimeoutError as error:
+            await self.end(at_once=True)
+            raise _EndedError(f"{TIMED_OUT} {timeout:g} s", hung=True) from error
+        if self._unreadable:
+            raise ValueError(f"its answer can't be read: {self._unreadable}")
+        if not self._answer:
+            await self.end(at_once=False)  # hears what it said before its end
+            if not self._answer:
+                words = process.last_words()
+                raise _EndedError(f"the program ended ({process.how()})" + (words and f": {words}"))
+        return self._answer
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send a line that nothing answers."""
+        if self._process is not None:
+            self._process.write(json.dumps(message).encode() + b"\n")
+
+    async def _start(self) -> LineProcess:
+        starting = LineProcess.start(self._words, self._environment, self._hear, self._wake.set)
+        try:
+            self._process = await starting
+        except OSError as error:
+            raise UsageError(f"{self._key}: can't be started: {error.strerror or error}") from error
+        self.begun += 1
+        return self._process
+
+    async def end(self, *, at_once: bool) -> None:
+        """End the process with everything that it started."""
+        process, self._process = self._process, None
+        if process is not None:
+            try:
+                await process.end(at_once=at_once)
+            finally:
+                self.stderr = tail(self.stderr + process.stderr)
+
+    def _hear(self, line: bytes, whole: bool) -> None:
+        try:
+            row = parse_json(line) if whole else None
+        except ValueError as error:
+            row = None
+            # A library's own lines may be anything, and are no answers.
+            if re.search(rb'"id"\s*:\s*%d\s*[,}]' % self._awaited, line):
+                self._unreadable = str(error)
+        if not whole and line.lstrip().startswith(b"{"):
+            self._unreadable = str(too_large(LARGEST_REPLY))
+        if self._unreadable:
+            self._wake.set()
+        if isinstance(row, dict) and row.get("id") == self._awaited and "method" not in row:
+            self._answer = row
+            self._wake.set()

@@ -1,0 +1,54 @@
+"""A memory system as the system of a task whose answer is the memory itself."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from alps.ext.memory.connection import MemoryFailed
+from alps.ext.memory.protocol import Hit
+from alps.ext.memory.store import NotEstimable
+from alps.schema import Prediction
+from alps.systems.base import System
+from alps.tasks import Task
+from alps.tasks.recall import Remembered
+
+
+class Probed(Protocol):
+    """A memory that tells what each probe of a sample found."""
+
+    name: str
+    settings: Mapping[str, Any]
+
+    async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
+        """Return it.
+
+        Raises:
+            MemoryFailed: If the memory failed.
+            NotEstimable: If it can't be asked for that.
+        """
+        ...
+
+
+class Direct:
+    """Answers with what a memory holds or finds; `system`, the reader of a run, is not asked."""
+
+    def __init__(self, system: System, memory: Probed) -> None:
+        self.system, self.memory = system, memory
+        self.name = system.name
+        self.settings: Mapping[str, Any] = {**system.settings, "memory": dict(memory.settings)}
+
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        """Tell the memory what the sample says, and ask it."""
+        assert task.by_memory is not None
+        row: dict[str, Any] = {"benchmark_id": sample.benchmark_id, "track": task.track}
+        try:
+            found = await self.memory.probed(task, sample)
+        except MemoryFailed as failed:
+            return Prediction(**row, outcome=failed.outcome, error=str(failed))
+        except NotEstimable:
+            why = f"not estimable: {self.memory.name} can't list the memories that it holds"
+            return Prediction(**row, outcome="transport", error=why)
+        remembered = [[Remembered(hit.id, hit.text) for hit in hits] for hits in found]
+        answer = task.by_memory.prediction(sample, remembered)
+        if answer is None:
+            return Prediction(**row, outcome="empty", error="memory, search: nothing was found")
+        return Prediction(**row, outcome="ok", prediction=answer)

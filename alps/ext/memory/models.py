@@ -1,0 +1,80 @@
+"""Models that a memory system is given: which, and who asks them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from alps.errors import UsageError
+from alps.ext.memory.embedded import open_embedded
+from alps.llm.secrets import redact
+from alps.settings import MemoryModels
+
+if TYPE_CHECKING:
+    from alps.llm import Client
+    from alps.llm.proxy import Behind
+
+KEYS = ("memory_llm", "memory_llm_api_base", "memory_embedder", "memory_embedder_api_base")
+IN_THE_BOX = ("hash", "minilm")
+"""Embedders that nobody is asked for."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What stands behind the LLM and the embedder that a memory system is told of."""
+
+    llm: "Behind | None" = None
+    embedder: "Behind | None" = None
+
+
+def asked_models(settings: MemoryModels) -> list[tuple[str, str, str | None]]:
+    """Return the key, the name and the endpoint of every model that is asked for a memory."""
+    asked = []
+    if settings.memory_llm is not None:
+        asked.append(("memory_llm", settings.memory_llm, settings.memory_llm_api_base))
+    embedder = settings.memory_embedder
+    if embedder is not None and embedder not in IN_THE_BOX:
+        asked.append(("memory_embedder", embedder, settings.memory_embedder_api_base))
+    return asked
+
+
+def memory_models(
+    settings: MemoryModels, client: "Callable[[str | None, str], Client] | None"
+) -> Given:
+    """Return what stands behind the models of a memory system.
+
+    `client` returns who asks a model at an endpoint; None where no model is to be asked.
+    """
+    if settings.memory_llm is None and settings.memory_embedder is None:
+        return Given()
+    from alps.ext.memory.embedders import EMBEDDERS
+    from alps.llm.proxy import Behind
+
+    behind = {}
+    if client is not None:
+        for key, name, api_base in asked_models(settings):
+            behind[key] = Behind(name, client(api_base, name), api_base)
+    embedder = behind.get("memory_embedder")
+    if settings.memory_embedder in IN_THE_BOX:
+        embedder = Behind(settings.memory_embedder, embed=EMBEDDERS[settings.memory_embedder])
+    return Given(behind.get("memory_llm"), embedder)
+
+
+def check_memory_models(settings: MemoryModels, memory: str) -> None:
+    """Refuse models that nobody would ask, and an embedder whose extra is not installed.
+
+    Raises:
+        UsageError: Names the key.
+    """
+    for key in KEYS:
+        if getattr(settings, key) is not None and open_embedded(memory) is not None:
+            why = f"memory={memory} is no memory system; leave it out"
+            raise UsageError(f"{key}= would change nothing: {why}")
+    for of in ("memory_llm", "memory_embedder"):
+        name = getattr(settings, of)
+        if getattr(settings, f"{of}_api_base") is not None and (name in (None, *IN_THE_BOX)):
+            why = f"{of}={redact(str(name))}" if name else f"there is no {of}="
+            raise UsageError(f"{of}_api_base= would change nothing: {why}; leave it out")
+    if settings.memory_embedder == "minilm":
+        from alps.embeddings import require
+
+        require()

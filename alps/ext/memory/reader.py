@@ -1,0 +1,89 @@
+"""A system that is asked through a memory: it reads what the memory chose of a history."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from alps.ext.memory.connection import MemoryFailed
+from alps.ext.memory.embedded import Memory
+from alps.ext.memory.journal import AnswerLog
+from alps.ext.memory.listed_memories import Direct
+from alps.ext.memory.store import Store, sample_key
+from alps.llm.recording import Completes
+from alps.schema import Prediction, ShownToReader, UsedToAnswer
+from alps.systems.base import System, on_client
+from alps.systems.embedded import Embedded
+from alps.tasks import Task
+
+
+class Reader:
+    """Asks `system` about samples whose history was replaced by what `memory` chose of it.
+
+    Args:
+        system: Who answers.
+        memory: Who chooses.
+        max_tokens: The most tokens that are shown of it; None for any number.
+        log: What it takes for each answer is noted there; None for nowhere.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        memory: Memory,
+        max_tokens: int | None = None,
+        log: AnswerLog | None = None,
+    ) -> None:
+        self.system, self.memory, self._max_tokens = system, memory, max_tokens
+        self._log = log
+        self.name = system.name
+        self.settings: Mapping[str, Any] = {**system.settings, "memory": dict(memory.settings)}
+
+    def on(self, client: Completes) -> "Reader | None":
+        """Return the same reader, whose requests go to `client`; see `on_client`."""
+        moved = on_client(self.system, client)
+        return None if moved is None else Reader(moved, self.memory, self._max_tokens)
+
+    def at(self, max_tokens: int, log: AnswerLog | None) -> "Reader":
+        """Return the same reader, shown another number of tokens and noted elsewhere."""
+        return Reader(self.system, self.memory, max_tokens, log)
+
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        """Ask the memory, then the system."""
+        assert task.recall is not None
+        try:
+            shown = await self.memory.recall(task, sample, self._max_tokens)
+        except MemoryFailed as failed:
+            row = {"benchmark_id": sample.benchmark_id, "track": task.track}
+            return Prediction(**row, outcome=failed.outcome, error=str(failed))
+        started = time.perf_counter()
+        prediction = await self.system.answer(task, task.recall.show(sample, shown))
+        if self._log is not None:
+            seconds = round(time.perf_counter() - started, 6)
+            # What a program or a class costs is not known; what is embedded asks nobody.
+            free = UsedToAnswer() if isinstance(self.system, Embedded) else None
+            self._log.note(sample_key(task, sample), seconds, prediction.used or free)
+        noted = ShownToReader(
+            turns=len(shown.turns),
+            memories=len(shown.memories),
+            tokens=shown.tokens,
+            left_out=shown.left_out,
+            positions=shown.positions,
+        )
+        return prediction.model_copy(update={"shown": noted})
+
+
+def through(
+    memory: Memory,
+    system: System,
+    task: Task,
+    max_tokens: int | None = None,
+    log: AnswerLog | None = None,
+) -> System:
+    """Return `system` as a run with `memory` asks it.
+
+    A memory system answers by itself where the answer is the memory; a task without histories is
+    asked as ever.
+    """
+    if task.by_memory is not None and isinstance(memory, Store):
+        return Direct(system, memory)
+    return system if task.recall is None else Reader(system, memory, max_tokens, log)

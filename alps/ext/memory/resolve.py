@@ -1,0 +1,180 @@
+"""Memories by the name that `memory=` gives."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import Distribution, distributions
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alps.errors import UsageError, closest
+from alps.ext.memory.built_in import BOXED, is_boxed, open_boxed
+from alps.ext.memory.connection import METHODS, ClassConnection, Connection
+from alps.ext.memory.embedded import KNOWN as EMBEDDED
+from alps.ext.memory.embedded import Memory, open_embedded
+from alps.ext.memory.environments import APART, command, packages
+from alps.ext.memory.journal import ADMISSION, FILE, STORED, Diary
+from alps.ext.memory.line_protocol import SpokenConnection
+from alps.ext.memory.mcp import McpTools
+from alps.ext.memory.placebo import Placebo
+from alps.ext.memory.program import JsonLines
+from alps.ext.memory.protocol import Opening
+from alps.ext.memory.store import Samples, Store
+from alps.llm.secrets import redact
+from alps.systems.base import TRACEBACKS
+from alps.systems.user_class import declared_settings, instantiate
+from alps.tasks.recall import PLACEBO
+
+if TYPE_CHECKING:
+    from alps.llm.proxy import Behind
+
+PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
+SPOKEN, HTTP = (PROGRAM, MCP), ("http://", "https://")
+OURS = (*EMBEDDED, PLACEBO, *BOXED)
+KNOWN = (*OURS, *APART, f"{PYTHON}MODULE:CLASS", f"{PROGRAM}CMD", "http://…", f"{MCP}CMD")
+
+
+@dataclass(frozen=True)
+class MemoryOptions:
+    """What a memory is opened with.
+
+    Attributes:
+        k: How many hits it is asked for.
+        timeout: Seconds that one call may take.
+        seed: Of every random draw.
+        folder: The run folder; None where nothing is kept, as in a dry run.
+        options: What the user gave as `memory.NAME=VALUE`.
+        env: Variables of the environment that a program gets, too.
+        llm: Whom it may ask; None for nobody.
+        embedder: Who embeds for it; None for nobody.
+    """
+
+    k: int
+    timeout: float = 120.0
+    seed: int = 0
+    folder: Path | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    env: Sequence[str] = ()
+    llm: "Behind | None" = None
+    embedder: "Behind | None" = None
+
+
+def is_ours(name: str) -> bool:
+    """Tell whether `name` is a memory of the package that reads no file and runs no program."""
+    boxed = is_boxed(name) and ":" not in name
+    return boxed or name == PLACEBO or open_embedded(name) is not None
+
+
+def is_alone(name: str) -> bool:
+    """Tell whether what `name` shows of a sample follows from that sample alone."""
+    return open_embedded(name) is not None
+
+
+def check_memory(name: str, options: MemoryOptions) -> None:
+    """Refuse a memory that nothing is called by, and options that it does not take.
+
+    Nothing is started, and no server is asked.
+
+    Raises:
+        UsageError: If there is none by that name, or it can't be used.
+    """
+    if name != PLACEBO and open_embedded(name) is None:
+        _connect(name, options)
+    elif options.options:
+        option = next(iter(options.options))
+        raise UsageError(f"memory.{option}: memory={name} takes no options")
+
+
+def adapter_versions(name: str) -> dict[str, str]:
+    """Return the hash of the module of a class, and the version of the package that it is in."""
+    if not name.startswith(PYTHON):
+        return {}
+    module = name.removeprefix(PYTHON).partition(":")[0]
+    spec = find_spec(module)
+    versions = {}
+    if spec is not None and spec.origin is not None and Path(spec.origin).is_file():
+        digest = sha256(Path(spec.origin).read_bytes()).hexdigest()
+        versions["adapter"] = f"sha256 {digest}"
+    top = module.partition(".")[0]
+    for package in distributions():
+        if _has_module(package, top):
+            versions[package.name] = package.version
+    return versions
+
+
+def _has_module(package: Distribution, top: str) -> bool:
+    """Tell whether a top-level module is of a package, from what its installation noted."""
+    # `packages_distributions` parses the lists of files of all packages: .4 s of every start
+    declared = package.read_text("top_level.txt")
+    if declared is not None:
+        return top in declared.split()
+    noted = package.read_text("RECORD") or ""
+    return re.search(rf"^{re.escape(top)}(?:/|\.py,)", noted, re.MULTILINE) is not None
+
+
+def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
+    """Return the memory called `name`.
+
+    `samples` yields everything that it will be asked about.
+
+    Raises:
+        UsageError: If there is none by that name, or it can't be used.
+    """
+    embedded = open_embedded(name)
+    if embedded is not None:
+        return embedded
+    folder = options.folder
+    scratch = Path() if folder is None else folder / STORED
+    if name == PLACEBO:
+        opening = Opening(scratch, None, None, options.seed, options.options)
+        return Placebo(samples, opening, k=options.k)
+    connection, checked = _connect(name, options), None
+    llm, embedder = None, None
+    if folder is not None and (options.llm is not None or options.embedder is not None):
+        from alps.ext.memory.metering import Meter, MeteredConnection
+
+        meter = Meter(options.llm, options.embedder, folder=folder)
+        checked = MeteredConnection(connection, meter, ADMISSION)
+        connection = MeteredConnection(connection, meter)
+        llm, embedder = meter.endpoints
+    opening = Opening(scratch, llm, embedder, options.seed, options.options)
+    return Store(
+        name,
+        connection,
+        opening,
+        Diary(None if folder is None else folder / FILE),
+        samples,
+        k=options.k,
+        timeout=options.timeout,
+        dry=folder is None and not is_boxed(name),
+        checked=checked,
+    )
+
+
+def _connect(name: str, options: MemoryOptions) -> Connection:
+    key = f"memory={redact(name)}"
+    if is_boxed(name):
+        return ClassConnection(open_boxed(name, options.options))
+    if name.startswith(PYTHON):
+        system = instantiate(name.removeprefix(PYTHON), key, METHODS)
+        log = None if options.folder is None else options.folder / TRACEBACKS
+        settings = {"class": name.removeprefix(PYTHON), **declared_settings(system, key)}
+        return ClassConnection(system, settings=settings, tracebacks=log)
+    if name.startswith(HTTP):
+        from alps.ext.memory.server import HttpConnection
+
+        return HttpConnection(name, options.options)
+    folder, env = options.folder, options.env
+    if name in APART:
+        settings = {"packages": " ".join(packages(name))}
+        return SpokenConnection(
+            command(name), JsonLines(), key=key, env=env, folder=folder, settings=settings
+        )
+    for prefix, language in ((PROGRAM, JsonLines), (MCP, McpTools)):
+        if name.startswith(prefix):
+            typed = name.removeprefix(prefix)
+            return SpokenConnection(typed, language(), key=key, env=env, folder=folder)
+    known = ", ".join(KNOWN)
+    raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")

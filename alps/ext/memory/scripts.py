@@ -1,0 +1,223 @@
+"""Scripts of a sample, carried out on a memory system: told, deleted, opened again, searched."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from alps.ext.memory.connection import Answered, Connection, MemoryFailed
+from alps.ext.memory.journal import Diary
+from alps.ext.memory.protocol import Hit, Opening, session_of, stamp
+from alps.llm.secrets import masked
+from alps.schema import Turn
+from alps.tasks.recall import Forget, Ingest, Search, Step
+
+_ATTEMPTS = 5
+"""How often a script is carried out while the system ends and is begun anew."""
+
+
+class Gate:
+    """Lets users be told and asked beside each other, but nobody while a system is opened again."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[None]:
+        """Wait for whoever is alone."""
+        async with self._changed:
+            self._inside += 1
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Wait for all others, and keep them waiting."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._inside == 0)
+            yield
+
+
+@dataclass
+class _Run:
+    """How far a script has come.
+
+    Attributes:
+        key: Of its sample.
+        begun: Of which beginning of the system what it was told is.
+        told: The turns that each user has told.
+        sessions: The numbers of the sessions that those are of.
+        changes: How often each user told or deleted something.
+    """
+
+    key: str
+    begun: int
+    told: defaultdict[str, list[Turn]] = field(default_factory=lambda: defaultdict(list))
+    sessions: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    changes: Counter[str] = field(default_factory=Counter)
+
+    def text(self) -> str:
+        """Return all that was told."""
+        return " ".join(turn.text for turns in self.told.values() for turn in turns)
+
+
+class _BegunAnewError(Exception):
+    """The system ended and was begun anew, and may have lost what it was told."""
+
+
+class Scripts:
+    """Carries out scripts, once each; whoever else calls the system passes `gate`, too.
+
+    Attributes:
+        opening: What the system was opened with, set before the first script.
+    """
+
+    opening: Opening
+
+    def __init__(self, connection: Connection, diary: Diary, *, k: int, timeout: float) -> None:
+        self.gate = Gate()
+        self._connection, self._diary = connection, diary
+        self._k, self._timeout = k, timeout
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._failed: dict[str, MemoryFailed] = {}
+
+    def found(self, key: str, steps: Sequence[Step]) -> list[list[Hit]] | None:
+        """Return what each search of the sample `key` found; None until all were made."""
+        found = []
+        for name in _names(key, steps):
+            hits = self._diary.hits(name)
+            if hits is None:
+                return None
+            found.append(hits)
+        return found
+
+    async def play(self, key: str, steps: Sequence[Step]) -> list[list[Hit]]:
+        """Carry out a script, or the rest of it, and return what each search found.
+
+        Raises:
+            MemoryFailed: If the system failed at a step.
+        """
+        async with self._locks[key]:
+            if key in self._failed:
+                raise self._failed[key]
+            try:
+                await self._play(key, steps)
+            except MemoryFailed as failed:
+                self._failed[key] = failed
+                raise
+        found = self.found(key, steps)
+        assert found is not None
+        return found
+
+    async def _play(self, key: str, steps: Sequence[Step]) -> None:
+        for attempt in range(_ATTEMPTS):
+            with suppress(_BegunAnewError):
+                run = _Run(key, self._connection.begun)
+                await self._begin(run, steps, again=attempt > 0)
+                await self._carry_out(run, steps)
+                return
+        raise MemoryFailed("open", f"it ended {_ATTEMPTS} times while a user was told and asked")
+
+    async def _begin(self, run: _Run, steps: Sequence[Step], *, again: bool) -> None:
+        """Have users forgotten of whom the system may know a part, which would be told twice."""
+        if not (again or self._diary.goes_on):
+            return
+        for number in sorted({step.user for step in steps if isinstance(step, Ingest)}):
+            user = self._user(run, number)
+            if self._kept(user) == 0:
+                async with self._beside(run):
+                    await self._call("reset", user)
+
+    async def _carry_out(self, run: _Run, steps: Sequence[Step]) -> None:
+        names = _names(run.key, steps)
+        for step in steps:
+            if isinstance(step, Search):
+                await self._search(run, next(names), step)
+            elif isinstance(step, Ingest | Forget):
+                await self._change(run, step)
+            elif self._connection.persistent:
+                async with self.gate.alone():
+                    answered = await self._call("open", self.opening)
+                self._diary.note("open", "", answered.seconds)
+
+    @asynccontextmanager
+    async def _beside(self, run: _Run) -> AsyncIterator[None]:
+        """Let users be told and asked beside each other, and notice where the system ended."""
+        async with self.gate.beside():
+            if self._connection.persistent:
+                run.begun = self._connection.begun
+            try:
+                yield
+            except MemoryFailed as failed:
+                # What a system that was begun anew does not know is no failure at this user.
+                if run.begun != self._connection.begun:
+                    raise _BegunAnewError from failed
+                raise
+            if run.begun != self._connection.begun:
+                raise _BegunAnewError
+
+    def _user(self, run: _Run, number: int = 0) -> str:
+        return self._diary.user(f"{run.key} {number}")
+
+    def _kept(self, user: str) -> int:
+        """Return how many changes of a user the system has kept from before it was begun."""
+        return self._diary.settlings(user) if self._connection.persistent else 0
+
+    async def _change(self, run: _Run, step: Ingest | Forget) -> None:
+        """Have a user tell or delete something, and wait until it has come into effect."""
+        user = self._user(run, step.user if isinstance(step, Ingest) else 0)
+        asked = isinstance(step, Ingest) or "forget" not in self._connection.can
+        if asked:
+            run.told[user] += step.turns
+            run.sessions[user].add(step.session)
+        run.changes[user] += 1
+        if run.changes[user] <= self._kept(user):
+            return
+        async with self._beside(run):
+            if isinstance(step, Forget) and not asked:
+                changed = await self._call("forget", user, step.what)
+            else:
+                session = session_of(step.turns, step.session - 1)
+                changed = await self._call("ingest", user, session)
+            settled = await self._call("settle", user, self._timeout)
+        if settled.value != "ready":
+            raise MemoryFailed("settle", f"{settled.value!r:.200} after {self._timeout:g} s")
+        if asked:
+            self._diary.note("ingest", user, changed.seconds, session=f"s{step.session}")
+        else:
+            self._diary.note("forget", user, changed.seconds)
+        told = len(run.told[user])
+        self._diary.note_settled(user, settled.seconds, told, len(run.sessions[user]))
+
+    async def _search(self, run: _Run, name: str, step: Search) -> None:
+        if self._diary.hits(name) is not None:
+            return
+        user = self._user(run)
+        at = stamp(max(run.sessions[user]), 0)
+        async with self._beside(run):
+            answered = await self._call("search", user, step.query, self._k, at)
+        hits = hits_of(answered.value, lambda: f"{step.query} {run.text()}")
+        self._diary.note_hits(name, user, answered.seconds, hits)
+
+    async def _call(self, method: str, *arguments: Any) -> Answered:
+        return await self._connection.call(method, *arguments, timeout=self._timeout)
+
+
+def _names(key: str, steps: Sequence[Step]) -> Iterator[str]:
+    """Yield what each search of a script is called in the diary."""
+    searches = [step for step in steps if isinstance(step, Search)]
+    for number in range(1, len(searches) + 1):
+        yield f"{key} {number}"
+
+
+def hits_of(hits: Sequence[Hit], known: Callable[[], str]) -> list[Hit]:
+    """Return hits without keys of the environment that `known` texts don't have."""
+    # A system may repeat a key that stands in its environment.
+    return [replace(hit, text=masked(hit.text, known)) for hit in hits]

@@ -1,0 +1,360 @@
+"""A memory system on the suite's side: users, order, clock and budget are the suite's own.
+
+A history that several questions share is ingested once. Where they reach to different ends of it,
+the system is taken from one end to the next, and asked at each what is asked there.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from alps.errors import UsageError
+from alps.ext.memory.admission import admit
+from alps.ext.memory.connection import Answered, Connection, MemoryFailed
+from alps.ext.memory.journal import Diary
+from alps.ext.memory.protocol import Hit, Opening, Session, session_of, stamp
+from alps.ext.memory.scripts import Scripts, hits_of
+from alps.llm.secrets import redact
+from alps.rows import Check
+from alps.tasks import Task
+from alps.tasks.recall import History, Script, Shown, fitting, newest
+
+Samples = Callable[[], Iterable[tuple[Task, Any]]]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked at some end of a history, and its key in the diary.
+
+    `query` is None where all memories are asked for.
+    """
+
+    key: str
+    query: str | None
+    history: Callable[[], History]
+
+
+@dataclass
+class _User:
+    """A user as the suite keeps it.
+
+    Attributes:
+        ends: What is asked after how many turns of the history.
+        reached: How many turns were ingested and settled.
+        sessions: How many sessions those are of.
+        begun: Of which beginning of the system that is so; None where it was told nothing yet.
+        failed: Why the system can't be asked about it any more.
+    """
+
+    id: str
+    ends: dict[int, list[_Asked]] = field(default_factory=lambda: defaultdict(list))
+    reached: int = 0
+    sessions: int = 0
+    begun: int | None = None
+    failed: MemoryFailed | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class NotEstimable(Exception):
+    """A system can't be asked for what a task needs; that is no failure of it."""
+
+
+class _BegunAnewError(Exception):
+    """The system ended and was begun anew, and may have lost what it was told."""
+
+
+class Store:
+    """A memory that is a system under test, behind a connection.
+
+    In a dry run nobody is asked: no more can be shown than what fits of the whole history.
+    Its admission goes through `checked` where that is another one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connection: Connection,
+        opening: Opening,
+        diary: Diary,
+        samples: Samples,
+        *,
+        k: int,
+        timeout: float,
+        dry: bool = False,
+        checked: Connection | None = None,
+    ) -> None:
+        self.name = redact(name)
+        self.settings: Mapping[str, Any] = {
+            **connection.settings,
+            "name": self.name,
+            "k": k,
+            "options": dict(opening.options),
+        }
+        self._connection, self._opening, self._diary = connection, opening, diary
+        self._checked = checked or connection
+        self._samples, self._k, self._timeout = samples, k, timeout
+        self._users: dict[str, _User] | None = None
+        self._alone: dict[str, _User] = {}
+        self._met = False
+        self._opened: asyncio.Task[None] | None = None
+        self._dry = dry
+        self._scripts = Scripts(connection, diary, k=k, timeout=timeout)
+        self._resources = ExitStack()
+
+    @property
+    def behind(self) -> tuple[Connection, Opening]:
+        """The system, and what it is opened with."""
+        return self._connection, self._opening
+
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+        """Return the hits for `sample` that fit; those that it found before are cut anew.
+
+        Raises:
+            MemoryFailed: If the system failed at any stage before.
+        """
+        assert task.recall is not None
+        if self._dry:
+            return newest(task.recall.history(sample).turns, max_tokens)
+        key = sample_key(task, sample)
+        hits = self._diary.hits(key)
+        if hits is None:
+            await self._open()
+            place = task.recall.place(sample)
+            user = self._user(place.key)
+            async with user.lock:
+                await self._advance(user, place.turns)
+            hits = self._diary.hits(key)
+            assert hits is not None
+        return cut(hits[: self._k], max_tokens)
+
+    @property
+    def cannot_list(self) -> bool:
+        """Whether the system was opened, and has no way to list what it holds."""
+        return self._met and "memories" not in self._checked.can
+
+    async def admit(self, when: Literal["before", "after"]) -> list[Check]:
+        """Check the system before a run, or once it is done; a run that goes on was checked.
+
+        The system is opened elsewhere for it: what it holds of the run may be gone then.
+        """
+        kept = self._diary.checks(when)
+        if kept is not None:
+            return kept
+        self._met = True
+        with TemporaryDirectory() as scratch:
+            checks = await admit(
+                self._checked, self._opening, scratch=Path(scratch), timeout=self._timeout
+            )
+        self._diary.note_checks(when, checks)
+        return checks
+
+    async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
+        """Return what each probe of `sample` found, a user of its own being told its history.
+
+        Raises:
+            MemoryFailed: If the system failed at any stage before.
+            NotEstimable: If it has no way to list what it holds, and a probe asks for that.
+        """
+        if isinstance(task.by_memory, Script):
+            return await self._played(task, sample, task.by_memory)
+        assert task.by_memory is not None
+        key, probes = sample_key(task, sample), task.by_memory.probes(sample)
+        keys = [f"{key} {place}" for place in range(1, len(probes) + 1)]
+        if any(self._diary.hits(one) is None for one in keys):
+            await self._open()
+            if task.by_memory.lists and "memories" not in self._connection.can:
+                raise NotEstimable
+            user = self._alone.get(key)
+            if user is None:
+                user = self._alone[key] = _User(self._diary.user(key))
+                for one, probe in zip(keys, probes, strict=True):
+                    history = partial(task.by_memory.history, sample)
+                    user.ends[probe.turns].append(_Asked(one, probe.query, history))
+            async with user.lock:
+                await self._advance(user, probes[-1].turns)
+            self._alone.pop(key, None)
+        return [self._diary.hits(one) or [] for one in keys]
+
+    async def _played(self, task: Task, sample: Any, script: Script) -> list[list[Hit]]:
+        """Return what each search of the script of `sample` found."""
+        key, steps = sample_key(task, sample), script.steps(sample)
+        found = self._scripts.found(key, steps)
+        if found is None:
+            await self._open()
+            found = await self._scripts.play(key, steps)
+        return found
+
+    async def _open(self) -> None:
+        """Open the system once; whoever comes second waits for it."""
+        if self._opened is None:
+            self._opened = asyncio.ensure_future(self._open_once())
+        await asyncio.shield(self._opened)
+
+    async def _open_once(self) -> None:
+        folder = self._resources.enter_context(_unnamed(self._opening.folder))
+        opening = self._scripts.opening = replace(self._opening, folder=folder)
+        try:
+            answered = await self._connection.call("open", opening, timeout=self._timeout)
+        except MemoryFailed as failed:
+            # No record is to blame, and none must be scored.
+            raise UsageError(f"memory={self.name}: {failed.stage}: {failed.why}") from failed
+        self._diary.note("open", "", answered.seconds)
+
+    def _user(self, key: str) -> _User:
+        if self._users is None:
+            self._users = {}
+            for task, sample in self._samples():
+                self._plan(task, sample)
+        return self._users[key]
+
+    def _plan(self, task: Task, sample: Any) -> None:
+        if task.recall is None:
+            return
+        assert self._users is not None
+        place = task.recall.place(sample)
+        history = partial(task.recall.history, sample)
+        asked = _Asked(sample_key(task, sample), place.query, history)
+        user = self._users.setdefault(place.key, _User(self._diary.user(place.key)))
+        user.ends[place.turns].append(asked)
+
+    async def _advance(self, user: _User, until: int) -> None:
+        """Take a user from end to end up to `until`, and ask at each what is asked there."""
+        if user.failed is not None:
+            raise user.failed
+        try:
+            async with self._scripts.gate.beside():
+                while not await self._reach(user, until):
+                    pass
+        except MemoryFailed as failed:
+            user.failed = failed
+            raise
+
+    async def _reach(self, user: _User, until: int) -> bool:
+        """Take a user to `until`; tell whether that was done by one beginning of the system."""
+        try:
+            if user.begun != self._connection.begun:
+                await self._begin(user)
+            for end in sorted(end for end in user.ends if end <= until):
+                asked = [one for one in user.ends[end] if self._diary.hits(one.key) is None]
+                if end > user.reached:
+                    await self._ingest(user, user.ends[end][0], end)
+                for one in asked:
+                    await self._ask(user, one)
+        except _BegunAnewError:
+            return False
+        return True
+
+    async def _begin(self, user: _User) -> None:
+        """Go on where the system still knows what was settled, else begin with nothing."""
+        again, user.begun = user.begun is not None, self._connection.begun
+        user.reached, user.sessions = 0, 0
+        if self._connection.persistent:
+            user.reached, user.sessions = self._diary.settled(user.id)
+        # A part may have been told before a kill, and would be told twice.
+        told = again or self._diary.goes_on
+        if told and user.reached == 0 and "reset" in self._connection.can:
+            await self._call(user, "reset")
+
+    async def _ingest(self, user: _User, asked: _Asked, end: int) -> None:
+        history = asked.history()
+        for session in sessions_after(history, user.reached):
+            answered = await self._call(user, "ingest", session)
+            self._diary.note("ingest", user.id, answered.seconds, session=session.id)
+        settled = await self._call(user, "settle", self._timeout)
+        if settled.value != "ready":
+            raise MemoryFailed("settle", f"{settled.value!r:.200} after {self._timeout:g} s")
+        size = await self._size(user)
+        user.reached, user.sessions = end, len(history.sessions)
+        noted = settled.seconds, user.reached, user.sessions
+        self._diary.note_settled(user.id, *noted, size)
+
+    async def _size(self, user: _User) -> float | None:
+        """Return the bytes that a system declares for a user; None where it tells none."""
+        if "size" not in self._connection.can:
+            return None
+        try:
+            answered = await self._connection.call("size", user.id, timeout=self._timeout)
+        except MemoryFailed:
+            return None  # no answer hangs on it
+        size: float = answered.value
+        return size
+
+    async def _ask(self, user: _User, asked: _Asked) -> None:
+        if asked.query is None:
+            phase = "memories"
+            answered = await self._call(user, phase)
+        else:
+            phase, at = "search", stamp(user.sessions, 0)
+            answered = await self._call(user, phase, asked.query, self._k, at)
+        hits = hits_of(answered.value, lambda: _texts(asked))
+        self._diary.note_hits(asked.key, user.id, answered.seconds, hits, phase)
+
+    async def _call(self, user: _User, method: str, *arguments: Any) -> Answered:
+        call = self._connection.call(method, user.id, *arguments, timeout=self._timeout)
+        try:
+            answered = await call
+        except MemoryFailed as failed:
+            # What a system that was begun anew does not know is no failure at this user.
+            if failed.stage == method and user.begun != self._connection.begun:
+                raise _BegunAnewError from failed
+            raise
+        if user.begun != self._connection.begun:
+            raise _BegunAnewError
+        return answered
+
+    async def aclose(self) -> None:
+        """Close the system and the diary."""
+        if not self._dry:
+            await self._connection.aclose()
+        self._resources.close()
+        self._diary.close()
+
+
+@contextmanager
+def _unnamed(folder: Path) -> Iterator[Path]:
+    """Yield a path to a folder that tells nothing: a run's own is named after its task."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="memory-") as place:
+        path = Path(place) / "kept"
+        path.symlink_to(folder.absolute(), target_is_directory=True)
+        yield path
+
+
+def _texts(asked: _Asked) -> str:
+    return " ".join([asked.query or "", *(turn.text for turn in asked.history().turns)])
+
+
+def sample_key(task: Task, sample: Any) -> str:
+    """Return the key of a sample in the diary."""
+    return f"{task.track} {sample.benchmark_id}"
+
+
+def sessions_after(history: History, turns: int) -> list[Session]:
+    """Return what of a history comes after its first `turns` turns, as sessions.
+
+    A session that begins before them and ends after them comes with its rest alone, under an id of
+    its own.
+    """
+    sessions: list[Session] = []
+    before = 0
+    for day, told in enumerate(history.sessions):
+        start = max(0, turns - before)
+        if start < len(told):
+            sessions.append(session_of(told, day, start))
+        before += len(told)
+    return sessions
+
+
+def cut(hits: Sequence[Hit], max_tokens: int | None) -> Shown:
+    """Return the first hits that fit into `max_tokens`, the last of them cut to what is left."""
+    texts = [hit.text for hit in hits]
+    if max_tokens is None:
+        return Shown(memories=tuple(texts))
+    kept, whole = fitting(texts, max_tokens)
+    return Shown(memories=tuple(kept), left_out=len(texts) - whole)

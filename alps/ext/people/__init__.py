@@ -1,0 +1,11 @@
+"""Labels of people: a page where they are given, what is made of them, and their agreement."""
+
+from alps.extension import Extension
+
+EXTENSION = Extension(
+    "people",
+    commands={
+        "annotate": "alps.ext.people.commands:annotate",
+        "agreement": "alps.ext.people.commands:agreement",
+    },
+)

@@ -1,0 +1,336 @@
+"""Agreement of two people on gold, part by part, with intervals over sessions.
+
+Of lists: the F1 of the two sets of items under a matching rule, and over the matched pairs the
+agreement on what is said of an item. Where a draft is known that both people started from, the
+share of it in their items stands beside, and the agreement on what was not in it: people who leave
+a draft as it is agree with it, and not with each other.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from alps.data.annotations import (
+    SAID,
+    TITLES,
+    AnnotatedMemory,
+    AnnotatedQuery,
+    AnnotatedSession,
+    Sessions,
+    TwoPeople,
+)
+from alps.errors import UsageError
+from alps.ext.people.agreement.matching import (
+    Matched,
+    Pairs,
+    PublishersRule,
+    Rule,
+    SameTextRule,
+    folded,
+    identical,
+)
+from alps.ext.people.agreement.rows import (
+    AGREED,
+    Counts,
+    DraftRow,
+    FigureRow,
+    GoldAgreement,
+    PartRow,
+)
+from alps.run.collector import stopping_together
+from alps.schema import Outcome
+from alps.stats.bootstrap import clustered_mean, clustered_ratio
+from alps.stats.open_labels import name_estimates, rank_correlation
+
+FIELDS = ("type", "label", "time_scope")
+"""What is compared of matched memories, beside their confidence."""
+UNSAID = "(none)"
+"""The label of an item without one: it agrees with others of those alone."""
+
+Item = AnnotatedMemory | AnnotatedQuery
+Figures = dict[str, FigureRow]
+Both = Mapping[str, tuple[AnnotatedSession, AnnotatedSession]]
+"""What two people say, by session."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The draft that both people started from; none is known where it has no name."""
+
+    name: str | None = None
+    sessions: Sessions = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of items that people leave in a part of a session.
+
+    Attributes:
+        name: As files have it.
+        items: Those of a session in a part; None where the person left none.
+        rule: By what they are matched.
+    """
+
+    name: str
+    items: Callable[[AnnotatedSession, str], Sequence[Item] | None]
+    rule: Rule
+
+
+def _chosen(session: AnnotatedSession, part: str) -> Sequence[Item] | None:
+    return (session.chosen[part],) if part in session.chosen else None
+
+
+def _kinds(rule: Rule) -> tuple[Kind, ...]:
+    return (
+        Kind("memories", lambda session, part: session.memories.get(part), rule),
+        Kind("memory", _chosen, SameTextRule()),
+        # Judges relate memories, and a query is none.
+        Kind("queries", lambda session, part: session.queries.get(part), PublishersRule()),
+    )
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The items of two people on one session, and the pairs of them that match.
+
+    `drafted` holds the folded texts of the session's draft, None where it has none. Unless the
+    outcome is ok, the rule said nothing of them.
+    """
+
+    session: str
+    first: Sequence[Item]
+    second: Sequence[Item]
+    pairs: Pairs
+    drafted: frozenset[str] | None
+    outcome: Outcome = "ok"
+
+    @property
+    def matched(self) -> list[tuple[Item, Item]]:
+        """The items that match."""
+        return [(self.first[row], self.second[column]) for row, column in self.pairs]
+
+    @property
+    def sides(self) -> tuple[Sequence[Item], Sequence[Item]]:
+        """The items of each."""
+        return self.first, self.second
+
+
+async def gold_agreement(
+    people: TwoPeople, rule: Rule, draft: Draft, *, done: Callable[[bool], None] = lambda _: None
+) -> GoldAgreement:
+    """Measure how far two people agree on the sessions that both annotated.
+
+    Args:
+        people: Their annotations.
+        rule: Matches memories.
+        draft: What both started from.
+        done: Called after each two lists with whether the rule could be asked.
+
+    Raises:
+        UsageError: If no session was annotated by both.
+    """
+    first, second = people.sessions
+    both = {name: (first[name], second[name]) for name in first if name in second}
+    if not both:
+        names = " and ".join(people.names)
+        raise UsageError(f"{names} have no session in common: compare their session_id")
+    parts: dict[str, PartRow] = {}
+    unjudged: Counter[str] = Counter()
+    for part, title in TITLES.items():
+        row = PartRow(title=title)
+        for kind in _kinds(rule):
+            lists = await _lists(kind, part, both, draft, done)
+            heard = [one for one in lists if one.outcome == "ok"]
+            unjudged.update(one.outcome for one in lists if one.outcome != "ok")
+            if heard:
+                _measure(row, kind, heard)
+        if row.figures:
+            parts[part] = row
+    if not parts and not unjudged:
+        names = " and ".join(people.names)
+        raise UsageError(
+            f"{names} left nothing that can be compared: a line has memories, memory or queries "
+            f"under one of {', '.join(TITLES)}"
+        )
+    return GoldAgreement(
+        annotators=people.names,
+        rule=dict(rule.row),
+        matching=rule.title,
+        sessions=len(both),
+        alone=len(first.keys() ^ second.keys()),
+        draft=draft.name,
+        unjudged=dict(unjudged),
+        parts=parts,
+    )
+
+
+async def _lists(
+    kind: Kind, part: str, both: Both, draft: Draft, done: Callable[[bool], None]
+) -> list[Lists]:
+    """Match what two people left of a kind in a part, where both left any."""
+    left: list[Lists] = []
+    for name, (one, other) in both.items():
+        first, second = kind.items(one, part), kind.items(other, part)
+        if first is not None and second is not None:
+            drafted = _drafted(kind, part, draft.sessions.get(name))
+            left.append(Lists(name, first, second, [], drafted))
+
+    async def match(one: Lists) -> Matched:
+        first, second = map(_shown, one.sides)
+        matched = await kind.rule.match(first, second, about=one.session)
+        done(matched.outcome == "ok")
+        return matched
+
+    async with stopping_together(match(one) for one in left) as asked:
+        matches = await asyncio.gather(*asked)
+    lists = []
+    for unmatched, matched in zip(left, matches, strict=True):
+        lists.append(replace(unmatched, pairs=matched.pairs, outcome=matched.outcome))
+    return lists
+
+
+def _drafted(kind: Kind, part: str, session: AnnotatedSession | None) -> frozenset[str] | None:
+    items = None if session is None else kind.items(session, part)
+    return None if items is None else frozenset(folded(text_of(item)) for item in items)
+
+
+def text_of(item: Item) -> str:
+    """Return what an item says."""
+    return item.value if isinstance(item, AnnotatedMemory) else item.queryText
+
+
+def _shown(items: Sequence[Item]) -> list[AnnotatedMemory]:
+    """Return items as rules take them."""
+    return [_as_memory(item) for item in items]
+
+
+def _as_memory(item: Item) -> AnnotatedMemory:
+    return item if isinstance(item, AnnotatedMemory) else AnnotatedMemory(value=text_of(item))
+
+
+def _measure(row: PartRow, kind: Kind, lists: Sequence[Lists]) -> None:
+    """Add the figures of one kind of items to those of its part."""
+    row.counts[kind.name] = Counts(
+        sessions=len(lists),
+        items=(sum(len(one.first) for one in lists), sum(len(one.second) for one in lists)),
+        pairs=sum(len(one.pairs) for one in lists),
+    )
+    row.figures.update(_set_figures(kind.name, lists))
+    if kind.name == "memories":
+        row.figures["identical"] = _f1(_identical(lists))
+        row.figures.update(_label_figures(lists, FIELDS))
+        row.figures.update(_confidence(lists))
+    if kind.name == "queries":
+        row.figures.update(_label_figures(lists, tuple(SAID)))
+    drafted = [one for one in lists if one.drafted is not None]
+    if drafted:
+        shares = (_verbatim(drafted, 0), _verbatim(drafted, 1))
+        row.drafts[kind.name] = DraftRow(verbatim=shares, without=_without(kind.name, drafted))
+
+
+def _set_figures(kind: str, lists: Sequence[Lists]) -> Figures:
+    """Return the F1 of the items of two people: the mean over sessions, and of all items."""
+    figures = {AGREED[kind]: _f1(lists)}
+    if kind != "memory":  # of lists of one both are the same
+        figures[f"{AGREED[kind]}_micro"] = _f1_micro(lists)
+    return figures
+
+
+def _f1(lists: Sequence[Lists]) -> FigureRow:
+    values = []
+    for one in lists:
+        items = len(one.first) + len(one.second)
+        # Two people who both leave nothing agree.
+        values.append(2 * len(one.pairs) / items if items else 1.0)
+    mean = clustered_mean(np.array(values), [one.session for one in lists])
+    return FigureRow.of(mean, "sessions")
+
+
+def _f1_micro(lists: Sequence[Lists]) -> FigureRow:
+    matched = np.array([2.0 * len(one.pairs) for one in lists])
+    items = np.array([float(len(one.first) + len(one.second)) for one in lists])
+    return FigureRow.of(clustered_ratio(matched, items, [one.session for one in lists]), "sessions")
+
+
+def _identical(lists: Sequence[Lists]) -> list[Lists]:
+    """Return lists whose pairs are the items with the same text alone."""
+    matched = []
+    for one in lists:
+        first, second = (list(map(text_of, side)) for side in one.sides)
+        matched.append(replace(one, pairs=identical(first, second)))
+    return matched
+
+
+def _label_figures(lists: Sequence[Lists], fields: Sequence[str]) -> Figures:
+    """Return kappa and alpha of what is said of matched items; nothing where nobody says it."""
+    figures: Figures = {}
+    for name in fields:
+        first: list[str] = []
+        second: list[str] = []
+        sessions: list[str] = []
+        for one in lists:
+            for item, other in one.matched:
+                first.append(getattr(item, name) or UNSAID)
+                second.append(getattr(other, name) or UNSAID)
+                sessions.append(one.session)
+        if {*first, *second} <= {UNSAID}:
+            continue
+        estimates = name_estimates(first, second, sessions)
+        for figure in ("agreement", "kappa", "alpha"):
+            figures[f"{figure}_{name}"] = FigureRow.of(estimates[figure], "pairs")
+    return figures
+
+
+def _confidence(lists: Sequence[Lists]) -> Figures:
+    """Return how far the confidences of matched memories agree, where both have one."""
+    first: list[float] = []
+    second: list[float] = []
+    sessions: list[str] = []
+    for one in lists:
+        for item, other in one.matched:
+            sure, sure_too = (getattr(side, "confidence", None) for side in (item, other))
+            if sure is not None and sure_too is not None:
+                first.append(sure)
+                second.append(sure_too)
+                sessions.append(one.session)
+    if not sessions:
+        return {}
+    apart = np.abs(np.array(first) - np.array(second))
+    return {
+        "spearman_confidence": FigureRow.of(rank_correlation(first, second, sessions), "pairs"),
+        "mae_confidence": FigureRow.of(clustered_mean(apart, sessions), "pairs"),
+    }
+
+
+def _verbatim(lists: Sequence[Lists], side: int) -> FigureRow:
+    """Return the share of one person's items that are the draft's, word for word."""
+    kept = []
+    for one in lists:
+        items = one.sides[side]
+        kept.append(sum(folded(text_of(item)) in (one.drafted or ()) for item in items))
+    total = np.array([float(len(one.sides[side])) for one in lists])
+    share = clustered_ratio(np.array(kept, dtype=np.float64), total, [one.session for one in lists])
+    return FigureRow.of(share, "sessions")
+
+
+def _without(kind: str, lists: Sequence[Lists]) -> Figures:
+    """Return the F1 of what is not in the draft: of all such items, and where both have some."""
+    left = []
+    for one in lists:
+        first, second = (_not_drafted(side, one.drafted or frozenset()) for side in one.sides)
+        if first or second:
+            pairs = [pair for pair in one.pairs if pair[0] in first and pair[1] in second]
+            own = [one.first[place] for place in first], [one.second[place] for place in second]
+            left.append(replace(one, first=own[0], second=own[1], pairs=pairs))
+    if not left:
+        return {}
+    figures = {f"{AGREED[kind]}_micro": _f1_micro(left)}
+    several = [one for one in left if one.first and one.second]
+    return {**figures, AGREED[kind]: _f1(several)} if several else figures
+
+
+def _not_drafted(items: Sequence[Item], drafted: frozenset[str]) -> list[int]:
+    return [place for place, item in enumerate(items) if folded(text_of(item)) not in drafted]

@@ -1,0 +1,248 @@
+"""Export of labels: label folders, gold in the release layout with a log of changes, queries."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from alps.data.release import write_track
+from alps.errors import DataError, UsageError
+from alps.ext.calibration.next_steps import after_export
+from alps.ext.people.annotate.anchoring import Anchoring, anchoring
+from alps.ext.people.annotate.decided import Decided, Which, decided
+from alps.ext.people.annotate.gold import ANNOTATED, Change, verified
+from alps.ext.people.annotate.items import RECORDS, SHOWN, Work, open_work, read_lines
+from alps.ext.people.annotate.journal import Said, people_in
+from alps.folders import path_fault, refuse_full, same_file
+from alps.jsonl import Row, dump, parse_json
+from alps.judges.judge_of_run import JUDGE, read_judge_of_run
+from alps.judges.labels import ITEMS, LABELS, PEOPLE, SAMPLE, SCALE, VERDICTS, read_scales
+from alps.run.folder import write_json, write_whole
+
+ADJUDICATED = "adjudicated"
+CHANGES, QUERIES = "changes.jsonl", "queries.jsonl"
+# As the authors of the benchmark published theirs, and alps agreement reads them.
+ANNOTATIONS, DRAFT = "annotations", "benchmark_data"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        counts: How much of what, by its name.
+        people: How many labelled.
+        differing: Items that people label differently, and nobody has decided.
+        anchoring: By rubric and field.
+        next: The command that uses the labels; empty where there is none.
+    """
+
+    folder: Path
+    counts: Mapping[str, int]
+    people: int
+    differing: int
+    anchoring: Mapping[str, Anchoring] = field(default_factory=dict)
+    next: str = ""
+
+
+def export(folder: Path, out: Path, which: Which = "first") -> Exported:
+    """Write what the labels in `folder` become to `out`, a folder that is not there yet, or empty.
+
+    Raises:
+        UsageError: If nobody has labelled anything, or `out` is not an empty folder.
+        DataError: If a file can't be read.
+    """
+    refuse_full(out)
+    work, people = open_work(folder), people_in(folder)
+    labels = decided(work, people, which)
+    if not labels:
+        raise UsageError(f"{folder}: nobody has labelled anything yet; alps annotate {folder}")
+    scale = folder / SCALE
+    scales = read_scales(scale)[0] if scale.is_file() else {}
+    out.mkdir(parents=True, exist_ok=True)
+    if work.plan.job in ("rate", "match"):
+        counts = _label_folder(work, labels, out)
+    elif work.plan.job == "gold":
+        counts = _gold(work, labels, out)
+        _annotations(work, people, which, out)
+    else:
+        counts = _queries(work, labels, out)
+    differing = sum(one.open for one in labels.values())
+    return Exported(
+        folder=out,
+        counts=counts,
+        people=len({name for one in labels.values() for name in one.by}),
+        differing=differing if work.plan.job != "queries" else 0,
+        anchoring=anchoring(work.items, people, scales),
+        next=_next(work, out),
+    )
+
+
+def _next(work: Work, out: Path) -> str:
+    if work.plan.job not in ("rate", "match"):
+        return ""
+    return after_export(work.plan.source, out, audit=work.plan.audit is not None)
+
+
+def _write(path: Path, rows: Sequence[Row]) -> None:
+    write_whole(path, b"".join(map(dump, rows)))
+
+
+def _label_folder(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:
+    """Write the items that were labelled, with the labels of people and the run's verdicts."""
+    rows: list[Row] = []
+    for item_id, one in labels.items():
+        said = {name: answer["label"] for name, answer in one.by.items()}
+        if one.ruling is not None:
+            said[ADJUDICATED] = one.ruling.answer["label"]
+        for name, label in said.items():
+            rows.append({"item_id": item_id, "annotator": name, "label": label})
+    items = [row for row in read_lines(work.folder / ITEMS) if row["item_id"] in labels]
+    verdicts = []
+    for row in read_lines(work.folder / SHOWN):
+        if row["item_id"] in labels:
+            verdict = {"judge": row["by"], "verdict": row["answer"]["label"]}
+            verdicts.append({"item_id": row["item_id"], **verdict})
+    _write(out / ITEMS, items)
+    _write(out / LABELS, rows)
+    if verdicts:
+        _write(out / VERDICTS, verdicts)
+        if (judge := read_judge_of_run(work.folder)) is not None:
+            pinned = judge.with_verdicts(out / VERDICTS)
+            write_json(out / JUDGE, pinned.model_dump(mode="json"))
+    write_whole(out / SCALE, (work.folder / SCALE).read_bytes())
+    write_json(out / PEOPLE, _people(work, {row["annotator"] for row in rows}))
+    drawn = parse_json((work.folder / SAMPLE).read_bytes())
+    write_json(out / SAMPLE, _labelled_whole(work, _sample(drawn, items), labels))
+    return {"items": len(items), "labels": len(rows), "verdicts of the run's judge": len(verdicts)}
+
+
+def _people(work: Work, names: set[str]) -> Row:
+    """Return what is known of those who labelled."""
+    annotators: dict[str, Any] = {}
+    for name in sorted(names):
+        if name == ADJUDICATED:
+            how = "somebody else decided what two people had labelled differently"
+            annotators[name] = {"kind": "derived", "how": how}
+        else:
+            annotators[name] = {"kind": "person", "blind": work.plan.blind}
+    return {"guidelines": "the rubric, as the judge has it", "annotators": annotators}
+
+
+def _sample(sample: Row, items: Sequence[Row]) -> Row:
+    """Return how the labelled items were drawn.
+
+    Everybody labels in a random order, so what is labelled when they stop is a random part of what
+    was drawn.
+    """
+    by_rubric: dict[str, list[str]] = {}
+    for item in items:
+        by_rubric.setdefault(item["rubric"], []).append(item["item_id"])
+    rubrics: dict[str, Row] = {}
+    for name, ids in by_rubric.items():
+        entry: Row = {**sample["rubrics"][name], "drawn": len(ids)}
+        if entry.get("tracks"):
+            tracks: dict[str, Row] = {}
+            for track, row in entry["tracks"].items():
+                count = sum(item_id.startswith(f"{track}/") for item_id in ids)
+                tracks[track] = {**row, "drawn": count}
+            entry["tracks"] = tracks
+        rubrics[name] = entry
+    return {**sample, "rubrics": rubrics}
+
+
+def _labelled_whole(work: Work, sample: Row, labels: Mapping[str, Decided]) -> Row:
+    """Return `audit` of a sample with the sessions that are labelled whole.
+
+    Those before the first that is not, in the order of the drawing: they are a draw of their own.
+    """
+    if "audit" not in sample:
+        return sample
+    waiting = {item.cluster for item in work.items.values() if item.item_id not in labels}
+    tracks = {}
+    for track, sessions in sample["audit"]["tracks"].items():
+        if any(item_id.startswith(f"{track}/") for item_id in work.items):
+            whole = takewhile(lambda session: session not in waiting, sessions)
+            tracks[track] = list(whole)
+    return {**sample, "audit": {**sample["audit"], "tracks": tracks}}
+
+
+def _gold(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:
+    """Write the records that are verified as a whole, and what changed in them."""
+    tracks: dict[str, list[tuple[Row, Row]]] = {}
+    changes: list[Change] = []
+    unfinished = 0
+    for record in _records(work):
+        done = verified(record, labels)
+        if done is None:
+            unfinished += 1
+            continue
+        gold, of_record = done
+        tracks.setdefault(record["track"], []).append((record["input"], gold))
+        changes += of_record
+    for track, pairs in tracks.items():
+        write_track(out / ANNOTATED / track, pairs)
+    _write(out / CHANGES, [change.row() for change in changes])
+    counts = Counter(change.what for change in changes)
+    found: dict[str, int] = {"records": sum(map(len, tracks.values()))}
+    for what, count in counts.items():
+        found[what] = count
+    return found | ({"records that are not finished": unfinished} if unfinished else {})
+
+
+def _records(work: Work) -> list[Row]:
+    """Read the records that memories come from.
+
+    Raises:
+        DataError: If a line is no object, or its track can't be the name of a folder.
+    """
+    path, folders = work.folder / RECORDS, dict[str, str]()
+    records = read_lines(path)
+    for line, record in enumerate(records, start=1):
+        track = str(record.get("track"))
+        fault = path_fault(track)
+        if folders.setdefault(same_file(track), track) != track:
+            fault = f"{track!r} and {folders[same_file(track)]!r} would be one folder"
+        if fault:
+            raise DataError(fault, path=path, line=line, field="track")
+    return records
+
+
+def _annotations(work: Work, people: Mapping[str, Sequence[Said]], which: Which, out: Path) -> None:
+    """Write what each person alone makes of the records, and the draft, for `alps agreement`."""
+    records = _records(work)
+    tracks: dict[str, list[tuple[Row, Row]]] = {}
+    for record in records:
+        tracks.setdefault(record["track"], []).append((record["input"], record["gold"]))
+    for track, pairs in tracks.items():
+        write_track(out / DRAFT / ANNOTATED / track, pairs)
+    for name, said in people.items():
+        own = decided(work, {name: said}, which)
+        # A line is a session, of which several records may be.
+        by_session: dict[str, Row] = {}
+        for record in records:
+            done = verified(record, own)
+            if done is not None:
+                session = record["input"]["session_id"]
+                row = by_session.setdefault(session, {"session_id": session})
+                part = row.setdefault(record["track"], {"memories": []})
+                part["memories"] += done[0]["gold"]["memory_items"]
+        if by_session:
+            (out / ANNOTATIONS).mkdir(exist_ok=True)
+            _write(out / ANNOTATIONS / f"annotator_{name}.jsonl", list(by_session.values()))
+
+
+def _queries(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:
+    rows: list[Row] = []
+    for item_id, one in labels.items():
+        record, _, memory_id = item_id.rpartition("/")
+        item = work.items[item_id]
+        about = {"record": record, "memory_id": memory_id, "session_id": item.cluster}
+        for name, answer in one.by.items():
+            for query in answer["queries"]:
+                value = item.payload["memory"]["value"]
+                rows.append({**about, "value": value, "query": query, "by": name})
+    _write(out / QUERIES, rows)
+    return {"memories": len(labels), "queries": len(rows)}

@@ -1,0 +1,185 @@
+"""Folders to annotate, made from a run or from data.
+
+Answers to rate and memories to relate are drawn as `alps labels draw` draws them; what the run's
+judge said of them is put aside, to be shown after a label is given.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from pathlib import Path
+
+from alps.errors import UsageError
+from alps.ext.calibration.correct_again import judge_of_run
+from alps.ext.calibration.judge_questions import Asked, asked_in
+from alps.ext.calibration.sample import draw_audit, draw_labels
+from alps.ext.people.annotate.items import PLAN, RECORDS, SHOWN, Plan, open_work, write_plan
+from alps.ext.people.annotate.memories import Memories, memories_of
+from alps.ext.people.annotate.settings import JOBS, Job, Settings
+from alps.jsonl import Row, dump, scan
+from alps.judges.judge_of_run import JUDGE
+from alps.judges.labels import ITEMS
+from alps.judges.matching import UNRELATED, MatchQuestion
+from alps.run.folder import write_json, write_whole
+from alps.run.opened import Key, find_run, open_run, read_rows
+from alps.run.source import open_again
+
+_DRAFT = "draft"
+
+
+def make_work(folder: Path, plan: Plan) -> None:
+    """Make the folder of `plan`.
+
+    Raises:
+        UsageError: If the folder holds something else, or the source has nothing for the job.
+        AlpsError: If the source can't be read.
+    """
+    _MAKERS[plan.job](folder, plan)
+    write_plan(folder, plan)
+
+
+def _drawn(folder: Path, plan: Plan) -> None:
+    if plan.split is not None:
+        raise UsageError(f"split={plan.split}: a run has its own; leave it out")
+    run = find_run(plan.source)
+    pairs = plan.job == "match"
+    if plan.audit is not None:
+        draw_audit(run, plan.audit, pairs=pairs, out=folder, seed=plan.audit_seed)
+    else:
+        draw_labels(run, n=plan.n, out=folder, seed=plan.seed, pairs=pairs)
+    verdicts = _verdicts(run)
+    shown = []
+    for _, _, row in scan(folder / ITEMS):
+        if row is not None and row["item_id"] in verdicts:
+            shown.append({"item_id": row["item_id"], **verdicts[row["item_id"]]})
+    write_whole(folder / SHOWN, b"".join(map(dump, shown)))
+    write_json(folder / JUDGE, judge_of_run(open_run(run)).model_dump(mode="json"))
+
+
+def _verdicts(run: Path) -> dict[str, Row]:
+    """Return what the run's judge said, by item: `{"by", "answer"}`."""
+    opened = open_run(run)
+    _, data = open_again(run, opened.manifest)
+    rows = read_rows(run / "verdicts.jsonl")
+    judge = str((opened.summary_row or {}).get("judge"))
+    verdicts = {}
+    for asked in asked_in(run, data):
+        about = asked.about
+        row = rows.get(Key(asked.track, about.benchmark_id, about.repeat))
+        if row is None or row.get("outcome") != "ok":
+            continue
+        for item_id, label in _labels(asked, row):
+            verdicts[item_id] = {"by": judge, "answer": {"label": label}}
+    return verdicts
+
+
+def _labels(asked: Asked, row: Row) -> Iterator[tuple[str, object]]:
+    """Yield what a judge said of the items of a question."""
+    if isinstance(asked.question, MatchQuestion):
+        pairs = row.get("pairs") or ()
+        said = {(pair["gold"], pair["predicted"]): pair["relation"] for pair in pairs}
+        for gold, predicted in product(asked.question.gold, asked.question.predicted):
+            label = said.get((gold.id, predicted.id), UNRELATED)
+            yield f"{asked.name}/{gold.id}-{predicted.id}", label
+        return
+    marks = row.get("marks") or {}
+    for name, mark in asked.by.labels.items():
+        if mark in marks:
+            yield f"{asked.name}{asked.by.part(name)}", marks[mark]
+
+
+def _of_memories(folder: Path, plan: Plan) -> None:
+    sessions = memories_of(plan.source, plan.split, n=plan.n, seed=plan.seed)
+    rows: list[Row] = []
+    shown: list[Row] = []
+    records: list[Row] = []
+    for session in sessions:
+        records.append(session.record)
+        for row, draft in _rows_of(session, plan.job):
+            rows.append(row)
+            if draft is not None:
+                shown.append({"item_id": row["item_id"], "by": _DRAFT, "answer": draft})
+    if not rows:
+        raise UsageError(f"from={plan.source}: holds no memories; name data with gold, or a run")
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder}: is not empty; name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / ITEMS, b"".join(map(dump, rows)))
+    write_whole(folder / SHOWN, b"".join(map(dump, shown)))
+    write_whole(folder / RECORDS, b"".join(map(dump, records)))
+
+
+def _rows_of(session: Memories, job: Job) -> Iterator[tuple[Row, Row | None]]:
+    """Yield the items of a session, and what is shown after each is labelled."""
+    about = {"system": session.system, "cluster": session.session_id, "language": None}
+    for memory in session.items:
+        payload = {"memory": {"value": memory["value"]}, "dialogue": session.dialogue}
+        name = f"{session.name}/{memory['memory_id']}"
+        row = {"item_id": name, "rubric": job, **about, "payload": payload}
+        yield row, (session.draft_of(memory) if job == "gold" else None)
+    if job == "gold":
+        values = [memory["value"] for memory in session.items]
+        payload = {"memories": values, "dialogue": session.dialogue}
+        name = f"{session.name}/+"
+        yield {"item_id": name, "rubric": "missing", **about, "payload": payload}, None
+
+
+_MAKERS: Mapping[Job, Callable[[Path, Plan], None]] = {
+    "rate": _drawn,
+    "match": _drawn,
+    "gold": _of_memories,
+    "queries": _of_memories,
+}
+
+
+def begin(folder: Path, settings: Settings) -> None:
+    """Make the folder that settings ask for, or check that they go with the one that is there.
+
+    Raises:
+        UsageError: If there is none and no job, or the folder was made with other settings.
+        AlpsError: If the source can't be read.
+    """
+    if not (folder / PLAN).is_file():
+        if settings.job is None or settings.source is None:
+            known = ", ".join(JOBS)
+            raise UsageError(
+                f"{folder}: nothing to annotate there; make it with job= ({known}) and from="
+            )
+        make_work(folder, _plan(settings, settings.source, settings.job))
+        return
+    plan = open_work(folder).plan
+    asked = {"from": settings.source, "people": _people(settings) or None}
+    for name in sorted(settings.model_fields_set - _OF_A_PERSON):
+        there = getattr(plan, "source" if name == "from" else name)
+        if asked.get(name, getattr(settings, name)) not in (None, there):
+            made = f"without {name}=" if there in (None, ()) else f"with {name}={there}"
+            raise UsageError(f"{folder}: was made {made}; leave it out")
+
+
+# What each person may set anew; all else belongs to the folder.
+_OF_A_PERSON = {"as", "adjudicate", "port"}
+
+
+def _people(settings: Settings) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (settings.people or "").split(",") if name.strip())
+
+
+def _plan(settings: Settings, source: str, job: Job) -> Plan:
+    people = _people(settings)
+    if people and len(set(people)) < max(settings.annotators, len(people)):
+        raise UsageError(
+            f"people={settings.people}: name {settings.annotators} or more different people"
+        )
+    if "annotators" in settings.model_fields_set and not people:
+        raise UsageError(f"annotators={settings.annotators}: name all who label with people=")
+    counted = job not in ("rate", "match") or "n" in settings.model_fields_set
+    if settings.audit is not None and counted:
+        raise UsageError(f"audit={100 * settings.audit:g}%: is for job=rate or match, without n=")
+    if settings.audit_seed is not None and settings.audit is None:
+        raise UsageError(f"audit_seed={settings.audit_seed}: would change nothing without audit=")
+    if job == "queries" and settings.target is not None:
+        raise UsageError(f"target={settings.target:g}: queries are for no figure; leave it out")
+    of_plan = {name: getattr(settings, name) for name in _TAKEN}
+    return Plan(job=job, source=source, people=people, **of_plan)
+
+
+_TAKEN = ("split", "n", "seed", "annotators", "blind", "target", "audit", "audit_seed")

@@ -1,0 +1,200 @@
+"""The page: one item, its questions, and how far the work is."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from secrets import token_hex
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from alps.ext.people.annotate.figures import Standing
+from alps.ext.people.annotate.items import Answer, Item
+from alps.ext.people.annotate.questions import Form
+from alps.ext.people.annotate.seat import Seat, Step
+from alps.judges.calibration_file import rubric_of
+from alps.judges.labels import SCALE
+from alps.show.html import page_environment
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).with_name("templates")
+# The fields of an item that are shown in this order, in these words.
+_TEXTS = {
+    "memory": "The memory of the user",
+    "query": "The query",
+    "response": "The response",
+    "gold": "The true memory",
+    "predicted": "The predicted memory",
+    "memories": "The memories so far",
+}
+_WORDS = {
+    "rate": "Rate a response",
+    "match": "Relate two memories",
+    "gold": "Verify memories",
+    "queries": "Write queries",
+}
+_STAGES = {"first": "", "revised": "Your label, again", "adjudicated": "Decide"}
+
+
+class Part(NamedTuple):
+    """A text of an item: what it is, what it says, and smaller print about it."""
+
+    title: str
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+class Line(NamedTuple):
+    """One turn of a dialogue: its place from 0, and its speaker, numbered where it is a user."""
+
+    number: int
+    role: str
+    speaker: str
+    text: str
+
+
+def environment() -> "Environment":
+    """Return the templates of the page."""
+    return page_environment(TEMPLATES)
+
+
+def render(
+    templates: "Environment",
+    seat: Seat,
+    step: Step | None,
+    *,
+    standing: Standing,
+    fault: str = "",
+    given: Mapping[str, str] | None = None,
+    going_on: bool = False,
+    purpose: Sequence[str] = (),
+    root: str = "",
+) -> str:
+    """Return the page about `step`; the page of an end where there is none.
+
+    Args:
+        templates: Those of `environment`.
+        seat: Who labels.
+        step: What is shown.
+        standing: How far the work is.
+        fault: Why a label was not taken.
+        given: What was written into the form that was not taken.
+        going_on: Whether the person goes on though the interval is narrow enough.
+        purpose: What the labels are for, a line each.
+        root: What every address of the page begins with.
+    """
+    job = seat.work.plan.job
+    common: dict[str, Any] = {
+        "job": _WORDS[job],
+        "person": seat.person,
+        "done": seat.done,
+        "all": len(seat.order),
+        "standing": standing,
+        "fault": fault,
+        "adjudicating": seat.adjudicate,
+        "purpose": purpose,
+        "root": root,
+    }
+    if step is None or (standing.reached and not going_on and not seat.adjudicate):
+        differing = 0 if seat.adjudicate else standing.differing
+        page = templates.get_template("end.html")
+        return page.render(**common, open=step is not None, differing=differing)
+    start = _start(step, given)
+    page = templates.get_template("item.html")
+    return page.render(
+        **common,
+        step=step,
+        stage=_STAGES[step.stage],
+        parts=[*parts_of(step.item)],
+        lines=lines_of(step.item),
+        rubric=rubric_text(step.item, seat.folder),
+        start=start,
+        lines_of_text=2,
+        shown=said_in_words(step.shown, step.form),
+        elsewhere=said_in_words(step.in_another_tab, step.form),
+        showing=token_hex(8),
+        others=[*_others(step)],
+    )
+
+
+def parts_of(item: Item) -> Iterator[Part]:
+    """Yield the texts of an item, but for its dialogue."""
+    payload = item.payload
+    for name, title in _TEXTS.items():
+        value = payload.get(name)
+        if isinstance(value, str) and value:
+            yield Part(title, value)
+        elif isinstance(value, Mapping):
+            notes = [value.get(field) for field in ("type", "label")]
+            said = value.get("evidence")
+            notes.append(f"“{said}”" if isinstance(said, str) else None)
+            yield Part(title, str(value.get("value", "")), tuple(note for note in notes if note))
+        elif isinstance(value, list) and value:
+            yield Part(title, "\n".join(map(str, value)))
+    for name, value in payload.items():
+        if name not in (*_TEXTS, "dialogue") and isinstance(value, str) and value:
+            yield Part(name.replace("_", " ").capitalize(), value)
+
+
+def lines_of(item: Item) -> list[Line]:
+    """Return the turns of an item's dialogue."""
+    lines: list[Line] = []
+    said = 0
+    for n, turn in enumerate(item.payload.get("dialogue") or ()):
+        role = turn["role"]
+        said += role == "user"
+        speaker = f"user, turn {said}" if role == "user" else role
+        lines.append(Line(n, role, speaker, turn["text"]))
+    return lines
+
+
+def rubric_text(item: Item, folder: Path) -> str:
+    """Return what people are told to look for; nothing where the form says all."""
+    if not (folder / SCALE).is_file():
+        return ""
+    # People don't reply with JSON.
+    return rubric_of(item.rubric).text.partition("## The reply")[0].strip()
+
+
+class Other(NamedTuple):
+    """A label to be decided about: the key that takes it over, its words, and its fields."""
+
+    key: str
+    words: list[tuple[str, str]]
+    fields: dict[str, str]
+
+
+def _others(step: Step) -> Iterator[Other]:
+    for key, answer in zip(ascii_lowercase, step.others, strict=False):
+        yield Other(key, said_in_words(answer, step.form), as_form(answer))
+
+
+def said_in_words(answer: Answer | None, form: Form) -> list[tuple[str, str]]:
+    """Return an answer as names and words, those of its choices where it chose."""
+    words = {
+        (one.name, choice.name): choice.text for one in form.questions for choice in one.choices
+    }
+    named = []
+    for name, value in as_form(answer).items():
+        named.append((name.replace("_", " "), words.get((name, value), value)))
+    return named
+
+
+def as_form(answer: Answer | None) -> dict[str, str]:
+    """Return an answer as the fields of a form."""
+    fields: dict[str, str] = {}
+    for name, value in (answer or {}).items():
+        if name == "queries":
+            fields |= dict(zip(("query", "second"), value, strict=False))
+        elif value is not None:
+            fields[name] = str(value)
+    return fields
+
+
+def _start(step: Step, given: Mapping[str, str] | None) -> dict[str, str]:
+    """Return what the form starts with: what was given and not taken, or said before."""
+    if given is not None:
+        return dict(given)
+    # Shown before a label is given only where the folder is not blind: the draft is then filled in.
+    filled = {} if step.form.single or step.stage != "first" else as_form(step.shown)
+    return {**step.form.values, **filled, **as_form(step.said)}

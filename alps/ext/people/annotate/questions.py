@@ -1,0 +1,215 @@
+"""Questions about an item, the keys that answer them, and answers as they are read from a form.
+
+Every choice has a code of one or two keys; all codes of a question are equally long, so that no
+label takes more than two keystrokes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from alps.errors import UsageError
+from alps.ext.people.annotate.items import Answer, Item
+from alps.schema import CANONICAL_LABELS, UNMAPPED
+from alps.stats.agreement import Scale
+from alps.text import fold
+
+KEEP, EDIT, REJECT, ADD, NOTHING = "keep", "edit", "reject", "add", "nothing"
+WORDS = 25
+"""The most words of a query, as the authors of the benchmark ask for."""
+# Those of the authors' validator: explicit and stable, repeated, by default, weak.
+CONFIDENCES = (0.95, 0.8, 0.65, 0.5)
+TIME_SCOPES = ("long_term", "short_term", "past", "future")
+TYPES = ("direct", "indirect")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer to a question: its value, the keys that give it, and its words."""
+
+    value: Any
+    code: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """The value as a form has it."""
+        return str(self.value)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something asked of an item.
+
+    Attributes:
+        name: The field of the answer that it fills.
+        unless: Verdicts after which it is not asked.
+    """
+
+    name: str
+    text: str
+    choices: Sequence[Choice]
+    unless: tuple[str, ...] = ()
+
+    def read(self, word: str) -> Any:
+        """Return the value that a form's word stands for.
+
+        Raises:
+            UsageError: If it stands for none.
+        """
+        for choice in self.choices:
+            if choice.name == word:
+                return choice.value
+        raise UsageError(f"Choose an answer: {self.text}")
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is asked of an item: questions, texts to be written, and what these start as.
+
+    Attributes:
+        texts: By field, the words above a field of text, and whether it has several lines.
+        values: What the fields of text start as.
+    """
+
+    questions: Sequence[Question]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def single(self) -> bool:
+        """Whether one answer is all: choosing it commits it."""
+        return len(self.questions) == 1 and not self.texts
+
+
+def form_of(item: Item, scales: Mapping[str, Scale]) -> Form:
+    """Return what is asked of an item."""
+    if item.rubric in scales:
+        return Form((_on_scale(scales[item.rubric]),))
+    if item.rubric == "queries":
+        texts = {"query": "A query that this memory matters for", "second": "Another one, or none"}
+        return Form((), texts)
+    verdicts = (ADD, NOTHING) if item.rubric == "missing" else (KEEP, EDIT, REJECT)
+    texts = {"value": "The memory", "quote": "The quote that shows it"}
+    values = {} if item.rubric == "missing" else {"value": item.payload["memory"]["value"]}
+    return Form((_verdict(verdicts), *_of_a_memory(item)), texts, values)
+
+
+def _on_scale(scale: Scale) -> Question:
+    values = scale.values
+    numbers = all(isinstance(value, int) and 0 <= value <= 9 for value in values)
+    choices = []
+    for place, value in enumerate(values, start=1):
+        code = str(value) if numbers else _code(place, len(values))
+        choices.append(Choice(value, code, _met(value, values)))
+    return Question("label", "Your label", choices)
+
+
+def _met(value: object, values: Sequence[object]) -> str:
+    """Say in words what 0 and 1 mean."""
+    if tuple(values) == (0, 1):
+        return "met" if value == 1 else "not met"
+    return str(value)
+
+
+def _code(place: int, count: int) -> str:
+    return str(place) if count < 10 else f"{place:02}"
+
+
+def _verdict(words: Sequence[str]) -> Question:
+    choices = [Choice(word, word[0], word) for word in words]
+    text = "Is a memory missing?" if ADD in words else "Is it a memory of this user?"
+    return Question("verdict", text, choices)
+
+
+def _of_a_memory(item: Item) -> list[Question]:
+    """Return the questions about a memory that is kept, edited or added."""
+    named: list[tuple[str, str, Sequence[Any]]] = [
+        ("type", "Said or implied?", TYPES),
+        ("time_scope", "Until when does it hold?", TIME_SCOPES),
+        ("confidence", "How sure is it?", CONFIDENCES),
+    ]
+    questions = []
+    for name, text, values in named:
+        choices = [Choice(v, str(n), str(v).replace("_", " ")) for n, v in enumerate(values, 1)]
+        questions.append(_unless_rejected(name, text, choices))
+    turns = [n for n, turn in enumerate(item.payload["dialogue"]) if turn["role"] == "user"]
+    shown = [
+        Choice(turn, _code(n, len(turns) + 1), f"turn {n}") for n, turn in enumerate(turns, start=1)
+    ]
+    questions.append(_unless_rejected("evidence", "Where is it said?", shown))
+    questions.append(_unless_rejected("label", "What is it about?", _labels()))
+    return questions
+
+
+def _unless_rejected(name: str, text: str, choices: Sequence[Choice]) -> Question:
+    return Question(name, text, choices, unless=(REJECT, NOTHING))
+
+
+def _labels() -> list[Choice]:
+    """Return the taxonomy: the first key is the group, the second the label in it."""
+    groups: dict[str, int] = {}
+    choices = []
+    for label in CANONICAL_LABELS:
+        group, _, rest = label.partition("/")
+        groups[group] = groups.get(group, 0) + 1
+        code = f"{len(groups)}{groups[group]}"
+        choices.append(Choice(label, code, f"{group} / {rest}".replace("_", " ")))
+    return [*choices, Choice(UNMAPPED, "00", "none of these")]
+
+
+def read_answer(item: Item, form: Form, given: Mapping[str, str]) -> Answer:
+    """Return the answer that a filled-in form gives.
+
+    Raises:
+        UsageError: If something is missing or does not fit; one sentence for whoever labels.
+    """
+    answer: dict[str, Any] = {}
+    for question in form.questions:
+        if answer.get("verdict") in question.unless and question.unless:
+            continue
+        answer[question.name] = question.read(given.get(question.name, ""))
+    if item.rubric == "queries":
+        return {"queries": read_queries(item, given)}
+    if answer.get("verdict") in (REJECT, NOTHING) or not form.texts:
+        return answer
+    return answer | _texts(item, answer, given)
+
+
+def _texts(item: Item, answer: Answer, given: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the value and the quote of a memory, checked against the dialogue.
+
+    The quote is None where no words of the turn were marked.
+    """
+    value = given.get("value", "").strip()
+    turn = item.payload["dialogue"][answer["evidence"]]["text"]
+    quote = given.get("quote", "").strip()
+    if not value:
+        raise UsageError("Write the memory")
+    if fold(quote) not in fold(turn):
+        raise UsageError("The quote is not in the turn that you chose: leave it empty, or copy it")
+    old = item.payload.get("memory", {}).get("value", "")
+    if answer["verdict"] == EDIT and fold(value) == fold(old):
+        raise UsageError("Nothing is edited: change the memory, or keep it")
+    if answer["verdict"] == KEEP and fold(value) != fold(old):
+        raise UsageError("The memory is changed: choose edit, or write it as it was")
+    return {"value": value, "quote": quote or None}
+
+
+def read_queries(item: Item, given: Mapping[str, str]) -> list[str]:
+    """Return one or two queries for a memory: at most 25 words, and not its value word by word.
+
+    Raises:
+        UsageError: If one is too long, or gives the memory away.
+    """
+    queries = [given.get(name, "").strip() for name in ("query", "second")]
+    queries = [query for query in queries if query]
+    value = fold(item.payload["memory"]["value"])
+    if not queries:
+        raise UsageError("Write a query")
+    for query in queries:
+        if len(query.split()) > WORDS:
+            raise UsageError(f"A query has at most {WORDS} words, this one {len(query.split())}")
+        if value in fold(query):
+            raise UsageError("The query holds the memory word by word: ask without saying it")
+    return queries

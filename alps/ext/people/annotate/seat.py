@@ -1,0 +1,212 @@
+"""A person's way through the items: what comes next, and what becomes of what they say."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from alps.errors import UsageError
+from alps.ext.people.annotate.assignment import order_for
+from alps.ext.people.annotate.differences import Difference, differing
+from alps.ext.people.annotate.items import Answer, Item, Work, open_work
+from alps.ext.people.annotate.journal import Journal, Said, Stage, before_shown, by_item, people_in
+from alps.ext.people.annotate.questions import ADD, Form, form_of, read_answer
+from alps.judges.label_rows import Value
+from alps.judges.labels import SCALE, read_scales
+from alps.stats.agreement import Scale
+
+
+@dataclass(frozen=True)
+class Step:
+    """One showing of an item.
+
+    Attributes:
+        place: Its place in this person's order, from 1.
+        rows: How many labels of it were on disk when it was shown: where there are more by now,
+            another tab of the same person has labelled it.
+        said: The label that the form starts with.
+        shown: What the judge or the draft says, where it may be seen.
+        others: The labels to be decided between, without names.
+        in_another_tab: What another tab said of it meanwhile; nothing, where none did.
+    """
+
+    item: Item
+    form: Form
+    stage: Stage
+    place: int
+    rows: int
+    said: Answer | None = None
+    shown: Answer | None = None
+    others: tuple[Answer, ...] = ()
+    in_another_tab: Answer | None = None
+
+
+class Seat:
+    """One person at a folder, who labels, or decides what others labelled differently.
+
+    Raises:
+        UsageError: If the person is not among those who label, or labels already.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        person: str,
+        *,
+        adjudicate: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.work: Work = open_work(folder)
+        self.person, self.adjudicate, self._clock = person, adjudicate, clock
+        self.scales, self.positive = _scales(folder)
+        plan = self.work.plan
+        if plan.people and person not in plan.people and not adjudicate:
+            raise UsageError(f"as={person}: not among those who label ({', '.join(plan.people)})")
+        if adjudicate and person in people_in(folder) and by_item(people_in(folder)[person]):
+            raise UsageError(f"as={person}: has labelled here; adjudicate as somebody else")
+        self._journal = Journal(folder, person)
+        self._since: tuple[str, float] = ("", 0.0)
+        rulings = [one for one in self._journal.said if one.stage == "adjudicated"]
+        self._rulings = {one.item_id: one.answer for one in rulings}
+        self._own = {name: [*said] for name, said in by_item(self._journal.said).items()}
+        self._showings = {one.showing for one in self._journal.said if one.showing}
+        self._set_order(self._to_decide() if adjudicate else order_for(self.work, person))
+
+    @property
+    def folder(self) -> Path:
+        """Where the items and the journals are."""
+        return self.work.folder
+
+    def refresh(self) -> None:
+        """Look again at what others labelled differently."""
+        self._set_order(self._to_decide())
+
+    def _to_decide(self) -> list[Item]:
+        return [one.item for one in self._differing()]
+
+    def _set_order(self, order: Sequence[Item]) -> None:
+        self.order = order
+        self._places = {item.item_id: place for place, item in enumerate(order, start=1)}
+        self._done = {item.item_id for item in order if self._is_done(item)}
+
+    def _differing(self) -> list[Difference]:
+        return differing(self.work, people_in(self.folder))
+
+    @property
+    def done(self) -> int:
+        """How many items are finished."""
+        return len(self._done)
+
+    def _is_done(self, item: Item) -> bool:
+        if self.adjudicate:
+            return item.item_id in self._rulings
+        said = self._own.get(item.item_id, ())
+        if not said or said[-1].answer.get("verdict") == ADD:
+            return False
+        return not self._hides(item) or any(one.shown for one in said)
+
+    def _hides(self, item: Item) -> bool:
+        return self.work.plan.blind and item.shown is not None
+
+    def next(self) -> Step | None:
+        """Return the first item that is not finished, None where all are."""
+        for place, item in enumerate(self.order, start=1):
+            if item.item_id not in self._done:
+                return self._step(item, place)
+        return None
+
+    def at(self, place: int) -> Step | None:
+        """Return the item at a place, finished or not; None where there is no such place."""
+        if not 1 <= place <= len(self.order):
+            return None
+        return self._step(self.order[place - 1], place)
+
+    def _step(self, item: Item, place: int) -> Step:
+        if self._since[0] != item.item_id:
+            self._since = (item.item_id, self._clock())
+        form = form_of(item, self.scales)
+        if self.adjudicate:
+            others = {one.item.item_id: one.answers for one in self._differing()}
+            ruling = self._rulings.get(item.item_id)
+            rows = int(ruling is not None)
+            others_say = others.get(item.item_id, ())
+            return Step(item, form, "adjudicated", place, rows, ruling, others=others_say)
+        said = self._own.get(item.item_id, [])
+        seen = item.shown if said or not self.work.plan.blind else None
+        if not said or said[-1].answer.get("verdict") == ADD:
+            return Step(item, form, "first", place, len(said), shown=seen)
+        return Step(item, form, "revised", place, len(said), said[-1].answer, seen)
+
+    def say(
+        self, item_id: str, rows: int, given: Mapping[str, str], showing: str = ""
+    ) -> Step | None:
+        """Put a label on disk, and return what comes next.
+
+        Where another tab has labelled the item meanwhile, both labels are kept and the item comes
+        once more. A form that is sent again, after a reply that was lost, is written once.
+
+        Args:
+            item_id: The item.
+            rows: How many labels of it were on disk when its form was shown.
+            given: The form.
+            showing: The name of this showing of the form, which no other has.
+
+        Raises:
+            UsageError: If the label does not fit the item; one sentence.
+            OSError: If it can't be written.
+        """
+        if item_id not in self._places:
+            raise UsageError("This item is not yours to label")
+        place = self._places[item_id]
+        item = self.order[place - 1]
+        step = self._step(item, place)
+        if showing in self._showings:
+            return self.next()
+        answer = dict(read_answer(step.item, step.form, given))
+        started = self._since[1]
+        seconds = round(self._clock() - started, 1)
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        said = Said(
+            item_id=item_id,
+            stage=step.stage,
+            answer=answer,
+            shown=step.shown is not None,
+            seconds=seconds,
+            at=at,
+            showing=showing,
+        )
+        self._journal.append(said)
+        self._keep(item, said)
+        if step.rows > rows and step.said is not None:
+            return replace(self._step(item, place), in_another_tab=step.said)
+        return self.next()
+
+    def _keep(self, item: Item, said: Said) -> None:
+        self._since = ("", 0.0)
+        if said.showing:
+            self._showings.add(said.showing)
+        if self.adjudicate:
+            self._rulings[said.item_id] = said.answer
+        else:
+            self._own.setdefault(said.item_id, []).append(said)
+        if self._is_done(item):
+            self._done.add(item.item_id)
+
+    def close(self) -> None:
+        """Let the person sit down elsewhere."""
+        self._journal.close()
+
+
+def _scales(folder: Path) -> tuple[Mapping[str, Scale], Mapping[str, frozenset[Value]]]:
+    path = folder / SCALE
+    return read_scales(path) if path.is_file() else ({}, {})
+
+
+def first_labels(said: Sequence[Said]) -> dict[str, Answer]:
+    """Return by item what one person said before anything was shown."""
+    labels: dict[str, Answer] = {}
+    for item_id, of_item in by_item(said).items():
+        if (one := before_shown(of_item)) is not None:
+            labels[item_id] = one.answer
+    return labels

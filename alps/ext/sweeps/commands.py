@@ -1,0 +1,80 @@
+"""The command `sweep`, and a `run` whose words name several systems or tasks."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from alps.commands.common import (
+    command,
+    console,
+    say,
+    stop_at_budget,
+    takes_time,
+    tell_faults,
+    tell_former,
+)
+from alps.completion import takes
+from alps.errors import TooManyFailuresError
+
+
+@command()
+@click.argument("plan", metavar="PLAN.toml")
+@takes("[only=failed] [max_cost=…]", "alps.ext.sweeps.plan:SweepSettings")
+@takes_time
+def sweep(plan: str, settings: tuple[str, ...]) -> None:
+    """Run every system of a plan on every task of it, in one process, and compare them.
+
+    The plan is checked whole before anything is asked. The same command again goes on with what is
+    left; only=failed with what failed.
+
+    \b
+      alps sweep plan.toml
+      alps sweep plan.toml only=failed
+    """
+    from dataclasses import replace
+
+    from alps.ext.sweeps.plan import PlanError, SweepSettings, read_plan
+    from alps.parsing import parse_words
+
+    parsed = parse_words(settings, SweepSettings)
+    try:
+        read = read_plan(Path(plan))
+    except PlanError as error:
+        tell_faults(error)
+        raise
+    caps = {name: getattr(parsed, name) for name in ("max_cost", "max_total_tokens")}
+    given = {name: value for name, value in caps.items() if value is not None}
+    read = replace(read, **given)
+    show_sweep(read.answered_again() if parsed.fresh else read, only=parsed.only)
+
+
+def show_sweep(plan: Any, *, only: Any) -> None:
+    """Carry out a sweep and show what it came to; raise what left it incomplete."""
+    from alps.ext.sweeps.board import Board
+    from alps.ext.sweeps.plan import PlanError
+    from alps.ext.sweeps.sweep import sweep
+    from alps.ext.sweeps.table import SweptRun, print_sweep, report_sweep, write_sweep_page
+    from alps.run.opened import RUNS
+
+    try:
+        swept = sweep(plan, only=only, board=Board())
+    except PlanError as error:
+        tell_faults(error)
+        raise
+    runs = []
+    for one in swept.ended:
+        runs.append(SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure))
+    report = report_sweep(runs, left=swept.left)
+    print_sweep(report, console())
+    for one in swept.ended:
+        if one.finished is not None:
+            tell_former(one.finished)
+    name = Path(plan.name).stem if plan.name.endswith(".toml") else "sweep"
+    page = write_sweep_page(report, (plan.out or RUNS) / f"{name}.html")
+    say(f"wrote {page}")
+    stop_at_budget(swept)
+    if failed := swept.failed:
+        of = f"{len(failed)} of {len(plan.cells)} runs"
+        again = "the same command asks again what nobody answered"
+        raise TooManyFailuresError(f"{of} failed or lost records; {again}")

@@ -1,0 +1,216 @@
+"""Sweeps: many runs in one process, on shared limits and one budget; each has its own run folder.
+
+What one of them loses stops no other. The same sweep again goes on where it was.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from alps import __version__
+from alps.errors import AlpsError, RunFolderError, UsageError
+from alps.event_loop import run_loop
+from alps.ext.sweeps.board import Board
+from alps.ext.sweeps.plan import Cell, PlanError, SweepPlan, told_once
+from alps.folders import kept_working_folder
+from alps.llm.ledger import Totals, counted_in
+from alps.run.collector import stopping_together
+from alps.run.finished import Finished, finished, lost_records
+from alps.run.folder import changed_code, refuse_other_files
+from alps.run.opened import MANIFEST, SUMMARY, open_run
+from alps.run.services import budget_within, check_priced_models, opens_models
+from alps.run.session import Session, resolve, run_folder
+from alps.run.shared import Shared, open_cache
+from alps.run.source import Data
+from alps.run.start import run_beside_others
+from alps.settings import RunSettings
+
+# Runs that are open at once: each holds about 6 files, and a process may often hold 1,024.
+_OPEN = 64
+Only = Literal["all", "failed"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run of a sweep that has ended: what it came to, or why it came to nothing."""
+
+    cell: Cell
+    folder: Path
+    finished: Finished | None
+    fault: str = ""
+
+    @property
+    def judge(self) -> str | None:
+        """Who judged; None where there is nothing to compare."""
+        if self.finished is None or self.finished.budget_spent:
+            return None
+        return self.finished.summary.judge
+
+    @property
+    def failure(self) -> str:
+        """Why it is to be run again; nothing where it is complete."""
+        if self.finished is None:
+            return self.fault
+        if self.finished.budget_spent:
+            return "stopped by the budget"
+        lost = lost_records(self.finished.summary)
+        return self.finished.complaint or (f"{lost} records are unscored" if lost else "")
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A sweep that has ended; `left` were not to be run now."""
+
+    plan: SweepPlan
+    ended: tuple[Ended, ...]
+    left: int = 0
+
+    @property
+    def failed(self) -> list[Ended]:
+        """The runs that are not complete."""
+        return [one for one in self.ended if one.failure]
+
+    @property
+    def budget_spent(self) -> bool:
+        """Whether the budget stopped one of them."""
+        return any(one.finished is not None and one.finished.budget_spent for one in self.ended)
+
+
+def sweep(plan: SweepPlan, *, only: Only = "all", board: Board) -> Swept:
+    """Carry out the runs of a plan, or what is left of them.
+
+    Args:
+        plan: The plan.
+        only: `failed` leaves out what has not begun or is complete.
+        board: Shows how far they are.
+
+    Raises:
+        PlanError: If the settings, the data or the folder of a run can't be used; nothing was asked
+            then.
+    """
+    sessions = _resolved(plan)
+    known = [_complete(session) for session in sessions]
+    chosen = []
+    for place, session in enumerate(sessions):
+        begun = (session.folder / MANIFEST).exists()
+        if known[place] is None and (begun or only == "all"):
+            chosen.append(place)
+    cells = plan.cells
+    board.expect([cells[place] for place in chosen], [_records(sessions[one]) for one in chosen])
+    running = _all(plan, [(cells[place], sessions[place]) for place in chosen], sessions, board)
+    with kept_working_folder():
+        ran = dict(zip(chosen, run_loop(running), strict=True))
+    ended, left = [], 0
+    for place, session in enumerate(sessions):
+        if (done := known[place]) is not None:
+            ended.append(Ended(cells[place], session.folder, done))
+        elif place in ran:
+            ended.append(ran[place])
+        else:
+            left += 1
+    return Swept(plan, tuple(ended), left)
+
+
+def _resolved(plan: SweepPlan) -> list[Session]:
+    """Resolve every run before the first is asked anything; data that several share are read once.
+
+    Raises:
+        PlanError: With a line for each fault.
+    """
+    opened: dict[object, Data] = {}
+    sessions: list[Session] = []
+    told: dict[str, list[str]] = {}
+    for cell in plan.cells:
+        try:
+            session = resolve(_placed(cell, plan), opened=opened)
+            refuse_other_files(session.folder)
+            if plan.max_cost is not None:
+                check_priced_models(session.settings, session.data.tasks)
+        except AlpsError as error:
+            told.setdefault(str(error), []).append(str(cell))
+        else:
+            sessions.append(session)
+    if told:
+        raise PlanError(list(told_once(plan.name, told)))
+    return sessions
+
+
+def _placed(cell: Cell, plan: SweepPlan) -> RunSettings:
+    """Return the settings of a run with its folder: in that of the sweep, under its own name."""
+    if plan.out is None:
+        return cell.settings
+    folder = plan.out / run_folder(cell.settings).name
+    return cell.settings.model_copy(update={"out": str(folder)})
+
+
+def _records(session: Session) -> int:
+    return session.settings.repeats * session.data.n
+
+
+def _complete(session: Session) -> Finished | None:
+    """Return a run of which nothing is left to be asked; None where it is to be run."""
+    folder = session.folder
+    if not (folder / MANIFEST).exists() or not (folder / SUMMARY).exists():
+        return None
+    if session.settings.fresh:
+        return None
+    try:
+        run = open_run(folder)
+        summary = run.finished
+    except (UsageError, RunFolderError):
+        return None
+    same = run.manifest.alps == __version__
+    same = same and not changed_code(run.manifest.code, session.code)
+    same = same and run.manifest.data.row() == session.data.description
+    if not same or lost_records(summary) or summary.stopped_by_budget:
+        return None
+    most = session.settings.max_failures
+    return finished(folder, summary, session.data.tasks, most, budget_spent=False)
+
+
+async def _all(
+    plan: SweepPlan,
+    chosen: Sequence[tuple[Cell, Session]],
+    sessions: Sequence[Session],
+    board: Board,
+) -> list[Ended]:
+    """Run them side by side; those of one model take turns, so that none holds up another."""
+    shared = _shared(plan, sessions)
+    models = {cell.settings.model for cell, _ in chosen}
+    each = max(1, _OPEN // max(1, len(models)))
+    turns = {model: asyncio.Semaphore(each) for model in models}
+
+    async def run(place: int, cell: Cell, session: Session) -> Ended:
+        async with turns[cell.settings.model]:
+            try:
+                done = await run_beside_others(session, shared, board.watched(place))
+                ended = Ended(cell, session.folder, done)
+            except AlpsError as error:
+                ended = Ended(cell, session.folder, None, str(error))
+            except Exception as error:  # whatever it is, the other runs go on
+                fault = f"{type(error).__name__}: {error}"
+                ended = Ended(cell, session.folder, None, fault)
+        board.end(place, ended.failure)
+        return ended
+
+    work = (run(place, *one) for place, one in enumerate(chosen))
+    try:
+        with board:
+            async with stopping_together(work) as running:
+                return list(await asyncio.gather(*running))
+    finally:
+        await shared.aclose()
+
+
+def _shared(plan: SweepPlan, sessions: Sequence[Session]) -> Shared:
+    """Open what all runs share; the budget counts what earlier sweeps spent in these folders."""
+    if not any(opens_models(one.settings, one.data.tasks) for one in sessions):
+        return Shared()
+    from alps.llm.structured import Ladder
+
+    tokens, cost = counted_in(session.folder for session in sessions)
+    before = Totals(assumed_tokens=tokens, assumed_cost=cost)
+    budget = budget_within(plan.max_cost, plan.max_total_tokens, before)
+    return Shared(open_cache(), budget, Ladder())

@@ -1,1 +1,0 @@
-"""Engines that carry out a run in many processes: it is divided into shards, and merged."""

@@ -1,0 +1,75 @@
+"""Findings of an audit, in a terminal of 80 columns."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from alps.data.audit_findings import SEVERITIES, AuditReport, Finding
+from alps.show.formatting import counted, visible
+from alps.show.terminal import WIDTH
+
+_STYLES = {"serious": "bold red", "warning": "yellow", "note": "dim"}
+_PLURALS = {"serious": "serious", "warning": "warnings", "note": "notes"}
+
+
+def print_audit(report: AuditReport, console: Console) -> None:
+    """Print what was audited, a table of the findings, and an example of each serious one."""
+    rows = sum(track.rows for track in report.tracks)
+    size = f"{rows:,} rows in {counted(len(report.tracks), 'track')}"
+    title = f"Audit of {visible(report.data)}, split {visible(report.split)}: {size}."
+    parts: list[RenderableType] = [Text(title, "bold")]
+    if report.findings:
+        parts += [_table(report), *_explanations(report), Text()]
+    parts += [Text(f"Not looked at: {visible(line)}.", style="dim") for line in report.unchecked]
+    parts.append(_verdict(report))
+    console.print(Group(*parts), width=min(WIDTH, console.width))
+
+
+def _table(report: AuditReport) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("", "finding", "track"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("found in", justify="right")
+    for finding in report.findings:
+        severity = Text(finding.severity, style=_STYLES[finding.severity])
+        share = f"{finding.count:,} of {finding.of:,} {finding.unit}"
+        table.add_row(severity, finding.code, finding.track, share)
+    return table
+
+
+def _explanations(report: AuditReport) -> Iterator[RenderableType]:
+    """Say of each kind of finding what it means, with one example.
+
+    Tracks that share it are named together.
+    """
+    alike: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in report.findings:
+        alike.setdefault((finding.severity, finding.code, finding.detail), []).append(finding)
+    for (severity, code, detail), findings in alike.items():
+        line = Text(f"{code}: ", style=_STYLES[severity])
+        line.append(visible(detail), style="not bold default" if severity != "note" else "")
+        tracks = ", ".join(finding.track for finding in findings)
+        line.append(f" ({tracks})", style="dim not bold default")
+        yield line
+        example = next((finding.examples[0] for finding in findings if finding.examples), None)
+        if example is not None and severity != "note":
+            shown = visible(f"{example.benchmark_id}: {example.what}")
+            yield Padding(Text(shown, style="dim"), (0, 0, 0, 2))
+
+
+def _verdict(report: AuditReport) -> Text:
+    counts = Counter(finding.severity for finding in report.findings)
+    parts = []
+    for severity in SEVERITIES:
+        if counts[severity]:
+            parts.append(f"{counts[severity]} {_PLURALS[severity]}")
+    shown = f" ({', '.join(parts)})" if parts else ""
+    if report.serious:
+        serious = f"Serious findings: scores on this data can't be taken at their word{shown}."
+        return Text(serious, style="bold red")
+    return Text(f"Nothing serious{shown}.", style="bold green")

@@ -1,0 +1,438 @@
+"""Sections of the report page: one for each track of each run, with all that is shown of it."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from markupsafe import Markup
+
+from alps.errors import RunFolderError
+from alps.ext.calibration.corrected_tables import audit_lines, correction_lines
+from alps.jsonl import Row
+from alps.rows import AuditedTrack, Floor, Interval, Score, Summary, TrackSummary
+from alps.run.opened import Key, Run, Samples
+from alps.run.stored import stored_rows
+from alps.show import charts
+from alps.show.baselines import Below, baselines_title, below_baseline
+from alps.show.breakdowns import BreakdownPart, page_part
+from alps.show.charts import colour_of
+from alps.show.formatting import letter_of, served_lines
+from alps.show.histogram import histogram
+from alps.show.outcomes import AccountRow, account
+from alps.show.record import Highlights, RecordCard, cards, rule, state_of
+from alps.show.run_tables import has_floors, needs_rating_judge, undefined
+from alps.show.svg import axis_labels
+from alps.tasks import Metric, Task
+from alps.tasks.record_parts import ScoredAnswer
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A row of a score table."""
+
+    metric: Metric
+    score: Score
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The rows of a score table that share an axis."""
+
+    axis: Markup
+    rows: list[MetricRow]
+
+
+@dataclass(frozen=True)
+class FloorRow:
+    """A floor beside a run.
+
+    Attributes:
+        metric: The figure that stands for it: the run's own, or what its judge can tell.
+        above: How far the run is above it; None where they had different judges.
+        headline: Its score by the figure that stands for the run; None where its judge can't tell
+            it.
+    """
+
+    name: str
+    judge: str
+    metric: Metric
+    score: Score
+    above: Interval | None
+    headline: Score | None
+    chart: Markup
+    sign: Markup
+
+
+@dataclass(frozen=True)
+class Section:
+    """One track of one run."""
+
+    letter: str
+    colour: int
+    run: Run
+    summary: Summary
+    track: str
+    task: Task
+    found: TrackSummary
+    headline: MetricRow
+    scales: list[Scale]
+    floors: list[FloorRow]
+    account: list[AccountRow]
+    bar: Markup
+    distribution: Markup
+    plane: Markup
+    without_recall: int
+    matrix: Markup
+    breakdowns: list[BreakdownPart]
+    records: list[tuple[str, list[RecordCard]]]
+    rule: str
+    samples: Samples
+
+    @property
+    def anchor(self) -> str:
+        """The fragment by which the section is reached."""
+        return anchor(self.run, self.letter, self.track)
+
+    @property
+    def judged(self) -> bool:
+        """Whether the figure that stands for it depends on a judge."""
+        return self.task.judged
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its headline may stand beside those of LLM judges."""
+        return self.summary.comparable or not self.judged
+
+    @property
+    def needs_rating_judge(self) -> bool:
+        """Whether it has no figure at all, since its judge rates no answers."""
+        unrated = needs_rating_judge(self.found, self.task.metrics)
+        return unrated and not self.summary.judge_check
+
+    @property
+    def bare(self) -> list[str]:
+        """The figures that no scored record defines."""
+        return undefined(self.found, self.task.metrics)
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """The hashes of the prompts of this task, by their names."""
+        others = set(self.run.task_names) - {self.task.name}
+        prompts = self.run.manifest.prompts.items()
+        # The prompt of a rubric is of no task: it belongs to every section.
+        return {name: sha256 for name, sha256 in prompts if name.partition("/")[0] not in others}
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the judge on this track."""
+        return self.run.judge_fingerprint(self.track)
+
+    @property
+    def paired_floors(self) -> bool:
+        """Whether the differences to trivial baselines stand with each score."""
+        return any(floor.differences for floor in self.found.floors.values())
+
+    @property
+    def below(self) -> Below | None:
+        """The trivial baseline that it scores below, if there is one."""
+        return below_baseline(self.found, self.task.metrics)
+
+    @property
+    def baselines_title(self) -> str:
+        """What its table of trivial baselines is called."""
+        return baselines_title(floor.score for floor in self.floors)
+
+    @property
+    def corrected(self) -> list[MetricRow]:
+        """The rows whose score stands corrected beside the one that the judge gave."""
+        rows: list[MetricRow] = []
+        for scale in self.scales:
+            rows += (row for row in scale.rows if row.score.corrected is not None)
+        return rows
+
+    @property
+    def correction_lines(self) -> list[str]:
+        """How they were corrected, in sentences."""
+        corrected = {}
+        for row in self.corrected:
+            if row.score.corrected is not None:
+                corrected[row.metric.title] = row.score.corrected
+        return correction_lines(corrected)
+
+    @property
+    def audited(self) -> AuditedTrack | None:
+        """What audits found on this track; None without."""
+        audit = self.run.finished.audit
+        return audit.tracks.get(self.track) if audit is not None else None
+
+    @property
+    def audit_lines(self) -> list[str]:
+        """What its audits rest on and cost, in sentences."""
+        audit = self.run.finished.audit
+        return audit_lines(audit, self.track, self.task.metrics) if audit is not None else []
+
+    @property
+    def comparable_with(self) -> tuple[str, ...]:
+        """What two sections must share to be drawn on one axis."""
+        return (
+            self.task.name,
+            self.track,
+            self.headline.metric.name,
+            self.fingerprint if self.judged else "",
+            str(self.run.tracks[self.track].sha256),
+            # As many records: with limit= a run has a part of the same data.
+            str(self.found.n),
+            str(sorted(self.task.conditions.items())),
+        )
+
+
+def anchor(run: Run, letter: str, track: str) -> str:
+    """Return the fragment of a track of a run; of an only track, that of the run."""
+    return f"run-{letter.lower()}" if len(run.tracks) == 1 else f"run-{letter.lower()}-{track}"
+
+
+@dataclass
+class _Passed:
+    """What a section shows of the records of its track, which pass one by one.
+
+    Attributes:
+        highlights: Finds the instructive ones.
+        outcomes: What became of how many.
+        dots: Recall and precision of each that has both.
+        without_recall: How many have precision alone.
+        values: The headline of each that has it.
+    """
+
+    highlights: Highlights
+    outcomes: Counter[str] = field(default_factory=Counter)
+    dots: Counter[tuple[float, float]] = field(default_factory=Counter)
+    without_recall: int = 0
+    values: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def add(self, lead: Metric, values: Mapping[str, float]) -> None:
+        """Add the scores of a record."""
+        precision, recall = plane_figures(lead)
+        if precision in values and recall in values:
+            self.dots[values[recall], values[precision]] += 1
+        elif precision in values:
+            self.without_recall += 1
+        if (value := values.get(lead.name)) is not None:
+            self.values.append(value)
+
+
+def _passed(
+    task: Task, lead: Metric, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
+) -> _Passed:
+    passed = _Passed(Highlights(task.highlights))
+    for key, row in scores.items():
+        state = state_of(row, predictions.get(key))
+        passed.outcomes[state] += 1
+        passed.highlights.add(key, ScoredAnswer(state, row))
+        passed.add(lead, row["scores"])
+    return passed
+
+
+def _build_section(
+    run: Run, track: str, position: int, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
+) -> Section:
+    """Return the section about one track of the run that stands at `position` on the page."""
+    summary = run.finished
+    task, found = run.tasks[track], summary.tracks[track]
+    letter, lead = letter_of(position), run.lead(track)
+    metrics = []
+    for metric in task.metrics:
+        if metric.name in found.scores:
+            metrics.append(_metric_row(metric, found.scores[metric.name], position))
+    # Rows of dashes would say nothing: a judge that rates nothing rates no baselines either.
+    floors: list[FloorRow] = []
+    for name, floor in (found.floors if has_floors(found) else {}).items():
+        floors.append(_floor_row(len(floors), name, floor, task, lead))
+    passed = _passed(task, lead, scores, predictions)
+    outcomes = account(passed.outcomes)
+    chosen, samples = cards(run, track, passed.highlights.chosen(), scores, predictions)
+    # The id of a pattern is that of the whole page: the first of two would fill both bars.
+    hatching = f"unscored-{anchor(run, letter, track)}"
+    return Section(
+        letter=letter,
+        colour=position,
+        run=run,
+        summary=summary,
+        track=track,
+        task=task,
+        found=found,
+        headline=next(row for row in metrics if row.metric == lead),
+        scales=_scales(metrics),
+        floors=floors,
+        account=outcomes,
+        bar=charts.stacked(outcomes, name=hatching),
+        distribution=histogram(
+            passed.values,
+            axis=charts.axis_of(lead),
+            name=lead.title.strip(),
+            style=colour_of(position),
+        ),
+        plane=draw_plane(
+            [(letter, position, run.model, found)], found.floors, passed.dots.elements(), lead
+        ),
+        without_recall=passed.without_recall,
+        matrix=draw_actions(found.counts),
+        breakdowns=[page_part(row, colour_of(position)) for row in found.breakdowns.values()],
+        records=chosen,
+        rule=rule(task.highlights),
+        samples=samples,
+    )
+
+
+def draw_actions(counts: Mapping[str, float]) -> Markup:
+    """Draw gold actions against predicted ones, or nothing for a task that counts none."""
+    matrix = charts.action_matrix(counts)
+    if matrix is None:
+        return Markup()
+    return charts.heat_map(matrix, label="Gold actions against predicted ones.")
+
+
+def plane_figures(lead: Metric) -> tuple[str, str]:
+    """Return the names of the precision and the recall that belong to a headline."""
+    # Most of an updated list is copied: of the whole list any baseline is near the corner.
+    changed = "_changed" if lead.name == "f1_changed" else ""
+    return f"precision{changed}", f"recall{changed}"
+
+
+def draw_plane(
+    points: Sequence[tuple[str, int, str, TrackSummary]],
+    floors: Mapping[str, Floor],
+    dots: Iterable[tuple[float, float]],
+    lead: Metric,
+) -> Markup:
+    """Draw the precision–recall plane that belongs to `lead`, or nothing.
+
+    `dots` are recall and precision of single records.
+    """
+    placed = []
+    for letter, colour, model, found in points:
+        if at := _in_plane(found.scores, lead):
+            placed.append(charts.Point(model, letter, charts.colour_of(colour), *at))
+    if not placed:
+        return Markup()
+    names = ", ".join(point.name for point in placed)
+    for sign, (name, floor) in enumerate(floors.items()):
+        # Counted before those without a place are left out: the legend has the same signs.
+        if at := _in_plane(floor.scores, lead):
+            placed.append(charts.Point(name, "", "floor", *at, sign=sign))
+    return charts.plane(placed, dots, name=f"Precision and recall of {names}")
+
+
+def _in_plane(scores: Mapping[str, Score], lead: Metric) -> tuple[Score, Score] | None:
+    """Return precision and recall; None where either has no value."""
+    precision, recall = map(scores.get, plane_figures(lead))
+    if precision is None or precision.value is None or recall is None or recall.value is None:
+        return None
+    return precision, recall
+
+
+def _metric_row(metric: Metric, score: Score, position: int) -> MetricRow:
+    chart = charts.whisker(
+        score,
+        name=metric.title.strip(),
+        axis=charts.axis_of(metric),
+        style=charts.colour_of(position),
+    )
+    return MetricRow(metric, score, chart)
+
+
+def _scales(rows: Sequence[MetricRow]) -> list[Scale]:
+    """Put the rows that share an axis together, in their order."""
+    scales = []
+    # Neighbours alone: the order of the metrics is what a reader knows from the terminal.
+    for axis, group in groupby(rows, key=lambda row: charts.axis_of(row.metric)):
+        scales.append(Scale(axis_labels(axis), list(group)))
+    return scales
+
+
+def _floor_row(position: int, name: str, floor: Floor, task: Task, lead: Metric) -> FloorRow:
+    own = next((metric for metric in task.metrics if metric.name == floor.lead), lead)
+    headline = floor.scores.get(lead.name)
+    chart = Markup()
+    if headline is not None:
+        chart = charts.whisker(headline, name=name, axis=charts.axis_of(lead), style="floor")
+    return FloorRow(
+        name=name,
+        judge=floor.judge,
+        metric=own,
+        score=floor.scores[own.name],
+        above=floor.above,
+        headline=headline,
+        chart=chart,
+        sign=charts.floor_sign(position),
+    )
+
+
+@dataclass(frozen=True)
+class Head:
+    """One run, with its letter and the sections about its tracks."""
+
+    letter: str
+    colour: int
+    run: Run
+    summary: Summary
+    sections: list[Section]
+
+    @property
+    def anchor(self) -> str:
+        """The fragment of its first section."""
+        return self.sections[0].anchor
+
+    @property
+    def scored(self) -> list[Section]:
+        """Its sections whose headline has a value."""
+        return [section for section in self.sections if section.headline.score.value is not None]
+
+    @property
+    def n(self) -> int:
+        """How many records it was asked for."""
+        return sum(section.found.n for section in self.sections)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether all its headlines may stand beside those of LLM judges."""
+        return all(section.comparable for section in self.sections)
+
+    @property
+    def served(self) -> list[str]:
+        """What answered its calls, in lines."""
+        return list(served_lines(self.summary.served, self.summary.calibrated_otherwise))
+
+
+def _sections(run: Run, position: int) -> list[Section]:
+    sections = []
+    with (
+        stored_rows(run.journal("scores"), track=run.unnamed) as scores,
+        stored_rows(run.journal("predictions"), track=run.unnamed) as predictions,
+    ):
+        for track in run.finished.tracks:
+            own = scores.on(track), predictions.on(track)
+            sections.append(_build_section(run, track, position, *own))
+    return sections
+
+
+def heads_of(runs: Sequence[Run]) -> list[Head]:
+    """Return the runs with a section for each track, in the order given.
+
+    Raises:
+        RunFolderError: If a run's files are not those of a run of this alps.
+    """
+    heads: list[Head] = []
+    for position, run in enumerate(runs):
+        summary = run.finished
+        try:
+            sections = _sections(run, position)
+        # Rows of journals are not read by a model: a damaged one fails wherever it is used.
+        except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
+            raise RunFolderError(f"{run.folder}: not a run of this alps ({error!r})") from error
+        if not sections:
+            raise RunFolderError(f"{run.folder}: its summary is of no track")
+        heads.append(Head(letter_of(position), position, run, summary, sections))
+    return heads

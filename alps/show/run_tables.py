@@ -1,0 +1,532 @@
+"""Tables at the end of a run, in 80 columns."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from alps.ext.calibration.corrected_tables import audit_part, corrected_part
+from alps.ext.memory.phase_tables import admission_lines, phase_tables
+from alps.ext.sizes.tables import curve_tables
+from alps.judges.agreement import people_say
+from alps.judges.resolve import known_agreement
+from alps.rows import Score, Summary, TrackSummary
+from alps.run.opened import lead_of
+from alps.show.baselines import BELOW_MARK, baselines_title, below_baseline
+from alps.show.charts import GOLD_ACTIONS, PREDICTED_ACTIONS
+from alps.show.formatting import (
+    counted,
+    duration,
+    interval,
+    number,
+    price_lines,
+    served_lines,
+    signed,
+    spent,
+    visible,
+)
+from alps.show.judge_check import judge_check_lines, judge_mark
+from alps.show.terminal import WIDTH, terminal
+from alps.systems.base import STDERR, TRACEBACKS
+from alps.tasks import Metric, all_tracks
+from alps.tasks.base import headline_of, only_rated
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+NARROW = 72
+"""Below so many columns the table of trivial baselines has to be narrower, too."""
+_WIDE = 100
+"""From so many columns on the table of all tasks has room for the baselines."""
+_NOT_MATCHING = {
+    "bundles": "state several facts (bundle)",
+    "unsupported_detail": "add detail that the dialogue does not support",
+    "invalid_items": "are too long to be a memory, or too many",
+    "repeated_items": "nearly repeat another, counted once",
+}
+"""Why predictions match nothing, by the count of a track that says how many."""
+_INVALID = {
+    "invalid_no_answer": "no answer",
+    "invalid_two_answers": "two answers",
+    "invalid_not_an_option": "not among the options",
+    "invalid_format": "not in the form asked for",
+    "invalid_refusal": "refusal",
+    "invalid_cut_off": "cut off",
+    "invalid_too_long": "history too long",
+}
+"""Kinds of invalid responses, by the count of a track that says how many."""
+_NO_SCORE = Score(value=None, low=None, high=None, n=0)
+
+
+def show_run(
+    summary: Summary,
+    metrics: Mapping[str, Sequence[Metric]],
+    *,
+    folder: str,
+    breakdowns: Sequence[RenderableType] = (),
+    resumed: int = 0,
+    took: float | None = None,
+) -> None:
+    """Print the summary of a run.
+
+    Args:
+        summary: What it found.
+        metrics: The columns of each track.
+        folder: Where it is.
+        breakdowns: Tables of groups of records; without them a line says how to get them.
+        resumed: How many of its answers an earlier command had left.
+        took: The seconds of the command that carried it out; None where it is only shown.
+    """
+    console = terminal()
+    narrow = console.width < NARROW
+    parts: list[RenderableType] = []
+    if resumed:
+        parts.append(Text(f"Resumed with {counted(resumed, 'answer')} from before."))
+    for name, track in summary.tracks.items():
+        parts.append(_scores(summary, name, track, metrics[name]))
+        parts += curve_tables(track, metrics[name])
+        parts += corrected_part(track, metrics[name])
+        parts += audit_part(summary, name, metrics[name])
+        if any(count.startswith("cell_") for count in track.counts):
+            parts.append(_actions(track))
+        if has_floors(track):
+            parts += _floor_tables(track, metrics[name], narrow=narrow)
+        parts += map(Text, _outcomes(track, metrics[name]))
+    if len(summary.tracks) > 1:
+        parts.append(_overview(summary, metrics, narrow=narrow))
+    parts += _below_lines(summary, metrics)
+    parts += phase_tables(summary)
+    parts += breakdowns
+    names = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
+    if names and not breakdowns:
+        parts.append(Text(f"{counted(len(names), 'breakdown')}: alps show {folder}"))
+    parts += map(Text, _footer(summary, metrics, folder=folder))
+    if took is not None:
+        parts.append(Text(f"Took {duration(took)}."))
+    parts.append(Text(f"Run folder: {folder}"))
+    console.print(Group(*parts))
+
+
+def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
+    """Lay out which run each letter stands for: its folder, and what it is of."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for letter, folder, about in runs:
+        name = Text(visible(str(folder)))
+        name.append(visible(f"  {about}"), style="dim")
+        grid.add_row(Text(letter, style="bold"), name)
+    return grid
+
+
+def print_parts(
+    console: Console,
+    parts: Sequence[RenderableType],
+    notes: Iterable[str],
+    explanations: Iterable[str],
+) -> None:
+    """Print tables and, below them, notes on these runs and what the columns mean."""
+    lines: list[Text] = []
+    for note in notes:
+        lines.append(Text(visible(f"{note}."), style="dim"))
+    for line in explanations:
+        lines.append(Text(visible(line), style="dim"))
+    console.print(Group(*parts, Text(), *lines), width=min(WIDTH, console.width))
+
+
+def _table(title: str) -> Table:
+    shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "min_width": min(WIDTH, len(title))}
+    return Table(title=Text(title, style="bold"), title_justify="left", **shape)
+
+
+def _scores(
+    summary: Summary, name: str, track: TrackSummary, metrics: Sequence[Metric]
+) -> RenderableType:
+    by = f", judged by {summary.judge}{judge_mark(summary)}"
+    judged = by if headline_of(metrics).judged else ""
+    table = _table(f"{summary.model} on {name}{conditions(track)}{judged}")
+    table.add_column("")
+    bounded = any(score.worst_case is not None for score in track.scores.values())
+    # What unscored records could do to a score: without any, it has no bounds.
+    for heading in ("score", "95 % interval", "n", *(("worst–best",) if bounded else ())):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for metric in metrics:
+        score = track.scores.get(metric.name)
+        if score is None:
+            continue
+        row = [metric.title, *_cells(score)]
+        if score.worst_case is not None:
+            row.append(f"{number(score.worst_case)}–{number(score.best_case)}")
+        table.add_row(*row, style="bold" if metric.headline else "")
+        for floor_row in _floors_on(metric, track, judge=summary.judge):
+            table.add_row(*floor_row, style="dim")
+    return table
+
+
+def _cells(score: Score) -> tuple[str, str, str]:
+    return number(score.value), interval(score), str(score.n)
+
+
+def _floors_on(metric: Metric, track: TrackSummary, *, judge: str) -> Iterator[tuple[str, ...]]:
+    """Yield what each trivial baseline scores on a metric, to be shown below the run's score."""
+    # Copies of the old list are most of an updated list, so a whole-list F1 of .8 says nothing
+    # without the .8 of returning the old list unchanged.
+    if not metric.with_floors:
+        return
+    for name, floor in track.floors.items():
+        score = floor.scores.get(metric.name)
+        if score is not None:
+            title = name if floor.judge == judge else f"{name}, {floor.judge}"
+            yield (f"  {title}", *_cells(score))
+
+
+def conditions(track: TrackSummary) -> str:
+    """Return the conditions of a track as titles show them: ` (memory bm25)`, or nothing."""
+    parts = [str(value) for value in (track.condition, track.scoring) if value is not None]
+    if track.memory is not None:
+        parts.append(f"memory {track.memory}")
+    # Runs of older versions call it a window.
+    most = track.max_context_tokens or track.window
+    if most is not None:
+        parts.append(f"context {most:,}")
+    if track.prompt is not None:
+        parts.append(f"prompt {track.prompt}")
+    for name, value in (track.model_extra or {}).items():
+        parts.append(f"{name} {value}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _actions(track: TrackSummary) -> RenderableType:
+    """Lay out gold actions against predicted ones."""
+    cells: dict[str, dict[str, int]] = {}
+    seen = set()
+    for name, count in track.counts.items():
+        if name.startswith("cell_"):
+            gold, _, predicted = name.removeprefix("cell_").partition("_")
+            cells.setdefault(gold, {})[predicted] = count
+            seen.add(predicted)
+    columns = [name for name in PREDICTED_ACTIONS if name in seen]
+    table = _table("Actions: gold ↓, predicted →")
+    for name in ("", *columns):
+        table.add_column(name, justify="right" if name else "left")
+    for gold in GOLD_ACTIONS:
+        if gold in cells:
+            table.add_row(gold, *(str(cells[gold].get(column, "")) for column in columns))
+    return table
+
+
+def _overview(
+    summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, narrow: bool
+) -> RenderableType:
+    """Put the headline of every task into one table: the whole run at a glance, never averaged."""
+    judged = f"judged by {summary.judge}{judge_mark(summary)}"
+    table = _table(f"{summary.model}, {judged}: every task, none of them averaged")
+    table.add_column("task and metric", overflow="fold")
+    wide = terminal().width >= _WIDE
+    rest = () if narrow else ("unscored", "Δ vs. strongest baseline") if wide else ("unscored",)
+    for name in ("score", "95 % interval", "n", *rest):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, track in summary.tracks.items():
+        lead = lead_of(track, metrics[name])
+        both = _task_and_metric(name, f"{lead.title}{conditions(track)}".strip())
+        if below_baseline(track, metrics[name]) is not None:
+            both += f" {BELOW_MARK}"
+        row = (*_cells(track.scores[lead.name]), str(track.unscored), _above_strongest(track))
+        table.add_row(both, *row[: len(table.columns) - 1])
+    return table
+
+
+def _task_and_metric(track: str, title: str) -> str:
+    # A task of the user's own is known by the name of its track alone.
+    known = all_tracks().get(track)
+    task = track if known is None else known.heading
+    if title.lower().startswith(task.lower()):
+        return f"{title[0].upper()}{title[1:]}"
+    return f"{task}: {title}"
+
+
+def _below_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[Text]:
+    """Warn of each track that scores below a trivial baseline."""
+    for name, track in summary.tracks.items():
+        if (below := below_baseline(track, metrics[name])) is not None:
+            line = _task_and_metric(name, below.line)
+            yield Text(f"{BELOW_MARK} Warning, below a trivial baseline: {line}", style="bold")
+
+
+def _above_strongest(track: TrackSummary) -> str:
+    """Write how far a run is above the trivial baseline that scores best; a dash if unknown."""
+    best = None
+    for floor in track.floors.values():
+        value = floor.scores[floor.lead].value
+        if value is not None and (best is None or value > best[0]):
+            best = value, floor.above
+    if best is None or best[1] is None:
+        return "–"
+    return f"{signed(best[1].value)} {interval(best[1])}"
+
+
+def has_floors(track: TrackSummary) -> bool:
+    """Tell whether any trivial baseline has a score that its judge can tell."""
+    return any(floor.scores[floor.lead].unscored is None for floor in track.floors.values())
+
+
+def _floor_tables(
+    track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool
+) -> Iterator[RenderableType]:
+    paired = [metric for metric in metrics if metric.paired_floors]
+    if not any(floor.differences for floor in track.floors.values()):
+        yield _floors(track, metrics, narrow=narrow)
+        return
+    table = _table("Trivial baselines, and how far the run is above each (Δ)")
+    table.add_column("", overflow="fold")
+    for name in ("score", *(() if narrow else ("95 % interval",)), "Δ", "95 % interval of Δ"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for metric in paired:
+        table.add_row(metric.title, style="bold")
+        for name, floor in track.floors.items():
+            score, apart = floor.scores.get(metric.name), floor.differences.get(metric.name)
+            if score is not None and apart is not None:
+                own = [number(score.value), *(() if narrow else (interval(score),))]
+                shown = name.removeprefix("floor/") if narrow else name
+                table.add_row(f"  {shown}", *own, signed(apart.value), interval(apart))
+    yield table
+
+
+def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
+    first = next(iter(track.floors.values()))
+    judged = f", judged by {first.judge}" if headline_of(metrics).judged else ""
+    lead = first.lead
+    title = next((metric.title for metric in metrics if metric.name == lead), lead)
+    apart = "\n" if narrow else " "
+    scores = [floor.scores.get(lead, _NO_SCORE) for floor in track.floors.values()]
+    table = _table(f"{baselines_title(scores)}{judged}")
+    table.add_column("", no_wrap=not narrow, overflow="fold")
+    table.add_column(title.replace(" (macro)", ""), justify="right")
+    table.add_column("95 % interval", justify="right", no_wrap=True)
+    table.add_column(f"Δ vs.{apart}baseline", justify="right", no_wrap=True)
+    for name, floor in track.floors.items():
+        score = floor.scores.get(lead, _NO_SCORE)
+        gain = f"(another{apart}judge)"
+        if score.value is None:
+            gain = "–"
+        elif floor.above is not None:
+            gain = f"{number(floor.above.value)}{apart}{interval(floor.above)}"
+        shown = name.removeprefix("floor/") if narrow else name
+        table.add_row(shown, number(score.value), interval(score), gain)
+    return table
+
+
+def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
+    """Say how many records were scored, and why others were not."""
+    repeats = track.repeats
+    answers = counted(track.n, "answer" if repeats > 1 else "record")
+    if repeats > 1:
+        answers += f" ({track.n // repeats} records, each answered {repeats} times)"
+    yield f"{answers}: {track.scored} scored, {track.unscored} unscored."
+    if track.distinct is not None and track.distinct < track.scored:
+        told = "duplicates are of one session, which intervals resample as a whole"
+        yield f"{counted(track.distinct, 'distinct question')}; {told}."
+    for name, values in track.by_repeat.items():
+        yield f"{name} of each repeat: {', '.join(map(number, values))}."
+    yield from _failure_lines(track)
+    if cut := track.truncated:
+        yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
+    yield from relation_lines(track.counts)
+    if track.rejected_gold:
+        items = counted(track.rejected_gold, "gold item")
+        yield f"Marked as rejected by their annotators: {items} of the scored records."
+    if track.unchecked:
+        what = next(filter(None, (metric.checked for metric in metrics)), "against the dialogue")
+        yield f"Not checked {what}, as the judge failed: {track.unchecked}."
+    if track.seconds_per_query is not None:
+        yield f"{track.seconds_per_query * 1000:.1f} ms a query."
+    if track.pools is not None and track.pools.generated:
+        yield f"{track.pools.generated:.0%} of the distractors are generated, not written by hand."
+    yield from _special_cases(track)
+
+
+def _failure_lines(track: TrackSummary) -> Iterator[str]:
+    failures = {"predictions": track.failed_predictions, "judgements": track.failed_judgements}
+    for stage, failed in failures.items():
+        if failed:
+            outcomes = ", ".join(f"{count} {kind}" for kind, count in failed.items())
+            yield f"Failed {stage}: {outcomes}."
+    kinds = [
+        f"{track.counts[name]} {kind}" for name, kind in _INVALID.items() if name in track.counts
+    ]
+    if kinds:
+        yield f"Invalid responses by kind: {', '.join(kinds)}."
+    # A provider's message, or a user's exception, may hold anything that steers a terminal.
+    for kind, error in track.errors.items():
+        yield f"  {kind}: {_CONTROLS.sub('?', error)}"
+
+
+def _special_cases(track: TrackSummary) -> Iterator[str]:
+    counts = track.counts
+    if repaired := track.repaired:
+        yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before being read."
+    # What a system was not shown it could not remember: no fault of its answers.
+    if long := counts.get("too_long"):
+        yield f"{counted(long, 'answer')} {_were(long)} too long to count within the length."
+    if cut := counts.get("histories_cut"):
+        yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit into the context."
+    if chosen := counts.get("letters"):
+        shares = []
+        for letter in "abcd":
+            shares.append(f"{letter} {counts.get(f'letter_{letter}', 0) / chosen:.0%}")
+        yield f"Choices by letter, over all orders: {', '.join(shares)}."
+    if enforced := counts.get("enforced"):
+        yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a hard rule."
+    if empty := track.empty_vs_empty:
+        yield empty_line(empty)
+
+
+def empty_line(count: int) -> str:
+    """Say how many records have nothing to find, and nothing predicted."""
+    records = f"{counted(count, 'record')} {'has' if count == 1 else 'have'} no gold memories"
+    return f"{records} and {_were(count)} predicted empty (score 1)."
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield the shares of matches by relation, and why predictions matched nothing."""
+    same, narrower = counts.get("matched_same", 0), counts.get("matched_narrower", 0)
+    if matched := same + narrower:
+        added = f"{narrower / matched:.0%} narrower (adds supported detail)"
+        yield f"{counted(matched, 'match', 'matches')}: {same / matched:.0%} same, {added}."
+    reasons = []
+    for name, why in _NOT_MATCHING.items():
+        if counts.get(name):
+            reasons.append(f"{counts[name]} {why}")
+    if reasons:
+        yield f"Predictions that match nothing: {'; '.join(reasons)}."
+
+
+def needs_rating_judge(track: TrackSummary, metrics: Sequence[Metric]) -> bool:
+    """Tell whether a track has no score, since its judge rates no answers."""
+    # Words shared with the memory are no score: word salad had .36 where real models had .19.
+    untold = all(score.unscored is not None for score in track.scores.values())
+    return only_rated(metrics) and untold
+
+
+def undefined(track: TrackSummary, metrics: Sequence[Metric]) -> list[str]:
+    """Return the titles of the metrics that no scored record of a track defines."""
+    titles = []
+    for metric in metrics:
+        score = track.scores.get(metric.name)
+        if score is not None and score.value is None and score.unscored is None:
+            titles.append(metric.title.strip())
+    return titles
+
+
+def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
+    """Say which intervals were made in another way than usual, and how."""
+    methods: dict[str, None] = {}
+    for track in tracks:
+        methods |= dict.fromkeys(score.method for score in _all_scores(track) if score.method)
+    for method in methods:
+        yield f"Intervals where few sessions hold many records, and of means over types: {method}."
+
+
+def _all_scores(track: TrackSummary) -> Iterator[Score]:
+    """Yield the scores of a track and of its trivial baselines."""
+    yield from track.scores.values()
+    for floor in track.floors.values():
+        yield from floor.scores.values()
+
+
+def _no_intervals(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
+    """Say why scores have no interval; of a track whose leading score has one, which scores."""
+    lacking: dict[str, dict[str, None]] = {}
+    for name, track in summary.tracks.items():
+        whole = name if len(summary.tracks) > 1 else ""
+        leading = headline_of(metrics[name]).title.strip()
+        own = dict.fromkeys(score.reason for score in track.scores.values() if score.reason)
+        for reason in own:
+            titles = []
+            for metric in metrics[name]:
+                score = track.scores.get(metric.name)
+                if score is not None and score.reason == reason:
+                    titles.append(metric.title.strip())
+            some = titles and leading not in titles
+            lacking.setdefault(reason, {})[", ".join(titles) if some else whole] = None
+        # Baselines often lack an interval for the same reason: once is enough.
+        for baseline, floor in track.floors.items():
+            for score in floor.scores.values():
+                if score.reason and score.reason not in own:
+                    of = f"{baseline} ({whole})" if whole else baseline
+                    lacking.setdefault(score.reason, {})[of] = None
+    for reason, scores in lacking.items():
+        of = ", ".join(filter(None, scores))
+        yield f"No interval of {of}: {reason}." if of else f"No interval: {reason}."
+
+
+def _footer(
+    summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, folder: str
+) -> Iterator[str]:
+    yield from _missing_lines(summary, metrics)
+    for reason in summary.not_calibrated:
+        yield f"Calibration not used: {reason}."
+    if summary.calls.http or summary.calls.cached:
+        yield spent(summary.calls)
+        yield from price_lines(summary.calls)
+        yield from served_lines(summary.served, summary.calibrated_otherwise)
+    yield from _judge_lines(summary, metrics)
+    if any(track.errors for track in summary.tracks.values()):
+        for name in (TRACEBACKS, STDERR):
+            if (path := Path(folder) / name).is_file():
+                yield f"More on the errors: {path}"
+
+
+def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
+    """Say why scores, intervals and tracks are missing."""
+    untold: set[str] = set()
+    bare: dict[str, None] = {}
+    for name, track in summary.tracks.items():
+        for score in _all_scores(track):
+            if score.unscored is not None:
+                untold.add(score.unscored)
+        bare |= dict.fromkeys(undefined(track, metrics[name]))
+    for reason in sorted(untold):
+        yield f"– {reason}."
+    yield from _no_intervals(summary, metrics)
+    yield from method_lines(summary.tracks.values())
+    if bare:
+        yield f"– {', '.join(bare)}: no scored record has any."
+    yield from admission_lines(summary)
+    left_out: dict[str, list[str]] = {}
+    for name, reason in summary.left_out.items():
+        left_out.setdefault(reason, []).append(name)
+    for reason, names in left_out.items():
+        yield f"Left out: {', '.join(names)} ({reason})."
+
+
+def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
+    """Say with what the scores of the judge are not comparable."""
+    tracks = summary.tracks
+    judged = False
+    unrated: dict[str, None] = {}
+    for name, track in tracks.items():
+        judged = judged or headline_of(metrics[name]).judged
+        # A judge that was checked rates: where it is not admitted, that is said of it.
+        if needs_rating_judge(track, metrics[name]) and not summary.judge_check:
+            unrated[(track.task or "").capitalize()] = None
+    for task in unrated:
+        yield f"{task} needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
+    if any(track.scoring is not None for track in tracks.values()):
+        yield "authors-v1: for comparison with published first-version scores only."
+    # Its scores are of words in common: beside an LLM judge's they would be read as the same.
+    elif not summary.comparable and judged:
+        yield f"Judge {summary.judge}: not comparable with LLM-judged scores."
+        if agreement := known_agreement(summary.judge):
+            yield f"  Its agreement: {agreement}."
+        for told in people_say(summary.judge, summary.judge_fingerprint):
+            yield f"  By a calibration: {told}."
+    if judged:
+        yield from judge_check_lines(summary)

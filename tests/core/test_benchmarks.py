@@ -1,0 +1,209 @@
+"""The page of the benchmarks, and the command that runs them all; what they measure is not repeated
+here.
+"""
+
+import importlib
+import importlib.util
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.conftest import ROOT
+
+BENCH = ROOT / "bench"
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """The module that writes the page, which is another file here."""
+    monkeypatch.setattr(
+        sys, "path", [*sys.path, str(BENCH)]
+    )  # last: a benchmark may be called as a package is
+    document = importlib.import_module("document")
+    monkeypatch.setattr(document, "DOCUMENT", tmp_path / "page.md")
+    return document
+
+
+@pytest.fixture
+def everything(page, tmp_path, monkeypatch):
+    """bench/all.py, in a folder whose benchmarks a test writes: `startup`, `data` and `fuzz`."""
+    module = importlib.import_module("all")
+    monkeypatch.setattr(module, "HERE", tmp_path)
+    monkeypatch.setattr(sys, "stderr", sys.stdout)
+    return module
+
+
+def section(page, name, measured, *, held=True):
+    bound = page.Bound("what it takes", "≤ 3 s", measured, held)
+    table = [["what", "s"], ["all of it", measured]]
+    return page.Section(
+        name, name.capitalize(), "What was done.", [bound], f"python bench/{name}.py", table
+    )
+
+
+def test_sections_stand_in_their_order_whichever_is_written_first(page):
+    for name in ("leaderboard", "fuzz", "harness"):
+        page.write_section(section(page, name, "1.0 s"))
+    text = page.DOCUMENT.read_text(encoding="utf-8")
+    assert text.index("## Harness") < text.index("## Fuzz") < text.index("## Leaderboard")
+    assert text.index("## Every bound") < text.index("## Harness")
+
+
+def test_a_section_that_is_written_again_takes_the_place_of_its_earlier_self(page):
+    page.write_section(section(page, "data", "1.0 s"))
+    page.write_section(section(page, "fuzz", "1.5 s"))
+    page.write_section(section(page, "data", "2.0 s"))
+    text = page.DOCUMENT.read_text(encoding="utf-8")
+    assert (text.count("## Data"), text.count("1.0 s"), text.count("2.0 s")) == (1, 0, 3)
+    assert page.every_bound(page.DOCUMENT, "data") == [("what it takes", "≤ 3 s", "2.0 s", "held")]
+
+
+def test_a_missed_bound_is_shown_in_its_section_and_above_all(page):
+    page.write_section(section(page, "startup", "9.0 s", held=False))
+    text = page.DOCUMENT.read_text(encoding="utf-8")
+    above, _, below = text.partition("## Startup")
+    assert (
+        "| **[Startup](#startup)** |  |  |  |\n| what it takes | ≤ 3 s | 9.0 s | **missed** |"
+        in above
+    )
+    assert "| what it takes | ≤ 3 s | 9.0 s | **missed** |" in below
+    assert text.count("**missed**") == 2
+    assert page.missed(section(page, "startup", "9.0 s", held=False).bounds) == [
+        "what it takes: 9.0 s (bound ≤ 3 s)."
+    ]
+
+
+def test_a_long_note_is_folded_once(page):
+    note = " ".join(["slower", *["and slower"] * 20])
+    for name in ("data", "fuzz"):
+        page.write_section(replace(section(page, name, "1.0 s"), notes=[note]))
+    lines = page.DOCUMENT.read_text(encoding="utf-8").splitlines()
+    assert max(map(len, lines)) <= 120
+    assert [line[:2] for line in lines if "slower" in line] == ["- ", "  "] * 2
+
+
+def test_a_section_of_another_name_is_refused(page):
+    with pytest.raises(ValueError, match="weather: not a section of the page"):
+        page.write_section(section(page, "weather", "1.0 s"))
+    assert not page.DOCUMENT.exists()
+
+
+def test_every_section_of_the_page_has_its_benchmark(page):
+    assert [name for name in page.ORDER if not (BENCH / f"{name}.py").is_file()] == []
+
+
+BENCHMARK = """
+import sys
+sys.path.insert(0, {bench!r})
+from document import Bound, Section, write_section
+words = sys.argv[1:]
+print("measuring", words)
+if {held!r} is None:
+    raise SystemExit("nothing to measure with")
+write_section(Section({name!r}, {name!r}, "Done.", \
+[Bound("words " + " ".join(words), "1", "1", {held!r})], "again"))
+sys.exit(0 if {held!r} else 1)
+"""
+
+
+def write_benchmarks(folder, **held):
+    for name, each in held.items():
+        (folder / f"{name}.py").write_text(
+            BENCHMARK.format(bench=str(BENCH), name=name, held=each), encoding="utf-8"
+        )
+
+
+def run_all(everything, monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["all.py", *words])
+    with pytest.raises(SystemExit) as ended:
+        everything.main()
+    return ended.value.code
+
+
+def test_all_runs_what_is_named_and_writes_their_sections(
+    everything, page, tmp_path, monkeypatch, capsys
+):
+    write_benchmarks(tmp_path, data=True, fuzz=True)
+    assert run_all(everything, monkeypatch, "only=fuzz,data", "write=yes") == 0
+    assert "Every benchmark that ran ended as promised." in capsys.readouterr().out
+    assert page.every_bound(page.DOCUMENT, "data")
+    assert page.every_bound(page.DOCUMENT, "fuzz")
+
+
+def test_all_names_missed_bounds_and_failures_goes_on_and_writes_nothing_unasked(
+    everything, page, tmp_path, monkeypatch, capsys
+):
+    write_benchmarks(tmp_path, startup=False, data=None, fuzz=True)
+    assert run_all(everything, monkeypatch, "only=startup,data,fuzz", "quick=yes", "demo=yes") == 1
+    shown = capsys.readouterr().out
+    said = (
+        "exit 1   1 of 1 bounds missed",
+        "    words demo=yes write=yes: 1 (bound 1)",
+        "    nothing to measure with",
+    )
+    assert [
+        each
+        for each in (*said, "no section written", "exit 0   0 of 1 bounds missed")
+        if each not in shown
+    ] == []
+    assert "    words inputs=" not in shown
+    assert shown.endswith("Not as promised: startup, data.\n")
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not page.DOCUMENT.exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        (["onyl=data"], "onyl: not a word of this benchmark"),
+        (["only=weather"], "only=weather: no benchmark of this name"),
+        (["quick=yes", "write=yes"], "quick=yes never writes"),
+    ],
+)
+def test_a_word_that_can_not_be_heeded_ends_all_in_a_line(everything, monkeypatch, word, said):
+    assert said in str(run_all(everything, monkeypatch, *word))
+
+
+def test_short_samples_are_those_of_the_release_layout(page, tmp_path):
+    track = importlib.import_module("short_samples").write_samples(tmp_path, 3, 2)
+    rows = [
+        json.loads(line)
+        for line in (track / "model_input.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    assert [(row["benchmark_id"], len(row["input"]["dialogue"])) for row in rows] == [
+        (f"short_{n}", 2) for n in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "said"),
+    [(99.0, ["none"] * 2), (100.0, ["none"] * 2), (102.0, ["2 MB", "21 bytes"])],
+)
+def test_memory_that_did_not_grow_is_none(page, megabytes, said):
+    spec = importlib.util.spec_from_file_location("bench_of_data", BENCH / "data.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    took = [module.Taken(0, 1.0, 1.0, each, "", "") for each in (100.0, megabytes)]
+    figures = [module.Figure("written", *pair) for pair in zip((0, 100_000), took, strict=True)]
+    bounds = list(module.bounds(figures, []))
+    assert ([bound.measured for bound in bounds], {bound.held for bound in bounds}) == (
+        said,
+        {True},
+    )
+
+
+def test_the_house_counts_each_module_once_and_each_function_by_its_branches(tmp_path):
+    pytest.importorskip("radon", reason="make install brings what counts branches")
+    branches = "".join(f"    if x == {n}:\n        return {n}\n" for n in range(11))
+    text = f"# why\nsquares = [n * n for n in range(9)]\n\n\ndef f(x):\n{branches}\n\nclass A:\n"
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "a.py").write_text(f"{text}    def g(self):\n        pass\n")
+    (tmp_path / "link").symlink_to(tmp_path / "room")
+    spec = importlib.util.spec_from_file_location("house", BENCH / "house.py")
+    house = importlib.util.module_from_spec(spec)
+    sys.modules["house"] = house
+    spec.loader.exec_module(house)
+    counted = house.count([tmp_path / "room", tmp_path / "link"])
+    assert counted == house.Counts(1, 32, 1, 1, 0, functions=2, complex_=1)

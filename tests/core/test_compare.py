@@ -1,0 +1,547 @@
+import io
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from alps.data.release import write_track
+from alps.errors import RunFolderError, UsageError
+from alps.run.folder import write_json
+from alps.show.compare import Comparison, Contrast, compare_runs
+from alps.show.compare_table import print_comparison
+from alps.stats.paired import holm
+from tests.conftest import ROOT
+from tests.core.test_cli import HEAVY, modules_after
+from tests.endtoend import rows
+from tests.tracks import alps_here
+from tests.visitors import memory_items
+
+RECORDS, SESSIONS = 24, 6
+METRICS = ("f1", "precision", "recall")
+RUNS = {
+    "rules": ("task=extraction", "model=rules", "data=data"),
+    "oracle": ("task=extraction", "model=oracle", "data=data"),
+    "empty": ("task=extraction", "model=floor/empty", "data=data"),
+    "short": ("task=extraction", "model=rules", "data=data", "limit=10"),
+    "samples": ("task=extraction,retrieval", "model=oracle", "data=samples", "limit=5"),
+    "retrieval": ("task=retrieval", "model=bm25", "data=samples", "limit=5"),
+    "aware": ("task=utilization", "ability=pa", "model=floor/generic", "data=samples", "limit=3"),
+    "update": ("task=update", "model=rules", "data=samples", "limit=2"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of several systems; in `data`, four records come from each session."""
+    folder = tmp_path_factory.mktemp("compared")
+    write_track(folder / "data" / "dev" / "task1", (record(number) for number in range(RECORDS)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, words in RUNS.items():
+            ran = alps_here("run", *words, f"out={name}")
+            assert ran.code == 0, ran.err
+    return folder
+
+
+@pytest.fixture
+def runs(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copies of these runs, to be changed at will; the current folder."""
+    shutil.copytree(made, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+def record(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    ids = {
+        "benchmark_id": record_id(number),
+        "session_id": f"s{number % SESSIONS}",
+        "task": "task1",
+    }
+    said = [
+        {"role": "user", "text": f"I keep {number + 2} bees."},
+        {"role": "assistant", "text": "How nice."},
+    ]
+    return {**ids, "input": {"dialogue": said}}, {
+        **ids,
+        "gold": {"memory_items": memory_items(f"Keeps {number} bees")},
+    }
+
+
+def record_id(number: int) -> str:
+    return f"r{number:02}"
+
+
+def set_scores(run: Path, values: Mapping[str, Sequence[float | None]]) -> None:
+    """Give the first records of a run these scores by metric, and no others; those without any are
+    unscored.
+    """
+    kept = []
+    for place, row in enumerate(rows(run / "scores.jsonl")):
+        scores = {name: column[place] for name, column in values.items() if place < len(column)}
+        kept.append(
+            {**row, "scores": {name: value for name, value in scores.items() if value is not None}}
+        )
+    write_rows(run / "scores.jsonl", kept)
+
+
+def write_rows(path: Path, kept: Sequence[Mapping[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    change(value)
+    write_json(path, value)
+
+
+def compared(*names: str, seed: int = 0) -> Comparison:
+    return compare_runs([Path(name) for name in names], seed=seed)
+
+
+def contrast(comparison: Comparison, metric: str = "f1", *, pair: int = 0) -> Contrast:
+    found = {one.metric.name: one for one in comparison.tracks[0].metrics}
+    return found[metric].contrasts[pair]
+
+
+def with_p(comparison: Comparison) -> list[Contrast]:
+    every = (
+        found
+        for track in comparison.tracks
+        for metric in track.metrics
+        for found in metric.contrasts
+    )
+    return [found for found in every if found.p is not None]
+
+
+def shown(comparison: Comparison) -> str:
+    out = io.StringIO()
+    print_comparison(comparison, Console(file=out, width=200))
+    assert max(cell_len(line) for line in out.getvalue().splitlines()) <= 80
+    return out.getvalue()
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.usefixtures("runs")
+def test_records_are_paired_by_their_ids_whatever_their_order() -> None:
+    mine = [n / 25 for n in range(RECORDS)]
+    set_scores(Path("rules"), {"f1": mine})
+    set_scores(Path("empty"), {"f1": [value / 2 for value in mine]})
+    write_rows(Path("empty/scores.jsonl"), rows(Path("empty/scores.jsonl"))[::-1])
+    found = contrast(compared("rules", "empty"))
+    assert [score.value for score in found.scores] == pytest.approx([0.46, 0.23])
+    assert found.difference.estimate.value == pytest.approx(0.23)
+    assert found.difference.estimate.low > 0
+    assert found.difference.estimate.n == RECORDS
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_other_way_round_the_difference_changes_its_sign_alone() -> None:
+    set_scores(Path("rules"), {"f1": [n % 5 / 4 for n in range(RECORDS)]})
+    set_scores(Path("empty"), {"f1": [n % 7 / 6 for n in range(RECORDS)]})
+    one, other = contrast(compared("rules", "empty")), contrast(compared("empty", "rules"))
+    assert one.difference.estimate.value == pytest.approx(-other.difference.estimate.value)
+    assert one.difference.estimate.low == pytest.approx(-other.difference.estimate.high)
+    assert one.p == pytest.approx(other.p)
+
+
+@pytest.mark.usefixtures("runs")
+def test_repeats_are_averaged() -> None:
+    set_scores(Path("rules"), {"f1": [1.0] * RECORDS})
+    once = rows(Path("rules/scores.jsonl"))
+    again = [{**row, "repeat": 1, "scores": {"f1": 0.5}} for row in once[:12]]
+    write_rows(Path("rules/scores.jsonl"), [*once, *again])
+    found = contrast(compared("rules", "oracle"))
+    assert found.scores[0].value == pytest.approx(0.875)
+    assert found.difference.estimate.n == RECORDS
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_records_of_a_session_are_resampled_together() -> None:
+    """Where records of a session are alike, they tell less than as many that stand alone."""
+    set_scores(Path("rules"), {"f1": [(n % SESSIONS) / 5 for n in range(RECORDS)]})
+    set_scores(Path("empty"), {"f1": [0.25] * RECORDS})
+    together = compared("rules", "empty")
+    assert (together.tracks[0].clusters, contrast(together).clusters) == (SESSIONS, SESSIONS)
+    shutil.rmtree("data")
+    alone = compared("rules", "empty")
+    assert alone.tracks[0].clusters is None
+    assert "each record stands alone" in folded(shown(alone))
+    assert width(contrast(together)) > 1.5 * width(contrast(alone))
+    assert contrast(together).difference.detectable > 1.5 * contrast(alone).difference.detectable
+
+
+def width(found: Contrast) -> float:
+    estimate = found.difference.estimate
+    return estimate.high - estimate.low
+
+
+@pytest.mark.usefixtures("runs")
+def test_data_that_changed_are_not_believed() -> None:
+    write_track(Path("data/dev/task1"), (record(number) for number in range(1, RECORDS)))
+    assert compared("rules", "empty").tracks[0].clusters is None
+
+
+@pytest.mark.usefixtures("runs")
+def test_binary_scores_of_records_that_stand_alone_have_an_exact_test_below_the_table() -> None:
+    set_scores(Path("rules"), {"f1": [1.0] * 8 + [0.0] + [1.0] * 15})
+    set_scores(Path("empty"), {"f1": [0.0] * 8 + [1.0] + [1.0] * 15})
+    clustered = contrast(compared("rules", "empty"))
+    assert (clustered.mcnemar.first_only, clustered.mcnemar.second_only) == (8, 1)
+    assert clustered.mcnemar.p == pytest.approx(0.0390625)
+    assert not clustered.exact
+    assert clustered.p == clustered.difference.estimate.p
+    shutil.rmtree("data")
+    alone = compared("rules", "empty")
+    assert contrast(alone).exact
+    assert contrast(alone).mcnemar.p == pytest.approx(0.0390625)
+    assert "8 only in A, 1 only in B; exact McNemar p .039." in folded(shown(alone))
+
+
+@pytest.mark.usefixtures("runs")
+def test_scores_between_0_and_1_get_no_mcnemar() -> None:
+    set_scores(Path("rules"), {"f1": [0.5] + [1.0] * (RECORDS - 1)})
+    assert contrast(compared("rules", "oracle")).mcnemar is None
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_headline_is_tested_by_itself_and_diagnostics_are_corrected_together() -> None:
+    columns = {"f1": 3, "precision": 5, "recall": 7}
+    set_scores(
+        Path("rules"), {name: [n % k / k for n in range(RECORDS)] for name, k in columns.items()}
+    )
+    set_scores(
+        Path("empty"),
+        {name: [n % 2 / (k + 1) for n in range(RECORDS)] for name, k in columns.items()},
+    )
+    found = compared("rules", "empty")
+    (headline,), *others = (metric.contrasts for metric in found.tracks[0].metrics)
+    assert headline.corrected == headline.p
+    tested = [c for contrasts in others for c in contrasts if c.p is not None]
+    assert [c.corrected for c in tested] == pytest.approx(holm([c.p for c in tested]))
+    assert len(tested) == found.diagnostics == 2
+    assert found.tests("A", "B") == len(columns)
+    assert "diagnostics: one family of 2 tests" in folded(shown(found))
+
+
+def sessions_alike(generator: np.random.Generator) -> list[float]:
+    of_session = generator.random(SESSIONS)
+    return [float(of_session[n % SESSIONS] + generator.random()) / 2 for n in range(RECORDS)]
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        pytest.param(lambda generator: generator.random(RECORDS).tolist(), id="between 0 and 1"),
+        pytest.param(
+            lambda generator: (generator.random(RECORDS) < 0.6).astype(float).tolist(), id="0 or 1"
+        ),
+        pytest.param(sessions_alike, id="alike within sessions"),
+    ],
+)
+@pytest.mark.parametrize("alone", [False, True], ids=["sessions", "records alone"])
+@pytest.mark.usefixtures("runs")
+def test_every_row_has_a_p_below_05_where_its_interval_leaves_out_0(drawn, alone) -> None:
+    generator = np.random.default_rng(8)
+    if alone:
+        shutil.rmtree("data")
+    both = set()
+    for step in range(12):
+        for name in ("rules", "empty"):
+            shift = 0.03 * step if name == "rules" else 0.0
+            columns = {}
+            for metric in METRICS:
+                columns[metric] = [min(1.0, value + shift) for value in drawn(generator)]
+            set_scores(Path(name), columns)
+        for line in shown(compared("rules", "empty")).splitlines():
+            row = re.search(r"\[(-?[\d.]+), (-?[\d.]+)\] +(<?[\d.]+)", line)
+            if row is None or {row[1], row[2], row[3]} & {".000", "-.000", ".050"}:
+                continue  # too near the edge for three decimals
+            outside = float(row[1]) > 0 or float(row[2]) < 0
+            assert outside == (float(row[3].lstrip("<")) < 0.05), line
+            both.add(outside)
+    assert both == {True, False}
+
+
+@pytest.mark.usefixtures("runs")
+def test_equal_runs_differ_by_nothing_and_nothing_is_promised() -> None:
+    shutil.copytree("rules", "rules-again")
+    found = contrast(compared("rules", "rules-again"))
+    assert (found.difference.estimate.value, found.corrected) == (0.0, 1.0)
+    assert found.difference.detectable is None
+
+
+@pytest.mark.usefixtures("runs")
+def test_ratios_of_sums_are_left_out_and_named() -> None:
+    found = compared("rules", "oracle")
+    assert "f1_micro" not in {one.metric.name for one in found.tracks[0].metrics}
+    assert "(a ratio of sums, which single records don't have): F1 (micro)" in folded(shown(found))
+
+
+@pytest.mark.usefixtures("runs")
+def test_what_the_judge_can_not_tell_is_left_out_with_the_reason() -> None:
+    assert "cannot tell 'narrower' from 'same'): F1, strict policy" in folded(
+        shown(compared("rules", "oracle"))
+    )
+
+
+@pytest.mark.usefixtures("runs")
+def test_records_that_only_one_run_scored_are_counted() -> None:
+    set_scores(Path("rules"), {"f1": [None, None, *[0.5] * (RECORDS - 2)]})
+    found = compared("rules", "short")
+    assert found.tracks[0].shared == 8
+    rules, short = found.tracks[0].counts
+    assert (rules.asked, rules.scored, rules.left_out) == (RECORDS, RECORDS - 2, 14)
+    assert (short.asked, short.scored, short.left_out) == (10, 10, 2)
+    assert "Left out: 14 of A's 22 scored, 2 unscored; 2 of B's 10 scored." in folded(shown(found))
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_metric_is_compared_on_the_records_that_have_it_on_both_sides() -> None:
+    set_scores(Path("rules"), {"f1": [0.5] * RECORDS, "precision": [None] * 4 + [0.5] * 20})
+    set_scores(Path("oracle"), {"f1": [1.0] * RECORDS, "precision": [1.0] * 22 + [None] * 2})
+    assert contrast(compared("rules", "oracle"), "precision").difference.estimate.n == 18
+
+
+@pytest.mark.usefixtures("runs")
+def test_of_three_runs_those_not_told_apart_share_a_letter() -> None:
+    """With six sessions of one mind each, only a large and steady difference is found."""
+    set_scores(Path("rules"), {"f1": [n % 2 * 0.1 for n in range(RECORDS)]})
+    set_scores(Path("empty"), {"f1": [(n + 1) % 2 * 0.1 for n in range(RECORDS)]})
+    set_scores(Path("oracle"), {"f1": [0.9 + n % 6 * 0.01 for n in range(RECORDS)]})
+    found = compared("rules", "empty", "oracle")
+    ranked = found.tracks[0].lead.ranked
+    letters = {one.name: set(one.letters) for one in ranked}
+    assert ranked[0].name == "C"
+    assert letters["A"] & letters["B"]
+    assert not letters["C"] & (letters["A"] | letters["B"])
+    assert [(c.first, c.second) for c in found.tracks[0].lead.contrasts] == [
+        ("A", "B"),
+        ("A", "C"),
+        ("B", "C"),
+    ]
+    assert "every pair" in shown(found)
+
+
+@pytest.mark.usefixtures("runs")
+def test_where_lower_is_better_the_lowest_comes_first() -> None:
+    for name, error in (("rules", 0.3), ("empty", 0.1), ("oracle", 0.2)):
+        set_scores(Path(name), {"confidence_error": [error + n * 0.001 for n in range(RECORDS)]})
+    found = {one.metric.name: one for one in compared("rules", "empty", "oracle").tracks[0].metrics}
+    ranked = found["confidence_error"].ranked
+    assert [one.name for one in ranked] == ["B", "C", "A"]
+    assert ranked[0].estimate.value == pytest.approx(0.1115)
+    assert ranked[0].estimate.low < 0.1115 < ranked[0].estimate.high
+
+
+@pytest.mark.usefixtures("runs")
+def test_many_runs_still_fit_the_terminal() -> None:
+    names = ["rules", "oracle", "empty"]
+    for number in range(4):
+        names.append(
+            f"another-run-with-a-name-that-goes-on-and-on-for-longer-than-anybody-would-like-it-{number}"
+        )
+        shutil.copytree("rules", names[-1])
+    text = shown(compared(*names))
+    assert all(f"{letter} " in text for letter in "ABCDEFG")
+
+
+@pytest.mark.usefixtures("runs")
+def test_tracks_that_not_all_have_are_named() -> None:
+    found = compared("samples", "retrieval")
+    assert [track.track for track in found.tracks] == ["task3_d100"]
+    assert "left out of A: task1" in folded(shown(found))
+    assert "(not measured in A): recall@5" in folded(shown(found))
+    assert contrast(found, "recall_at_1").scores[0].value == 1.0
+
+
+def other_judge(run: str) -> None:
+    def change(summary: dict[str, Any]) -> None:
+        for found in summary["tracks"].values():
+            found["judge_fingerprint"] = "0123456789ab"
+
+    edit(Path(run, "summary.json"), change)
+    edit(Path(run, "manifest.json"), lambda manifest: manifest["judge"].update(threshold=0.7))
+
+
+@pytest.mark.usefixtures("runs")
+def test_recall_of_retrieval_needs_no_judge() -> None:
+    other_judge("retrieval")
+    assert contrast(compared("samples", "retrieval"), "recall_at_1").difference.estimate.n == 5
+
+
+def pretend_rated(run: str) -> None:
+    """Write marks into a run whose judge rates nothing, as one that rates would have."""
+    score = {"value": 0.0, "low": 0.0, "high": 0.0, "n": 3}
+    edit(
+        Path(run, "summary.json"),
+        lambda found: found["tracks"]["task4_ability1"].update(scores={"pa": score}),
+    )
+    path = Path(run, "scores.jsonl")
+    path.write_text(
+        "".join(json.dumps({**row, "scores": {"pa": 0.0}}) + "\n" for row in rows(path))
+    )
+
+
+@pytest.mark.usefixtures("runs")
+def test_conditions_that_differ_are_said() -> None:
+    pretend_rated("aware")
+    shutil.copytree("aware", "told")
+    assert "conditions" not in shown(compared("aware", "told"))
+    edit(
+        Path("told/manifest.json"),
+        lambda manifest: manifest["settings"].update(condition="gold_memory"),
+    )
+    assert "different conditions: A as usual, B memory=oracle" in folded(
+        shown(compared("aware", "told"))
+    )
+
+
+def remove_summary(run: str) -> None:
+    Path(run, "summary.json").unlink()
+
+
+def other_data(run: str) -> None:
+    edit(
+        Path(run, "manifest.json"),
+        lambda manifest: manifest["data"]["tracks"]["task1"].update(sha256="f" * 64),
+    )
+
+
+def other_scoring(run: str) -> None:
+    edit(
+        Path(run, "manifest.json"),
+        lambda manifest: manifest["settings"].update(scoring="authors-v1"),
+    )
+
+
+def unscored(run: str) -> None:
+    Path(run, "scores.jsonl").unlink()
+
+
+def nothing(run: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("names", "damage", "said"),
+    [
+        (("rules",), nothing, ("at least two runs",)),
+        (("rules", "./rules"), nothing, ("named twice",)),
+        (("rules", "orcale"), nothing, ("orcale", "no such run")),
+        (("rules", "oracle"), remove_summary, ("oracle", "not finished")),
+        (
+            ("rules", "oracle"),
+            other_judge,
+            ("same judge", "0123456789ab", "judge.threshold is 0.63 and 0.7"),
+        ),
+        (("rules", "oracle"), other_data, ("same data", "task1", "ffffffffffff")),
+        (("rules", "samples"), nothing, ("same data", "settings.data is data and samples")),
+        (("rules", "oracle"), other_scoring, ("scored alike", "authors-v1")),
+        (("rules", "update"), nothing, ("no track", "task1", "task2")),
+        (("rules", "oracle"), unscored, ("no record",)),
+        (("rules", "oracle", "sed=1"), nothing, ("did you mean 'seed'",)),
+        (("rules", "oracle", "seed=-1"), nothing, ("seed=-1",)),
+    ],
+)
+@pytest.mark.usefixtures("runs")
+def test_what_can_not_be_compared_is_refused_on_one_line_that_names_it(names, damage, said) -> None:
+    damage("oracle")
+    line = alps_here("compare", *names).one_line
+    assert all(part in line for part in said), line
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_summary_of_something_else_is_no_traceback() -> None:
+    edit(Path("oracle/summary.json"), lambda summary: summary["tracks"].update(task1=None))
+    with pytest.raises(RunFolderError, match="not a run of this alps"):
+        compared("rules", "oracle")
+
+
+def test_fewer_than_two_runs_are_refused() -> None:
+    with pytest.raises(UsageError, match="got 0"):
+        compare_runs([])
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_command_writes_the_comparison_as_json() -> None:
+    ran = alps_here("compare", "rules", "oracle", "empty", "seed=3", "format=json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert found == compared("rules", "oracle", "empty", seed=3).as_json()
+    assert found["tracks"]["task1"]["counts"]["A"] == {
+        "asked": RECORDS,
+        "scored": RECORDS,
+        "left_out": 0,
+    }
+    assert {
+        len(metric["differences"]) for metric in found["tracks"]["task1"]["metrics"].values()
+    } == {3}
+
+
+@pytest.mark.usefixtures("runs")
+def test_nothing_is_drawn_whatever_the_seed() -> None:
+    set_scores(Path("rules"), {"f1": [n % 7 / 7 for n in range(RECORDS)]})
+    set_scores(Path("empty"), {"f1": [n % 5 / 5 for n in range(RECORDS)]})
+    one, other = (compared("rules", "empty", seed=seed) for seed in (0, 1))
+    assert one.tracks == other.tracks
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_command_prints_the_table() -> None:
+    ran = alps_here("compare", "rules", "oracle")
+    assert ran.code == 0, ran.err
+    assert f"{RECORDS} shared records from {SESSIONS} sessions" in ran.out
+    assert max(len(line) for line in ran.out.splitlines()) <= 80
+
+
+def test_comparing_imports_nothing_heavy(runs: Path) -> None:
+    assert modules_after(runs, "compare", "rules", "oracle").isdisjoint(HEAVY)
+
+
+def test_the_help_of_the_command_shows_an_example() -> None:
+    assert "alps compare runs/" in alps_here("compare", "--help").out
+
+
+@pytest.mark.parametrize(("verdict", "bold"), [(None, False), ("fail", False), ("pass", True)])
+def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, verdict: str | None, bold: bool
+) -> None:
+    shipped = ROOT / "judges" / "calibrations" / "lexical.json"
+    calibration = json.loads(shipped.read_text("utf-8"))
+    if verdict is not None:
+        calibration["rubrics"]["matching"]["verdict"] = verdict
+        (runs / "known").mkdir()
+        (runs / "known" / "own.json").write_text(json.dumps(calibration), "utf-8")
+        monkeypatch.setenv("ALPS_CALIBRATIONS", str(runs / "known"))
+    for model in ("rules", "oracle"):
+        ran = alps_here(
+            "run", "task=extraction", f"model={model}", "data=samples", f"out=by-{model}"
+        )
+        assert ran.code == 0, ran.err
+    comparison = compare_runs([runs / "by-rules", runs / "by-oracle"])
+    assert comparison.tracks[0].metrics[0].contrasts[0].corrected <= 0.05
+    out = io.StringIO()
+    print_comparison(comparison, Console(file=out, force_terminal=True, width=100))
+    (row,) = [line for line in out.getvalue().splitlines() if "F1 (macro)" in line][:1]
+    assert ("\x1b[1m" in row) is bold
+    text = " ".join(out.getvalue().split())
+    assert ("No p is bold under a judge that failed its calibration" in text) is not bold
+    assert "Under lexical, another style of writing may make a difference by itself." in text
+
+
+def test_metrics_without_a_judge_are_never_doubted(runs: Path) -> None:
+    shutil.copytree(runs / "retrieval", runs / "again")
+    (track,) = compare_runs([runs / "retrieval", runs / "again"]).tracks
+    contrasts = [one for metric in track.metrics for one in metric.contrasts]
+    assert contrasts
+    assert not any(one.doubted for one in contrasts)

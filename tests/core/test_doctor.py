@@ -1,0 +1,190 @@
+import importlib.metadata
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from rich.cells import cell_len
+from rich.console import Console
+
+import alps
+from alps.data.release import open_split, write_track
+from alps.show import doctor
+from alps.tasks import TASKS
+from tests.tracks import pool_row, target_row, write_ability
+
+
+def examined(*, width: int = 80) -> tuple[int, str]:
+    out = io.StringIO()
+    code = doctor.examine(Console(file=out, width=width))
+    text = out.getvalue()
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    return code, " ".join(text.split())
+
+
+def test_a_sound_installation_has_nothing_bad() -> None:
+    code, text = examined()
+    assert code == 0
+    assert f"alps {alps.__version__} on Python {sys.version.split()[0]}" in text
+    assert f"litellm {importlib.metadata.version('litellm')}" in text
+    assert all(f" for {task}" in text for task in TASKS)
+    assert "nothing bad" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "state"),
+    [
+        ("litellm", "1.106.0", "bad"),
+        ("litellm", "1.106.2", "bad"),
+        ("litellm", "1.89.9", "bad"),
+        ("litellm", "1.105.3", None),
+        ("litellm", "1.107.0.dev1", None),
+        ("litellm", "2.0", None),
+        ("instructor", "1.15.4", "bad"),
+        ("instructor", "1.16.0", None),
+        ("rich", "15.0.0rc1", "bad"),
+        ("rich", "14.3.4", None),
+        ("numpy", "0.1", "bad"),
+    ],
+)
+def test_releases_known_to_fail_are_bad_and_say_how_to_fix(
+    name: str, version: str, state: str | None
+) -> None:
+    requirements = map(Requirement, importlib.metadata.requires(doctor.PACKAGE) or ())
+    needed = next(one for one in requirements if one.name == name)
+    finding = doctor.check_library(needed, version)
+    assert (finding.state if finding else None) == state
+    if finding:
+        assert version in finding.text
+        assert finding.fix.startswith("pip install")
+
+
+def test_a_bad_release_and_a_missing_library_make_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def version(name: str) -> str:
+        if name == "scipy":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return {"litellm": "1.106.1"}.get(name, importlib.metadata.version(name))
+
+    monkeypatch.setattr(doctor, "version", version)
+    code, text = examined()
+    assert code == 1
+    assert "litellm 1.106.1: in 1.106 every tool call fails" in text
+    assert "scipy is not installed → pip install scipy" in text
+    assert "2 bad" in text
+
+
+def test_keys_are_named_and_their_values_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
+    monkeypatch.setenv("GEMINI_API_KEY", "   ")
+    code, text = examined()
+    assert code == 0
+    assert "keys in the environment: OPENAI_API_KEY" in text
+    assert "GEMINI_API_KEY" in text.partition("not set")[2]
+    assert "very-secret" not in text
+
+
+def test_a_key_with_white_space_around_it_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value\n")
+    _, text = examined()
+    assert "OPENAI_API_KEY has white space or quotes around it" in text
+    assert "very-secret" not in text
+
+
+def test_no_key_at_all_is_a_note() -> None:
+    code, text = examined()
+    assert code == 0
+    assert "note no provider's key is in the environment" in text
+
+
+def test_no_cache_yet_tells_where_it_will_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "deep" / "down"))
+    code, text = examined(width=300)
+    assert code == 0
+    assert str(tmp_path / "deep" / "down" / "replies.sqlite") in text
+    assert not (tmp_path / "deep").exists()
+
+
+def test_a_cache_that_is_switched_off_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALPS_CACHE", "off")
+    code, text = examined()
+    assert code == 0
+    assert "note the reply cache is off" in text
+
+
+def test_a_cache_that_cannot_be_written_is_bad(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "file" / "cache"))
+    code, text = examined()
+    assert code == 1
+    assert "can't be written" in text
+
+
+def test_the_four_folders_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "alps"
+    package.mkdir()
+    (tmp_path / "tasks").mkdir()
+    (package / "tasks").symlink_to("../tasks")
+    (package / "judges").mkdir()
+    (package / "data").write_text("../data")  # how git leaves a link where there are none
+    (tmp_path / "data").mkdir()
+    monkeypatch.setattr(alps, "__path__", [str(package), str(tmp_path)])
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
+    found = {finding.text: finding for finding in doctor._links(package)}
+    assert found["alps/tasks: a link"].state == "ok"
+    assert found["alps/judges: a folder"].state == "ok"
+    assert found["alps/data: found through the repository root"].state == "ok"
+    assert found["alps/leaderboard leads nowhere"].state == "bad"
+    assert found["alps/leaderboard leads nowhere"].fix
+
+
+def test_unreadable_samples_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(data: str, split: str | None) -> None:
+        raise alps.errors.UsageError("no such folder")
+
+    monkeypatch.setattr(doctor, "open_split", nowhere)
+    code, text = examined()
+    assert code == 1
+    assert "samples for extraction can't be read: no such folder" in text
+
+
+def test_the_samples_of_every_task_are_counted_and_a_missing_track_is_bad(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [target_row(f"t{n}", queries=("Why?", "How?")[: 1 + (n == 5)]) for n in range(6)]
+    for number in range(1, 6):
+        write_ability(tmp_path, number, rows[number])
+    split = tmp_path / "dev"
+    query, gold = pool_row("q", ["Keeps bees"], 0)
+    write_track(split / "task3", [({**query, "input": {"query": "What do I keep?"}}, gold)])
+    monkeypatch.setattr(doctor, "open_split", lambda data, name: open_split(str(tmp_path), name))
+    code, text = examined()
+    assert code == 1
+    assert "1 for retrieval, 6 for utilization" in text
+    assert "samples for extraction can't be read" in text
+    (split / "task4_ability3" / "model_input.jsonl").unlink()
+    assert "samples for utilization can't be read" in examined()[1]
+
+
+def test_ways_to_look_stay_light() -> None:
+    names = ", ".join(
+        f"alps.show.{name}" for name in ("show", "listing", "doctor", "page", "charts")
+    )
+    probe = (
+        f"import sys, io, {names}; from rich.console import Console; "
+        "before = set(sys.modules); alps.show.doctor.examine(Console(file=io.StringIO())); "
+        "print([name for name in ('litellm', 'sklearn', 'scipy', 'instructor', 'datasets') if "
+        "name in sys.modules], "
+        "'jinja2' in before)"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout.split() == ["[]", "False"]

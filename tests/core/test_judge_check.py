@@ -1,0 +1,470 @@
+"""Known items that an LLM judge answers before it judges, through the command and a server."""
+
+import json
+import shutil
+from contextlib import ExitStack
+from math import comb
+
+import pytest
+
+from alps.ext.batches.gather import Batches
+from alps.ext.batches.journal import BatchJournal
+from alps.judges.admission import DRAWN, FEWEST_RIGHT, drawn_items, is_admitted, pool
+from alps.judges.rubric import _OURS, RubricQuestion, broken_rule, rubric
+from alps.leaderboard.packing import pack
+from alps.leaderboard.site import build
+from alps.llm.types import JUDGE_CHECK, Request
+from alps.rows import RubricCheck
+from alps.run.judge_check import FILE
+from tests.conftest import ROOT
+from tests.desk import QUIET_LITELLM
+from tests.endtoend import rows, summary
+from tests.known_items import known_item, reply
+from tests.loopback import Answer, serve
+from tests.submissions import WHO, forge, said
+from tests.tracks import alps_here, payload_of, target_row, write_ability
+
+pytestmark = QUIET_LITELLM
+RECORDS = 3
+KEYS = {"OPENAI_API_KEY": "none", "ALPS_CACHE": "off"}
+PA = ("task=utilization", "ability=pa", "data=data")
+ONE_LINE = "judge openai/x got 6 of 12 known items of the rubric pa right, fewer than 10"
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def verdict(body, *, good):
+    """Return the reply of a judge that takes whatever it is shown for good, or for bad."""
+    payload = payload_of(body)
+    if payload["kind"] == "match":
+        pairs = []
+        if good:
+            shown = zip(payload["gold"], payload["predicted"], strict=False)
+            pairs = [{"gold": one["id"], "predicted": two["id"]} for one, two in shown]
+        return json.dumps({"pairs": [{"reason": "", "relation": "same", **pair} for pair in pairs]})
+    if payload["kind"] == "support":
+        support = "supported" if good else "unsupported"
+        items = [{"reason": "", "id": one["id"], "support": support} for one in payload["items"]]
+        return json.dumps({"items": items})
+    if payload["rubric"] == "ei":
+        marks = dict.fromkeys(("resonation", "expression", "reception"), 5 if good else 1)
+        return json.dumps({"reason": "", **marks})
+    return json.dumps({"reason": "", "verdict": "met" if good else "not_met"})
+
+
+class Judge:
+    """A scripted judge: `knows` says how it answers a known item, and what it is asked is counted.
+
+    Args:
+        knows: From an item to whether its answer is taken for good; a text is sent as it is.
+    """
+
+    def __init__(self, knows):
+        self.knows = knows
+        self.known, self.verdicts = [], 0
+
+    def __call__(self, body):
+        asked = known_item(body)
+        if asked is None:
+            self.verdicts += 1
+            return Answer(verdict(body, good=True))
+        item, payload = asked
+        self.known.append(item.name)
+        answer = self.knows(item)
+        return Answer(answer if isinstance(answer, str) else reply(item, payload, good=answer))
+
+
+def right(item):
+    return item.good
+
+
+def kites(folder, ability=1):
+    """Write questions about a persona, of which the model's answers take no account."""
+    samples = [target_row(f"asked_{n}", value=f"Grows {n} herbs") for n in range(RECORDS)]
+    return write_ability(folder / "data", ability, *samples)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run the command under a scripted judge, of which each has one address."""
+    urls = {}
+    with ExitStack() as servers:
+
+        def run_under(judge, *words):
+            if judge not in urls:
+                urls[judge] = servers.enter_context(serve(judge, admitted=False)).url
+            given = words if any(word.startswith("task=") for word in words) else (*PA, *words)
+            by = ("judge=openai/x", f"judge_api_base={urls[judge]}", "baseline_records=1")
+            return alps_here("run", "model=rules", *given, *by, "out=out")
+
+        kites(tmp_path)
+        yield run_under
+
+
+@pytest.mark.parametrize("name", _OURS)
+def test_every_rubric_has_known_items_that_only_a_judge_can_tell(name):
+    items = pool(rubric(name))
+    assert sum(item.good for item in items) >= 8
+    assert sum(not item.good for item in items) >= 8
+    assert "order" in {item.kind for item in items}
+    # An item that an enforced rule decides would test the rule.
+    questions = [item.question for item in items if isinstance(item.question, RubricQuestion)]
+    assert not any(map(broken_rule, questions))
+
+
+@pytest.mark.parametrize("name", [name for name in _OURS if name != "options"])
+def test_no_length_of_an_answer_tells_the_good_ones_from_the_bad(name):
+    lengths = []
+    for item in pool(rubric(name)):
+        payload = item.question.payload()
+        items = payload.get("predicted") or payload.get("items")
+        answer = items[0]["value"] if items else payload["response"]
+        lengths.append((len(answer), item.good))
+    for limit, _ in lengths:
+        right = sum((length >= limit) == good for length, good in lengths)
+        # Of one above, or one below, some length.
+        assert len(lengths) / 4 <= right <= len(lengths) * 3 / 4, limit
+
+
+@pytest.mark.parametrize("name", _OURS)
+def test_a_dozen_is_drawn_by_the_fingerprint_half_of_it_good_and_every_kind_among_it(name):
+    items = pool(rubric(name))
+    draws = []
+    for number in range(20):
+        drawn = drawn_items(rubric(name), f"judge {number}")
+        assert [item.name for item in drawn] == [
+            item.name for item in drawn_items(rubric(name), f"judge {number}")
+        ]
+        assert len({item.name for item in drawn}) == DRAWN
+        assert sum(item.good for item in drawn) == DRAWN / 2
+        assert {item.kind for item in drawn} == {item.kind for item in items}
+        draws.append(frozenset(item.name for item in drawn))
+    assert len(set(draws)) > 10
+
+
+@pytest.mark.parametrize(
+    ("right_answers", "n", "admitted"),
+    [(12, 12, True), (10, 12, True), (9, 12, False), (6, 12, False), (10, 10, True), (9, 9, False)],
+)
+def test_a_judge_is_admitted_from_ten_of_twelve_on(right_answers, n, admitted):
+    assert is_admitted(RubricCheck(right=right_answers, n=n)) is admitted
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "admitted"), [(0.5, "1.9 %"), (0.8, "55.8 %"), (0.9, "88.9 %"), (0.95, "98.0 %")]
+)
+def test_the_documentation_says_how_often_a_judge_is_admitted(accuracy, admitted):
+    ways = range(FEWEST_RIGHT, DRAWN + 1)
+    share = sum(comb(DRAWN, k) * accuracy**k * (1 - accuracy) ** (DRAWN - k) for k in ways)
+    assert f"{100 * share:.1f} %" == admitted
+    page = (ROOT / "docs" / "judges.md").read_text(encoding="utf-8")
+    assert f"| {accuracy:.2f} | {admitted} |".replace("0.", ".") in page
+
+
+@pytest.mark.parametrize(
+    "knows",
+    [
+        lambda item: True,
+        lambda item: False,
+        lambda item: "I would rather not say.",
+        lambda item: not item.good,
+    ],
+    ids=["always met", "never met", "no verdict", "reversed"],
+)
+def test_a_judge_that_cannot_tell_known_items_apart_is_paid_for_no_verdict(run, tmp_path, knows):
+    judge = Judge(knows)
+    ran = run(judge)
+    found = summary(tmp_path / "out")
+    assert ran.code == 1
+    assert judge.verdicts == 0
+    assert len(set(judge.known)) == DRAWN
+    score = found["tracks"]["task4_ability1"]["scores"]["pa"]
+    assert (score["value"], score["n"]) == (None, 0)
+    assert "known items of the rubric pa right, fewer than 10" in score["unscored"]
+    assert found["judge_check"]["pa"]["right"] < FEWEST_RIGHT
+    assert "alps score RUN" not in ran.out
+
+
+def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
+    ran = run(Judge(lambda item: True))
+    said_once = " ".join(ran.out.split())
+    assert f"– {ONE_LINE}, so it gives no scores by it (judge_check=no shows them" in said_once
+    assert "judged by openai/x (known items 6/12)" in ran.out
+    assert "Known items that judge openai/x got right: pa 6/12 (not admitted)." in ran.out
+
+
+def test_a_judge_that_tells_them_apart_judges_and_its_share_is_next_to_its_scores(run, tmp_path):
+    judge = Judge(right)
+    ran = run(judge)
+    assert ran.code == 0
+    assert len(judge.known) == DRAWN
+    assert judge.verdicts == RECORDS + 3  # of trivial baselines, on one record
+    assert summary(tmp_path / "out")["judge_check"] == {"pa": {"right": 12, "n": 12}}
+    assert "judged by openai/x (known items 12/12)" in ran.out
+    assert "Known items that judge openai/x got right: pa 12/12." in ran.out
+    record = alps_here("show", "out", "1").out
+    assert "judged by openai/x (known items 12/12)" in record
+    shutil.copytree("out", "copy")
+    for words in (("show", "out"), ("ls", "."), ("compare", "out", "copy")):
+        assert "judged by openai/x (known items 12/12)" in alps_here(*words).out, words
+    assert alps_here("export", "out", "format=csv", "out=csv").code == 0
+    assert "known items 12/12" in (tmp_path / "csv" / "scores.csv").read_text(encoding="utf-8")
+    assert alps_here("report", "out", "out=page.html").code == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "openai/x (known items 12/12)" in page
+    assert "Known items that judge openai/x got right: pa 12/12." in page
+
+
+def test_one_rubric_of_two_leaves_the_other_its_scores(run, tmp_path):
+    folder = tmp_path / "data" / "both"
+    general = target_row("asked_g", value="Likes tea")
+    manner = target_row("asked_m", value="Wants short answers", label="Interaction")
+    write_ability(folder, 2, general, manner)
+    judge = Judge(lambda item: item.good or item.name.startswith("pf_general"))
+    words = ("task=utilization", "ability=pf", f"data={folder}")
+    run(judge, *words)
+    found = summary(tmp_path / "out")
+    scores = found["tracks"]["task4_ability2"]["scores"]
+    assert scores["pf_interaction"]["value"] is not None
+    assert scores["pf_general"]["value"] is scores["pf"]["value"] is None
+    assert "of the rubric pf_general right" in scores["pf"]["unscored"]
+    assert {name: one["right"] for name, one in found["judge_check"].items()} == {
+        "pf_general": 6,
+        "pf_interaction": 12,
+    }
+
+
+@pytest.mark.parametrize("obeys", [True, False], ids=["pairs all", "pairs none"])
+def test_a_judge_that_pairs_everything_or_nothing_gives_no_f1_nor_breakdowns(run, tmp_path, obeys):
+    judge = Judge(lambda item: obeys if "matching" in item.name else item.good)
+    ran = run(judge, "task=extraction", "limit=4", "repeats=2")
+    found = summary(tmp_path / "out")["tracks"]["task1"]
+    assert ran.code == 1
+    assert {score["value"] for score in found["scores"].values()} == {None}
+    assert {one["value"] for floor in found["floors"].values() for one in floor["scores"].values()}
+    assert "matching right, fewer than 10" in found["scores"]["f1"]["unscored"]
+
+
+def test_unchecked_scores_are_marked_wherever_they_are_shown(run, tmp_path):
+    judge = Judge(lambda item: True)
+    words = ("judge_check=no",)
+    ran = run(judge, *words)
+    assert (ran.code, judge.known) == (0, [])
+    assert summary(tmp_path / "out")["judge_check"] == {}
+    marked = ran.out, alps_here("show", "out").out
+    alps_here("report", "out", "out=page.html")
+    for text in (*marked, (tmp_path / "page.html").read_text(encoding="utf-8")):
+        assert "openai/x (not checked)" in text
+        assert "Judge openai/x was not checked on known items" in text
+
+
+def test_a_refused_judge_is_asked_after_all_in_the_same_folder_without_the_check(run, tmp_path):
+    judge = Judge(lambda item: True)
+    assert run(judge).code == 1
+    words = ("judge_check=no",)
+    again = run(judge, *words)
+    assert again.code == 0
+    assert summary(tmp_path / "out")["tracks"]["task4_ability1"]["scores"]["pa"]["value"] == 1
+    assert len(judge.known) == DRAWN
+    # What is known of a judge is said, though it was set aside.
+    assert summary(tmp_path / "out")["judge_check"] == {}
+    for text in (again.out, alps_here("show", "out").out):
+        assert "judged by openai/x (known items 6/12, not admitted)" in text
+        assert "not checked" not in text
+
+
+@pytest.mark.parametrize(("knows", "asked"), [(right, True), (lambda item: True, False)])
+def test_people_are_asked_to_check_no_judge_that_was_refused(run, knows, asked):
+    assert ("People can check" in run(Judge(knows)).out) == asked
+
+
+def test_older_runs_without_a_check_are_shown_as_not_checked(run, tmp_path):
+    run(Judge(right))
+    path = tmp_path / "out" / "summary.json"
+    found = json.loads(path.read_text())
+    del found["judge_check"]
+    path.write_text(json.dumps(found))
+    assert "openai/x (not checked)" in alps_here("show", "out").out
+
+
+@pytest.mark.parametrize("lost", [0, 5])
+def test_a_resumed_run_asks_no_item_again_that_was_answered(run, tmp_path, lost):
+    judge = Judge(right)
+    run(judge)
+    path = tmp_path / "out" / FILE
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[: DRAWN - lost]))
+    judge.known.clear()
+    assert run(judge).code == 0
+    assert len(judge.known) == lost
+    assert path.read_bytes() == whole
+
+
+def test_another_run_of_the_same_judge_finds_the_answers_in_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "cache"))
+    judge = Judge(right)
+    kites(tmp_path)
+    with serve(judge, admitted=False) as server:
+        words = ("task=utilization", "ability=pa", "data=data", "model=rules", "judge=openai/x")
+        for out in ("one", "two"):
+            alps_here("run", *words, f"judge_api_base={server.url}", f"out={out}")
+    assert len(judge.known) == DRAWN
+    assert (tmp_path / "one" / FILE).read_bytes() == (tmp_path / "two" / FILE).read_bytes()
+
+
+def test_the_items_are_in_the_estimate_the_ledger_and_the_caps(run, tmp_path):
+    judge = Judge(right)
+    words = ()
+    assert f"known items {DRAWN}" in " ".join(run(judge, *words, "dry_run=yes").out.split())
+    assert (judge.known, judge.verdicts) == ([], 0)
+    assert run(judge, *words, "max_total_tokens=9000").code == 3
+    assert 0 < len(judge.known) < DRAWN
+    assert judge.verdicts == 0
+    assert run(judge, *words).code == 0
+    assert len(judge.known) == DRAWN
+    purposes = [row["purpose"] for row in rows(tmp_path / "out" / "calls.jsonl")]
+    assert purposes.count(JUDGE_CHECK) == DRAWN
+    dry = run(judge, *words, "dry_run=yes").out
+    assert "known items" not in dry
+
+
+def test_embedded_judges_are_asked_nothing_and_told_so(tmp_path):
+    kites(tmp_path)
+    words = ("run", "task=utilization", "ability=pa", "data=data", "model=rules")
+    line = alps_here(*words, "judge_check=no").one_line
+    assert "judge_check=no would change nothing: no judge= was given" in line
+    assert alps_here(*words, "out=out").code == 0
+    assert "judge_check" not in summary(tmp_path / "out")
+    assert not (tmp_path / "out" / FILE).exists()
+
+
+def test_judging_again_checks_the_new_judge(tmp_path):
+    kites(tmp_path)
+    alps_here("run", "task=utilization", "ability=pa", "data=data", "model=rules", "out=out")
+    judge = Judge(lambda item: True)
+    with serve(judge, admitted=False) as server:
+        by = ("judge=openai/x", f"judge_api_base={server.url}")
+        again = alps_here("score", "out", *by, "out=again")
+        assert (again.code, judge.verdicts) == (1, 0)
+        assert ONE_LINE in " ".join(again.out.split())
+        shown = alps_here("score", "out", *by, "judge_check=no", "out=shown")
+    assert (shown.code, len(judge.known)) == (0, DRAWN)
+    assert "openai/x (not checked)" in shown.out
+
+
+@pytest.mark.parametrize("knows", [right, lambda item: True], ids=["admitted", "refused"])
+def test_an_audit_judge_is_checked_too(tmp_path, knows):
+    judge = Judge(knows)
+    with serve(judge, admitted=False) as server:
+        words = ("run", "task=extraction", "model=rules", "audit=80%", "out=out")
+        by = ("audit_judge=openai/x", f"audit_judge_api_base={server.url}")
+        ran = alps_here(*words, *by)
+    found = summary(tmp_path / "out")
+    assert len(judge.known) == 2 * DRAWN
+    if knows is right:
+        check = found["audit"]["judge_check"]
+        assert {name: one["right"] for name, one in check.items()} == {
+            "matching": 12,
+            "support": 12,
+        }
+        line = "Known items that judge openai/x got right: matching 12/12, support 12/12."
+        alps_here("report", "out", "out=page.html")
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        for text in (" ".join(ran.out.split()), " ".join(page.split())):
+            assert line in text
+    else:
+        assert (ran.code, judge.verdicts) == (2, 0)
+        assert ran.err.splitlines()[-1].startswith("alps: audit_judge=openai/x audits nothing: ")
+        assert "audit" not in found
+
+
+def test_merged_shards_carry_the_check_of_an_undivided_run(tmp_path):
+    judge = Judge(right)
+    with serve(judge, admitted=False) as server:
+        by = ("judge=openai/x", f"judge_api_base={server.url}", "judge_structured=json")
+        words = ("run", "task=extraction", "model=rules", "limit=6", "baseline_records=0", *by)
+        for out, more in (("whole", ()), ("s1", ("shard=1/2",)), ("s2", ("shard=2/2",))):
+            assert alps_here(*words, f"out={out}", *more).code == 0
+    asked = len(judge.known)
+    assert alps_here("merge", "merged", "s1", "s2").code == 0
+    assert len(judge.known) == asked
+    assert (tmp_path / "merged" / FILE).read_bytes() == (tmp_path / "whole" / FILE).read_bytes()
+    merged, whole = summary(tmp_path / "merged"), summary(tmp_path / "whole")
+    assert merged["judge_check"] == whole["judge_check"]
+
+
+def test_items_wait_for_no_batch(tmp_path):
+    batches = Batches(BatchJournal(tmp_path))
+    asked = Request("openai/x", ({"role": "user", "content": "."},), None)
+    assert batches.takes(asked, "key")
+    checking = Request("openai/x", asked.messages, None, purpose=JUDGE_CHECK)
+    assert not batches.takes(checking, "key")
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed")
+    with pytest.MonkeyPatch.context() as patch, serve(Judge(right), admitted=False) as server:
+        patch.chdir(folder)
+        for name, value in KEYS.items():
+            patch.setenv(name, value)
+        by = ("judge=openai/x", f"judge_api_base={server.url}", "baseline_records=0")
+        assert alps_here("run", "task=extraction", "model=rules", *by, "out=run").code == 0
+    pack([folder / "run"], WHO, out=folder / "checked")
+    return folder / "checked"
+
+
+def without_check(card):
+    del card["runs"][0]["judge_check"]
+
+
+def of_another_rubric(card):
+    card["runs"][0]["judge_check"] = {"pa": {"right": 12, "n": 12}}
+
+
+def too_few(card):
+    card["runs"][0]["judge_check"]["matching"]["right"] = 6
+
+
+def too_many(card):
+    card["runs"][0]["judge_check"]["matching"]["right"] = 13
+
+
+@pytest.mark.parametrize(
+    ("change", "severity", "words"),
+    [
+        (without_check, "warning", "was not checked on known items"),
+        (of_another_rubric, "serious", "judged by matching, support, of which no items were asked"),
+        (too_few, "serious", "got too few known items right to give it a score"),
+        (too_many, "serious", "13 right of 12, where a judge is asked 12"),
+    ],
+)
+def test_a_submission_says_how_its_judge_was_checked(packed, tmp_path, change, severity, words):
+    from alps.leaderboard.verify import verify
+
+    entry = shutil.copytree(packed, tmp_path / "entry")
+    codes = {finding.code for finding in verify(entry).findings}
+    assert "judge_check" not in codes
+    forge(entry, change)
+    finding = said(verify(entry), "judge_check")
+    assert finding.severity == severity
+    assert words in finding.what
+
+
+def test_boards_show_the_share_or_that_the_judge_was_not_checked(packed, tmp_path):
+    shutil.copytree(packed, tmp_path / "entries" / "checked")
+    other = shutil.copytree(packed, tmp_path / "entries" / "unchecked")
+    forge(other, without_check)
+    forge(other, lambda card: card.update(slug="unchecked"))
+    build(tmp_path / "entries", tmp_path / "site")
+    board = (tmp_path / "site" / "extraction.html").read_text(encoding="utf-8")
+    assert "known items: matching" in board
+    assert "judge not checked" in board
+    system = (tmp_path / "site" / "systems" / "checked.html").read_text(encoding="utf-8")
+    assert "known items: matching" in system

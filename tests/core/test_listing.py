@@ -1,0 +1,193 @@
+import io
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from alps.errors import UsageError
+from alps.show.formatting import number
+from alps.show.listing import age, list_runs
+from tests.endtoend import task1
+from tests.report_runs import make_hard_run, make_samples_run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("listing")
+    make_samples_run(folder)
+    make_hard_run(folder)
+    return folder
+
+
+@pytest.fixture
+def runs(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = Path("runs")
+    for name in ("samples-run", "hard-run"):
+        shutil.copytree(place / name, folder / name)
+    return folder
+
+
+def listed(root: Path, *, width: int = 80) -> str:
+    out = io.StringIO()
+    list_runs(root, Console(file=out, width=width))
+    text = out.getvalue()
+    assert max((cell_len(line) for line in text.splitlines()), default=0) <= width
+    return text
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def set_age(run: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    for path in run.iterdir():
+        os.utime(path, (then, then))
+
+
+def edit(path: Path, change: Callable[[dict], None]) -> None:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def test_a_finished_run_shows_who_what_and_how_well(runs: Path) -> None:
+    text = folded(listed(runs))
+    score = task1(runs / "samples-run")["scores"]["f1"]
+    assert "rules · judged by lexical · on samples dev" in text
+    assert (
+        f"F1 (macro) {number(score['value'])} [{number(score['low'])}, {number(score['high'])}]"
+        in text
+    )
+    assert f"n {task1(runs / 'samples-run')['n']} finished no calls" in text
+
+
+def test_unscored_records_are_counted(runs: Path) -> None:
+    assert "n 17, 3 unscored" in folded(listed(runs))
+
+
+def test_the_newest_run_comes_first(runs: Path) -> None:
+    set_age(runs / "hard-run", 3 * 86_400)
+    text = listed(runs)
+    assert text.index("samples-run") < text.index("hard-run")
+    assert "3 d ago" in text
+    set_age(runs / "samples-run", 9 * 86_400)
+    assert listed(runs).index("hard-run") < listed(runs).index("samples-run")
+
+
+def test_an_unfinished_run_tells_how_far_it_is(runs: Path) -> None:
+    (runs / "hard-run" / "summary.json").unlink()
+    text = folded(listed(runs))
+    assert "17 of 17 answered, 14 scored unfinished –" in text
+
+
+def test_an_unknown_cost_is_a_dash_and_a_known_one_is_shown(runs: Path) -> None:
+    edit(
+        runs / "samples-run" / "summary.json",
+        lambda value: value["calls"].update(http=3, cost=None),
+    )
+    edit(
+        runs / "hard-run" / "summary.json",
+        lambda value: value["calls"].update(http=3, cost=0.12345),
+    )
+    text = folded(listed(runs))
+    assert "finished –" in text
+    assert "finished $0.1235" in text or "finished $0.1234" in text
+
+
+@pytest.mark.parametrize(
+    "broken", ["not JSON", "[]", '{"settings": {}}', '{"settings": 1, "data": 2, "judge": 3}']
+)
+def test_an_unreadable_run_is_named_at_the_end(runs: Path, broken: str) -> None:
+    (runs / "hard-run" / "manifest.json").write_text(broken)
+    text = listed(runs)
+    assert text.index("samples-run") < text.index("Unreadable: ")
+    assert "hard-run" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda value: value["settings"].update(task="cooking"), "task=cooking: unknown task"),
+        (lambda value: value["settings"].pop("task"), "unknown task"),
+    ],
+)
+def test_a_run_of_another_task_is_unreadable(
+    runs: Path, change: Callable[[dict], None], reason: str
+) -> None:
+    edit(runs / "hard-run" / "manifest.json", change)
+    assert reason in folded(listed(runs)).partition("Unreadable: ")[2]
+
+
+def test_a_summary_of_no_track_is_unreadable(runs: Path) -> None:
+    edit(runs / "hard-run" / "summary.json", lambda value: value.update(tracks={}))
+    assert "not a run of this alps" in folded(listed(runs))
+
+
+def test_journals_without_a_manifest_are_unreadable_and_other_folders_are_named(runs: Path) -> None:
+    (runs / "hard-run" / "manifest.json").unlink()
+    for number_ in range(12):
+        (runs / f"other-{number_:02}").mkdir()
+    text = folded(listed(runs))
+    assert "hard-run: manifest.json is missing" in text
+    assert "No run in: other-00, other-01" in text
+    assert "and 2 more" in text
+
+
+def test_a_run_folder_itself_can_be_listed(runs: Path) -> None:
+    text = listed(runs / "samples-run")
+    assert "samples-run" in text
+    assert "hard-run" not in text
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_no_runs_yet_says_how_to_make_one(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if there:
+        (tmp_path / "runs").mkdir()
+    assert "alps run task=extraction model=rules data=samples" in listed(Path("runs"))
+
+
+def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        listed(tmp_path / "nowhere")
+
+
+def test_a_long_name_is_folded_and_hostile_names_steer_nothing(runs: Path) -> None:
+    name = "extraction-" + "x" * 120
+    shutil.copytree(runs / "samples-run", runs / name)
+    edit(
+        runs / name / "manifest.json",
+        lambda value: value["settings"].update(model="\x1b[2J[red]owned"),
+    )
+    text = listed(runs)
+    assert "\x1b" not in text
+    assert "␛[2J[red]owned" in text
+    assert f"runs/{name}" in text.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "just now"),
+        (59, "just now"),
+        (60, "1 min ago"),
+        (3_599, "59 min ago"),
+        (7_200, "2 h ago"),
+        (86_400, "1 d ago"),
+        (15 * 86_400, "2 weeks ago"),
+        (80 * 86_400, "2 months ago"),
+        (800 * 86_400, "2 years ago"),
+    ],
+)
+def test_ages_are_put_in_words(seconds: float, words: str) -> None:
+    assert age(seconds) == words

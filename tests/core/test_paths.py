@@ -1,0 +1,151 @@
+"""Paths as people give them: the folder they stand in, and `~`, which most shells leave alone
+behind a `key=`.
+"""
+
+import hashlib
+import json
+
+import pytest
+
+from alps.errors import UsageError
+from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
+from alps.leaderboard.settings import RescoreSettings, ServeSettings, SiteSettings, SubmitSettings
+from alps.parsing import parse_words
+from alps.settings import JudgeSettings, PoolSettings, RunSettings, SensitivitySettings
+from tests.endtoend import contents
+from tests.tracks import alps_here
+
+RULES = ("task=extraction", "model=rules", "limit=1")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The user's home; the working folder is another."""
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir()
+    here.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.chdir(here)
+    return home
+
+
+def done(*words):
+    ran = alps_here(*words)
+    assert ran.code == 0, ran.err
+    return ran.out
+
+
+def names_in(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def files_in(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "needed"),
+    [
+        (RunSettings, RULES),
+        (JudgeSettings, ()),
+        (SensitivitySettings, ("judge=x", "prompts=x")),
+        (CalibrateSettings, ("labels=stress",)),
+        (PoolSettings, ()),
+        (DrawSettings, ()),
+        (SubmitSettings, ()),
+        (RescoreSettings, ()),
+        (SiteSettings, ()),
+        (ServeSettings, ()),
+    ],
+)
+def test_a_folder_to_write_may_begin_with_the_home_folder(home, model, needed):
+    assert parse_words([*needed, "out=~/x"], model).out == str(home / "x")
+    assert parse_words([*needed, "out=x~/y"], model).out == "x~/y"
+
+
+def test_a_run_its_report_and_its_second_judgement_lie_in_the_home_folder(home):
+    done("run", *RULES, "out=~/x")
+    done("report", "~/x", "out=~/x.html")
+    done("score", "~/x", "out=~/again")
+    assert names_in(home) == {"x", "x.html", "again"}
+    assert names_in(home.parent / "here") == set()
+
+
+def test_pools_lie_in_the_home_folder(home):
+    done("data", "pools", "distractors=100", "out=~/pools")
+    assert names_in(home) == {"pools"}
+    assert names_in(home.parent / "here") == set()
+
+
+def test_the_home_folder_of_nobody_is_one_line(home):
+    with pytest.raises(
+        UsageError, match=r"^out=~no-such-user/x: there is no home folder for ~no-such-user$"
+    ):
+        parse_words([*RULES, "out=~no-such-user/x"], RunSettings)
+
+
+@pytest.mark.parametrize("word", [".", "../x", "../x/.", "../../runs/x"])
+def test_a_run_can_be_judged_again_from_inside(tmp_path, monkeypatch, word):
+    done("run", *RULES, f"out={tmp_path / 'runs' / 'x'}")
+    done("score", tmp_path / "runs" / "x")
+    (beside,) = (tmp_path / "runs").glob("x--lexical-*")
+    then = contents(beside)
+    beside.rename(tmp_path / "then")
+    monkeypatch.chdir(tmp_path / "runs" / "x")
+    assert beside.name in done("score", word).replace("\n", "")
+    assert contents(beside) == then
+    assert names_in(tmp_path / "runs") == {"x", beside.name}
+
+
+def test_a_run_can_be_judged_again_from_a_folder_in_it(tmp_path, monkeypatch):
+    done("run", *RULES, f"out={tmp_path / 'runs' / 'x'}")
+    (tmp_path / "runs" / "x" / "notes").mkdir()
+    monkeypatch.chdir(tmp_path / "runs" / "x" / "notes")
+    done("score", "..")
+    assert [path.name.startswith("x--lexical-") for path in (tmp_path / "runs").glob("x-*")] == [
+        True
+    ]
+
+
+def test_a_site_is_built_and_built_again_in_the_folder_one_stands_in(tmp_path, monkeypatch):
+    here, submissions = tmp_path / "site", tmp_path / "submissions"
+    here.mkdir()
+    submissions.mkdir()
+    monkeypatch.chdir(here)
+    assert "0 submissions" in done("leaderboard", "build", f"submissions={submissions}", "out=.")
+    built = files_in(here)
+    stale = {
+        name: f"of an older version: {name}" for name in ("data/stale.csv", "old/deep/page.html")
+    }
+    for name, text in stale.items():
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_text(text)
+    listed = json.loads((here / ".alps-site.json").read_text())
+    listed |= {name: hashlib.sha256(text.encode()).hexdigest() for name, text in stale.items()}
+    (here / ".alps-site.json").write_text(json.dumps(listed))
+    (here / "index.html").write_text("of an older version")
+    done("leaderboard", "build", f"submissions={submissions}", "out=.")
+    assert files_in(here) == files_in(tmp_path / "site") == built
+    assert names_in(tmp_path) == {"site", "submissions"}
+    assert not (here / "old").exists()
+    assert here.samefile(".")
+
+
+def test_a_site_behind_a_link_is_built_where_the_link_leads(tmp_path):
+    (tmp_path / "submissions").mkdir()
+    (tmp_path / "real").mkdir()
+    (tmp_path / "site").symlink_to("real")
+    for _ in range(2):
+        done(
+            "leaderboard",
+            "build",
+            f"submissions={tmp_path / 'submissions'}",
+            f"out={tmp_path / 'site'}",
+        )
+    assert (tmp_path / "real" / "index.html").is_file()
+    assert (tmp_path / "site").is_symlink()

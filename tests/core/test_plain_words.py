@@ -1,0 +1,431 @@
+"""What is typed wrongly, or would change nothing, is said in plain words; what is printed fits
+where it is printed.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from alps.cli import cli
+from alps.errors import AlpsError, DataError, UsageError
+from alps.exit_codes import guarded
+from alps.ext.calibration.page import write_calibration_page
+from alps.ext.calibration.settings import GATES, CalibrateSettings
+from alps.parsing import parse_words
+from alps.run.estimate import Stage
+from alps.run.scores import Board
+from alps.run.session import refuse_without_effect
+from alps.settings import JudgeSettings, RunSettings
+from alps.show.estimate import show_estimate
+from alps.systems import resolve_system
+from alps.tasks import Scored, load_task
+from tests.endtoend import environment, one_line
+
+RULES = ("task=extraction", "model=rules")
+LLM = ("task=extraction", "model=openai/mine", "api_base=http://127.0.0.1:9/v1")
+
+
+def told(*words: str, **variables: str) -> str:
+    done = CliRunner().invoke(cli, words, env=variables)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def refused(*words: str, settings: type = RunSettings) -> str:
+    with pytest.raises(AlpsError) as caught:
+        parse_words(words, settings)
+    return str(caught.value)
+
+
+def without_effect(words: Sequence[str], *, settings: type = RunSettings) -> str:
+    """Return why a setting is refused that would change nothing; empty: none is."""
+    try:
+        refuse_without_effect(parse_words(words, settings))
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def test_an_empty_model_is_a_missing_one(alps):
+    assert one_line(alps("run", "task=extraction", "model=")).startswith(
+        "alps: model= is missing ("
+    )
+
+
+@pytest.mark.parametrize("word", ["model=", "model= "])
+def test_a_needed_word_without_a_value_is_missing(word):
+    assert refused("task=extraction", word).startswith("model= is missing (")
+
+
+def test_an_empty_value_elsewhere_is_no_default():
+    assert refused(*RULES, "split=") == "split=: empty; leave it out"
+    assert refused("labels=stress", "judge=", settings=CalibrateSettings).startswith(
+        "judge=: empty"
+    )
+
+
+def test_an_empty_model_in_a_config_file_names_the_file(tmp_path):
+    (tmp_path / "a.toml").write_text('task = "extraction"\nmodel = ""\n', encoding="utf-8")
+    assert refused(f"config={tmp_path / 'a.toml'}").startswith(
+        f"{tmp_path / 'a.toml'}: model= is missing ("
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("limit=many", "it takes a whole number"),
+        ("limit=2.5", "it takes a whole number"),
+        ("limit=0", "it must be 1 or more"),
+        ("top_p=1.5", "it must be 1 or less"),
+        ("timeout=0", "it must be more than 0"),
+        ("temperature=hot", "it takes a number"),
+        ("temperature=inf", "it takes a finite number"),
+        ("dry_run=maybe", "it takes yes or no"),
+        ("persona=memory", "it takes 'shown' or 'hidden'"),
+        ("api_base=localhost:1", "an address starts with http:// or https://"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_told_in_plain_words(word, said):
+    key = word.partition("=")[0]
+    assert refused(*RULES, word) == (f"{key}=…: {said}" if key == "api_base" else f"{word}: {said}")
+
+
+def test_a_key_of_a_provider_is_sent_to_the_environment():
+    said = refused(*RULES, "api_key=hunter22")
+    assert said.startswith("unknown key 'api_key'; keys come from the environment")
+    assert "hunter22" not in said
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "openai_api_key",
+        "judge_api_key",
+        "apikey",
+        "token",
+        "hf_token",
+        "judge_token",
+        "key",
+        "client_secret",
+    ],
+)
+def test_whatever_a_key_is_called_its_value_is_never_shown(key):
+    said = refused(*RULES, f"{key}=hunter22")
+    assert said.startswith(f"unknown key '{key}'; keys come from the environment")
+    assert "hunter22" not in said
+
+
+def test_a_key_of_a_provider_in_a_config_file_is_sent_to_the_environment_too(tmp_path):
+    (tmp_path / "a.toml").write_text('api_key = "hunter22"\n')
+    with pytest.raises(DataError) as caught:
+        parse_words([f"config={tmp_path / 'a.toml'}"], RunSettings)
+    said = str(caught.value)
+    assert said.startswith(
+        f"{tmp_path / 'a.toml'}, api_key: unknown key; keys come from the environment"
+    )
+    assert "hunter22" not in said
+
+
+@pytest.mark.parametrize("key", ["max_token", "judge_max_token", "max_total_token"])
+def test_a_limit_of_tokens_with_a_typo_is_no_key_of_a_provider(key):
+    assert refused(*RULES, f"{key}=100").startswith(f"unknown key '{key}' — did you mean '{key}s'?")
+
+
+def test_a_config_file_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "a.toml").write_text('task = "extraction"\nmodel = "rules"\n', encoding="utf-8-sig")
+    assert parse_words([f"config={tmp_path / 'a.toml'}"], RunSettings).model == "rules"
+
+
+def test_a_task_that_stands_twice_is_run_once():
+    assert (
+        parse_words(["task=update,extraction,update", "model=rules"], RunSettings).task
+        == "update,extraction"
+    )
+
+
+def test_what_a_gate_is_unless_given_stands_in_its_help():
+    shown = " ".join(CliRunner().invoke(cli, ["calibrate", "--help"]).output.split())
+    for name, value in vars(GATES).items():
+        told = CalibrateSettings.model_fields[f"gate_{name}"].description
+        assert f"gate_{name}= {told} [{value:g}]" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            (*RULES, "temperature=0.3"),
+            "temperature=0.3 would change nothing: model=rules is no litellm model",
+        ),
+        (
+            (*RULES, "api_base=http://127.0.0.1:9/v1"),
+            "api_base= would change nothing: model=rules is no litellm",
+        ),
+        ((*LLM, "judge_api_base=http://127.0.0.1:9/v1"), "no judge= was given, so lexical judges"),
+        (
+            (*LLM, "judge=lexical", "judge_repeats=3"),
+            "judge_repeats=3 would change nothing: judge=lexical is no",
+        ),
+        (
+            ("task=extraction", "model=predictions:a", "max_tokens=9"),
+            "max_tokens=9 would change nothing",
+        ),
+    ],
+)
+def test_a_setting_that_nobody_heeds_is_refused(words, told):
+    assert told in without_effect(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("run", "config=a.toml"), "top_p=0.5 would change nothing"),
+        (("score", "finished", "judge_repeats=3"), "judge_repeats=3 would change nothing"),
+        (
+            ("calibrate", "judge=lexical", "labels=stress", "judge_temperature=1"),
+            "judge_temperature=1.0 would change",
+        ),
+    ],
+)
+def test_a_setting_that_nobody_heeds_is_refused_by_every_command(
+    words, told, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text(
+        'task = "extraction"\nmodel = "rules"\ntop_p = 0.5\n', encoding="utf-8"
+    )
+    if words[0] == "score":
+        finished = ("run", "task=extraction", "model=rules", "limit=1", "out=finished")
+        assert CliRunner().invoke(cli, finished).exit_code == 0
+    assert told in str(CliRunner().invoke(cli, words).exception)
+
+
+@pytest.mark.parametrize(
+    "words", [(*LLM, "temperature=0.3"), (*RULES, "judge=openai/x", "judge_repeats=3"), RULES]
+)
+def test_a_setting_that_is_heeded_is_taken(words):
+    assert without_effect(words) == ""
+
+
+def test_a_run_is_judged_again_without_what_its_model_heeded():
+    assert without_effect(["judge=lexical"], settings=JudgeSettings) == ""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"PYTHONIOENCODING": "latin-1"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+)
+def test_a_terminal_without_our_signs_gets_others(tmp_path, given):
+    words = [
+        sys.executable,
+        "-m",
+        "alps",
+        "run",
+        "task=extraction",
+        "model=rules",
+        "limit=2",
+        "out=x",
+    ]
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment(tmp_path, **given), capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"95 % interval" in done.stdout
+    assert b"- judge lexical cannot tell 'narrower' from 'same'." in done.stdout
+
+
+def test_tables_keep_to_a_narrow_terminal_and_leave_no_blanks_in_a_pipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    narrow = told("run", "task=all", "model=rules", "limit=3", "out=x", COLUMNS="60").splitlines()
+    assert max(map(len, narrow)) <= 60
+    assert "…" not in "".join(narrow)
+    assert not any(line.endswith(" ") for line in narrow)
+    assert any(line.split()[:3] == ["Extraction:", "F1", "(macro)"] for line in narrow)
+    assert max(map(len, told("ls", ".", COLUMNS="200").splitlines())) <= 120
+
+
+def test_an_estimate_names_the_setting_that_bounds_the_judge(capsys):
+    stages = [
+        Stage(stage, f"openai/{stage}", calls=2, most_tokens=None)
+        for stage in ("generate", "judge")
+    ]
+    show_estimate(stages, max_cost=None, max_total_tokens=None)
+    told_of = capsys.readouterr().out
+    assert "openai/generate: how much it can answer is unknown; max_tokens= bounds it." in told_of
+    assert (
+        "openai/judge: how much it can answer is unknown; judge_max_tokens= bounds it." in told_of
+    )
+
+
+def test_figures_that_no_record_defines_are_named_below_the_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = told("run", "task=update", "model=floor/no-op", "limit=3", "out=x")
+    below = " ".join(shown.partition("Trivial baselines")[2].split())
+    assert "– precision of add, precision of modify" in below
+    assert ": no scored record has any." in below
+
+
+def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_the_page(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    told("run", "task=utilization", "ability=pa", "model=rules", "limit=2", "out=whole")
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "whole/predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    rows[0]["truncated"] = True
+    (tmp_path / "cut.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
+    words = (
+        "run",
+        "task=utilization",
+        "ability=pa",
+        "model=predictions:cut.jsonl",
+        "limit=2",
+        "out=cut",
+    )
+    assert "\n1 answer was cut off (max_tokens).\n" in told(*words)
+    assert "the answer was cut off (max_tokens)" in told("show", "cut", "1")
+    assert "cut off" not in told("show", "cut", "2")
+    told("report", "cut", "out=cut.html")
+    assert "1 answer was cut off (max_tokens)." in (tmp_path / "cut.html").read_text(
+        encoding="utf-8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "told_of"),
+    [
+        (b'{"memory_items": []}\n', "line 1, benchmark_id: is missing"),
+        ('{"benchmark_id": "é"}\n'.encode("latin-1"), "line 1: is not UTF-8; save it as that"),
+        ('{"benchmark_id": "a"}\n'.encode("utf-16"), "is UTF-16; save it as UTF-8"),
+        (b"[]\n", "line 1: not a JSON object"),
+    ],
+)
+def test_a_file_of_predictions_that_can_not_be_read_says_what_it_is(file, told_of, tmp_path):
+    (tmp_path / "mine.jsonl").write_bytes(file)
+    with pytest.raises(AlpsError, match=re.escape(told_of)):
+        resolve_system(f"predictions:{tmp_path / 'mine.jsonl'}", load_task("extraction"))
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "said"),
+    [
+        ("predictions:", "extraction", "names no file; write predictions:FILE"),
+        (
+            "oracle",
+            "utilization",
+            "no system of utilization, it answers extraction, update, retrieval, personamem alone",
+        ),
+        ("python:os:getcwd", "extraction", "getcwd has no method 'predict' (it gives a str)"),
+    ],
+)
+def test_a_system_that_is_none_is_told_without_a_wrong_hint(model, task, said):
+    with pytest.raises(UsageError, match=re.escape(said)) as caught:
+        resolve_system(model, load_task(task))
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.fixture
+def calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    told("calibrate", "judge=lexical", "labels=stress", "out=runs/cal")
+    return tmp_path / "runs" / "cal"
+
+
+def test_a_calibration_is_no_run_for_any_command(calibrated):
+    for words in (
+        ("show", "cal", "1"),
+        ("report", "runs/cal"),
+        ("compare", "cal", "cal"),
+        ("score", "cal"),
+    ):
+        assert "a calibration, no run; its page is" in str(CliRunner().invoke(cli, words).exception)
+    assert "No run in: cal (a calibration)" in told("ls")
+
+
+def test_the_page_of_a_calibration_by_derived_labels_names_no_people_who_gave_them(calibrated):
+    page = " ".join((calibrated / "calibration.html").read_text(encoding="utf-8").split())
+    assert "against known answers" in page
+    assert "items whose labels are derived." in page
+    assert "that people labelled" not in page
+    assert "holds for a judge of this fingerprint and no other" in page
+    assert not re.search("[0-9a-f]{64}", page.partition("<body>")[2])
+
+
+def test_the_page_of_recorded_verdicts_binds_no_judge(calibrated):
+    row = json.loads((calibrated / "calibration.json").read_text(encoding="utf-8"))
+    for name in ("expires", "pinned", "judge_fingerprint"):
+        del row[name]
+    page = write_calibration_page(row, calibrated / "recorded.html").read_text(encoding="utf-8")
+    assert "binds no judge" in page
+    assert "fingerprint and no other" not in page
+
+
+def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = (
+        "task=utilization",
+        "ability=pa",
+        "model=rules",
+        "limit=1",
+        "memory=oracle",
+        "max_context_tokens=2000",
+    )
+    told("run", *words, "out=runs/a")
+    (tmp_path / "runs" / "b").mkdir()
+    (tmp_path / "runs" / "b" / "manifest.json").write_text(
+        '{"settings": {"task": "nix"}, "data": {}, "judge": {}}'
+    )
+    listed = " ".join(told("ls").split())
+    assert "ability pa · memory oracle · context 2000" in listed
+    assert "Unreadable: runs/b" in listed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("show", "", "1"), "a run is to be named"),
+        (
+            ("show", "runs", "1"),
+            "no run here (manifest.json is missing); name one of those in it, such as runs/a",
+        ),
+        (("calibrate", "judge=lexical", "labels=runs"), "labels=runs: no label folder"),
+        (("submit", "runs/a", "name=x", "date=tomorrow"), "date=tomorrow: it takes a day, such as"),
+    ],
+)
+def test_a_folder_of_another_kind_is_told_as_one(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "a").mkdir(parents=True)
+    (tmp_path / "runs" / "a" / "manifest.json").write_text(
+        '{"settings": {"task": "update"}, "data": {}, "judge": {}}'
+    )
+    assert said in str(CliRunner().invoke(cli, words).exception)
+
+
+def test_a_home_that_is_not_known_is_one_line(capsys):
+    def ask() -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    assert guarded(ask) == 2
+    assert "your home folder is not known; set HOME" in capsys.readouterr().err
+
+
+def test_gold_that_is_marked_as_rejected_is_counted_once_however_often_it_was_answered():
+    board = Board(load_task("extraction").metrics)
+    for repeat in range(3):
+        board.add(0, "a", Scored({"f1": 1.0}, {"rejected_gold": 2}), repeat=repeat)
+        board.add(1, "b", Scored({"f1": 0.0}, {"rejected_gold": 1}), repeat=repeat)
+    assert (board.total("rejected_gold"), board.total_once("rejected_gold")) == (9, 3)

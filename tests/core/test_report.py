@@ -1,0 +1,434 @@
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from alps.errors import RunFolderError, UsageError
+from alps.rows import Score
+from alps.run.opened import Key, open_run
+from alps.show import charts
+from alps.show.compare import compare_runs
+from alps.show.formatting import MEANINGS, number
+from alps.show.record import LIMIT, rule
+from alps.show.report_page import SCRIPT, write_report
+from alps.tasks import TASKS, load_task
+from alps.tasks.record_parts import ScoredAnswer
+from tests.endtoend import run, task1
+from tests.pages import Page, browser, look
+from tests.report_runs import ARABIC, RECORDS, choose, make_hard_run, make_samples_run
+
+__all__ = ["browser"]  # a fixture
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    make_samples_run(folder)
+    make_hard_run(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(place: Path) -> Iterator[dict[str, Path]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        yield {
+            "samples": write_report([place / "samples-run"], place / "samples.html"),
+            "hard": write_report([place / "hard-run"], place / "hard.html"),
+            "both": write_report(
+                [place / "samples-run", place / "hard-run", place / "samples-run"],
+                place / "both.html",
+            ),
+        }
+
+
+@pytest.fixture(params=["samples", "hard", "both"])
+def page(pages: dict[str, Path], request: pytest.FixtureRequest) -> Page:
+    return Page(pages[request.param].read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def hard_page(pages: dict[str, Path]) -> Page:
+    return Page(pages["hard"].read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def copied_run(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(place)
+    return Path(shutil.copytree(place / "hard-run", tmp_path / "copy"))
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def read(out: Path) -> Page:
+    return Page(out.read_text(encoding="utf-8"))
+
+
+def test_the_same_run_gives_the_same_bytes_wherever_it_lies(
+    pages: dict[str, Path], place: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(place / "hard-run", tmp_path / "elsewhere" / "hard-run"))
+    probe = (
+        "import sys; from pathlib import Path; from alps.show.report_page import write_report; "
+        "write_report([Path(sys.argv[1])], Path(sys.argv[2]))"
+    )
+    again = tmp_path / "again.html"
+    subprocess.run([sys.executable, "-c", probe, str(copy), str(again)], cwd=place, check=True)
+    assert again.read_bytes() == pages["hard"].read_bytes()
+
+
+@pytest.mark.parametrize("name", ["samples", "hard"])
+def test_the_numbers_on_the_page_are_those_of_the_summary(
+    pages: dict[str, Path], place: Path, name: str
+) -> None:
+    page, found = read(pages[name]), task1(place / f"{name}-run")
+    for score in found["scores"].values():
+        for key in ("value", "worst_case", "best_case"):
+            if score.get(key) is not None:
+                assert str(score[key]) in page.values
+        if score["low"] is not None:
+            assert f"[{number(score['low'])}, {number(score['high'])}]" in page.text
+    for floor in found["floors"].values():
+        assert str(floor["scores"]["f1"]["value"]) in page.values
+        if "above" in floor:
+            assert str(floor["above"]["value"]) in page.values
+    for key in ("n", "scored", "unscored"):
+        assert str(found[key]) in page.values
+
+
+def test_every_kind_of_failure_is_counted_and_put_in_words(hard_page: Page, place: Path) -> None:
+    found = task1(place / "hard-run")
+    for kind in ("refused", "truncated", "unparsable", "invalid", "empty", "transport"):
+        assert found["failed_predictions"][kind] == 1
+        assert MEANINGS[kind] in hard_page.text
+    assert "judge empty" in hard_page.text
+    bar = next(
+        attributes for attributes in hard_page.all("svg") if attributes["class"] == "stacked"
+    )
+    counts = [int(part.split()[0]) for part in str(bar["aria-label"]).split(", ")]
+    assert sum(counts) == found["n"] == len(RECORDS)
+
+
+def test_hostile_text_stays_text(hard_page: Page) -> None:
+    assert "<script>document.title = 'owned'</script>" in hard_page.text
+    assert '<img src=x onerror="document.title=1">' in hard_page.text
+    assert hard_page.scripts == SCRIPT
+    assert len(hard_page.all("script")) == 1
+    assert hard_page.all("img") == []
+    assert not [
+        name for _, attributes in hard_page.elements for name in attributes if name.startswith("on")
+    ]
+    assert "\x1b" not in hard_page.text
+    assert "\u202e" not in hard_page.text
+
+
+def test_nothing_on_the_page_can_be_requested(page: Page) -> None:
+    requesting = (
+        "src",
+        "href",
+        "xlink:href",
+        "srcset",
+        "data",
+        "action",
+        "formaction",
+        "poster",
+        "background",
+        "ping",
+    )
+    targets = [
+        value
+        for _, attributes in page.elements
+        for name, value in attributes.items()
+        if name in requesting
+    ]
+    assert all(str(target).startswith("#") for target in targets)
+    assert {tag for tag, _ in page.elements}.isdisjoint(
+        {"link", "iframe", "object", "embed", "base", "form", "image"}
+    )
+    ids = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
+    assert {str(target)[1:] for target in targets} <= ids
+
+
+def test_the_policy_forbids_what_the_page_does_not_need(page: Page) -> None:
+    (policy,) = (
+        meta["content"]
+        for meta in page.all("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
+    )
+    directives = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline' "
+        "'sha256-"
+    )
+    assert str(policy).startswith(directives)
+
+
+def test_ids_are_unique_and_every_table_has_headings(page: Page) -> None:
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    tags = [tag for tag, _ in page.elements]
+    assert tags.count("h1") == 1
+    assert all(attributes.get("scope") for attributes in page.all("th"))
+    assert all(
+        attributes.get("aria-label") or "aria-hidden" in attributes
+        for attributes in page.all("svg")
+    )
+
+
+def test_an_embedded_judge_is_marked_as_not_comparable(
+    pages: dict[str, Path], copied_run: Path, tmp_path: Path
+) -> None:
+    assert "not comparable" in read(pages["samples"]).text
+    edit(copied_run / "summary.json", lambda summary: summary.update(comparable=True))
+    assert "not comparable" not in read(write_report([copied_run], tmp_path / "out.html")).text
+
+
+def test_an_unknown_cost_is_a_dash_and_never_zero(copied_run: Path, tmp_path: Path) -> None:
+    calls = {
+        "http": 12_345,
+        "cached": 7,
+        "prompt_tokens": 1_000_000,
+        "completion_tokens": 9,
+        "cost": None,
+        "unpriced": 5,
+    }
+    edit(copied_run / "summary.json", lambda summary: summary.update(calls=calls))
+    page = read(write_report([copied_run], tmp_path / "out.html"))
+    assert "– 5 without a price" in page.text
+    assert "12,345" in page.text
+    assert "$0" not in page.text
+
+
+def test_bounds_are_shown_only_where_records_are_unscored(pages: dict[str, Path]) -> None:
+    assert "unscored records counted" in read(pages["hard"]).text
+    assert "unscored records counted" not in read(pages["samples"]).text
+
+
+def test_runs_under_different_judges_stand_apart(pages: dict[str, Path]) -> None:
+    page = read(pages["both"])
+    assert (
+        len([section for section in page.all("section") if section.get("class") == "comparison"])
+        == 3
+    )
+    assert page.text.count("their scores are not ranked together") == 1
+    assert [section["id"] for section in page.all("section") if section.get("class") == "run"] == [
+        "run-a",
+        "run-b",
+        "run-c",
+    ]
+
+
+def test_right_to_left_text_finds_its_own_direction(pages: dict[str, Path]) -> None:
+    text = pages["hard"].read_text(encoding="utf-8")
+    before = text[: text.index(ARABIC.split()[0])]
+    assert 'dir="auto"' in before[-60:]
+
+
+def test_evidence_is_marked_and_long_turns_are_folded_around_it(hard_page: Page) -> None:
+    assert hard_page.all("mark")
+    assert "I am allergic to cashews" in hard_page.text
+    assert "more characters" in hard_page.text
+    assert "11 more rows" in hard_page.text  # of the fifty inventions
+
+
+def test_the_page_is_written_without_its_data(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = read(write_report([place / "hard-run"], tmp_path / "deep" / "out.html"))
+    assert "the data was not found again" in page.text
+    assert "Runs 10 km every Sunday" in page.text
+
+
+def test_an_unfinished_run_is_refused(copied_run: Path, tmp_path: Path) -> None:
+    (copied_run / "summary.json").unlink()
+    with pytest.raises(UsageError, match="not finished"):
+        write_report([copied_run], tmp_path / "out.html")
+    assert not (tmp_path / "out.html").exists()
+
+
+def test_a_summary_of_something_else_is_refused(copied_run: Path, tmp_path: Path) -> None:
+    edit(copied_run / "summary.json", lambda summary: summary["tracks"]["task1"].pop("floors"))
+    with pytest.raises(RunFolderError, match="not a run of this alps"):
+        write_report([copied_run], tmp_path / "out.html")
+    edit(copied_run / "summary.json", lambda summary: summary.update(tracks={}))
+    with pytest.raises(RunFolderError, match="of no track"):
+        write_report([copied_run], tmp_path / "out.html")
+
+
+def test_a_folder_no_run_and_a_full_disk_are_refused(copied_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a folder is there; name a file"):
+        write_report([copied_run], tmp_path)
+    with pytest.raises(UsageError, match="no run to report on"):
+        write_report([], tmp_path / "out.html")
+    (tmp_path / "file").touch()
+    with pytest.raises(RunFolderError, match="choose another out="):
+        write_report([copied_run], tmp_path / "file" / "out.html")
+
+
+def test_the_chosen_records_follow_the_rule(copied_run: Path) -> None:
+    run = open_run(copied_run)
+    groups = load_task("extraction").highlights
+    chosen = {
+        group.title: [key.id for key in keys]
+        for group, keys in choose(groups, run.rows("scores"), run.rows("predictions"))
+    }
+    assert chosen["invalid responses"] == ["refused", "truncated", "unparsable", "invalid", "empty"]
+    assert chosen["the judgement failed"] == ["unjudged"]
+    assert chosen["the most gold memories, and none of them found"][0] == "script"
+    assert chosen["repaired before they could be read"] == ["mended"]
+    assert chosen["the best answers"][:1] == ["perfect"]
+    every = [key for keys in chosen.values() for key in keys]
+    assert len(every) == len(set(every)) <= LIMIT
+    assert {"withheld", "unheard"}.isdisjoint(every)
+
+
+def test_empty_places_are_given_out_again() -> None:
+    def row(gold: int) -> dict[str, Any]:
+        return {
+            "stage": "score",
+            "outcome": "ok",
+            "counts": {"gold": gold, "predicted": 0, "matched": 0},
+        }
+
+    scores = {Key("task1", f"r{n}"): row(gold=1 + n % 7) for n in range(100)}
+    ((group, keys),) = choose(load_task("extraction").highlights, scores, {})
+    assert len(keys) == LIMIT > group.quota
+    assert [scores[key]["counts"]["gold"] for key in keys] == sorted(
+        (7,) * 14 + (6,) * 6, reverse=True
+    )
+    assert keys[:2] == [Key("task1", "r6"), Key("task1", "r13")]
+
+
+def test_of_many_records_the_best_of_all_are_chosen() -> None:
+    draw = Random(0)
+    scores: dict[Key, dict[str, Any]] = {}
+    for n in range(3_000):
+        found = draw.randrange(4)
+        values = {"f1": found / 4, "recall": found / 4, "precision": 1.0}
+        row = {"outcome": "ok", "stage": "score", "scores": values}
+        scores[Key("task1", f"r{n}")] = {**row, "counts": {"gold": 9, "matched": found}}
+    groups = load_task("extraction").highlights
+    ranked = []
+    for group in groups:
+        ranks = {key: group.rank(ScoredAnswer("ok", row)) for key, row in scores.items()}
+        own = [key for key, rank in ranks.items() if rank is not None]
+        # Python's sort keeps the order of the data among equal ranks, in reverse, too.
+        ranked.append(sorted(own, key=lambda key: ranks[key] or (), reverse=True))
+    chosen = {group.title: keys for group, keys in choose(groups, scores, {})}
+    taken: set[Key] = set()
+    for group, keys in zip(groups, ranked, strict=True):
+        if (first := chosen.get(group.title)) is not None:
+            left = [key for key in keys if key not in taken]
+            assert first == left[: len(first)]
+            taken.update(first)
+    assert len(chosen) > 1
+    assert len(taken) == LIMIT
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_printed_rule_names_every_group_and_the_places_add_up(task: str) -> None:
+    groups = load_task(task).highlights
+    assert sum(group.quota for group in groups) == LIMIT
+    assert all(f"{group.title} (up to {group.quota})" in rule(groups) for group in groups)
+
+
+def test_a_whisker_lies_where_its_score_is() -> None:
+    score = Score(value=0.25, low=0.125, high=0.5, n=9, worst_case=0.2, best_case=0.6)
+    drawn = charts.whisker(score, name="<F1>")
+    assert 'cx="25%"' in drawn
+    assert 'x1="12.5%" x2="50%"' in drawn
+    assert 'x="20%" y="5" width="40%"' in drawn
+    error = charts.whisker(
+        score.model_copy(update={"worst_case": 0.6, "best_case": 0.2}), name="error"
+    )
+    assert 'x="20%" y="5" width="40%"' in error
+    assert "&lt;F1&gt;: .250, 95 % interval [.125, .500]" in drawn
+    assert charts.whisker(Score(value=None, low=None, high=None, n=0), name="F1") == ""
+
+
+def test_the_parts_of_a_bar_fill_it() -> None:
+    parts = [
+        charts.Part("a", "ok", 3),
+        charts.Part("b", "repaired", 0),
+        charts.Part("<c>", "unscored", 1),
+    ]
+    drawn = charts.stacked(parts, name="bar")
+    assert 'x="0%" y="0" width="75%"' in drawn
+    assert 'x="75%" y="0" width="25%"' in drawn
+    assert 'aria-label="3 a, 1 &lt;c&gt;"' in drawn
+    assert charts.stacked([charts.Part("a", "ok", 0)], name="bar") == ""
+
+
+def test_records_at_one_place_are_one_dot_whose_area_is_their_number() -> None:
+    drawn = charts.plane([], [(0.5, 0.5)] * 4 + [(1.0, 1.0)], name="plane")
+    assert drawn.count('class="record-dot"') == 2
+    assert 'r="10"' in drawn
+    assert 'r="5"' in drawn
+    assert "4 records: precision .500, recall .500" in drawn
+    assert "1 record: precision 1.000, recall 1.000" in drawn
+
+
+@pytest.mark.parametrize("name", ["samples", "hard", "both"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (375, "light")])
+def test_a_browser_shows_it_whole_and_asks_for_nothing(
+    browser: Any, pages: dict[str, Path], name: str, width: int, scheme: str
+) -> None:
+    look(browser, pages[name], width=width, scheme=scheme)
+
+
+def test_one_run_takes_three_screens_and_a_link_unfolds_what_it_leads_to(
+    browser, pages: dict[str, Path]
+) -> None:
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        for name in ("samples", "hard"):
+            page.goto(pages[name].as_uri())
+            assert page.evaluate("document.documentElement.scrollHeight") <= 3 * 800
+            for link in page.query_selector_all("nav.contents a"):
+                assert page.query_selector(str(link.get_attribute("href"))) is not None
+        page.goto(pages["both"].as_uri())
+        assert page.query_selector("#run-b > details[open]") is None
+        page.click("a[href='#run-b']")
+        page.wait_for_selector("#run-b > details[open]")
+
+
+def test_two_runs_are_printed_on_a_few_pages(browser, pages: dict[str, Path]) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(pages["both"].as_uri())
+        assert page.query_selector("details.record") is not None
+        assert len(re.findall(rb"/Type */Page\b", page.pdf())) <= 20
+        assert page.query_selector("#run-b > details[open]") is not None
+        assert page.query_selector("details.record[open]") is None
+
+
+def test_two_runs_begin_with_their_difference(
+    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(place)
+    finished = run(
+        tmp_path, "run", "task=extraction", "model=oracle", "data=samples", "out=oracle-run"
+    )
+    assert finished.returncode == 0, finished.stderr
+    folders = [place / "samples-run", tmp_path / "oracle-run"]
+    page = read(write_report(folders, tmp_path / "both.html"))
+    (difference,) = compare_runs(folders).tracks[0].metrics[0].contrasts
+    estimate = difference.difference.estimate
+    # Shown of the worse run, as its score less that of the best.
+    assert str(estimate.value) in page.values
+    assert f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]" in (
+        " ".join(page.text.split())
+    )
+    ids = [section.get("id") for section in page.all("section")]
+    assert ids[0] == "differences"

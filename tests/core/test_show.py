@@ -1,0 +1,481 @@
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from alps.data.release import read_samples
+from alps.errors import RunFolderError, UsageError
+from alps.run.opened import Key, find_run, open_run, read_keys
+from alps.show.dialogue import Span, excerpt, locate
+from alps.show.formatting import duration, visible
+from alps.show.record import build_view, explain
+from alps.show.record_text import pick, show_record
+from alps.tasks import load_task
+from alps.tasks.record_parts import AnsweredRecord
+from tests.builders import extraction_sample, memories, memory
+from tests.endtoend import rows
+from tests.report_runs import ARABIC, RECORDS, make_hard_run, make_samples_run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("show")
+    make_samples_run(folder)
+    make_hard_run(folder)
+    return folder
+
+
+@pytest.fixture
+def hard_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(place)
+    return place / "hard-run"
+
+
+@pytest.fixture
+def samples_run(place: Path) -> Path:
+    return place / "samples-run"
+
+
+@pytest.fixture
+def copied_run(hard_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(hard_run, tmp_path / "copy"))
+
+
+def shown(
+    run: Path, name: str, *, full: bool = False, width: int = 80, colour: bool = False
+) -> str:
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, force_terminal=colour, color_system="truecolor" if colour else None
+    )
+    show_record(run, name, console, full=full)
+    return out.getvalue()
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def lines_with(text: str, *words: str) -> list[str]:
+    return [line for line in text.splitlines() if all(word in line for word in words)]
+
+
+def quoted(text: str, gold: str = "g1") -> str:
+    return text.partition("gold quotes)")[2].partition(f"[{gold}: ")[2].partition("]")[0]
+
+
+@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("colour", [False, True])
+def test_every_record_fits_eighty_columns_and_steers_no_terminal(
+    hard_run: Path, name: str, colour: bool
+) -> None:
+    text = shown(hard_run, name)
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    assert all(character == "\n" or character >= " " for character in text)
+    assert "\u202e" not in text
+    assert "\x1b[2J" not in shown(hard_run, name, colour=colour)
+
+
+def test_every_sample_can_be_shown(samples_run: Path) -> None:
+    for name in [row["benchmark_id"] for row in rows(samples_run / "scores.jsonl")]:
+        text = shown(samples_run, name)
+        assert text.startswith(name)
+        assert "Dialogue" in text
+
+
+def test_without_colour_the_evidence_stands_in_brackets(hard_run: Path) -> None:
+    text = shown(hard_run, "relations")
+    assert quoted(text, "g1") == "I run 10 km every Sunday"
+    assert quoted(text, "g3") == "I play the cello"
+    assert lines_with(text, "0 user", "g1, g2")
+
+
+def test_a_matched_pair_stands_on_one_row_with_relation_and_reason(hard_run: Path) -> None:
+    text = shown(hard_run, "relations")
+    assert lines_with(text, "g3 Plays the cello", "⊂", "p3 Plays the cello in a")
+    assert "narrower: UNDERGENERAL: because of UNDERGENERAL" in text
+    assert text.index("g3 Plays") < text.index("g1 Runs") < text.index("p1 Likes sport")
+
+
+def test_missed_gold_tells_what_the_judge_said_of_it(hard_run: Path) -> None:
+    text = folded(shown(hard_run, "relations"))
+    assert "p1 is broader: too general to match" in text
+    assert "p2 conflicts" in text
+    assert "conflicts with g2" in text
+
+
+def test_long_turns_are_folded_around_the_evidence(hard_run: Path) -> None:
+    text = folded(shown(hard_run, "long"))
+    assert "more characters»" in text
+    assert "I am allergic to cashews" in text
+    assert text.count("word") < 100
+    assert folded(shown(hard_run, "long", full=True)).count("word") >= 800
+
+
+@pytest.mark.parametrize("kind", ["refused", "truncated", "unparsable", "invalid"])
+def test_a_failed_prediction_shows_its_error_and_what_came(hard_run: Path, kind: str) -> None:
+    text = shown(hard_run, kind)
+    assert f"The prediction failed: it was {kind}" in text
+    assert folded(RECORDS[kind]["raw"]) in folded(text)
+    assert "scored as the worst" in folded(text)
+    assert lines_with(text, "g1 ", "missed")
+
+
+def test_an_unheard_prediction_is_unscored(hard_run: Path) -> None:
+    text = shown(hard_run, "unheard")
+    assert "transport: no response (API error)" in text
+    assert ": unscored" in text
+    assert "(no text)" in text
+
+
+def test_a_failed_judgement_shows_the_judges_error(hard_run: Path) -> None:
+    text = shown(hard_run, "unjudged")
+    assert "The judgement failed: no recorded verdict for this record" in text
+    assert "2 not judged" in text
+    assert "Bakes bread" in text
+
+
+def test_a_mended_prediction_tells_how(hard_run: Path) -> None:
+    text = shown(hard_run, "mended")
+    assert "repaired: answered, repaired before it could be read" in text
+    assert "a code fence" in text
+
+
+def test_withheld_gold_is_said(hard_run: Path) -> None:
+    assert "the reference is withheld" in shown(hard_run, "withheld")
+
+
+@pytest.mark.parametrize(
+    ("word", "name"), [("3", "steering"), ("mend", "mended"), ("long", "long"), ("17", "unheard")]
+)
+def test_a_record_is_named_by_number_or_by_its_beginning(
+    hard_run: Path, word: str, name: str
+) -> None:
+    assert shown(hard_run, word) == shown(hard_run, name)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("refsued", "did you mean 'refused'"),
+        ("un", "begins 3 ids"),
+        ("18", "has 17 records; there is no number 18"),
+        ("", "no such record"),
+        ("perfect#2", "no such record"),
+        ("²", "no such record"),
+        ("perfect#²", "no such record"),
+        ("9" * 400, "there is no number 9"),
+        ("perfect#" + "9" * 5_000, "no such record"),
+    ],
+)
+def test_an_unknown_record_is_a_usage_error(hard_run: Path, word: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        shown(hard_run, word)
+
+
+def test_an_answer_is_named_by_its_number_where_there_are_several() -> None:
+    keys = [Key("task1", "a"), Key("task1", "b"), Key("task1", "c#1")]
+    assert pick("b#2", keys, repeats=3, where="run") == Key("task1", "b", 1)
+    assert pick("b", keys, repeats=3, where="run") == Key("task1", "b", 0)
+    assert pick("c#1", keys, repeats=3, where="run") == Key("task1", "c#1", 0)
+    assert pick("task1/c#1#3", keys, repeats=3, where="run") == Key("task1", "c#1", 2)
+    with pytest.raises(UsageError):
+        pick("b#4", keys, repeats=3, where="run")
+
+
+TWO_TRACKS = [
+    Key("task1", "s1"),
+    Key("task1", "s2"),
+    Key("task2", "s2"),
+    Key("task2", "t/1"),
+    Key("task2", "7"),
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("s1", Key("task1", "s1")),
+        ("task2/s2", Key("task2", "s2")),
+        ("task2/1", Key("task2", "s2")),
+        ("task1/s2", Key("task1", "s2")),
+        ("t/1", Key("task2", "t/1")),
+        ("task2/t/1", Key("task2", "t/1")),
+        ("t", Key("task2", "t/1")),
+        ("7", Key("task2", "7")),
+    ],
+)
+def test_a_record_of_several_tracks_is_found(word: str, key: Key) -> None:
+    assert pick(word, TWO_TRACKS, where="run") == key
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("s2", "'s2' is on 2 tracks of run; write task1/s2 or task2/s2"),
+        ("1", "run has 2 tracks; write task1/1, or another track"),
+        ("task2/s1", "'s1': no such record in task2 of run"),
+        ("task1/3", "task1 of run has 2 records; there is no number 3"),
+        ("s", "'s' begins 2 ids of run"),
+    ],
+)
+def test_what_means_several_records_asks_for_the_track(word: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        pick(word, TWO_TRACKS, where="run")
+
+
+def test_without_its_data_the_rest_is_shown(
+    hard_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = shown(hard_run, "relations")
+    assert "the data was not found again: data=data: no such folder" in folded(text)
+    assert "g1 Runs 10 km" in text
+    assert "g3 (its text is in the data)" in text
+    assert "Dialogue" not in text
+
+
+def test_changed_data_is_not_shown(
+    hard_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(hard_run.parent / "data", tmp_path / "data")
+    with (tmp_path / "data" / "dev" / "task1" / "model_input.jsonl").open("a") as file:
+        file.write("\n")
+    monkeypatch.chdir(tmp_path)
+    assert "has changed since this run" in folded(shown(hard_run, "relations"))
+
+
+def test_records_of_an_unfinished_run_can_be_shown(copied_run: Path) -> None:
+    (copied_run / "summary.json").unlink()
+    kept = (copied_run / "scores.jsonl").read_bytes().splitlines(True)
+    (copied_run / "scores.jsonl").write_bytes(b"".join(kept[:3]) + kept[3][:20])
+    assert read_keys(open_run(copied_run)) == [Key("task1", name) for name in RECORDS]
+    assert "not finished" in shown(copied_run, "unheard")
+    assert "⊂" not in shown(copied_run, "relations")
+
+
+def test_a_folder_without_a_run_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no run here \(manifest.json is missing\)"):
+        shown(tmp_path, "1")
+
+
+@pytest.mark.parametrize("text", ["not JSON", "[]", "{}", '{"settings": {}}'])
+def test_a_broken_manifest_is_said(copied_run: Path, text: str) -> None:
+    (copied_run / "manifest.json").write_text(text)
+    with pytest.raises(RunFolderError, match=r"manifest\.json"):
+        shown(copied_run, "1")
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [("settings", "repeats", "²"), ("settings", "repeats", [1]), ("data", "x", {})],
+)
+def test_an_edited_manifest_is_one_line(
+    copied_run: Path, part: str, name: str, value: object
+) -> None:
+    path = copied_run / "manifest.json"
+    manifest = json.loads(path.read_text())
+    kept = {} if part == "data" else manifest[part]
+    path.write_text(json.dumps({**manifest, part: {**kept, name: value}}))
+    with pytest.raises(RunFolderError, match=r"manifest\.json"):
+        shown(copied_run, "1")
+
+
+@pytest.mark.parametrize(
+    "broken", [{"prediction": ["x"]}, {"prediction": {"memory_items": 3}}, {"notes": 3}]
+)
+def test_a_row_of_another_shape_is_named(copied_run: Path, broken: dict[str, object]) -> None:
+    path = copied_run / "predictions.jsonl"
+    given = rows(path)
+    first = next(row for row in given if row["prediction"])
+    path.write_text(
+        "".join(json.dumps(row | (broken if row is first else {})) + "\n" for row in given)
+    )
+    with pytest.raises(
+        RunFolderError,
+        match=rf"{first['benchmark_id']}.*predictions\.jsonl.*carry out the run again",
+    ):
+        shown(copied_run, first["benchmark_id"])
+
+
+def test_a_run_is_found_by_path_or_by_name(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(place / "samples-run", tmp_path / "runs" / "one-run")
+    monkeypatch.chdir(tmp_path)
+    assert find_run("one-run") == find_run("runs/one-run") == Path("runs/one-run")
+    with pytest.raises(UsageError, match="did you mean 'one-run'"):
+        find_run("one-rnu")
+    with pytest.raises(UsageError, match="no run here"):
+        find_run("runs")
+
+
+def test_right_to_left_text_is_kept(hard_run: Path) -> None:
+    assert ARABIC in shown(hard_run, "arabic")
+
+
+def test_the_support_of_an_extra_prediction_is_told() -> None:
+    sample = extraction_sample(memories("Lives in Graz"), "I live in Graz and I have a cat")
+    items = [item.model_dump() for item in memories("Lives in Graz", "Has a cat", "Has a dog")]
+    verdict = {
+        "pairs": [
+            {"gold": "g1", "predicted": "p1", "relation": "same", "reason": "identical values"}
+        ],
+        "support": {
+            "items": [{"id": "p2", "support": "supported", "reason": "said"}],
+            "error": None,
+            "raw": None,
+        },
+    }
+    extra = [{"id": "p2", "value": "Has a cat"}, {"id": "p3", "value": "Has a dog"}]
+    view = build_view(
+        Key("task1", "b1"),
+        load_task("extraction"),
+        AnsweredRecord(
+            sample,
+            prediction={"outcome": "ok", "prediction": {"memory_items": items}},
+            verdict=verdict,
+            score={
+                "stage": "score",
+                "outcome": "ok",
+                "matched": [["g1", "p1", "same"]],
+                "missed": [],
+                "extra": extra,
+            },
+        ),
+    )
+    assert [pairing.kind for pairing in view.pairings] == ["matched", "extra", "extra"]
+    assert view.pairings[1].remarks == (
+        "the dialogue supports it: the annotators may have missed it – said",
+    )
+    assert view.pairings[2].remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("quote", "marked"),
+    [
+        ("I live in Graz", ["I live in Graz"]),
+        ("i LIVE  in\ngraz", ["I live in Graz"]),
+        ("I live in … keep two bees", ["I live in", "keep two bees"]),
+        ("I live in [...] two bees", ["I live in", "two bees"]),
+        ("I live at Graz and", ["I live in Graz and"]),
+        ("I never said this at all", []),
+        ("", []),
+    ],
+)
+def test_a_quote_is_found_though_it_was_shortened_or_mistyped(
+    quote: str, marked: list[str]
+) -> None:
+    evidence = {"session_id": None, "utterance_index": 2, "text": quote}
+    sample = extraction_sample(
+        [memory("x", evidence=evidence)], "Hello", "I live in Graz and keep two bees."
+    )
+    found = locate({"g1": sample.gold[0]}, sample.dialogue)
+    assert [
+        sample.dialogue[2].text[span.start : span.end] for span in found.spans.get(2, [])
+    ] == marked
+    assert found.pointed == {2: ["g1"]}
+
+
+def test_a_quote_is_also_found_in_a_turn_that_was_not_named() -> None:
+    evidence = {"session_id": None, "utterance_index": 99, "text": "I keep bees"}
+    sample = extraction_sample([memory("x", evidence=evidence)], "Hello", "Yes, I keep bees.")
+    assert locate({"g1": sample.gold[0]}, sample.dialogue).spans == {2: [Span(5, 16, ("g1",))]}
+
+
+def test_overlapping_quotes_are_marked_once_with_both_names() -> None:
+    def quoting(text: str) -> dict[str, object]:
+        return {"session_id": None, "utterance_index": 0, "text": text}
+
+    gold = [
+        memory("x", evidence=quoting("I keep two bees")),
+        memory("y", evidence=quoting("two bees and a cat")),
+    ]
+    sample = extraction_sample(gold, "I keep two bees and a cat.")
+    assert locate(dict(zip(("g1", "g2"), gold, strict=True)), sample.dialogue).spans == {
+        0: [Span(0, 25, ("g1", "g2"))]
+    }
+
+
+@pytest.mark.parametrize("length", [10, 200, 1_000])
+@pytest.mark.parametrize("limit", [50, 400])
+def test_an_excerpt_accounts_for_every_character(length: int, limit: int) -> None:
+    text = "".join(chr(0x4E00 + n) for n in range(length))
+    span = Span(length // 2, length // 2 + 5, ("g1",))
+    pieces = excerpt(text, [span], limit=limit, context=20)
+    assert sum(len(piece.text) + piece.left_out for piece in pieces) == length
+    assert [piece.text for piece in pieces if piece.gold] == [text[span.start : span.end]]
+
+
+def test_a_short_text_is_kept_whole_around_its_quotes() -> None:
+    spans = [Span(1, 3, ("g1",)), Span(3, 5, ("g2",)), Span(6, 8, ("g1",))]
+    pieces = excerpt("abcdefghij", spans, limit=50)
+    assert [(piece.text, piece.gold) for piece in pieces] == [
+        ("a", ()),
+        ("bc", ("g1",)),
+        ("de", ("g2",)),
+        ("f", ()),
+        ("gh", ("g1",)),
+        ("ij", ()),
+    ]
+
+
+@pytest.mark.real
+def test_nearly_every_quote_of_real_gold_is_found(sample: Path) -> None:
+    folder = sample / "benchmark_data" / "dev" / "task1"
+    total = found = 0
+    for record in read_samples(folder, load_task("extraction").read_sample):
+        gold = {
+            str(n): memory
+            for n, memory in enumerate(record.gold)
+            if memory.evidence and memory.evidence.text
+        }
+        evidence = locate(gold, record.dialogue)
+        total += len(gold)
+        found += len(
+            {name for spans in evidence.spans.values() for span in spans for name in span.gold}
+        )
+    assert found / total > 0.98
+
+
+def test_control_characters_become_visible() -> None:
+    assert visible("a\x00b\x1b[0m\x7f\x85\ud800\u202ec\r\nd\te") == "a␀b␛[0m␡\ufffd\ufffdc\nd\te"
+    assert visible("naïve 日本語 עברית") == "naïve 日本語 עברית"
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["ok", "repaired", "unfinished", "refused", "transport", "judge:empty", "judge:no_gold"],
+)
+def test_every_state_is_put_in_words(state: str) -> None:
+    assert "?" not in explain(state)
+    assert "unknown" not in explain(state)
+
+
+def test_rows_of_the_journals_are_read_as_far_as_they_can_be(copied_run: Path) -> None:
+    with (copied_run / "scores.jsonl").open("a", encoding="utf-8") as file:
+        file.write(
+            "garbage\n" + json.dumps({"benchmark_id": "perfect", "repeat": 1, "scores": {}}) + "\n"
+        )
+    there = {Key("task1", name) for name in RECORDS}
+    assert set(open_run(copied_run).rows("scores")) == there | {Key("task1", "perfect", 1)}
+
+
+@pytest.mark.parametrize(
+    ("took", "said"),
+    [
+        (0.04, "0.0 s"),
+        (2.84, "2.8 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min 0 s"),
+        (185.2, "3 min 5 s"),
+        (3599.8, "1 h 0 min"),
+        (7812, "2 h 10 min"),
+    ],
+)
+def test_a_wait_is_said_in_two_numbers_at_most(took, said):
+    assert duration(took) == said

@@ -1,0 +1,462 @@
+"""How a run of several tracks is shown: records of every task, the list of runs, the page."""
+
+import io
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from alps.data.release import write_track
+from alps.errors import RunFolderError, UsageError
+from alps.rows import Score
+from alps.run.opened import Key, open_run, read_keys, read_wanted
+from alps.run.source import options_of
+from alps.show import charts
+from alps.show.charts import Line, recall_curve
+from alps.show.formatting import number
+from alps.show.listing import list_runs
+from alps.show.record_text import show_record
+from alps.show.report_page import SCRIPT, write_report
+from alps.show.report_sections import draw_actions
+from alps.show.svg import Axis, axis_labels
+from alps.tasks import TaskOptions, load_task
+from tests.endtoend import run, summary
+from tests.pages import Page, browser, look
+from tests.report_runs import choose, make_tracks_run
+from tests.visitors import memory_items
+
+__all__ = ["browser"]  # a fixture
+SIZES = ("d100", "d300", "d500", "d700", "d1000")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tracks")
+    make_tracks_run(folder)
+    return folder
+
+
+@pytest.fixture
+def tracks_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(place)
+    return place / "tracks-run"
+
+
+@pytest.fixture(scope="module")
+def page_file(place: Path) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        yield write_report([place / "tracks-run"], place / "tracks.html")
+
+
+@pytest.fixture
+def page(page_file: Path) -> Page:
+    return Page(page_file.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def copied_run(tracks_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tracks_run, tmp_path / "copy"))
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def shown(folder: Path, word: str, *, full: bool = False) -> str:
+    out = io.StringIO()
+    show_record(folder, word, Console(file=out, width=80), full=full)
+    return out.getvalue()
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_every_record_of_every_track_fits_and_steers_no_terminal(tracks_run: Path) -> None:
+    keys = read_keys(open_run(tracks_run))
+    assert len(keys) == 2 + 5 * 2 + 4 + 2
+    for key in keys:
+        text = shown(tracks_run, f"{key.track}/{key.id}")
+        assert text.startswith(key.id)
+        assert f"{key.track}, record " in text
+        assert max(cell_len(line) for line in text.splitlines()) <= 80
+        assert all(character == "\n" or character >= " " for character in text)
+
+
+def test_an_update_shows_what_should_become_of_the_old_list_and_what_did(tracks_run: Path) -> None:
+    text = folded(shown(tracks_run, "task2/anna"))
+    assert "m1 Lives in Graz replaced by g2" in text
+    assert "[m1: I live in Graz]. I keep bees. … 2 more turns (--full shows them)" in text
+    assert "[g3: bought a tram pass]" in text
+    assert "2 matched, 1 missed, 1 kept" in text
+    assert "old m1 Lives in Graz = p1 Lives in Graz should be gone retain" in text
+    assert "kept, though it should be gone: same" in text
+    assert "modify m1 · direct" in text
+    assert text.index("g3 Has a tram pass") < text.index("g1 Keeps bees")
+    assert "2 assistant" not in text
+    assert "How nice." in shown(tracks_run, "task2/anna", full=True)
+
+
+def test_a_retrieval_shows_query_gold_choice_and_answer(tracks_run: Path) -> None:
+    right, wrong = (
+        folded(shown(tracks_run, "task3_d300/anna")),
+        folded(shown(tracks_run, "task3_d300/cleo")),
+    )
+    assert "What shall I plant?" in right
+    assert "c002 Plants crocuses chosen: the right one" in right
+    assert "c003 Rides a tram the gold c002 Plants crocuses chosen: not the gold" in wrong
+    assert "pool 12 candidates memory used met reason so it reads" in wrong
+    assert "Answer ─" in wrong
+    assert "Crocuses, of course" in wrong
+
+
+def test_a_ranking_shows_its_beginning_and_the_rank_of_the_gold(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("task=retrieval", "model=bm25", "data=all-tasks", "out=ranked")
+    assert run(place, "run", *words).returncode == 0
+    monkeypatch.chdir(place)
+    text = folded(shown(place / "ranked", "cleo"))
+    assert " of 12" in text.partition("rank of the gold ")[2][:8]
+    assert "The first 5 of the ranking" in text
+    assert text.partition("The first 5 of the ranking")[2].count(" c0") == 5
+
+
+def test_a_utilization_shows_target_response_and_verdict(tracks_run: Path) -> None:
+    text = folded(shown(tracks_run, "task4_ability4/1"))
+    assert "Target memory ─" in text
+    assert "Grows saffron" in text
+    assert "Try something with the saffron" in text
+    assert "rubric cf verdict not met reason so it reads grounding (proxy) ." in text
+    emotional = folded(shown(tracks_run, "ability5:1"))
+    assert "And how do I stay calm?" in emotional
+    assert "verdict resonation 2, expression 3, reception 5, each of 1–5" in emotional
+    assert "task4_ability5, record 2 of 2" in emotional
+
+
+def test_a_rule_that_overruled_the_judge_is_told(copied_run: Path) -> None:
+    lines = (copied_run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        if row["track"] == "task4_ability1":
+            row.update(marks={"met": 0}, enforced="the response says nothing")
+    (copied_run / "verdicts.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
+    )
+    text = folded(shown(copied_run, "ability1"))
+    assert "verdict not met overruled the judge said otherwise" in text
+    assert "the response says nothing" in text
+
+
+def test_a_failed_side_verdict_leaves_the_record_scored_and_is_told(copied_run: Path) -> None:
+    lines = (copied_run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        if row.get("used"):
+            row["used"] = {**row["used"], "outcome": "refused", "marks": {}, "error": "no, thanks"}
+    (copied_run / "verdicts.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
+    )
+    text = folded(shown(copied_run, "task3_d100/anna"))
+    assert "ok: answered and judged" in text
+    assert "memory used the judgement failed (refused)" in text
+    assert "The judgement failed: no, thanks" in text
+
+
+def test_an_id_of_several_tracks_asks_for_one(tracks_run: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"'anna' is on 6 tracks of .*; write task2/anna or task3_d100/anna"
+    ):
+        shown(tracks_run, "anna")
+    assert shown(tracks_run, "bert") == shown(tracks_run, "task2/2")
+
+
+def test_without_the_data_what_the_journals_hold_is_shown(
+    tracks_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for word, words in {
+        "bert": "old Lives in Graz",
+        "task3_d500/cleo": "c003 Rides a tram",
+        "ability1": "Target memory",
+    }.items():
+        text = folded(shown(tracks_run, word))
+        assert "the data was not found again" in text
+        assert words in text
+
+
+def test_an_unfinished_run_knows_its_records(copied_run: Path) -> None:
+    before = read_keys(open_run(copied_run))
+    (copied_run / "summary.json").unlink()
+    (copied_run / "scores.jsonl").write_bytes(b"")
+    assert read_keys(open_run(copied_run)) == before
+    assert before[-1] == Key("task4_ability5", "ability5:1")
+
+
+def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run: Path) -> None:
+    def age(value: dict[str, Any]) -> None:
+        for name in ("distractors", "ability", "condition", "scoring", "window"):
+            del value["settings"][name]
+        tracks = value["data"]["tracks"]
+        value["data"]["tracks"] = {name: tracks[name] for name in ("task2", "task3_d100")}
+
+    edit(copied_run / "manifest.json", age)
+    assert options_of(open_run(copied_run).manifest.settings) == TaskOptions()
+    assert "Old memories" in shown(copied_run, "bert")
+
+
+def test_a_track_that_the_settings_do_not_give_is_said(copied_run: Path) -> None:
+    edit(copied_run / "manifest.json", lambda value: value["settings"].update(distractors="100"))
+    with pytest.raises(
+        RunFolderError, match=r"manifest\.json: its settings give no track 'task3_d300'"
+    ):
+        shown(copied_run, "bert")
+
+
+def test_a_record_of_a_task_of_ones_own_shows_its_prediction(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    own = (
+        "from dataclasses import replace\nfrom alps.tasks.retrieval import tracks as known\n"
+        "def tracks(options):\n    return [replace(task, name='mine') for task in known(options)]\n"
+    )
+    (place / "my_task.py").write_text(own, encoding="utf-8")
+    words = ("task=python:my_task", "model=predictions:tracks-run", "data=all-tasks", "out=own")
+    finished = run(place, "run", *words)
+    assert finished.returncode == 0, finished.stderr
+    text = folded(run(place, "show", "own", "cleo").stdout)
+    assert '"selected_memory_id": "c002"' in text.partition("Prediction ─")[2]
+    assert run(place, "report", "own", "out=own.html").returncode == 0
+    assert "recall@1" in Page((place / "own.html").read_text(encoding="utf-8")).text
+
+
+def test_the_list_names_the_tasks_and_averages_nothing(tracks_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(tracks_run, tmp_path / "runs" / "several")
+    out = io.StringIO()
+    list_runs(tmp_path / "runs", Console(file=out, width=80))
+    text = out.getvalue()
+    assert "update, retrieval, utilization" in text
+    assert "11 tracks" in text
+    assert "n 18" in text
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+
+
+def test_the_list_gives_each_tracks_headline_where_there_is_room(
+    tracks_run: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(tracks_run, tmp_path / "runs" / "few"))
+    kept = ("task2", "task3_d100")
+
+    def keep(value: dict[str, Any]) -> None:
+        tracks = value.get("tracks") or value["data"]["tracks"]
+        for name in [name for name in tracks if name not in kept]:
+            del tracks[name]
+
+    for name in ("manifest.json", "summary.json"):
+        edit(copy / name, keep)
+    out = io.StringIO()
+    list_runs(tmp_path / "runs", Console(file=out, width=80))
+    found = summary(tracks_run)["tracks"]
+    update, retrieval = (found[track]["scores"] for track in kept)
+    changed, recall = (
+        number(update["f1_changed"]["value"]),
+        number(retrieval["recall_at_1"]["value"]),
+    )
+    assert f"task2 f1_changed {changed} · task3_d100 recall_at_1 {recall}" in out.getvalue()
+
+
+def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(
+    page: Page, tracks_run: Path
+) -> None:
+    tracks = summary(tracks_run)["tracks"]
+    sections = [section["id"] for section in page.all("section") if section.get("class") == "run"]
+    assert sections == [f"run-a-{track}" for track in tracks]
+    for found in tracks.values():
+        for score in found["scores"].values():
+            assert score["value"] is None or str(score["value"]) in page.values
+    assert "they are never averaged" in page.text
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_page_draws_matrix_curve_and_abilities(page: Page, tracks_run: Path) -> None:
+    charts_ = [attributes for attributes in page.all("svg") if "aria-label" in attributes]
+    (matrix,) = (chart["aria-label"] for chart in charts_ if chart["class"] == "matrix")
+    assert "gold modify, predicted not found: 2 of 2" in matrix
+    assert "gold add, predicted add: 2 of 2" in matrix
+    assert "gold retain, predicted retain: 2 of 2" in matrix
+    (curve,) = (chart["aria-label"] for chart in charts_ if chart["class"] == "curve")
+    found = summary(tracks_run)["tracks"]
+    for size in SIZES:
+        assert (
+            f"{size[1:]}: {number(found[f'task3_{size}']['scores']['recall_at_1']['value'])}"
+            in curve
+        )
+    assert "floor/random" in curve
+    bars = [
+        chart["aria-label"].partition(":")[0]
+        for chart in charts_
+        if chart["class"].startswith("bars")
+    ]
+    assert {"persona awareness", "constraint following", "emotional intelligence (1–5)"} <= set(
+        bars
+    )
+    planes = [chart for chart in charts_ if chart["class"] == "plane"]
+    assert len(planes) == 1  # of update; the others have no precision and recall
+    assert "Precision and recall of what changed" in page.text
+
+
+def test_hostile_texts_of_every_task_stay_text(page: Page) -> None:
+    assert page.scripts == SCRIPT
+    assert page.all("img") == []
+    assert not [
+        name for _, attributes in page.elements for name in attributes if name.startswith("on")
+    ]
+    assert "\x1b" not in page.text
+    assert page.text.count("<script>document.title = 'owned'</script>") > 5
+
+
+def test_the_page_says_which_figures_no_judge_has_a_part_in(
+    copied_run: Path, tmp_path: Path
+) -> None:
+    edit(copied_run / "summary.json", lambda value: value.update(comparable=False))
+    text = write_report([copied_run], tmp_path / "out.html").read_text(encoding="utf-8")
+    retrieval = text.partition('id="run-a-task3_d100"')[2].partition('<section class="run"')[0]
+    update = text.partition('id="run-a-task2"')[2].partition('<section class="run"')[0]
+    assert "(no judge)" in retrieval
+    assert "not comparable" not in retrieval
+    assert "not comparable" in update
+
+
+def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run: Path) -> None:
+    rows = open_run(tracks_run).rows("scores")
+    update = {key: row for key, row in rows.items() if key.track == "task2"}
+    ((group, keys),) = choose(load_task("update").highlights, update, {})
+    assert "kept that should be gone" in group.title
+    assert [key.id for key in keys] == ["anna", "bert"]
+    found = {
+        group.title: [key.id for key in keys]
+        for group, keys in choose(load_task("retrieval").highlights, _of(rows, "task3_d100"), {})
+    }
+    assert found == {
+        "the wrong memory, the gold lowest in the ranking": ["cleo"],
+        "the right memory": ["anna"],
+    }
+    (low,) = choose(load_task("utilization").highlights, _of(rows, "task4_ability4"), {})
+    assert low[0].title == "the worst mark, though the words of the memory are there"
+
+
+def _of(rows: dict[Key, Any], track: str) -> dict[Key, Any]:
+    return {key: row for key, row in rows.items() if key.track == track}
+
+
+def test_a_matrix_counts_every_cell_and_shades_by_the_row() -> None:
+    drawn = draw_actions(
+        {"cell_retain_retain": 3, "cell_retain_none": 1, "cell_none_add": 2, "gold": 4}
+    )
+    assert 'fill-opacity="0.375"' in drawn
+    assert "gold retain, predicted retain: 3 of 4" in drawn
+    assert "not in gold, predicted add: 2 of 2" in drawn
+    assert draw_actions({"gold": 4}) == ""
+
+
+def test_a_curve_begins_at_zero_and_needs_two_sizes() -> None:
+    def score(value: float) -> Score:
+        return Score(value=value, low=value, high=value, n=1)
+
+    line = Line("<m>", "A", "colour-0", [(500, score(1.0)), (1000, score(0.0))])
+    drawn = recall_curve([line], name="recall")
+    assert 'd="M281 14L516 264"' in drawn  # from (500, 1) to (1000, 0), on axes from 0
+    assert "&lt;m&gt;: 500: 1.000, 1000: .000" in drawn
+    assert recall_curve([Line("m", "A", "colour-0", [(100, score(0.5))])], name="recall") == ""
+
+
+def test_letters_at_one_place_are_moved_apart() -> None:
+    score = Score(value=0.5, low=None, high=None, n=1)
+    same = [(100, score), (300, score)]
+    drawn = recall_curve([Line(name, name, "colour-0", same) for name in "AB"], name="recall")
+    assert 'y="143"' in drawn
+    assert 'y="128"' in drawn
+
+
+@pytest.mark.parametrize("share", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("count", [12, 40])
+def test_letters_of_many_lines_stay_within_the_drawing(share: float, count: int) -> None:
+    score = Score(value=share, low=None, high=None, n=1)
+    same = [(100, score), (300, score)]
+    lines = [Line(f"m{n}", f"L{n}", "colour-0", same) for n in range(count)]
+    heights = [float(y) for y in re.findall(r'y="([\d.]+)">L', recall_curve(lines, name="recall"))]
+    assert len(set(heights)) == count
+    assert all(14 <= height <= 270 for height in heights)
+
+
+def test_bars_and_whiskers_lie_on_a_scale_of_their_own() -> None:
+    score = Score(value=4.0, low=3.0, high=5.0, n=1)
+    assert 'cx="75%"' in charts.whisker(score, name="EI", axis=Axis(1, 5))
+    assert 'width="75%"' in charts.bar(score, name="EI", axis=Axis(1, 5))
+    assert 'x1="50%" x2="100%"' in charts.bar(score, name="EI", axis=Axis(1, 5))
+    assert charts.bar(Score(value=None, low=None, high=None, n=0), name="EI") == ""
+    assert [
+        part.partition("<")[0] for part in axis_labels(Axis(1, 5)).split(">") if part[:1].isdigit()
+    ] == list("12345")
+
+
+def test_pools_that_were_built_are_built_again_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("alps.data.pools", reason="pools can't be built here")
+    monkeypatch.chdir(tmp_path)
+    _write_bank(tmp_path / "data" / "dev")
+    finished = run(tmp_path, "run", "task=retrieval", "model=bm25", "data=data", "out=built")
+    assert finished.returncode == 0, finished.stderr
+    built = open_run(tmp_path / "built")
+    assert built.tracks["task3_d100"].pools is not None
+    found = read_wanted(built, "task3_d100", {"query-1"})
+    assert found.problem is None
+    assert len(found.by_id["query-1"].candidates) == 101
+    assert "pool 101 candidates" in folded(shown(tmp_path / "built", "query-1"))
+    edit(
+        tmp_path / "built" / "manifest.json",
+        lambda value: value["data"]["tracks"]["task3_d100"].update(sha256="0"),
+    )
+    assert "built differently" in str(
+        read_wanted(open_run(tmp_path / "built"), "task3_d100", {"query-1"}).problem
+    )
+
+
+def _write_bank(split: Path) -> None:
+    """Write two queries, and sessions with enough memories for a pool of a hundred."""
+
+    def session(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        ids = {"benchmark_id": f"b{number}", "session_id": f"s{number}", "task": "task1"}
+        letters = "".join(chr(97 + (number * 7 + k * k) % 26) for k in range(1, 9))
+        values = [f"{letters}{end} {end}{letters}" for end in ("qua", "zor", "vim", "pel")]
+        items = memory_items(*values)
+        row = {**ids, "input": {"dialogue": [{"role": "user", "text": "Hello"}]}}
+        return row, {**ids, "gold": {"memory_items": items}}
+
+    def query(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        ids = {"benchmark_id": f"query-{number}", "session_id": f"q{number}", "task": "task3"}
+        (memory,) = memory_items(f"Keeps {number + 2} goats in the garden")
+        gold = {"selected_memory_id": "m1", "selected_memory": memory}
+        return {**ids, "input": {"query": "What do I keep?"}}, {**ids, "gold": gold}
+
+    write_track(split / "task1", (session(n) for n in range(60)))
+    write_track(split / "task3", (query(n) for n in range(2)))
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (375, "light")])
+def test_a_browser_shows_it_whole_and_asks_for_nothing(
+    browser: Any, page_file: Path, width: int, scheme: str
+) -> None:
+    look(browser, page_file, width=width, scheme=scheme)

@@ -1,0 +1,256 @@
+"""Audits in submissions: what is published is recomputed, and boards tell whether it holds."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.ext.calibration.sample import draw_audit
+from alps.leaderboard.packing import pack
+from alps.leaderboard.site import build
+from alps.leaderboard.site_data import load_one
+from alps.leaderboard.submission import REVIEW, AuditDraw, read_entry
+from alps.leaderboard.verify import Options, verify
+from tests.endtoend import rows, summary
+from tests.pages import Page
+from tests.submissions import WHO, card_of, forge, forge_rows
+from tests.tracks import alps_here
+
+
+def write_answers(oracle: Path, out: Path) -> None:
+    """Write the gold with every third memory left out, and every fourth in other words."""
+    with out.open("w") as file:
+        for row in rows(oracle / "predictions.jsonl"):
+            kept = []
+            for place, item in enumerate(row["prediction"]["memory_items"]):
+                words = item["value"].split()
+                value = f"Concerning {words[-1]} and {words[0]}, somewhat"
+                if place % 3:
+                    kept.append(item if place % 4 < 3 else {**item, "value": value})
+            answer = {"benchmark_id": row["benchmark_id"], "memory_items": kept}
+            file.write(json.dumps(answer) + "\n")
+
+
+def label(folder: Path) -> None:
+    """Say of every pair what its last words say, as one person."""
+    labels = []
+    for item in rows(folder / "items.jsonl"):
+        gold, predicted = (item["payload"][side]["value"] for side in ("gold", "predicted"))
+        same = set(gold.lower().split()[-2:]) & set(predicted.lower().split())
+        said = {"item_id": item["item_id"], "annotator": "anna"}
+        labels.append({**said, "label": "narrower" if same else "unrelated"})
+    text = "".join(json.dumps(row) + "\n" for row in labels)
+    (folder / "labels.jsonl").write_text(text)
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two systems that people audited, packed."""
+    here = tmp_path_factory.mktemp("audited")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        extraction = ("run", "task=extraction", "data=samples")
+        assert alps_here(*extraction, "model=oracle", "out=oracle").code == 0
+        write_answers(here / "oracle", here / "answers.jsonl")
+        for name, model in (("rules", "rules"), ("others", "predictions:answers.jsonl")):
+            assert alps_here(*extraction, f"model={model}", f"out={name}").code == 0
+            details = replace(WHO, name=name)
+            sent = here / "sent" / f"of-{name}"
+            pack([here / name], details, out=sent)
+            draw = recorded(sent)
+            draw_audit(here / name, 0.85, pairs=True, out=here / f"{name}-labels", seed=draw.seed)
+            label(here / f"{name}-labels")
+            done = alps_here("score", name, f"audit_labels={name}-labels")
+            assert done.code == 0, done.err
+            audited = here / "packed" / f"of-{name}"
+            pack([here / name], details, out=audited)
+            # As a maintainer has it who knows that it is the same submitter's.
+            shutil.copyfile(sent / REVIEW, audited / REVIEW)
+    return here
+
+
+def recorded(folder: Path, *words: str) -> AuditDraw:
+    """Note as a maintainer that a submission is in order; return the draw that this gives."""
+    done = alps_here("verify", str(folder), *words, "record=yes")
+    assert done.code == 0, done.err
+    review = read_entry(folder).review
+    assert review is not None
+    assert review.audit_draw is not None
+    assert f"are drawn by audit_seed={review.audit_draw.seed}" in " ".join(done.out.split())
+    return review.audit_draw
+
+
+def corrected_on_boards(packed: Path, out: Path) -> tuple[str, dict[str, float | None]]:
+    """Build the boards; return the page of extraction and the corrected F1 by name."""
+    built = build(packed, out)
+    found: dict[str, float | None] = {}
+    for path in (built.out / "data").glob("task1-f1-*.json"):
+        for row in json.loads(path.read_text())["rows"]:
+            found[row["name"]] = row.get("f1_corrected_value")
+    return Page((built.out / "extraction.html").read_text("utf-8")).text, found
+
+
+@pytest.fixture
+def copy(shelf: Path, tmp_path: Path) -> Path:
+    """A packed submission that may be spoiled."""
+    return Path(shutil.copytree(shelf / "packed" / "of-others", tmp_path / "of-others"))
+
+
+def test_a_submission_carries_the_audit_and_its_corrected_scores(shelf: Path) -> None:
+    audit = card_of(shelf / "packed" / "of-others")["tracks"]["task1"]["audit"]
+    found = summary(shelf / "others")["audit"]["tracks"]["task1"]["scores"]
+    assert audit["scores"] == found
+    assert (audit["judge"], audit["sessions"]) == ("people", 23)
+    published = rows(shelf / "packed" / "of-others" / "task1" / "audit.jsonl")
+    assert len(published) == 23
+    assert published[0]["verdict"]["pairs"]
+
+
+def test_it_is_recomputed_from_the_verdicts_of_people(copy: Path) -> None:
+    verification = verify(copy)
+    assert [one for one in verification.findings if one.severity == "serious"] == []
+    assert verification.recomputed == ("task1",)
+
+
+def raise_score(card: dict[str, Any]) -> None:
+    card["tracks"]["task1"]["audit"]["scores"]["f1"]["value"] += 0.1
+
+
+def choose_seed(card: dict[str, Any]) -> None:
+    card["tracks"]["task1"]["audit"]["seed"] = 7
+
+
+def drop_file(card: dict[str, Any]) -> None:
+    card["tracks"]["task1"]["audit"] = None
+
+
+def rename_judge(card: dict[str, Any]) -> None:
+    card["tracks"]["task1"]["audit"]["fingerprint"]["judge"] = "gpt-9"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (raise_score, "corrected.f1.value: printed"),
+        (choose_seed, "records were drawn and are missing under seed 7"),
+        (drop_file, "an audit without audit.jsonl, or the file without an audit"),
+        (rename_judge, "the id is not that of the other parts"),
+    ],
+)
+def test_a_card_that_was_tampered_with_is_refused_in_one_line(
+    copy: Path, change: Callable[[dict[str, Any]], None], said: str
+) -> None:
+    forge(copy, change)
+    refused = alps_here("verify", str(copy))
+    assert refused.code == 1
+    assert said in " ".join((refused.out + refused.err).split())
+
+
+def better(found: list[dict[str, Any]]) -> None:
+    found[0]["scores"]["f1"] = 1.0
+
+
+def another_verdict(found: list[dict[str, Any]]) -> None:
+    row = next(row for row in found if row["verdict"] and row["verdict"]["pairs"])
+    row["verdict"]["pairs"] = []
+
+
+def chosen_records(found: list[dict[str, Any]]) -> None:
+    del found[:2]
+
+
+@pytest.mark.parametrize("change", [better, another_verdict, chosen_records])
+def test_audit_rows_that_were_tampered_with_are_refused(
+    copy: Path, change: Callable[[list[dict[str, Any]]], None]
+) -> None:
+    forge_rows(copy, "task1/audit", change)
+    assert "audit" in {one.code for one in verify(copy).findings if one.severity == "serious"}
+
+
+def test_a_board_tells_what_corrects_a_score(shelf: Path, tmp_path: Path) -> None:
+    text, values = corrected_on_boards(shelf / "packed", tmp_path / "site")
+    found = summary(shelf / "others")["audit"]["tracks"]["task1"]["scores"]["f1"]
+    assert f"{found['value']:.3f}".removeprefix("0") in text
+    assert "23 audits by people" in text
+    assert values["others"] == found["value"]
+    reviewed = verify(shelf / "packed" / "of-others", Options(reviewed=True))
+    assert [one for one in reviewed.findings if one.code == "audit"] == []
+
+
+CHOSEN = "which its submitter may have chosen: boards leave it out"
+
+
+@pytest.mark.parametrize(
+    ("seed", "said"), [(1, CHOSEN), (None, "drawn by its answers, of which a word more is another")]
+)
+def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int | None, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(shelf / "others", "run")
+    draw_audit(tmp_path / "run", 0.85, pairs=True, out=tmp_path / "labels", seed=seed)
+    label(tmp_path / "labels")
+    assert alps_here("score", "run", "audit_labels=labels").code == 0
+    pack([tmp_path / "run"], replace(WHO, name="others"), out=tmp_path / "packed" / "of-others")
+    recorded(tmp_path / "packed" / "of-others")
+    verified = alps_here("verify", "packed/of-others", "reviewed=yes")
+    assert verified.code == 0
+    assert said in " ".join(verified.out.split())
+    text, values = corrected_on_boards(tmp_path / "packed", tmp_path / "site")
+    assert "audit left out: no maintainer drew it" in text
+    assert "audits by people" not in text
+    assert values["others"] is None
+
+
+def test_the_draw_of_a_maintainer_is_for_the_answers_that_were_sent(
+    shelf: Path, tmp_path: Path
+) -> None:
+    sent = Path(shutil.copytree(shelf / "sent", tmp_path / "packed"))
+    given = recorded(sent / "of-others")
+    assert recorded(sent / "of-others") == given
+    # The same answers under another name get the same draw: nobody asks until one is liked.
+    again, folder = replace(WHO, name="Second thoughts"), sent / "second"
+    pack([shelf / "others"], again, out=folder)
+    assert recorded(folder) == given
+    # Other answers get another, and an audit by the first is none of theirs.
+    shutil.copyfile(folder / REVIEW, sent / "of-rules" / REVIEW)
+    verified = verify(sent / "of-rules", Options(reviewed=True))
+    assert not verified.serious
+    assert recorded(sent / "of-rules").answers != given.answers
+    assert recorded(sent / "of-rules").seed != given.seed
+
+
+def test_a_draw_for_other_answers_is_named_and_left_out_of_boards(copy: Path) -> None:
+    review = json.loads((copy / REVIEW).read_text())
+    review["audit_draw"]["answers"] = "0" * 64
+    (copy / REVIEW).write_text(json.dumps(review))
+    (found,) = (one for one in verify(copy, Options(reviewed=True)).findings if one.code == "audit")
+    assert "which a maintainer drew for other answers, verdicts or scores" in found.what
+    assert not load_one(copy).audit_is_drawn("task1")
+
+
+def test_a_review_judged_again_keeps_the_draw(copy: Path) -> None:
+    before = read_entry(copy).review
+    done = alps_here("rescore", str(copy), "judge=lexical", f"out={copy.parent / 'work'}")
+    assert done.code == 0, done.err
+    after = read_entry(copy).review
+    assert (before.audit_draw, after.status) == (after.audit_draw, "re-scored")
+
+
+def test_labels_of_people_on_two_systems_go_together(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = alps_here("compare", str(shelf / "others"), str(shelf / "rules"))
+    assert "audit_seed=0 draws the same in each run" in " ".join(few.out.split())
+    monkeypatch.chdir(tmp_path)
+    for name in ("others", "rules"):
+        shutil.copytree(shelf / name, name)
+        draw_audit(tmp_path / name, 0.85, pairs=True, out=tmp_path / f"{name}-labels", seed=0)
+        label(tmp_path / f"{name}-labels")
+        assert alps_here("score", name, f"audit_labels={name}-labels").code == 0
+    compared = alps_here("compare", "others", "rules")
+    assert "corrected by audits: 26 shared records, 23 audited sessions" in compared.out

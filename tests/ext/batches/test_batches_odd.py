@@ -1,0 +1,135 @@
+"""Batches over loopback whose interface names, lists or loses them oddly: none is ordered twice."""
+
+import json
+import re
+import time
+
+import pytest
+
+from alps.errors import UsageError
+from alps.ext.batches import gather
+from alps.ext.batches.interface import is_name
+from alps.ext.batches.journal import FILE, BatchJournal
+from alps.llm.types import TransportError
+from tests.desk import QUIET_LITELLM
+from tests.ext.batches.test_batches import _quick, ask, questions, served, server, shape
+
+__all__ = ["_quick", "served", "server", "shape"]
+pytestmark = QUIET_LITELLM
+
+
+def test_a_name_that_can_stand_in_no_address_is_none():
+    for name in ("", "\ud83d", "a\nb", "é", "..", "x" * 5_000, 7, None, ["a"]):
+        assert not is_name(name)
+    assert is_name("batch_68-a.B=")
+
+
+class Odd:
+    """Answers of one kind that are other than they should be; batches are listed from then on."""
+
+    def __init__(self, kind, change):
+        self.kind, self.change = kind, change
+
+    def __call__(self, kind, body):
+        return self.change(body) if kind == self.kind else body
+
+
+def with_id(name):
+    return lambda body: re.sub(rb'"id": "[^"]*"', lambda _: b'"id": ' + name, body)
+
+
+ODD_IDS = [b'"\\ud83d"', b'"a\\r\\nb: c"', b'".."', b'"' + b"x" * 100_000 + b'"', b"7", b"1e999"]
+
+
+@pytest.mark.parametrize("name", ODD_IDS, ids=range(len(ODD_IDS)))
+def test_an_order_of_an_odd_name_is_found_by_its_list_and_never_ordered_twice(
+    server, shape, desk, name
+):
+    server.troubles.edited = Odd("order", with_id(name))
+    answers = ask(desk, questions(server, shape))
+    assert [answer.outcome for answer in answers] == ["ok"] * 6
+    assert len(server.batches) == 1
+
+
+LISTS = [
+    lambda body: re.sub(rb'"id": "[^"]*"', b'"id": "\\\\ud83d"', body),
+    lambda body: b'{"data": {"a": 1}}',
+    lambda body: b'{"data": null}',
+    lambda body: b'{"data": [{"id": "\\ud83d"}, {"id": 7}, 7], "has_more": true}',
+]
+
+
+@pytest.mark.parametrize("listed", LISTS, ids=range(len(LISTS)))
+def test_an_order_that_was_taken_is_not_sent_again_where_its_name_can_not_be_found(
+    server, shape, desk, listed
+):
+    def edited(kind, body):
+        if kind == "order":
+            return b"<html>"
+        return listed(body) if kind == "list" else body
+
+    server.troubles.edited = edited
+    with pytest.raises(UsageError, match="could not be ordered"):
+        ask(desk, questions(server, shape))
+    assert len(server.batches) == 1
+    assert server.bill == []
+
+
+@pytest.mark.parametrize("appears", [False, True])
+def test_a_batch_that_is_gone_when_it_was_just_ordered_is_not_ordered_again_and_again(
+    server, shape, desk, monkeypatch, appears
+):
+    monkeypatch.setattr(gather, "_APPEARING", 0.2)
+    kind = gather.FileBatches if shape == "openai" else gather.MessageBatches
+    real, began = kind.state, time.monotonic()
+
+    async def state(self, batch):
+        if appears and time.monotonic() > began + 0.5:
+            return await real(self, batch)
+        raise TransportError("not found", transient=False, status=404)
+
+    monkeypatch.setattr(kind, "state", state)
+    told = []
+    monkeypatch.setattr(gather, "_APPEARING", 60.0 if appears else 0.2)
+    answers = ask(desk, questions(server, shape), told=told, patience=10)
+    assert [answer.outcome for answer in answers] == ["ok"] * 6
+    assert len(server.batches) == 1
+    assert [batched for *_, batched in server.bill] == [appears] * 6
+    if not appears:
+        assert any(line.endswith("is gone; its requests are asked one by one") for line in told)
+        lost = [row for row in desk.rows if row["outcome"] == "transport"]
+        assert len(lost) == 6
+
+
+def test_a_batch_that_never_ends_though_it_was_cancelled_ends_the_wait(
+    server, shape, desk, monkeypatch
+):
+    def edited(kind, body):
+        if kind == "state":
+            body = re.sub(rb'"(processing_)?status": "[a-z_]+"', rb'"\1status": "paused"', body)
+        return body
+
+    monkeypatch.setattr(gather, "_ENDING", 0.2)
+    server.troubles.edited = edited
+    with pytest.raises(UsageError, match="does not end, though it was cancelled"):
+        ask(desk, questions(server, shape), deadline=0.0)
+    assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"step": "intended", "keys": ["k"], "at": "yesterday"},
+        {"step": "intended", "keys": ["k"], "at": [1]},
+        {"step": "intended", "keys": {"a": 1}, "at": 1},
+        {"step": "ordered", "id": {"a": 1}},
+        {"step": ["x"], "id": "\ud83d/../x"},
+        {"step": None},
+    ],
+)
+def test_an_odd_row_of_the_journal_of_batches_ends_no_run(tmp_path, row):
+    rows = [{"batch": "t", "step": "intended", "model": "m", "keys": ["k"], "at": 1}]
+    text = "".join(json.dumps(one) + "\n" for one in [*rows, {"batch": "t", **row}])
+    (tmp_path / FILE).write_text(text, encoding="utf-8")
+    journal = BatchJournal(tmp_path)
+    assert journal.known() == set()

@@ -1,0 +1,365 @@
+import copy
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.errors import RunFolderError, UsageError
+from alps.ext.calibration.charts import axis_for
+from alps.ext.calibration.page import write_calibration_page
+from alps.show.charts import share_label
+from alps.show.formatting import number
+from alps.show.svg import Axis
+from tests.pages import Page
+
+HOSTILE = "</svg><script>alert('x')</script>\" onload=\"x\u202e&\x1b"
+
+
+def estimate(value: float, *, n: int = 120, reach: float = 0.05) -> dict[str, Any]:
+    return {"value": value, "low": value - reach, "high": value + reach, "n": n}
+
+
+BINARY: dict[str, Any] = {
+    "kind": "nominal",
+    "n": 120,
+    "unparsed": 2,
+    "unlabelled": 3,
+    "tp": 51,
+    "fn": 9,
+    "fp": 6,
+    "tn": 54,
+    "sensitivity": estimate(0.851, n=60),
+    "sensitivity_unclustered": estimate(0.852, n=60),
+    "specificity": estimate(0.903, n=60),
+    "ppv": estimate(0.894, n=57),
+    "agreement": estimate(0.875),
+    "kappa": estimate(0.751),
+    "people_kappa": estimate(0.812),
+    "ac1": estimate(0.753),
+    "alpha_people": estimate(0.811),
+    "alpha_with_judge": estimate(0.779),
+    "self_agreement": estimate(0.957, n=40),
+    "base_rates": {"people": {"0": 0.5, "1": 0.5}, "judge": {"0": 0.525, "1": 0.475}},
+    "aligned": {"full": estimate(0.731), "partial": estimate(0.157), "none": estimate(0.113)},
+    "leave_one_out": {"everyone": estimate(0.866), "judge": estimate(0.823)},
+    "alternative_annotator": {
+        "omega": 0.667,
+        "rho": estimate(0.887),
+        "epsilon": 0.2,
+        "status": "passed",
+    },
+    "heterogeneity": {
+        "system": {
+            "p": 0.0312,
+            "agreement": {"alpha-1": 0.917, "beta-2": 0.833},
+            "rates": {"alpha-1": {"sensitivity": estimate(0.932, n=30)}},
+        }
+    },
+    "scale": {"kind": "nominal", "values": [0, 1]},
+    "confusion": {"values": [0, 1], "counts": [[54, 6], [9, 51]]},
+    "reliability": {
+        "by": "verdict",
+        "bins": [
+            {"judge": 0.0, "people": 0.143, "low": 0.077, "high": 0.251, "n": 63},
+            {"judge": 1.0, "people": 0.895, "low": 0.789, "high": 0.951, "n": 57},
+        ],
+    },
+    "pairs": [
+        {"one": "ann", "other": "ben", "judge": False, "kappa": estimate(0.812)},
+        {"one": "gpt-x", "other": "ann", "judge": True, "kappa": estimate(0.706)},
+        {"one": "gpt-x", "other": "ben", "judge": True, "kappa": estimate(0.688)},
+    ],
+    "references": {
+        "always-met": {"n": 120, "kappa": estimate(0.0), "agreement": estimate(0.5)},
+        "longest": {"n": 0, "reason": "no item has a response"},
+    },
+    "length_preference": {"by": "halves", **estimate(-0.021), "longer": estimate(0.034, n=61)},
+    "acceptance": {
+        "reworded": {"n": 8, "accepted": 7, "right": 7, "low": 0.529, "high": 0.978},
+        "injection": {"n": 9, "accepted": 1, "right": 8, "low": 0.02, "high": 0.435},
+    },
+    "verdict": "limits",
+    "reasons": ["the interval of sensitivity reaches below 0.85"],
+}
+
+FIVE: dict[str, Any] = {
+    "kind": "ordinal",
+    "n": 50,
+    "unparsed": 0,
+    "unlabelled": 0,
+    "kappa": estimate(0.342, n=50, reach=0.4),
+    "mae": estimate(0.541, n=50),
+    "bias": estimate(-0.301, n=50),
+    "scale": {"kind": "ordinal", "values": [1, 2, 3, 4, 5]},
+    "confusion": {
+        "values": [1, 2, 3, 4, 5],
+        "counts": [[10 * (i == j) for j in range(5)] for i in range(5)],
+    },
+    "reliability": {
+        "by": "verdict",
+        "bins": [{"judge": 2.0, "people": 2.4, "low": None, "high": None, "n": 50}],
+    },
+    "verdict": "fail",
+    "reasons": ["kappa more than 0.1 below people's with each other"],
+}
+
+BARE = {"n": 0, "unparsed": 4, "unlabelled": 1, "verdict": "fail", "reasons": ["no item has both"]}
+
+WHOLE: dict[str, Any] = {
+    "judge": "gpt-x",
+    "fingerprint": "0123456789ab",
+    "judge_fingerprint": {
+        "model": "gpt-x-2026-01-01",
+        "decoding": {"temperature": 0.0},
+        "prompt": None,
+    },
+    "labels": "f" * 64,
+    "made": "2026-02-03",
+    "expires": "2026-05-04",
+    "pinned": False,
+    "calls": {
+        "http": 123,
+        "cached": 4,
+        "prompt_tokens": 56_789,
+        "completion_tokens": 1_011,
+        "cost": 0.1234,
+    },
+    "rubrics": {"pa": BINARY, "ei": FIVE, "vra": {**BINARY, "verdict": "pass", "reasons": []}},
+}
+
+
+PARTS = (
+    *(
+        "acceptance",
+        "aligned",
+        "alternative_annotator",
+        "base_rates",
+        "confusion",
+        "heterogeneity",
+        "kappa",
+        "kind",
+    ),
+    *("pairs", "people_kappa", "reasons", "references", "reliability", "scale", "sensitivity"),
+)
+
+
+def page_of(calibration: dict[str, Any], folder: Path) -> tuple[Page, str]:
+    text = write_calibration_page(calibration, folder / "page.html").read_text(encoding="utf-8")
+    return Page(text), text
+
+
+def only(rubric: dict[str, Any]) -> dict[str, Any]:
+    return {"judge": "gpt-x", "rubrics": {"pa": rubric}}
+
+
+def numbers_in(value: Any) -> set[float]:
+    if isinstance(value, dict):
+        return set().union(*map(numbers_in, value.values())) if value else set()
+    if isinstance(value, list):
+        return set().union(*map(numbers_in, value)) if value else set()
+    return (
+        {float(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, str]:
+    return page_of(WHOLE, tmp_path_factory.mktemp("page"))
+
+
+def test_every_figure_on_the_page_is_one_of_the_calibration(whole: tuple[Page, str]) -> None:
+    given = numbers_in(WHOLE)
+    assert {float(value) for value in whole[0].values if value} <= given
+    accepted = {7 / 8, 1 / 9}
+    apart = re.sub(r"<style>.*?</style>|<[^>]*>", " ", whole[1], flags=re.DOTALL)
+    written = set(re.findall(r"(?<![\w.])-?\d?\.\d{3}(?!\d)", apart))
+    assert written <= {number(one) for one in given | accepted}
+    assert {".851", ".903", ".751", ".812", "-.301", ".957", ".706"} <= written
+
+
+def test_every_estimate_of_a_rubric_is_on_the_page_with_its_interval(tmp_path: Path) -> None:
+    page, _ = page_of(only(BINARY), tmp_path)
+    for name, score in BINARY.items():
+        if isinstance(score, dict) and "low" in score:
+            assert str(score["value"]) in page.values, name
+            assert f"[{number(score['low'])}, {number(score['high'])}]" in page.text, name
+    for needed in (
+        "always-met",
+        "no item has a response",
+        "omega",
+        "alpha-1",
+        "injection",
+        "p = .031",
+    ):
+        assert needed in page.text, needed
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_no_script(whole: tuple[Page, str]) -> None:
+    page, text = whole
+    assert not {"script", "link", "img", "iframe", "object"} & {name for name, _ in page.elements}
+    assert all(str(link["href"]).startswith("#") for link in page.all("a"))
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", text)
+    policy = next(meta["content"] for meta in page.all("meta") if "http-equiv" in meta)
+    assert str(policy).startswith("default-src 'none'; style-src 'unsafe-inline'")
+    assert "script-src" not in str(policy)
+
+
+def test_every_drawing_says_what_it_shows(whole: tuple[Page, str]) -> None:
+    opened = re.findall(r'<svg [^>]*?(aria-label="[^"]+")?>', whole[1])
+    assert len(opened) > 60
+    assert all(opened)
+    assert all(drawing.get("role") == "img" for drawing in whole[0].all("svg"))
+    assert "people 1, judge 0: 9 of 60 (15 %)" in whole[1]
+    assert "judge 1.000, people .895 [.789, .951], n 57" in whole[1]
+
+
+def test_links_lead_to_the_rubrics(whole: tuple[Page, str]) -> None:
+    ids = [attributes["id"] for _, attributes in whole[0].elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = {str(link["href"])[1:] for link in whole[0].all("a")}
+    assert {"rubric-1", "rubric-2", "rubric-3"} <= targets <= set(ids)
+    assert "1 pass, 1 passes with caveats, 1 fail" in whole[0].text
+
+
+def test_verdict_and_reasons_stand_with_a_rubric(tmp_path: Path) -> None:
+    page, text = page_of(only(BINARY), tmp_path)
+    assert "passes with caveats" in page.text
+    assert BINARY["reasons"][0] in page.text
+    assert "verdict-limits" in text
+    assert "Every gate is reached" not in page.text
+    assert (
+        "Every gate is reached"
+        in page_of(only({**BINARY, "verdict": "pass", "reasons": []}), tmp_path)[0].text
+    )
+
+
+def test_what_the_judge_was_and_cost_stands_at_the_top(whole: tuple[Page, str]) -> None:
+    for said in (
+        "gpt-x-2026-01-01",
+        "temperature 0.0",
+        "good until 2026-05-04",
+        "not pinned",
+        "56,789",
+        "$0.1234",
+    ):
+        assert said in whole[0].text
+    assert "None" not in whole[0].text
+
+
+def test_a_rubric_of_bare_counts_has_a_page(tmp_path: Path) -> None:
+    page, _ = page_of(only(BARE), tmp_path)
+    assert "no item has both" in page.text
+    assert not page.all("figure")
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_an_absent_part_is_left_out_and_no_more(name: str, tmp_path: Path) -> None:
+    without = {key: value for key, value in BINARY.items() if key != name}
+    page, _ = page_of(only(without), tmp_path)
+    assert not {"nan", "None", "Undefined"} & set(re.findall(r"\w+", page.text))
+    assert ("Confusion matrix" in page.text) == (name != "confusion")
+    assert ("Stress set" in page.text) == (name != "acceptance")
+    assert ("Agreement, next to that of people" in page.text) == (name != "pairs")
+    assert ("Differences between groups" in page.text) == (name != "heterogeneity")
+    assert ("The band is how far people agree" in page.text) == (
+        name not in ("pairs", "people_kappa")
+    )
+
+
+def test_figures_without_a_value_or_an_interval(tmp_path: Path) -> None:
+    nothing = {"value": None, "low": None, "high": None, "n": 0}
+    broken = {"value": float("nan"), "low": 0.1, "high": float("inf"), "n": 3}
+    alone = {"value": 0.432, "low": None, "high": None, "n": 1}
+    found = {
+        **BINARY,
+        "kappa": nothing,
+        "ac1": broken,
+        "alpha_people": alone,
+        "people_kappa": nothing,
+    }
+    page, text = page_of(
+        only({**found, "alternative_annotator": {"omega": float("nan"), "status": "s"}}), tmp_path
+    )
+    assert not re.search(r"\b(nan|inf|None)\b", text)
+    assert "0.432" in page.values
+    assert "AC1" not in page.text.split("What the words mean")[1]
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    found = copy.deepcopy(BINARY)
+    found["reasons"] = [HOSTILE]
+    found["scale"]["values"] = found["confusion"]["values"] = ["no", HOSTILE]
+    found["pairs"][0]["one"] = HOSTILE
+    found["references"] = {HOSTILE: {"n": 3, "kappa": estimate(0.1), "reason": HOSTILE}}
+    found["acceptance"] = {HOSTILE: {"n": 2, "accepted": 1, "right": 1}}
+    found["heterogeneity"] = {HOSTILE: {"p": 0.5, "agreement": {HOSTILE: 0.5}}}
+    found["base_rates"] = {side: {HOSTILE: 0.5} for side in ("people", "judge")}
+    found["alternative_annotator"]["status"] = HOSTILE
+    whole = dict.fromkeys(("judge", "fingerprint", "labels", "made", "expires"), HOSTILE)
+    page, text = page_of(
+        {**whole, "judge_fingerprint": {HOSTILE: HOSTILE}, "rubrics": {HOSTILE: found}}, tmp_path
+    )
+    assert not page.all("script")
+    assert all("onload" not in attributes for _, attributes in page.elements)
+    assert text.count("<svg") == text.count("</svg>")
+    assert not {"\u202e", "\x1b"} & set(text)
+    assert "alert('x')" in page.text
+
+
+def test_many_rubrics_are_folded_but_all_there(tmp_path: Path) -> None:
+    many = {f"family/rubric_{n}": FIVE for n in range(21)}
+    page, text = page_of({"judge": "gpt-x", "rubrics": many}, tmp_path)
+    assert len(page.all("details")) == 21
+    shown = re.findall(r"<bdi>(.*?)</bdi>", text)
+    assert all(
+        shown.count(name.replace("/", "/<wbr>").replace("_", "_<wbr>")) == 2 for name in many
+    )
+    assert text.count("verdict-fail") == 2 * 21 + 1
+
+
+def test_probabilities_are_drawn_on_their_own_axis(tmp_path: Path) -> None:
+    bins = [
+        {"judge": p / 20, "people": p / 20, "low": 0.0, "high": 1.0, "n": 1_000 + p}
+        for p in range(1, 20, 2)
+    ]
+    reliability = {"by": "probability", "bins": bins, "calibration_error": 0.0123}
+    page, text = page_of(only({**BINARY, "reliability": reliability}), tmp_path)
+    assert "the judge's probability" in page.text.replace("\u2019", "'")
+    assert "0.0123" in page.values
+    labels = re.findall(r'<text class="count" x="([\d.]+)" y="([\d.]+)"[^>]*>([\d,]+)<', text)
+    counts = sorted((float(y), float(x)) for x, y, said in labels if said.startswith("1,0"))
+    assert len(counts) == 10
+    apart = [second[1] - first[1] for first, second in pairwise(counts) if first[0] == second[0]]
+    assert min(apart) > 30
+
+
+def test_the_same_calibration_gives_the_same_bytes(whole: tuple[Page, str], tmp_path: Path) -> None:
+    assert page_of(WHOLE, tmp_path)[1] == whole[1]
+
+
+def test_where_the_page_cannot_go(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"a folder is there; name a file, such as .*calibration\.html"
+    ):
+        write_calibration_page(WHOLE, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match="choose another"):
+        write_calibration_page(WHOLE, tmp_path / "file" / "page.html")
+    with pytest.raises(UsageError, match="no rubric"):
+        write_calibration_page({"judge": "gpt-x", "rubrics": {}}, tmp_path / "page.html")
+
+
+def test_axes_hold_what_is_drawn_on_them() -> None:
+    assert axis_for([estimate(0.5)]) == Axis(0.0, 1.0)
+    assert axis_for([estimate(0.02)]) == Axis(-0.25, 1.0)
+    assert axis_for([estimate(-0.9)]) == Axis(-1.0, 1.0)
+    assert Axis().ticks == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert [share_label(part) for part in (0.0, 0.001, 0.25, 0.999, 1.0)] == [
+        "0 %",
+        "<1 %",
+        "25 %",
+        ">99 %",
+        "100 %",
+    ]

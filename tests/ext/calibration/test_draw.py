@@ -1,0 +1,454 @@
+import json
+import shutil
+
+import pytest
+
+from alps.data.release import write_track
+from alps.errors import RunFolderError, UsageError
+from alps.ext.calibration.judge_questions import asked_in, population_hash
+from alps.ext.calibration.sample import draw_labels
+from alps.judges.labels import read_labels
+from alps.judges.matching import RELATIONS
+from alps.parsing import parse_settings
+from alps.run.source import open_data
+from alps.run.start import run
+from alps.settings import RunSettings
+from alps.similarity import similarity
+from tests.endtoend import rows
+from tests.tracks import TALK, pool_row, target_row, write_ability
+from tests.visitors import memory_items
+
+SIZES = (100, 300, 500, 700, 1000)
+MATCHED = {
+    "relations": (
+        ["Runs on Sundays", "Moves to Porto in May"],
+        ["Likes sport", "Moves to Porto in March"],
+    ),
+    "identical": (["Keeps bees", "Plays the cello"], ["keeps  BEES", "Has a cello"]),
+    "unjudged": (["Is a baker"], ["Bakes bread", "Is a baker in Graz"]),
+    "apart": (["Is allergic to cashews"], ["Owns a kite", "Rides a tram"]),
+    "right": (["Lives in Graz"], ["Lives in Graz"]),
+    "silent": (["Is tall"], []),
+    "withheld": (None, ["Is a judge"]),
+    "refused": (["Is a spy"], "refused"),
+    "truncated": (["Is shy"], "truncated"),
+    "unheard": (["Is a diver"], "transport"),
+}
+"""By id: gold, None where it is withheld, and what was predicted, or how that failed."""
+RELATED = {f"task1/relations/g{n}-p{n}" for n in (1, 2)} | {"task1/identical/g2-p2"}
+
+
+def carry_out(folder, **settings):
+    given = {
+        "data": str(folder / "data"),
+        "out": str(folder / "run"),
+        "max_failures": 1,
+        **settings,
+    }
+    return run(parse_settings(given, RunSettings)).folder
+
+
+def write_rows(path, given):
+    path.write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def matched(tmp_path_factory):
+    """A run of extraction and update with recorded relations, a judgement that failed, and failed
+    predictions.
+    """
+    folder = tmp_path_factory.mktemp("matched")
+    said, verdicts = [], []
+    for name, (_, predicted) in MATCHED.items():
+        failed = isinstance(predicted, str)
+        items = {"memory_items": memory_items(*(() if failed else predicted))}
+        said.append(
+            {
+                "benchmark_id": name,
+                **({"track": "task1", "outcome": predicted} if failed else items),
+            }
+        )
+        both = [
+            {"gold_id": f"m{n}", "pred_id": f"m{n}", "error_type": "OVERGENERAL"} for n in (1, 2)
+        ]
+        reviews = {"relations": both, "identical": both[1:], "unjudged": None}.get(name, [])
+        verdicts.append(
+            {"benchmark_id": name, "model_output": items, "judge_output": {"pair_reviews": reviews}}
+        )
+    said.append({"benchmark_id": "moved", "memory_items": memory_items("Has a home in Graz")})
+    write_track(
+        folder / "data" / "dev" / "task1",
+        (extraction_rows(name, gold) for name, (gold, _) in MATCHED.items()),
+    )
+    write_track(folder / "data" / "dev" / "task2", [update_rows("moved")])
+    paths = [
+        write_rows(folder / f"{name}.jsonl", given)
+        for name, given in (("said", said), ("judged", verdicts))
+    ]
+    return carry_out(
+        folder,
+        task="extraction,update",
+        model=f"predictions:{paths[0]}",
+        judge=f"recorded:{paths[1]}",
+    )
+
+
+def extraction_rows(name, gold):
+    ids = {"benchmark_id": name, "session_id": f"session of {name}", "task": "task1"}
+    answer = {"gold": {"memory_items": memory_items(*gold)}} if gold is not None else None
+    return {**ids, "input": {"dialogue": list(TALK)}}, answer and {**ids, **answer}
+
+
+def update_rows(name):
+    ids = {"benchmark_id": name, "session_id": f"session of {name}", "task": "task2"}
+    (moved,) = memory_items("Lives in Porto")
+    moved |= {"evidence": {"session_id": None, "utterance_index": 0, "text": "we moved to Porto"}}
+    given = {
+        "old_dialogue": list(TALK),
+        "new_dialogue": list(TALK),
+        "memory": memory_items("Lives in Graz"),
+    }
+    return {**ids, "input": given}, {
+        **ids,
+        "gold": {"answer": [{**moved, "memory_id": "m1_updated"}]},
+    }
+
+
+@pytest.fixture(scope="module")
+def rated(tmp_path_factory):
+    """A run of utilization with two answers to every query, under a judge that rates nothing."""
+    folder = tmp_path_factory.mktemp("rated")
+    asked = [target_row(f"pa{n}", queries=(f"What shall I cook {n}?",)) for n in range(6)]
+    write_ability(folder / "data", 1, *asked, (target_row("withheld")[0], None))
+    write_ability(
+        folder / "data", 5, target_row("ei", stratum="zh", queries=("Why me?", "Why now?"))
+    )
+    for number in (2, 3, 4):
+        write_ability(folder / "data", number, target_row(f"other{number}"))
+    return carry_out(folder, task="utilization", model="rules", repeats=2)
+
+
+def retrieved(folder, answer):
+    """Run retrieval over pools of every size; every answer but the last, which says nothing, is
+    `answer`.
+    """
+    values = ("Plants crocuses", "Rides a tram", "Keeps bees")
+    for size in SIZES:
+        pools = [pool_row(f"q{n}", values, 1, query=f"What {n}?") for n in range(4)]
+        write_track(folder / "data" / "dev" / "task3" / f"d{size}", pools)
+    said = [
+        {"benchmark_id": f"q{n}", "selected_memory_id": "c001", "answer": answer} for n in range(3)
+    ]
+    path = write_rows(
+        folder / "answers.jsonl", [*said, {"benchmark_id": "q3", "selected_memory_id": "c002"}]
+    )
+    return carry_out(folder, task="retrieval", model=f"predictions:{path}", distractors="all")
+
+
+def items_of(folder, rubric=None):
+    return [row for row in rows(folder / "items.jsonl") if rubric in (None, row["rubric"])]
+
+
+def sample_of(folder):
+    return json.loads((folder / "sample.json").read_text(encoding="utf-8"))
+
+
+def data_of(folder):
+    return open_data(
+        parse_settings(json.loads((folder / "manifest.json").read_text())["settings"], RunSettings)
+    )
+
+
+def refusal(error, folder, out, **more):
+    with pytest.raises(error) as caught:
+        draw_labels(folder, **{"n": 3, "out": out, **more})
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_item_holds_what_a_judge_is_asked_and_who_answered(rated, tmp_path):
+    draw_labels(rated, n=100, out=tmp_path / "labels")
+    drawn = {row["item_id"]: row for row in items_of(tmp_path / "labels", "pa")}
+    said = {
+        row["benchmark_id"]: row["prediction"]["answer"]
+        for row in rows(rated / "predictions.jsonl")
+    }
+    assert set(drawn) == {
+        f"task4_ability1/pa{n}{repeat}" for n in range(6) for repeat in ("", "#2")
+    }
+    assert drawn["task4_ability1/pa3#2"] == {
+        "item_id": "task4_ability1/pa3#2",
+        "rubric": "pa",
+        "system": "rules",
+        "cluster": "session of pa3",
+        "language": None,
+        "payload": {
+            "query": "What shall I cook 3?",
+            "response": said["pa3"],
+            "memory": "Grows saffron on the balcony",
+            "dialogue": list(TALK),
+        },
+    }
+
+
+def test_an_answer_to_a_feeling_gives_three_items_that_stand_together(rated, tmp_path):
+    drawn = draw_labels(rated, n=2, out=tmp_path / "labels")
+    found = [row for row in items_of(tmp_path / "labels") if row["rubric"].startswith("ei_")]
+    assert [row["rubric"] for row in found] == [
+        "ei_resonation",
+        "ei_expression",
+        "ei_reception",
+    ] * 2
+    for three in (found[:3], found[3:]):
+        (name,) = {row["item_id"].rpartition(":")[0] for row in three}
+        assert [row["item_id"] for row in three] == [
+            f"{name}:{part[3:]}" for part in (r["rubric"] for r in three)
+        ]
+        assert {row["language"] for row in three} == {"zh"}
+        assert three[0]["payload"] == three[2]["payload"]
+    assert (drawn.rubrics["ei_reception"].population, drawn.rubrics["ei_reception"].drawn) == (4, 2)
+
+
+def test_no_more_is_drawn_than_there_is(rated, tmp_path):
+    drawn = draw_labels(rated, n=10, out=tmp_path / "labels")
+    counts = {name: (found.drawn, found.population) for name, found in drawn.rubrics.items()}
+    assert counts["pa"] == (10, 12)
+    assert counts["cf"] == (2, 2)
+    assert (
+        drawn.items
+        == len(items_of(tmp_path / "labels"))
+        == sum(found for found, _ in counts.values())
+    )
+    readme = (tmp_path / "labels" / "README.md").read_text(encoding="utf-8")
+    assert "| pa | 10 of 12 |" in readme
+    assert "| cf | all 2 |" in readme
+
+
+def test_the_draw_depends_on_the_seed_and_not_on_the_order_of_the_files(rated, tmp_path):
+    turned = tmp_path / "turned" / rated.name
+    shutil.copytree(rated, turned)
+    write_rows(turned / "predictions.jsonl", reversed(rows(rated / "predictions.jsonl")))
+    for name, folder, seed in (("a", rated, 4), ("b", turned, 4), ("c", rated, 5)):
+        draw_labels(folder, n=5, out=tmp_path / name, seed=seed)
+    for file in ("items.jsonl", "sample.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    assert {row["item_id"] for row in items_of(tmp_path / "a")} != {
+        row["item_id"] for row in items_of(tmp_path / "c")
+    }
+    assert sample_of(tmp_path / "c")["seed"] == 5
+
+
+def test_over_many_seeds_every_answer_is_drawn_equally_often_and_none_always_first(rated, tmp_path):
+    firsts, times = set(), dict.fromkeys((f"pa{n}" for n in range(6)), 0)
+    for seed in range(30):
+        draw_labels(rated, n=4, out=tmp_path / f"{seed}", seed=seed)
+        drawn = items_of(tmp_path / f"{seed}", "pa")
+        firsts.add(drawn[0]["item_id"])
+        for row in drawn:
+            times[row["item_id"].rpartition("/")[2].removesuffix("#2")] += 1
+    assert len(firsts) > 6
+    assert all(12 <= count <= 28 for count in times.values()), times  # 20 expected
+
+
+def test_matching_gives_pairs_that_the_judge_related_and_the_most_similar_others(matched, tmp_path):
+    draw_labels(matched, n=4, out=tmp_path / "labels")
+    draw_labels(matched, n=1000, out=tmp_path / "whole")
+    drawn, whole = (
+        {row["item_id"]: row["payload"] for row in items_of(tmp_path / n)}
+        for n in ("labels", "whole")
+    )
+    likeness = {
+        name: similarity(p["gold"]["value"], p["predicted"]["value"]) for name, p in whole.items()
+    }
+    others = sorted(likeness.keys() - RELATED, key=likeness.__getitem__, reverse=True)
+    assert len(drawn.keys() & RELATED) == 2
+    assert drawn.keys() - RELATED == set(others[:2])
+    assert "task1/unjudged/g1-p2" in others[:2]
+    assert whole["task1/relations/g2-p2"] == {
+        "gold": {"value": "Moves to Porto in May", "type": "direct", "label": "UNMAPPED"},
+        "predicted": {"value": "Moves to Porto in March", "type": "direct", "label": "UNMAPPED"},
+    }
+    assert whole["task2/moved/g1-p1"]["gold"]["evidence"] == "we moved to Porto"
+    assert (
+        whole["task2/moved/g2-p1"]["gold"]["value"] == "Lives in Graz"
+    )  # an old memory that should be gone
+
+
+def test_other_pairs_fill_up_where_the_judge_related_too_few(matched, tmp_path):
+    drawn = draw_labels(matched, n=10, out=tmp_path / "labels")
+    assert drawn.rubrics["matching"].drawn == 10
+    assert {row["item_id"] for row in items_of(tmp_path / "labels")} > RELATED
+
+
+def test_pairs_are_those_that_a_judge_is_asked_about(matched, tmp_path):
+    drawn = draw_labels(matched, n=1000, out=tmp_path / "labels")
+    names = [row["item_id"].split("/")[1] for row in items_of(tmp_path / "labels")]
+    counts = {name: names.count(name) for name in names}
+    assert counts == {"relations": 4, "identical": 1, "unjudged": 2, "apart": 2, "moved": 2}
+    found = drawn.rubrics["matching"]
+    assert (found.population, found.drawn, found.random) == (11, 11, False)
+    entry = sample_of(tmp_path / "labels")["rubrics"]["matching"]
+    assert (entry["random"], entry["track"]) == (False, None)
+    assert {
+        track: (part["population"], part["drawn"]) for track, part in entry["tracks"].items()
+    } == {
+        "task1": (9, 9),
+        "task2": (2, 2),
+    }
+
+
+def test_related_pairs_do_not_stand_before_the_others(matched, tmp_path):
+    for seed in range(6):
+        draw_labels(matched, n=6, out=tmp_path / f"{seed}", seed=seed)
+    firsts = {items_of(tmp_path / f"{seed}")[0]["item_id"] in RELATED for seed in range(6)}
+    assert firsts == {True, False}
+
+
+def test_an_answer_that_failed_is_not_in_the_population(rated, tmp_path):
+    shutil.copytree(rated, tmp_path / "run")
+    given = rows(rated / "predictions.jsonl")
+    write_rows(
+        tmp_path / "run" / "predictions.jsonl",
+        [{**given[0], "outcome": "refused", "prediction": None}, *given[1:]],
+    )
+    drawn = draw_labels(tmp_path / "run", n=100, out=tmp_path / "labels")
+    assert drawn.rubrics["pa"].population == 11
+    assert f"task4_ability1/{given[0]['benchmark_id']}" not in {
+        row["item_id"] for row in items_of(tmp_path / "labels")
+    }
+
+
+def test_the_population_is_known_again_by_its_answers(rated, tmp_path):
+    draw_labels(rated, n=3, out=tmp_path / "labels")
+    entry = sample_of(tmp_path / "labels")["rubrics"]["pa"]
+    answers = [one.about for one in asked_in(rated, data_of(rated)) if one.rubric == "pa"]
+    given = {
+        row["prediction"]["answer"]
+        for row in rows(rated / "predictions.jsonl")
+        if row["prediction"]
+    }
+    assert all(json.loads(answer.shown)["response"] in given for answer in answers)
+    assert entry == {
+        "track": "task4_ability1",
+        "population": 12,
+        "drawn": 3,
+        "random": True,
+        "predictions": population_hash(reversed(answers)),
+    }
+    other_gold = answers[0].shown.replace('"memory":"', '"memory":"not ')
+    assert other_gold != answers[0].shown
+    for others in (answers[1:], [answers[0]._replace(shown=other_gold), *answers[1:]]):
+        assert population_hash(others) != entry["predictions"]
+    assert sample_of(tmp_path / "labels")["run"] == "run"
+
+
+def test_a_filled_folder_can_be_read(rated, matched, tmp_path):
+    for folder, label in ((rated, 1), (matched, "unrelated")):
+        out = tmp_path / str(label)
+        draw_labels(folder, n=4, out=out)
+        assert sorted(path.name for path in out.iterdir()) == [
+            "README.md",
+            "items.jsonl",
+            "sample.json",
+            "scale.json",
+        ]
+        given = [
+            {"item_id": row["item_id"], "annotator": "anna", "label": label}
+            for row in items_of(out)
+        ]
+        write_rows(out / "labels.jsonl", given)
+        assert len(read_labels(out).labels) == len(given)
+    scales = read_labels(tmp_path / "1").scales
+    assert (scales["pa"].kind, scales["pa"].values) == ("nominal", (0, 1))
+    assert (scales["ei_expression"].kind, scales["ei_expression"].values) == (
+        "ordinal",
+        (1, 2, 3, 4, 5),
+    )
+    matching = read_labels(tmp_path / "unrelated").scales["matching"]
+    assert (matching.kind, matching.values) == ("nominal", (*RELATIONS, "unrelated"))
+
+
+def test_the_readme_says_what_each_rubric_asks_and_how_a_label_is_written(rated, tmp_path):
+    draw_labels(rated, n=2, out=tmp_path / "labels")
+    text = (tmp_path / "labels" / "README.md").read_text(encoding="utf-8")
+    assert "> You judge persona awareness" in text
+    assert text.count("> You judge emotional intelligence") == 1
+    assert "The reply" not in text
+    assert "a mark from 1 to 5" in text
+    assert f"alps calibrate labels={tmp_path / 'labels'} judge=" in text
+    example = json.loads(
+        next(line for line in text.splitlines() if '"annotator"' in line).strip(" `")
+    )
+    assert example["item_id"] in {row["item_id"] for row in items_of(tmp_path / "labels")}
+    assert set(example) == {"item_id", "annotator", "label"}
+
+
+def test_answers_of_retrieval_are_drawn_where_there_are_any_and_told_apart_by_track(tmp_path):
+    folder = retrieved(tmp_path, "Crocuses, as you have a tram to catch.")
+    drawn = draw_labels(folder, n=6, out=tmp_path / "labels")
+    entry = sample_of(tmp_path / "labels")["rubrics"]["memory_used"]
+    assert (drawn.rubrics["memory_used"].population, entry["population"], entry["random"]) == (
+        15,
+        15,
+        True,
+    )
+    assert (entry["track"], entry["predictions"]) == (None, None)
+    assert set(entry["tracks"]) == {f"task3_d{size}" for size in SIZES}
+    assert sum(part["drawn"] for part in entry["tracks"].values()) == 6
+    assert {part["population"] for part in entry["tracks"].values()} == {3}
+    item = items_of(tmp_path / "labels")[0]
+    assert (item["rubric"], item["payload"]["memory"], item["payload"]["dialogue"]) == (
+        "memory_used",
+        "Rides a tram",
+        [],
+    )
+
+
+def test_a_run_without_anything_to_judge_is_refused(tmp_path):
+    folder = retrieved(tmp_path, "")
+    assert "no judge is asked anything" in refusal(UsageError, folder, tmp_path / "labels")
+    assert not (tmp_path / "labels").exists()
+
+
+def test_what_is_no_finished_run_is_refused(rated, tmp_path):
+    assert "no run here" in refusal(UsageError, tmp_path, tmp_path / "labels")
+    shutil.copytree(rated, tmp_path / "begun")
+    (tmp_path / "begun" / "summary.json").unlink()
+    assert "not finished" in refusal(UsageError, tmp_path / "begun", tmp_path / "labels")
+
+
+def test_data_that_have_changed_since_are_refused(rated, tmp_path):
+    shutil.copytree(rated.parent / "data", tmp_path / "data")
+    shutil.copytree(rated, tmp_path / "run")
+    manifest = json.loads((rated / "manifest.json").read_text())
+    manifest["settings"]["data"] = str(tmp_path / "data")
+    (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
+    draw_labels(tmp_path / "run", n=1, out=tmp_path / "before")
+    write_ability(
+        tmp_path / "data", 1, *(target_row(f"pa{n}", queries=("Other?",)) for n in range(6))
+    )
+    assert "not the data that" in refusal(RunFolderError, tmp_path / "run", tmp_path / "labels")
+
+
+def test_a_folder_that_is_in_use_and_a_draw_of_nothing_are_refused(rated, tmp_path):
+    (tmp_path / "labels").mkdir()
+    draw_labels(rated, n=1, out=tmp_path / "labels")
+    before = (tmp_path / "labels" / "items.jsonl").read_bytes()
+    assert f"out={tmp_path / 'labels'}" in refusal(UsageError, rated, tmp_path / "labels", seed=1)
+    assert (tmp_path / "labels" / "items.jsonl").read_bytes() == before
+    (tmp_path / "file").write_text("")
+    assert "there is something here already" in refusal(UsageError, rated, tmp_path / "file")
+    assert "n=0" in refusal(UsageError, rated, tmp_path / "new", n=0)
+
+
+@pytest.mark.parametrize(
+    "broken", [{"outcome": "fine"}, {"prediction": {"x": 1}}, {"prediction": {"answer": [1]}}]
+)
+def test_a_prediction_that_can_not_be_read_is_named(rated, tmp_path, broken):
+    shutil.copytree(rated, tmp_path / "run")
+    given = rows(rated / "predictions.jsonl")
+    write_rows(tmp_path / "run" / "predictions.jsonl", [{**given[0], **broken}, *given[1:]])
+    assert f"{given[0]['track']}/{given[0]['benchmark_id']}" in refusal(
+        RunFolderError, tmp_path / "run", tmp_path / "x"
+    )

@@ -1,0 +1,142 @@
+"""Many calibrations on one page: who may be trusted, who is ahead, and where judges differ."""
+
+import json
+from datetime import date
+
+import pytest
+
+from alps.ext.calibration.calibrate import calibrate_judge
+from alps.ext.calibration.settings import CalibrateSettings
+from alps.ext.calibration.trust import trust
+from alps.ext.calibration.trust_page import find_calibrations
+from tests.label_folders import BINARY, write
+from tests.pages import Page, browser, look
+from tests.tracks import alps_here
+
+__all__ = ["browser"]  # a fixture
+
+TODAY = date(2026, 12, 1)
+HOSTILE = "<script>alert('x')</script>"
+# How many of 100 right items, and of 100 wrong ones, a judge tells.
+JUDGES = {"good": (95, 95), "twin": (94, 96), "poor": (60, 70)}
+
+
+def labelled(folder, count):
+    """Write a label folder of two people who agree, and the verdicts of three judges."""
+    rows = [("pa", {"anna": n % 2, "ben": n % 2}, n % 2) for n in range(count)]
+    write(folder, {"pa": BINARY}, rows)
+    items = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+    verdicts = []
+    for number, item in enumerate(items):
+        item["payload"] = {"query": "Where to?", "response": f"Answer {number} {HOSTILE}"}
+        for judge, right in JUDGES.items():
+            truth = number % 2
+            told = (number // 2 * 37 + 11 * truth) % 100 < right[1 - truth]
+            said = truth if told else 1 - truth
+            verdicts.append({"item_id": item["item_id"], "judge": judge, "verdict": said})
+    for name, found in (("items", items), ("verdicts", verdicts)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A folder with 200 labelled items, and with 24, and the calibrations of all judges on both."""
+    folder = tmp_path_factory.mktemp("trust")
+    for name, count in (("labels", 200), ("few", 24)):
+        labels = labelled(folder / name, count)
+        for judge in JUDGES:
+            out = folder / f"known-{name}" / judge
+            words = {"labels": str(labels), "judge": judge, "out": str(out)}
+            calibrate_judge(CalibrateSettings.model_validate(words))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(here):
+    out = here / "trust.html"
+    done = alps_here(
+        "calibrations", here / "known-labels", f"labels={here / 'labels'}", f"out={out}"
+    )
+    assert done.code == 0, done.err
+    return out
+
+
+def test_judges_are_ranked_and_those_that_tie_share_a_letter(here):
+    (rubric,) = trust(find_calibrations([str(here / "known-labels")]), today=TODAY)
+    assert rubric.judges[-1].judge == "poor"
+    letters = {one.judge: one.letters for one in rubric.judges}
+    assert letters == {"good": ("a",), "twin": ("a",), "poor": ("b",)}
+    assert rubric.shared == 200
+
+
+def test_each_judge_gets_an_answer_and_what_to_do(here):
+    (rubric,) = trust(find_calibrations([str(here / "known-labels")]), today=TODAY)
+    answers = {one.judge: one for one in rubric.judges}
+    assert answers["poor"].answer == "no"
+    assert any("sensitivity below" in why for why in answers["poor"].why)
+    assert "audit_judge=" in answers["poor"].todo
+    # Recorded verdicts are bound to no judge.
+    assert answers["good"].answer == "caveats"
+    assert any("recorded" in why for why in answers["good"].why)
+    (rubric,) = trust(find_calibrations([str(here / "known-few")]), today=TODAY)
+    answers = {one.judge: one for one in rubric.judges}
+    assert answers["good"].answer == "few"
+    assert "Label about 76 more items" in answers["good"].todo
+
+
+def test_a_calibration_that_expired_is_not_trusted(here, tmp_path):
+    row = json.loads((here / "known-labels" / "good" / "calibration.json").read_text())
+    for name, expires in (("old", "2026-11-30"), ("new", "2027-11-30")):
+        about = {"expires": expires, "judge_fingerprint": {"judge": name}, "judge": name}
+        (tmp_path / f"{name}.json").write_text(json.dumps({**row, **about}))
+    found = find_calibrations([str(tmp_path / "old.json"), str(tmp_path / "new.json")])
+    (rubric,) = trust(found, today=TODAY)
+    answers = {one.judge: (one.answer, one.why[0]) for one in rubric.judges}
+    assert answers["old"] == ("no", "it expired on 2026-11-30")
+    assert answers["new"][0] == "yes"
+
+
+def test_examples_show_texts_and_each_persons_label_and_only_from_the_users_folder(here, page):
+    shown = Page(page.read_text())
+    assert HOSTILE in shown.text
+    assert HOSTILE not in page.read_text()
+    assert "People say" in shown.text
+    assert "anna" in shown.text
+    without = here / "without.html"
+    assert alps_here("calibrations", here / "known-labels", f"out={without}").code == 0
+    assert "Answer" not in without.read_text()
+    assert "anna" not in without.read_text()
+
+
+def test_what_can_not_be_shown_is_said_in_one_line(here, tmp_path, monkeypatch):
+    known, few = here / "known-labels", here / "few"
+    other = alps_here("calibrations", known, f"labels={few}", f"out={tmp_path / 'x.html'}")
+    assert "other labels than those of every calibration" in other.one_line
+    assert "no calibration there" in alps_here("calibrations", tmp_path / "nowhere").one_line
+    mine = tmp_path / "mine.html"
+    mine.write_text("mine")
+    assert "a file is there" in alps_here("calibrations", known, f"out={mine}").one_line
+    assert mine.read_text() == "mine"
+
+
+def test_without_a_name_those_that_runs_find_are_shown(tmp_path):
+    out = tmp_path / "found.html"
+    assert alps_here("calibrations", f"out={out}").code == 0
+    assert "OpenQA-eval" in out.read_text()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (768, "light"), (1280, "dark")])
+def test_the_page_fits_and_follows_the_colour_scheme(page, browser, width, scheme):
+    look(browser, page, width=width, scheme=scheme)
+
+
+def test_no_barrier_is_found_in_the_page(page, browser):
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+    )
+    with browser.new_context(viewport={"width": 375, "height": 700}) as context:
+        tab = context.new_page()
+        tab.goto(page.as_uri())
+        found = axe.Axe().run(tab, options={"resultTypes": ["violations"]}).response
+    assert [(one["id"], one["nodes"][0]["html"][:120]) for one in found["violations"]] == []

@@ -1,0 +1,275 @@
+"""Engines that divide a run among processes: merged, it is the run of one process."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from alps.errors import AlpsError, UsageError
+from alps.ext.fleet.engines import run as carry_out
+from alps.ext.fleet.leased import LeasedBudget, LeasedLimiter, connected
+from alps.ext.fleet.owner import Owner
+from alps.llm.budget import Budget
+from alps.llm.ledger import Totals
+from alps.llm.prices import price_of
+from alps.llm.types import Request
+from alps.parsing import parse_words
+from alps.settings import AskSettings, RunSettings
+from tests.cluster import cluster, state_of
+from tests.endtoend import finish, one_line, run, start, wait_until
+from tests.ext.fleet.test_shards import MEMORY, OFF, VERDICT, is_the_same
+from tests.loopback import Answer, serve
+
+WORDS = ("task=extraction,update", "model=rules", "limit=9")
+TWO = ("engine=processes", "workers=2")
+
+
+def ran(folder, *words):
+    return carry_out(parse_words([*words, f"out={folder}"], RunSettings))
+
+
+def worker_ids(parent):
+    """Return the process ids of the workers of a parent."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                ancestor = int(file.read().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        if ancestor == parent:
+            found.append(int(name))
+    return found
+
+
+def is_running(number):
+    try:
+        with open(f"/proc/{number}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_run_in_processes_is_that_of_one(tmp_path):
+    whole = ran(tmp_path / "whole", *WORDS)
+    divided = ran(tmp_path / "divided", *WORDS, *TWO)
+    is_the_same(divided.folder, whole.folder)
+    assert not (tmp_path / "divided.shards").exists()
+    again = ran(tmp_path / "divided", *WORDS, *TWO)
+    is_the_same(again.folder, whole.folder)
+
+
+def test_pools_are_those_of_one_process(tmp_path):
+    words = ("task=retrieval", "model=bm25", "distractors=all", "limit=6")
+    whole = ran(tmp_path / "whole", *words)
+    divided = ran(tmp_path / "divided", *words, *TWO)
+    is_the_same(divided.folder, whole.folder)
+
+
+SYSTEMS = """
+import os, time
+
+class Slow:
+    settings = {"of": "the tests"}
+    asked = 0
+    def predict(self, sample):
+        with open("asked", "a") as file:
+            file.write(sample.benchmark_id + os.linesep)
+        self.asked += 1
+        while self.asked > 2 and not os.path.exists("go"):
+            time.sleep(0.01)
+        return []
+
+class Ends:
+    settings = {}
+    def predict(self, sample):
+        os._exit(1)
+
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "mine.py").write_text(SYSTEMS)
+    return tmp_path
+
+
+def of(name, *words):
+    return ("run", "task=extraction", f"model=python:mine:{name}", "limit=20", *words)
+
+
+def stopped(place, stop):
+    """Begin a run in two processes, and stop it when each has answered two; return its end."""
+    process = start(place, *of("Slow", "out=divided", *TWO))
+    asked = place / "asked"
+    wait_until(lambda: asked.exists() and asked.read_bytes().count(b"\n") == 2 * 3)
+    workers = worker_ids(process.pid)
+    stop(process)
+    done = finish(process)
+    wait_until(lambda: not any(map(is_running, workers)))
+    assert len(workers) == 2
+    assert not (place / "divided").exists()
+    (place / "go").touch()
+    return done
+
+
+def test_what_a_killed_parent_leaves_goes_on_with_the_same_command(place):
+    stopped(place, lambda process: process.kill())
+    assert run(place, *of("Slow", "out=divided", *TWO)).returncode == 0
+    asked = (place / "asked").read_text().split()
+    # What was under way at the kill is asked again: a record a worker, as they run one at a time.
+    assert len(set(asked)) == 20
+    assert len(asked) == 20 + 2
+    assert run(place, *of("Slow", "out=whole")).returncode == 0
+    is_the_same(place / "divided", place / "whole")
+
+
+def test_ctrl_c_ends_the_workers(place):
+    done = stopped(place, lambda process: process.send_signal(signal.SIGINT))
+    kept = "alps: interrupted; what is finished is kept, the same command resumes it"
+    assert (done.returncode, done.stderr.split("\n")) == (130, ["", kept, ""])
+
+
+def test_a_system_that_ends_its_process_ends_the_run_in_a_line(place):
+    said = one_line(run(place, *of("Ends", *TWO, "out=divided")))
+    assert "its process ended, 3 times before one more record was answered" in said
+
+
+def test_an_error_of_a_worker_is_that_of_the_run(place):
+    words = of("Slow", *TWO, "out=divided")
+    (place / "divided.shards" / "1-of-2").mkdir(parents=True)
+    (place / "divided.shards" / "1-of-2" / "scores.jsonl").write_text("{}")
+    assert "no run wrote it" in one_line(run(place, *words))
+
+
+def asking(server, *words):
+    return (
+        *("run", "task=extraction", "model=openai/scripted", f"api_base={server.url}"),
+        *("judge=openai/judge", f"judge_api_base={server.url}", "concurrency=2"),
+        *("limit=12", "baseline_records=3", "structured=json", "judge_structured=json", *words),
+    )
+
+
+async def assert_leases_of_a_lost_worker_are_free():
+    """Have a worker hold the only place and all of the budget, and lose it."""
+    caps = {"max_cost": None, "max_total_tokens": 3_000}
+    owner = Owner(Budget(**caps, spent=Totals(), price=price_of), lambda news: None)
+    asked = Request("openai/m", (), None)
+    settings = AskSettings(concurrency=1)
+    async with owner.serving("127.0.0.1") as address, connected(address, "1/2") as lost:
+        limiter = LeasedLimiter(lost, ("http://there", "openai"), settings)
+        await limiter.__aenter__()
+        assert await LeasedBudget(lost).reserve(asked, ()) is not None
+        async with connected(address, "2/2") as other:
+            limiter = LeasedLimiter(other, ("http://there", "openai"), settings)
+            waiting = asyncio.ensure_future(limiter.__aenter__())
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+            lost.close()
+            await asyncio.wait_for(waiting, 60)
+            # What was asked may be on the bill.
+            assert await LeasedBudget(other).reserve(asked, ()) is None
+
+
+def test_the_place_of_a_lost_worker_is_free_again_and_its_request_counts_as_paid():
+    asyncio.run(assert_leases_of_a_lost_worker_are_free())
+
+
+CANARY = "canary-of-the-workers-4711"
+
+
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cluster")
+    (folder / "mine.py").write_text(SYSTEMS)
+    with cluster(folder, workers=2, OPENAI_API_KEY=CANARY, ALPS_CACHE="off") as made:
+        yield made, folder
+
+
+def test_a_shard_of_a_lost_worker_goes_on_where_it_was(dask):
+    made, folder = dask
+    words = of("Slow", "out=divided", "engine=dask", f"scheduler={made.address}")
+    process = start(folder, *words)
+    asked = folder / "asked"
+    wait_until(lambda: asked.exists() and asked.read_bytes().count(b"\n") == 2 * 3)
+    assert "python:mine:Slow" in state_of(made.address)
+    carrying_out = worker_ids(made.workers[0].pid)
+    made.workers[0].kill()
+    made.start_worker()
+    wait_until(lambda: not any(map(is_running, carrying_out)))
+    (folder / "go").touch()
+    assert finish(process).returncode == 0
+    lines = asked.read_text().split()
+    # The worker was killed within its third record.
+    assert (len(set(lines)), len(lines)) == (20, 21)
+    assert run(folder, *of("Slow", "out=whole")).returncode == 0
+    is_the_same(folder / "divided", folder / "whole")
+
+
+def test_a_scheduler_that_restarts_without_workers_is_awaited_for_the_patience(tmp_path):
+    """Its workers end with their connection, and nobody need start others."""
+    (tmp_path / "mine.py").write_text(SYSTEMS)
+    with cluster(tmp_path, workers=1, ALPS_CACHE="off") as made:
+        at = ("engine=dask", f"scheduler={made.address}", "patience=3")
+        process = start(tmp_path, *of("Slow", "out=divided", *at))
+        wait_until((tmp_path / "asked").exists)
+        made.scheduler.kill()
+        made.scheduler.wait()
+        made.start_scheduler()
+        done = finish(process)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()[-1:]
+    assert line.startswith(f"alps: scheduler={made.address}: it is gone (")
+
+
+def test_workers_keep_to_one_limit_and_their_keys_stay_with_them(dask):
+    made, folder = dask
+    held = []
+
+    def answer(request):
+        if not held:
+            held.append("")
+            held.append(state_of(made.address))
+        return Answer(VERDICT if request["model"] == "judge" else MEMORY, delay=0.02)
+
+    with serve(answer) as server:
+        done = run(
+            folder, *asking(server, "engine=dask", f"scheduler={made.address}", "out=keys"), **OFF
+        )
+        assert done.returncode == 0, done.stderr
+        assert all(f"Bearer {CANARY}" in sent.values() for sent in server.headers)
+        assert server.most_under_way == 2
+    files = [path.read_text() for path in (folder / "keys").rglob("*") if path.is_file()]
+    assert server.url in held[1]
+    assert CANARY not in "".join((*held, *files, made.log, done.stdout, done.stderr))
+
+
+def test_a_secret_in_the_settings_does_not_go_through_the_scheduler(dask):
+    made, folder = dask
+    words = of("Slow", "engine=dask", f"scheduler={made.address}", "out=a-secret-of-mine")
+    said = one_line(run(folder, *words, MINE_TOKEN="a-secret-of-mine"))
+    assert "it holds a secret, which would go through the scheduler" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("workers=2",), "workers=2 would change nothing: engine=asyncio is this process"),
+        (("scheduler=tcp://here:1",), "scheduler=tcp://here:1 would change nothing"),
+        (("engine=dask",), "engine=dask: which cluster"),
+        ((*TWO, "scheduler=tcp://here:1"), "engine=processes asks none"),
+        ((*TWO, "shard=1/2"), "shard=1/2: engine=processes divides the run itself"),
+        ((*TWO, "audit_judge=openai/x", "audit=10%"), "engine=processes audits nothing"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(tmp_path, words, said):
+    with pytest.raises(UsageError, match=said):
+        ran(tmp_path / "out", *WORDS, *words)
+
+
+def test_a_folder_that_one_process_began_is_not_divided(tmp_path):
+    whole = ran(tmp_path / "whole", *WORDS).folder
+    (whole / "summary.json").unlink()
+    with pytest.raises(AlpsError, match="one process began a run there"):
+        ran(whole, *WORDS, *TWO)

@@ -1,0 +1,413 @@
+"""The same answers judged in several wordings: a judge on loopback is as strict as its system
+message says.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from alps.data.release import write_track
+from alps.judges.base import fingerprint_id
+from alps.judges.llm import LlmJudge
+from alps.judges.matching import MatchQuestion, gold_items, predicted_items
+from alps.judges.resolve import RepeatedJudge
+from alps.judges.rubric import RubricQuestion, rubric
+from alps.prompts import read_prompt
+from tests.builders import memories
+from tests.core.test_cli import HEAVY, modules_after
+from tests.desk import QUIET_LITELLM
+from tests.endtoend import rows
+from tests.loopback import Answer, LoopbackServer, serve
+from tests.recorded_requests import requests_of
+from tests.tracks import (
+    JUDGE,
+    TALK,
+    Ran,
+    alps_here,
+    met,
+    payload_of,
+    target_row,
+    track_of,
+    write_ability,
+)
+from tests.visitors import memory_items
+
+pytestmark = QUIET_LITELLM
+HARSH = "Be harsh."
+LENIENT = "Be lenient."
+COPIED = f"{TALK[0]['text']} {TALK[2]['text']}"
+ANSWERS = {
+    "steady": ("exact", "exact", "wrong", "wrong", "wrong", COPIED),
+    "loose": ("close", "close", "close", "close", "wrong", COPIED),
+    "sure": ("exact", "exact", "exact", "exact", "exact", COPIED),
+}
+"""By run, the answer to each record; the last is copied from the dialogue, which a hard rule of the
+rubric forbids.
+"""
+SCORES = {
+    "steady": {"ours": 2 / 6, "harsh": 2 / 6, "lenient": 5 / 6},
+    "loose": {"ours": 4 / 6, "harsh": 0.0, "lenient": 5 / 6},
+    "sure": {"ours": 5 / 6, "harsh": 5 / 6, "lenient": 5 / 6},
+}
+
+
+def wording(path: Path, text: str, name: str = "mine/1") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"<!-- id: {name} -->\n\n{text}\n", encoding="utf-8")
+    return path
+
+
+def judge(body: dict[str, Any]) -> Answer:
+    said, asked = body["messages"][0]["content"], payload_of(body)
+    if said == HARSH and asked["response"] == "unclear":
+        return Answer("no verdict at all")
+    liked = (
+        ("exact",)
+        if said == HARSH
+        else ("exact", "close", "wrong")
+        if said == LENIENT
+        else ("exact", "close")
+    )
+    return met("met" if asked["response"] in (*liked, COPIED) else "not_met")
+
+
+def predict(folder: Path, name: str, answers: tuple[str, ...]) -> None:
+    predicted = ({"benchmark_id": f"r{n}", "answer": answer} for n, answer in enumerate(answers))
+    run(folder, name, predicted, "task=utilization")
+
+
+def run(folder: Path, name: str, predicted: Iterable[dict[str, Any]], task: str) -> None:
+    (folder / f"{name}.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in predicted), encoding="utf-8"
+    )
+    ran = alps_here(
+        "run", task, "ability=pa", "data=data", f"model=predictions:{name}.jsonl", f"out={name}"
+    )
+    assert ran.code == 0, ran.err
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs over six records from three sessions, and two wordings."""
+    folder = tmp_path_factory.mktemp("made")
+    write_ability(
+        folder / "data", 1, *(target_row(f"r{n}", session_id=f"s{n % 3}") for n in range(6))
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, answers in ANSWERS.items():
+            predict(folder, name, answers)
+    wording(folder / "words" / "harsh.md", HARSH)
+    wording(folder / "words" / "lenient.md", LENIENT)
+    return folder
+
+
+@pytest.fixture
+def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of these, to be changed at will; the current folder. No reply is cached."""
+    shutil.copytree(made, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("ALPS_CACHE", "off")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    with serve(judge) as running:
+        yield running
+
+
+def ask(server: LoopbackServer, *words: object) -> Ran:
+    return alps_here(
+        "sensitivity", *words, f"judge={JUDGE}", f"judge_api_base={server.url}", "prompts=words"
+    )
+
+
+def test_several_runs_change_places_with_the_wording_and_nothing_is_asked_twice(here, server):
+    ran = ask(server, *ANSWERS, "out=spread", "format=json")
+    assert ran.code == 0, ran.err
+    assert "Nothing is generated" in ran.err
+    found = json.loads(ran.out)["tracks"]["task4_ability1"]
+    for letter, (name, expected) in zip("ABC", SCORES.items(), strict=True):
+        run = found["runs"][letter]
+        shown = {w: row["score"]["value"] for w, row in run["wordings"].items()}
+        assert shown == pytest.approx(expected), name
+        moved = [row["difference"]["value"] for w, row in run["wordings"].items() if w != "ours"]
+        assert moved == pytest.approx(
+            [expected[w] - expected["ours"] for w in ("harsh", "lenient")]
+        )
+        assert run["spread"] == pytest.approx(max(expected.values()) - min(expected.values()))
+        assert run["deviation"] == pytest.approx(stdev(expected.values()))
+        assert (run["n"], run["clusters"]) == (6, 3)
+    loose = found["runs"]["B"]
+    assert (loose["changed"], loose["wordings"]["harsh"]["changed"]) == (5, pytest.approx(4 / 6))
+    moved = loose["wordings"]["harsh"]["difference"]
+    assert moved["low"] < moved["value"] < 0 < moved["high"]  # three sessions can't tell more
+    ranking = found["ranking"]
+    assert {w: row["order"] for w, row in ranking["wordings"].items()} == {
+        "ours": [["C"], ["B"], ["A"]],
+        "harsh": [["C"], ["A"], ["B"]],
+        "lenient": [["A", "B", "C"]],
+    }
+    tau = {w: row["tau"] for w, row in ranking["wordings"].items()}
+    assert tau == {"ours": None, "harsh": pytest.approx(1 / 3), "lenient": None}
+    (flip,) = ranking["flips"]
+    assert (flip["first"], flip["second"]) == ("A", "B")
+    assert {w: row["value"] for w, row in flip["differences"].items()} == pytest.approx(
+        {"ours": -2 / 6, "harsh": 2 / 6, "lenient": 0}
+    )
+    asked = len(server.requests)
+    table = ask(server, *ANSWERS, "out=spread")
+    assert (table.code, len(server.requests)) == (0, asked)
+    assert max(cell_len(line) for line in table.out.splitlines()) <= 80
+    assert "Runs that change places" in table.out
+    assert "5 of 6 records (83 %)" in table.out
+
+
+def test_each_wording_has_a_run_folder_that_says_its_words_and_keeps_the_hard_rules(here, server):
+    assert ask(server, "steady").code == 0
+    folders = {
+        name: here / "steady--sensitivity" / "steady" / name
+        for name in ("ours", "harsh", "lenient")
+    }
+    said = {body["messages"][0]["content"] for body in server.requests}
+    assert said == {rubric("pa").text, HARSH, LENIENT}
+    assert (
+        len(
+            {json.loads((f / "manifest.json").read_text())["judge"]["id"] for f in folders.values()}
+        )
+        == 3
+    )
+    for folder in folders.values():
+        row = next(row for row in rows(folder / "verdicts.jsonl") if row["benchmark_id"] == "r5")
+        assert row["marks"] == {"met": 0}
+        assert "copied" in row["enforced"]
+    shown = alps_here("show", folders["harsh"], "r0")
+    assert (shown.code, "exact" in shown.out) == (0, True)
+    wording(here / "words" / "harsh.md", "Be very harsh.")
+    changed = ask(server, "steady")
+    assert changed.code == 2
+    assert "harsh holds another run: judge.id" in changed.err
+
+
+def test_a_record_that_one_wording_leaves_unjudged_counts_under_none(here, server):
+    predict(here, "torn", ("exact", "unclear", "wrong", "exact", "close", COPIED))
+    ran = ask(server, "torn", "max_failures=0.5")
+    assert ran.code == 0, ran.err
+    assert "5 records from 3 sessions" in ran.out
+    assert "left out under every variant: 1 under harsh (1 unparsable)." in " ".join(
+        ran.out.split()
+    )
+    assert ask(server, "torn", "max_failures=0").code == 1
+
+
+def test_a_budget_holds_for_all_wordings_together(here, server):
+    first = ask(server, "steady", "judge_max_tokens=50", "format=json")
+    calls = json.loads(first.out)["calls"]
+    used = calls["prompt_tokens"] + calls["completion_tokens"]
+    wording(here / "words" / "late.md", "Be late.")
+    ran = ask(server, "steady", "judge_max_tokens=50", f"max_total_tokens={used}")
+    assert ran.code == 3
+    late = track_of(here / "steady--sensitivity" / "steady" / "late", "task4_ability1")
+    assert late["failed_judgements"] == {"budget": 6}
+    assert "no record is scored under every variant" in ran.out
+    assert ask(server, "steady", "judge_max_tokens=50", f"max_total_tokens={10 * used}").code == 0
+
+
+@pytest.mark.parametrize("cap", ["max_total_tokens=12000", "max_cost=0.012"])
+def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(
+    here, monkeypatch, cap
+):
+    (here / "prices.toml").write_text('["openai/priced"]\ninput = 1\noutput = 1\n')
+    monkeypatch.setenv("ALPS_PRICES", str(here / "prices.toml"))
+    monkeypatch.setattr("alps.llm.retries._backoff", lambda _: 0.001)
+    monkeypatch.setattr(
+        "alps.llm.retries._FAILURES", 10**9
+    )  # an outage is asked about once a minute
+
+    def breaking(body: dict[str, Any]) -> Answer:
+        return Answer(drop=True) if body["messages"][0]["content"] == HARSH else judge(body)
+
+    with serve(breaking) as server:
+        words = (
+            "judge=openai/priced",
+            f"judge_api_base={server.url}",
+            "judge_max_tokens=50",
+            "prompts=words",
+        )
+        ran = alps_here("sensitivity", "steady", *words, cap)
+    assert ran.code == 3, ran.err
+    assert {body["messages"][0]["content"] for body in server.requests} == {
+        rubric("pa").text,
+        HARSH,
+    }
+
+
+def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
+    said = [{"role": "user", "text": "I keep bees."}, {"role": "assistant", "text": "How nice."}]
+    ids = {"benchmark_id": "r0", "session_id": "s0", "task": "task1"}
+    gold = {**ids, "gold": {"memory_items": memory_items("Keeps bees")}}
+    write_track(here / "data" / "dev" / "task1", [({**ids, "input": {"dialogue": said}}, gold)])
+    predictions = [
+        {
+            "benchmark_id": "r0",
+            "track": "task1",
+            "outcome": "ok",
+            "prediction": {"memory_items": []},
+        }
+    ]
+    predictions += [
+        {
+            "benchmark_id": f"r{n}",
+            "track": "task4_ability1",
+            "outcome": "ok",
+            "prediction": {"answer": "close"},
+        }
+        for n in range(6)
+    ]
+    run(here, "two", predictions, "task=extraction,utilization")
+    several = ask(server, "two")
+    assert "2 rubrics; say which it is: harsh/RUBRIC.md" in several.one_line
+    for name in ("harsh", "lenient"):
+        (here / "words" / f"{name}.md").unlink()
+    wording(here / "words" / "harsh" / "pa.md", HARSH)
+    wording(here / "words" / "harsh" / "cf.md", HARSH)
+    wording(here / "words" / "brief" / "matching.md", "Match.")
+    ran = ask(server, "two")
+    assert ran.code == 0, ran.err
+    out = " ".join(ran.out.split())
+    assert "On task1 as ours, and left out there: harsh." in out
+    assert "On task4_ability1 as ours, and left out there: brief." in out
+    assert "Rubrics that these runs don't ask, left out of the wordings: cf." in out
+
+
+def mine(text: str) -> Any:
+    return read_prompt(f"<!-- id: mine/1 -->\n{text}", "here")
+
+
+def test_fingerprints_differ_by_the_words_of_the_rubrics_that_are_asked():
+    def of(words: dict[str, str], name: str = "pa", draws: int = 1) -> str:
+        said = {rubric_name: mine(text) for rubric_name, text in words.items()}
+        judges = [LlmJudge("openai/x", client=None, repeat=n, wording=said) for n in range(draws)]
+        one = judges[0] if draws == 1 else RepeatedJudge(judges)
+        return fingerprint_id(one.fingerprint_for([rubric(name)]))
+
+    plain = fingerprint_id(LlmJudge("openai/x", client=None).fingerprint_for([rubric("pa")]))
+    assert of({}) == plain
+    assert of({"cf": HARSH}) == plain
+    assert (
+        len(
+            {
+                plain,
+                of({"pa": HARSH}),
+                of({"pa": LENIENT}),
+                of({"pa": HARSH}, draws=2),
+                of({}, draws=2),
+            }
+        )
+        == 5
+    )
+
+
+def test_a_wording_replaces_the_system_message_and_the_payload_stays_last():
+    worded = LlmJudge(
+        "openai/x", client=None, wording={"matching": mine("Match."), "cf": mine("Rate.")}
+    )
+    gold, predicted = memories("Plays the cello"), memories("A cellist")
+    lists = MatchQuestion(gold_items(gold), predicted_items(predicted))
+    (match,) = requests_of(worded, lists)
+    rated = {}
+    for name in ("cf", "pa"):
+        asked = RubricQuestion(rubric(name), "Q?", "An answer.", "A memory.", ())
+        (rated[name],) = requests_of(worded, asked)
+    assert match.messages[0]["content"] == "Match."
+    assert payload_of({"messages": match.messages})["kind"] == "match"
+    assert rated["cf"].messages[0]["content"] == "Rate."
+    assert payload_of({"messages": rated["cf"].messages})["rubric"] == "cf"
+    assert rated["pa"].messages[0]["content"] == rubric("pa").text
+
+
+OURS = files("alps.judges") / "rubrics" / "pa.md"
+
+
+@pytest.mark.parametrize(
+    ("written", "words", "said"),
+    [
+        ({}, ("prompts=elsewhere",), "prompts=elsewhere: no such folder"),
+        ({}, (), "prompts=new: no .md file in it, and no folder of them"),
+        ({"harsh/notes.txt": "x"}, (), "new/harsh: no .md file in it"),
+        (
+            {"harsh/paa.md": "<!-- id: a/1 -->\nx"},
+            (),
+            "no rubric is called 'paa' — did you mean 'pa'?",
+        ),
+        (
+            {"harsh/cf.md": "<!-- id: a/1 -->\nx"},
+            (),
+            "new/harsh: none of its rubrics is asked here",
+        ),
+        ({"same.md": OURS.read_bytes()}, (), "new/same.md: says pa as ours does, byte by byte"),
+        ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
+        ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: nothing stands below the id line"),
+        ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),
+        ({"ours.md": "<!-- id: a/1 -->\nx"}, (), "'ours' is the name of our own wording"),
+        (
+            {"a.md": "<!-- id: a/1 -->\nx", "b.md": "<!-- id: a/1 -->\nx"},
+            (),
+            "'a' and 'b' are the same",
+        ),
+        (
+            {"a.md": "<!-- id: a/1 -->\nx", "a/pa.md": "<!-- id: a/1 -->\ny"},
+            (),
+            "two wordings are called 'a'",
+        ),
+        ({}, ("judge=lexical",), "judge=lexical: no LLM is asked, so it has no wording"),
+        ({}, ("judge=recorded:verdicts.jsonl",), "so it has no wording"),
+        ({"a.md": "<!-- id: a/1 -->\nx"}, ("other/steady",), "other/steady: is called as steady"),
+        ({}, ("steady",), "steady: named twice"),
+        ({}, ("promts=new",), "unknown key 'promts' — did you mean 'prompts'?"),
+    ],
+)
+def test_what_cannot_be_used_is_said_on_one_line(made, tmp_path, monkeypatch, written, words, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new").mkdir()
+    for name, text in written.items():
+        path = tmp_path / "new" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    for place in ("steady", "other/steady"):
+        (tmp_path / place).mkdir(parents=True)
+        shutil.copy(made / "steady" / "manifest.json", tmp_path / place)
+    given = [
+        word
+        for word in (f"judge={JUDGE}", "prompts=new")
+        if not any(_key(w) == _key(word) for w in words)
+    ]
+    assert said in alps_here("sensitivity", "steady", *words, *given).one_line
+    assert not (tmp_path / "steady--sensitivity").exists()
+
+
+def _key(word: str) -> str:
+    return word.partition("=")[0].replace("promts", "prompts")
+
+
+def test_runs_on_other_data_are_refused_before_anything_is_asked(here, server):
+    write_ability(here / "data", 1, *(target_row(f"r{n}") for n in range(2)))
+    predict(here, "small", ("exact", "wrong"))
+    assert (
+        "small: not on the data of steady: task4_ability1"
+        in ask(server, "steady", "small").one_line
+    )
+    assert server.requests == []
+
+
+def test_the_command_imports_nothing_heavy_before_it_knows_what_is_asked(tmp_path):
+    assert modules_after(tmp_path, "sensitivity", "--help").isdisjoint(HEAVY)

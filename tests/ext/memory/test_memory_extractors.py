@@ -1,0 +1,195 @@
+"""Memories of extractions: recorded ones by the text of a session, and those that an LLM makes."""
+
+import asyncio
+import json
+import re
+from zlib import crc32
+
+import pytest
+
+from alps.errors import DataError, UsageError
+from alps.ext.memory.admission import admit
+from alps.ext.memory.built_in import check_boxed, open_boxed
+from alps.ext.memory.connection import ClassConnection
+from alps.ext.memory.extractor import PROMPT, LlmMemory
+from alps.ext.memory.protocol import Endpoint, Opening, Said, Session
+from alps.ext.memory.rules import statements
+from tests.loopback import Answer, serve
+
+DIALOGUE = [
+    {"role": "user", "text": "I moved to Bergen last year."},
+    {"role": "assistant", "text": "How do you like it there?"},
+]
+
+
+def session(turns, name="s1"):
+    said = tuple(Said(turn["role"], turn["text"], "2026-01-05T09:00:00") for turn in turns)
+    return Session(name, "2026-01-05T09:00:00", said)
+
+
+def written(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def files(tmp_path):
+    items = [{"value": "Lives in Bergen", "label": "Personal_Background/Location"}]
+    records = written(
+        tmp_path / "records.jsonl",
+        {"benchmark_id": "a", "model_output": {"raw_output": "…", "memory_items": items}},
+        {"benchmark_id": "b", "model_output": {"raw_output": None, "memory_items": None}},
+    )
+    dialogues = written(
+        tmp_path / "model_input.jsonl",
+        {"benchmark_id": "a", "input": {"dialogue": DIALOGUE}},
+        {"benchmark_id": "b", "input": {"dialogue": DIALOGUE[:1]}},
+    )
+    return records, dialogues
+
+
+def recorded(files, **options):
+    records, dialogues = files
+    return open_boxed(f"recorded:{records}", {"dialogues": str(dialogues), **options})
+
+
+def held(system, user="u1"):
+    return [hit.text for hit in system.memories(user)]
+
+
+@pytest.mark.parametrize("retriever", ["bm25", "tfidf"])
+def test_a_recorded_session_yields_what_a_model_extracted_from_it(files, retriever):
+    system = recorded(files, retriever=retriever)
+    system.ingest("u1", session(DIALOGUE))
+    assert held(system) == ["Lives in Bergen"]
+    assert system.search("u1", "Where in Bergen?", 3, "")[0].text == "Lives in Bergen"
+
+
+def test_a_session_that_nobody_recorded_is_kept_turn_by_turn(files):
+    system = recorded(files)
+    system.ingest("u1", session([{"role": "user", "text": "I have a dog."}]))
+    assert held(system) == ["user: I have a dog."]
+
+
+def test_an_output_that_was_not_recorded_fails_to_be_ingested(files):
+    with pytest.raises(ValueError, match="the model gave nothing that can be read"):
+        recorded(files).ingest("u1", session(DIALOGUE[:1]))
+
+
+def test_predictions_of_a_run_are_recorded_extractions_too(files, tmp_path):
+    items = [{"value": "Lives in Bergen"}]
+    path = written(
+        tmp_path / "predictions.jsonl",
+        {"benchmark_id": "a", "outcome": "ok", "prediction": {"memory_items": items}},
+        {"benchmark_id": "b", "outcome": "truncated", "prediction": None},
+    )
+    system = recorded((path, files[1]))
+    system.ingest("u1", session(DIALOGUE))
+    assert held(system) == ["Lives in Bergen"]
+    with pytest.raises(ValueError, match="gave nothing"):
+        system.ingest("u1", session(DIALOGUE[:1], "s2"))
+
+
+def test_rows_that_are_no_json_are_named(files, tmp_path):
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"benchmark_id": "a"}\n{"benchmark_id"\n')
+    with pytest.raises(DataError, match=r"broken.jsonl, line 2: not a JSON object"):
+        recorded((broken, files[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("recorded:", {}, "memory=recorded: names no file; write recorded:FILE"),
+        ("recorded:none", {}, "memory=recorded:none: no such file"),
+        ("rules", {"size": "7"}, "memory.size=7: no option of memory=rules; it takes memory.ret"),
+        ("bm25", {"size": "7"}, "memory.size=7: no option of memory=bm25; it takes none"),
+        ("rules", {"retriever": "bm"}, "memory.retriever=bm: unknown"),
+    ],
+)
+def test_what_a_system_in_the_box_does_not_take_is_refused(name, options, said):
+    with pytest.raises(UsageError) as refused:
+        check_boxed(name, options)
+    assert str(refused.value).startswith(said)
+
+
+def test_recorded_extractions_need_the_dialogues_that_they_are_of(files, tmp_path):
+    records, _ = files
+    with pytest.raises(UsageError, match=r"give memory.dialogues=FILE"):
+        check_boxed(f"recorded:{records}", {})
+    others = written(tmp_path / "others.jsonl", {"benchmark_id": "z", "input": {"dialogue": []}})
+    with pytest.raises(UsageError, match="none of the records in"):
+        recorded((records, others))
+
+
+def test_rules_keep_what_users_ask_to_be_remembered_and_lists_of_notes():
+    asked = [{"role": "user", "text": "Please remember that the gate code is 4711. Thanks!"}]
+    texts = [said.text for said in statements(session([*asked, DIALOGUE[1]]))]
+    assert texts == ["Please remember that the gate code is 4711"]
+    notes = [{"role": "user", "text": text} for text in ("Vegan", "Has a dog")]
+    assert [said.text for said in statements(session(notes))] == ["Vegan", "Has a dog"]
+
+
+def vector(text):
+    found = [0.0] * 256
+    for word in re.findall(r"\w+", text.lower()):
+        found[crc32(word.encode()) % 256] += 1.0
+    return found
+
+
+def scripted(body):
+    """Extract every turn whole, and embed by the words."""
+    if "input" in body:
+        data = []
+        for index, text in enumerate(body["input"]):
+            data.append({"index": index, "embedding": vector(text)})
+        return Answer(body=json.dumps({"data": data[::-1], "usage": {"prompt_tokens": 1}}))
+    told = body["messages"][1]["content"].splitlines()
+    return Answer(f"Here they are:\n{json.dumps([line.partition(': ')[2] for line in told])}")
+
+
+@pytest.fixture
+def endpoints(tmp_path):
+    with serve(scripted) as server:
+        endpoint = Endpoint(server.url, "key", "scripted")
+        yield server, Opening(tmp_path, endpoint, endpoint, 0, {})
+
+
+@pytest.fixture
+def system():
+    system = LlmMemory()
+    yield system
+    system.close()
+
+
+def test_an_llm_extracts_and_embeddings_find(system, endpoints):
+    server, opening = endpoints
+    system.open(opening)
+    notes = [*DIALOGUE, {"role": "user", "text": "My dog is called Rex."}]
+    system.ingest("u1", session(notes))
+    system.ingest("u1", session(notes))  # known: nobody is asked again
+    chats = [body for body in server.requests if "messages" in body]
+    assert [body["messages"][0]["content"] for body in chats] == [PROMPT]
+    assert system.search("u1", "What is my dog called?", 1, "")[0].text == "My dog is called Rex."
+    assert len(held(system)) == 3
+    assert system.search("u2", "What is my dog called?", 1, "") == []
+
+
+def test_the_llm_memory_is_admitted(system, endpoints, tmp_path):
+    _, opening = endpoints
+    scratch = tmp_path / "scratch"
+    checking = admit(ClassConnection(system), opening, scratch=scratch, timeout=10)
+    assert [check.fault for check in asyncio.run(checking) if not check.passed] == []
+
+
+def test_a_reply_without_a_list_is_a_failure(system, tmp_path):
+    with serve(lambda body: Answer("I can't help with that.")) as server:
+        endpoint = Endpoint(server.url, "key", "scripted")
+        system.open(Opening(tmp_path, endpoint, endpoint, 0, {}))
+        with pytest.raises(ValueError, match="the LLM gave no list: \"I can't"):
+            system.ingest("u1", session(DIALOGUE))
+
+
+def test_an_llm_memory_without_models_says_what_it_needs(tmp_path):
+    with pytest.raises(ValueError, match="it needs an LLM and an embedder"):
+        LlmMemory().open(Opening(tmp_path, None, None, 0, {}))

@@ -1,0 +1,308 @@
+"""One memory system as a class, a program, a server and MCP tools: the same to the suite."""
+
+import asyncio
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from alps.errors import UsageError
+from alps.ext.memory.admit_run import checks_of
+from alps.ext.memory.connection import ClassConnection, MemoryFailed
+from alps.ext.memory.line_protocol import SpokenConnection
+from alps.ext.memory.mcp import McpTools
+from alps.ext.memory.program import JsonLines
+from alps.ext.memory.protocol import Opening, session_of
+from alps.ext.memory.resolve import check_memory
+from alps.parsing import parse_words
+from alps.run.services import memory_options
+from alps.run.source import open_data
+from alps.run.start import run as carry_out
+from alps.schema import Turn
+from alps.settings import DoctorSettings, RunSettings
+from tests import memory_served
+from tests.conftest import ROOT
+from tests.endtoend import finish, run, start, wait_until
+from tests.memory_data import write_data
+from tests.memory_served import Kept
+from tests.memory_ways import WAYS, Told, served
+
+TASKS = ["extraction", "update", "retrieval", "utilization", "personamem", "forgetting"]
+WORDS = ("task=all", "model=rules", "size=32k", "baseline_records=0")
+LIBRARY = importlib.util.find_spec("mcp")
+KILLED = ("personamem", "task3", "forgetting")
+"""Tracks of the runs that are killed."""
+SAME = ("predictions.jsonl", "scores.jsonl")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return f"data={folder}"
+
+
+def carried_out(folder, *words):
+    return carry_out(parse_words([*words, f"out={folder / 'out'}"], RunSettings))
+
+
+@pytest.fixture(scope="module")
+def ran(data, tmp_path_factory):
+    """Run once over each transport; return the folders."""
+    folders = {}
+    for way in WAYS:
+        folder = folders[way] = tmp_path_factory.mktemp(way)
+        with served(way, folder) as named:
+            done = carried_out(folder, *WORDS, data, *named)
+        assert [check.fault for check in done.summary.admission] == [""] * 24
+        assert list(dict.fromkeys(task.name for task in done.tasks)) == TASKS
+    return folders
+
+
+@pytest.mark.parametrize("way", WAYS[1:])
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_store_over_each_transport_has_the_same_scores(ran, way, name):
+    ours, theirs = ((ran[one] / "out" / name).read_text() for one in ("class", way))
+    assert ours == theirs
+    assert ours.count('"outcome":"ok"') or name != SAME[0]
+
+
+def secrets_of(sample):
+    """Return the gold of a sample and its options, but what stands in what a system is given."""
+    gold = getattr(sample, "gold", None) or ()
+    memories = gold if isinstance(gold, tuple) else (getattr(gold, "memory", None),)
+    values = [getattr(memory, "value", memory) or "" for memory in memories]
+    said = [turn.text for turn in getattr(sample, "dialogue", ())]
+    said += [memory.value for memory in getattr(sample, "memory", ())]
+    options = getattr(getattr(sample, "question", None), "options", ())
+    texts = [*values, *options]
+    return [text for text in texts if len(text) > 15 and not any(text in one for one in said)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, data, way):
+    sent = (ran[way] / "log").read_text()
+    settings = parse_words([*WORDS, data], RunSettings)
+    seen, tracks = set(), open_data(settings).tracks
+    # The bank of retrieval, which is ingested, holds gold of other tasks.
+    banks = [getattr(sample, "candidates", ()) for track in tracks for sample in track.samples()]
+    bank = {memory.value for candidates in banks for memory in candidates}
+    for track in tracks:
+        assert track.task.track not in sent
+        for sample in track.samples():
+            assert sample.benchmark_id not in sent
+            for text in secrets_of(sample):
+                seen.add(track.task.name)
+                assert text in bank or json.dumps(text)[1:-1] not in sent
+    assert seen == {"extraction", "update", "utilization", "personamem"}
+    for word in ("personamem", "utilization", "benchmark", "alpsbench", '"gold"'):
+        assert word not in sent.replace(str(ran[way]), "").lower(), word
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_killed_again_and_again_ends_the_same_and_tells_nothing_settled_twice(
+    ran, data, tmp_path, way
+):
+    draw = Random(way)
+    out = f"out={tmp_path / 'out'}"
+    words = ("run", "task=personamem,retrieval,forgetting", *WORDS[1:], data, out)
+    told = Told(way, tmp_path)
+    with served(way, tmp_path) as named:
+        for _ in range(2):
+            enough = len(told.diary()) + draw.randrange(3, 20)
+            process = start(ROOT, *words, *named)
+            wait_until(
+                lambda process=process, enough=enough: (
+                    process.poll() is not None or len(told.diary()) >= enough
+                )
+            )
+            process.kill()
+            process.communicate()
+            told.note_kill()
+        finish(start(ROOT, *words, *named))
+    for name in SAME:
+        calm = (ran[way] / "out" / name).read_text().splitlines()
+        both = [row for row in calm if json.loads(row)["track"].startswith(KILLED)]
+        assert sorted((tmp_path / "out" / name).read_text().splitlines()) == sorted(both)
+    assert told.settled()
+    assert told.again() == []
+
+
+CALLS = (
+    ("ingest", "u1", session_of([Turn(role="user", text=text) for text in ("Oh", "Uh")], 0)),
+    ("settle", "u1", 5.0),
+    ("search", "u1", "Uh", 1, "now"),
+    ("search", "u1", "Uh", 9, "now"),
+    ("search", "u2", "Uh", 9, "now"),
+    ("memories", "u1"),
+    ("reset", "u1"),
+    ("search", "u1", "Uh", 9, "now"),
+)
+
+
+async def answers(connection, folder):
+    """Return what a system answers to each call, hits as they are read."""
+    folder.mkdir()
+    given = []
+    try:
+        await connection.call("open", Opening(folder, None, None, 0, {}), timeout=60)
+        for method, *arguments in CALLS:
+            value = (await connection.call(method, *arguments, timeout=60)).value
+            given.append(value)
+        return given, connection.persistent
+    finally:
+        await connection.aclose()
+
+
+@pytest.mark.skipif(LIBRARY is None, reason="the official library of MCP is not installed")
+def test_a_server_of_the_official_library_answers_as_the_class_does(tmp_path):
+    command = f"{sys.executable} {memory_served.__file__} with_library {tmp_path / 'log'}"
+    served = SpokenConnection(command, McpTools(), key="memory", env=(), folder=tmp_path)
+    theirs = asyncio.run(answers(served, tmp_path / "theirs"))
+    assert theirs == asyncio.run(answers(ClassConnection(Kept()), tmp_path / "ours"))
+    assert [len(hits) for hits in theirs[0][2:6]] == [1, 2, 0, 2]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_doctor_checks_the_system_that_a_run_would_use(tmp_path, way):
+    with served(way, tmp_path) as named:
+        checks = checks_of(parse_words(named, DoctorSettings))
+    assert [check.fault for check in checks] == [""] * 12
+    assert (tmp_path / "log").exists()  # the class learns of it by an option
+
+
+NEEDS = """
+import json, os, sys
+if "WANTED" not in os.environ:
+    sys.exit("WANTED is not set")
+for line in sys.stdin:
+    row = json.loads(line)
+    result = {"open": None, "settle": "ready"}.get(row["method"], [])
+    print(json.dumps({"id": row["id"], "result": result}), flush=True)
+"""
+
+
+def test_the_doctor_passes_what_env_names(tmp_path, monkeypatch):
+    (tmp_path / "needs.py").write_text(NEEDS)
+    monkeypatch.setenv("WANTED", "yes")
+    named = [f"memory=program:{sys.executable} -S {tmp_path / 'needs.py'}", "timeout=30"]
+    (without,) = checks_of(parse_words(named, DoctorSettings))
+    assert without.fault == "memory, open: the program ended (exit code 1): WANTED is not set"
+    opened = checks_of(parse_words([*named, "env=WANTED"], DoctorSettings))
+    assert "what a user said is not found" in [check.fault for check in opened]
+    with pytest.raises(UsageError, match="env=WANTED would change nothing: only program:CMD"):
+        checks_of(parse_words(["memory=bm25", "env=WANTED"], DoctorSettings))
+
+
+HANGS = """
+import json, sys, time
+print("starts", file=sys.stderr, flush=True)
+for line in sys.stdin:
+    row = json.loads(line)
+    if row.get("query") == "hang":
+        time.sleep(600)
+    if row.get("query") == "die":
+        sys.exit("no memory left")
+    answer = {"error": "no index"} if row.get("query") == "fail" else {"result": None}
+    print(json.dumps({"id": row["id"], **answer}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "starts"),
+    [
+        ("hang", "memory, search: no answer within 3 s", 2),
+        ("die", "memory, search: the program ended (exit code 1): no memory left", 2),
+        ("fail", "memory, search: said no index", 1),
+    ],
+)
+def test_a_call_that_fails_names_its_stage_and_the_next_one_is_answered(
+    tmp_path, query, said, starts
+):
+    (tmp_path / "hangs.py").write_text(HANGS)
+    command = f"{sys.executable} -S {tmp_path / 'hangs.py'}"
+
+    async def ask():
+        connection = SpokenConnection(command, JsonLines(), key="memory", env=(), folder=tmp_path)
+        try:
+            await connection.call("open", Opening(tmp_path, None, None, 0, {}), timeout=60)
+            with pytest.raises(MemoryFailed) as caught:
+                await connection.call("search", "u1", query, 5, "now", timeout=3)
+            await connection.call(*CALLS[0], timeout=60)
+            return str(caught.value), connection.begun
+        finally:
+            await connection.aclose()
+
+    assert asyncio.run(ask()) == (said, starts)
+    assert (tmp_path / "memory.stderr.log").read_text().count("starts") == starts
+
+
+def test_a_short_form_is_the_same_run():
+    short = parse_words(["task=personamem", "model=memory:bm25", "reader=openai/x"], RunSettings)
+    long = parse_words(["task=personamem", "model=openai/x", "memory=bm25"], RunSettings)
+    assert short == long
+    assert short.experiment() == long.experiment()
+    assert parse_words(["task=personamem", "model=memory:bm25"], RunSettings).model == "rules"
+    with pytest.raises(UsageError, match="reader=x: it goes with model=memory:NAME"):
+        parse_words(["task=personamem", "model=rules", "reader=x"], RunSettings)
+
+
+def test_a_dry_run_starts_no_program_and_counts_the_readers_calls(tmp_path):
+    words = ("run", "task=personamem", "model=openai/x", "size=32k", "limit=3", "dry_run=true")
+    program = f"memory=program:{sys.executable} -c open('started','w')"
+    shown = run(tmp_path, *words, program).stdout
+    assert "3" in shown
+    assert list(tmp_path.glob("started")) == []
+    assert run(tmp_path, *words, "memory=http://127.0.0.1:9").returncode == 0
+
+
+class Lacks:
+    def open(self, opening):
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["memory=python:tests.nowhere:A"], "memory=python:tests.nowhere:A: no module 'tests.no"),
+        (
+            ["memory=python:tests.ext.memory.test_memory_transports:Lacks"],
+            "Lacks has no method 'ingest'",
+        ),
+        (["memory=program:no-such-program"], "no-such-program: command not found"),
+        (["memory=http://a:b@c/"], "an address must hold no user, password or query"),
+        (["memory=http://c", "memory.size=3"], "memory.size: a server takes memory.headers.NAME"),
+        (["memory=none", "memory.size=3"], "memory.size: memory=none takes no options"),
+        (["memory=bm26"], "memory=bm26: unknown — did you mean 'bm25'?"),
+        (["memory=http://c", "memory.headers.X=env:NOT_SET_AT_ALL"], "NOT_SET_AT_ALL is not set"),
+        (["memory=http://c", "memory.headers.X-Key=abc"], "header X-Key may hold a key"),
+        (["memory=bm25", "memory.api_key=abc"], "api_key may hold a key"),
+        (["memory=bm25", "memory.a=1", "memory.a=2"], "memory.a: given twice"),
+    ],
+)
+def test_a_memory_that_can_not_be_is_one_line(words, said):
+    def check():
+        settings = parse_words(["task=personamem", "model=rules", *words], RunSettings)
+        check_memory(settings.memory, memory_options(settings, None))
+
+    with pytest.raises(UsageError) as caught:
+        check()
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_options_are_texts_as_they_were_typed():
+    words = ["task=personamem", "model=rules", "memory=bm25", "memory.alpha=0.10", "memory.x.y=yes"]
+    assert parse_words(words, RunSettings).memory_options == {"alpha": "0.10", "x.y": "yes"}
+
+
+def test_the_path_that_a_system_is_given_tells_nothing(ran):
+    opened = next(
+        json.loads(line)
+        for line in (ran["class"] / "log").read_text().splitlines()[::-1]
+        if json.loads(line)[0] == "open"
+    )
+    assert Path(opened[1]["folder"]).name in ("kept", "first", "second")

@@ -1,0 +1,221 @@
+"""A memory system that is refused says the way out, and is admitted by the same command after it.
+
+Each command is the real one, in an empty folder with the files of a memory system in it.
+"""
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from alps.ext.memory.admission import CHECKS, DECLARATIONS
+from tests import memory_served
+from tests.conftest import ROOT
+from tests.core.test_edited_code import MEMORY, RECALL
+from tests.endtoend import Finished, one_line, rows, run
+from tests.loopback import running
+
+BOTH = "both roles are ingested"
+DECLARED = f'{{"declares": ["{BOTH}"]}}'
+EVERY_TURN = "        for turn in session.turns:\n"
+USERS_ALONE = EVERY_TURN + "            if getattr(turn, 'role') != 'user': continue\n"
+AS_CLASS = f"{MEMORY}    settings = {{}}\nSAYS = None\n"
+SPOKEN = """import json, sys
+from types import SimpleNamespace
+from memory import M, SAYS
+memory = M()
+def objects(row):
+    return json.loads(json.dumps(row), object_hook=lambda fields: SimpleNamespace(**fields))
+def call(method, told):
+    if method == "open":
+        memory.open(None)
+        return SAYS
+    return getattr(memory, method)(**vars(objects(told)))
+def answer(row):
+    method = row["method"]
+    if sys.argv[1] == "program":
+        return call(method, {key: row[key] for key in row if key not in ("id", "method")})
+    if method == "initialize":
+        return {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {}}
+    if method == "tools/list":
+        return {"tools": [{"name": name} for name in ("open", "ingest", "search", "reset")]}
+    if method == "ping":
+        return {}
+    value = call(row["params"]["name"], row["params"]["arguments"])
+    return {"content": [], "structuredContent": {"result": value}}
+for line in sys.stdin:
+    row = json.loads(line)
+    if "id" in row:
+        print(json.dumps({"jsonrpc": "2.0", "id": row["id"], "result": answer(row)}), flush=True)
+"""
+
+
+class Server(memory_served.Server):
+    """The system over HTTP; `keeps` are the roles that it keeps, `declares` what it answers."""
+
+    keeps = ("user", "assistant", "system")
+    declares = None
+
+    def __init__(self, folder):
+        super().__init__(folder, folder / "log")
+        self.RequestHandlerClass = _Handler
+
+
+class _Handler(memory_served._Handler):
+    def do_POST(self):
+        if self.path == "/declares" and self.server.declares is not None:
+            length = int(self.headers["Content-Length"])
+            self.rfile.read(length)
+            text = json.dumps({"data": self.server.declares}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+            return
+        super().do_POST()
+
+
+@contextmanager
+def kept_of_users_alone(way: str, folder: Path):
+    """Yield the word that names the system, what mends it, and what declares it."""
+    if way == "http":
+        with running(Server(folder)) as server:
+            whole = memory_served.Kept.ingest
+
+            def ingest(user, session):
+                kept = [turn for turn in session.turns if turn.role in server.keeps]
+                whole(server.kept, user, type(session)(**{**vars(session), "turns": kept}))
+
+            server.kept.ingest, server.keeps = ingest, ("user",)
+            yield (
+                server.url,
+                lambda: setattr(server, "keeps", Server.keeps),
+                lambda: setattr(server, "declares", [BOTH]),
+            )
+        return
+    file = folder / "memory.py"
+    file.write_text(AS_CLASS.replace(EVERY_TURN, USERS_ALONE))
+    (folder / "spoken.py").write_text(SPOKEN)
+    kind = "program" if way == "program" else "tools"
+    prefix = "python:memory:M" if way == "python" else f"{way}:{sys.executable} spoken.py {kind}"
+    old, new = ("settings = {}", f"settings = {DECLARED}")
+    if way != "python":
+        old, new = "SAYS = None", f"SAYS = {DECLARED}"
+    yield (
+        prefix,
+        lambda: file.write_text(AS_CLASS),
+        lambda: file.write_text(file.read_text().replace(old, new)),
+    )
+
+
+HOW = {
+    "python": f"settings = {DECLARED} in the class",
+    "program": f"answer open with {DECLARED}",
+    "mcp": f"answer open with {DECLARED}",
+    "http": f'answer POST /declares with {{"data": ["{BOTH}"]}}',
+}
+
+
+def asked(folder: Path, memory: str, *words: str) -> Finished:
+    return run(folder, "run", *RECALL, f"memory={memory}", "out=out", *words)
+
+
+@pytest.mark.parametrize("way", HOW)
+@pytest.mark.parametrize("declared", [False, True], ids=["mended", "declared"])
+def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_the_same_command(
+    way, declared, tmp_path
+):
+    with kept_of_users_alone(way, tmp_path) as (memory, mend, declare):
+        refused = one_line(asked(tmp_path, memory))
+        assert f"{BOTH}: what the assistant said is not found; a system that " in refused
+        assert f"keeps what users say alone declares it: {HOW[way]}; `alps doctor" in refused
+        (declare if declared else mend)()
+        done = asked(tmp_path, memory)
+        assert done.returncode == 0, done.stderr
+        assert not done.stdout.startswith("Resumed")
+        # A server is taken to declare that runs are kept apart by their users.
+        declares = [BOTH] * declared + ["runs are kept apart"] * (way == "http")
+        passed = 24 - 2 * len(declares)  # before the run and after it
+        assert f"Admission of the memory system: {passed} checks passed" in done.stdout
+        says = f"It declares that these checks are not for it: {', '.join(declares)}."
+        assert (says in " ".join(done.stdout.split())) is bool(declares)
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    names = {check["name"] for check in summary["admission"]}
+    assert (f"{BOTH} (declared otherwise)" in names) is declared
+    assert {row["phase"] for row in rows(tmp_path / "out" / "memory.jsonl")} >= {"admission"}
+
+
+RESET = "    def reset(self, user): self.kept.pop(user, None)\n"
+NEVER_AFTER_A_QUESTION = """    worn = False
+    def reset(self, user):
+        if not M.worn: self.kept.pop(user, None)
+    def search(self, user, query, k, at):
+        M.worn = M.worn or not {"code", "plum"} & set(query.split())
+        return self.found(user, query, k, at)
+"""
+
+
+def test_a_run_that_is_refused_at_its_end_leaves_no_answer_to_go_on_from(tmp_path):
+    worn = MEMORY.replace("def search", "def found").replace(RESET, NEVER_AFTER_A_QUESTION)
+    (tmp_path / "memory.py").write_text(worn)
+    refused = one_line(asked(tmp_path, "python:memory:M"))
+    assert "not admitted after the run, so there are no scores: a reset is complete" in refused
+    assert len(rows(tmp_path / "out" / "predictions.jsonl")) == 2
+    (tmp_path / "memory.py").write_text(MEMORY)
+    done = asked(tmp_path, "python:memory:M")
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout.startswith("Resumed")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "both roles are ingestd",
+            "no check is called so — did you mean 'both roles are ingested'?",
+        ),
+        ("users are kept apart", "without that check no score means anything"),
+    ],
+)
+def test_a_declaration_that_is_none_is_refused_by_its_name(name, said, tmp_path):
+    (tmp_path / "memory.py").write_text(f"{MEMORY}    settings = {{'declares': ['{name}']}}\n")
+    refused = one_line(asked(tmp_path, "python:memory:M"))
+    assert f"opens: declares '{name}': {said}" in refused
+
+
+def test_an_id_that_no_submission_may_have_is_refused_by_the_run(tmp_path):
+    (tmp_path / "memory.py").write_text(MEMORY.replace('"id": when', '"id": when + "x" * 800'))
+    refused = one_line(asked(tmp_path, "python:memory:M"))
+    assert "hits[0].id: 825 characters; return one of at most 500" in refused
+
+
+def test_the_documentation_lists_every_check_and_every_declaration():
+    page = (ROOT / "docs" / "memory-systems.md").read_text()
+    listed = {}
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 3 and cells[0].strip("`") in CHECKS:
+            listed[cells[0].strip("`")] = cells[2]
+    assert list(listed) == list(CHECKS)
+    assert {name: meant for name, meant in listed.items() if meant != "–"} == DECLARATIONS
+
+
+def test_a_submission_and_its_page_say_what_a_program_declares(tmp_path):
+    with kept_of_users_alone("program", tmp_path) as (memory, _, declare):
+        declare()
+        words = [word for word in RECALL if not word.startswith("limit=")]
+        done = run(tmp_path, "run", *words, f"memory={memory}", "out=out")
+        assert done.returncode == 0, done.stderr
+    about = ("name=Users", "org=A lab", "date=2026-01-31")
+    packed = run(tmp_path, "submit", "out", *about, "out=boards/users")
+    assert packed.returncode == 0, packed.stderr
+    card = json.loads((tmp_path / "boards" / "users" / "submission.json").read_text())
+    assert card["memory"][0]["settings"]["declares"] == [BOTH]
+    verified = run(tmp_path, "verify", "boards/users")
+    assert "is missing" not in verified.stdout + verified.stderr
+    built = run(tmp_path, "leaderboard", "build", "submissions=boards", "out=site")
+    assert built.returncode == 0, built.stderr
+    pages = [path.read_text() for path in (tmp_path / "site").rglob("*.html")]
+    assert any(f"as it declares to do without: {BOTH}" in page for page in pages)

@@ -1,0 +1,276 @@
+"""Runs without memory that make a memory look better: other answers, failed answers."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.errors import UsageError
+from alps.ext.memory.comparison import beside
+from alps.ext.memory.comparison_runs import run_beside
+from alps.leaderboard.findings import Verification
+from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.same_reader import ALONE
+from alps.leaderboard.site import build
+from alps.leaderboard.site_data import load
+from alps.leaderboard.submission import REVIEW
+from alps.leaderboard.verify import Options, verify
+from alps.show.compare import compare_runs
+from tests.endtoend import rows, run
+from tests.packed_memories import TRACK, pack_memory, write_questions
+from tests.submissions import card_of, forge, make_run
+
+QUESTIONS = 60
+
+
+class ChoosesA:
+    """A reader of somebody's own, which can't be asked again here."""
+
+    def predict(self, sample: Any) -> dict[str, str]:
+        return {"choice": "a", "reason": ""}
+
+
+READERS = {"rules": "rules", "own": f"python:{__name__}:ChoosesA"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with questions and histories."""
+    return write_questions(tmp_path_factory.mktemp("data"), QUESTIONS)
+
+
+@pytest.fixture(scope="module")
+def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a run of each reader behind BM25, and a run without memory beside it."""
+    folder = tmp_path_factory.mktemp("made")
+    for name, model in READERS.items():
+        words = (f"task={TRACK}", f"model={model}", f"data={data}", "size=32k", "memory=bm25")
+        make_run(folder / name, *words)
+        run_beside(folder / name, ("none",), {})
+    return folder
+
+
+def wrong(row: dict[str, Any], gold: str) -> None:
+    """Choose another option than the right one."""
+    row["prediction"]["choice"] = "b" if gold == "a" else "a"
+
+
+def nothing(row: dict[str, Any], gold: str) -> None:
+    """Answer with nothing."""
+    row.update(outcome="empty", prediction=None, raw="", error="no text")
+
+
+def altered(run: Path, count: int, change: Callable[[dict[str, Any], str], None]) -> Path:
+    """Change `count` right answers of the run without memory, and have it scored again."""
+    none = run / "beside" / "none"
+    gold = {row["benchmark_id"]: row["gold"] for row in rows(none / "scores.jsonl")}
+    path = none / "predictions.jsonl"
+    predictions = rows(path)
+    right = [row for row in predictions if row["prediction"]["choice"] == gold[row["benchmark_id"]]]
+    for row in right[:count]:
+        change(row, gold[row["benchmark_id"]])
+    path.write_text("".join(json.dumps(row) + "\n" for row in predictions), "utf-8")
+    for name in ("scores.jsonl", "verdicts.jsonl", "answers.jsonl", "summary.json"):
+        (none / name).unlink(missing_ok=True)
+    run_beside(run, ("none",), {})
+    return run
+
+
+def submitted(run: Path, shelf: Path, name: str) -> Path:
+    """Pack a run, with a maintainer's word that its scores were recomputed."""
+    folder = pack_memory(run, shelf, name)
+    review = {"status": "format-checked", "date": "2026-02-01", "tracks": {}, "note": None}
+    (folder / REVIEW).write_text(json.dumps({**review, "recomputed": [TRACK]}))
+    return folder
+
+
+def board_of(shelf: Path) -> Board:
+    """Return the board that sorts by the difference from no memory."""
+    (board,) = (one for one in build_boards(load(shelf), read_references()) if one.by_difference)
+    return board
+
+
+def named(verification: Verification, code: str) -> list[str]:
+    """Return what the findings of a kind say."""
+    return [f"{one.where}: {one.what}" for one in verification.findings if one.code == code]
+
+
+def test_a_run_without_memory_of_an_embedded_reader_is_made_again(
+    made: Path, data: Path, tmp_path: Path
+) -> None:
+    honest = pack_memory(made / "rules", tmp_path, "honest")
+    assert verify(honest, Options(data=str(data))).consistent
+    run = altered(Path(shutil.copytree(made / "rules", tmp_path / "run")), 5, wrong)
+    # Packing verifies what it wrote, as a maintainer does.
+    with pytest.raises(UsageError, match="5 answers are not those of rules with memory=none"):
+        pack_memory(run, tmp_path / "other", "spoiled")
+
+
+def test_warnings_of_rows_beside_a_run_are_kept(made: Path, data: Path, tmp_path: Path) -> None:
+    verification = verify(pack_memory(made / "own", tmp_path, "own"), Options(data=str(data)))
+    (warned, *_) = [one for one in named(verification, "constant") if "beside" in one]
+    assert warned.startswith("memory-0/beside/none: personamem/predictions.jsonl: 60 of 60 answers")
+    assert any("memory=none, as it can't be made again" in one for one in verification.unchecked)
+
+
+@pytest.mark.parametrize(
+    ("others", "changed", "unranked"),
+    [
+        (1, 0, set()),
+        (1, 5, set()),
+        (1, 12, {"honest-1", "spoiled"}),
+        (2, 12, {"spoiled"}),
+    ],
+)
+def test_runs_without_memory_of_one_reader_are_held_against_each_other(
+    made: Path, data: Path, tmp_path: Path, *, others: int, changed: int, unranked: set[str]
+) -> None:
+    run = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), changed, wrong)
+    shelf = tmp_path / "shelf"
+    spoiled = submitted(run, shelf, "spoiled")
+    for number in range(1, others + 1):
+        submitted(made / "own", shelf, f"honest-{number}")
+    options = Options(data=str(data), reviewed=True)
+    said = named(verify(spoiled, options), "beside")
+    assert bool(said) == bool(unranked)
+    assert all("spoiled: without memory" in one and " in honest-1" in one for one in said)
+    board = board_of(shelf)
+    assert {row.system.slug for row in board.standings if row.ahead is None} == unranked
+    assert all(row.rank is None for row in board.standings if row.ahead is None)
+    site = build(shelf, tmp_path / "site").out
+    pages = (site / "personamem.html").read_text()
+    assert ("they differ significantly" in pages) == bool(unranked)
+
+
+def set_reader(folder: Path, **settings: Any) -> None:
+    """Say that the reader of a packed run and of the row beside it was asked by other settings."""
+
+    def change(card: dict[str, Any]) -> None:
+        rows_beside = [row["run"] for row in card["memory"][0]["beside"].values()]
+        for made in (card["runs"][0], *rows_beside):
+            made["settings"].update(settings)
+
+    forge(folder, change)
+
+
+@pytest.mark.parametrize(
+    ("settings", "ranked"),
+    [
+        ({"temperature": 0.01}, False),
+        ({"top_p": 0.99, "frequency_penalty": 0.01}, False),
+        ({"model": READERS["own"].swapcase()}, False),
+        ({"model": READERS["own"].replace("o", "о")}, False),
+        ({"reasoning_effort": "low"}, True),
+        ({"request": {"user": "me"}}, True),
+        ({"max_tokens": 4_000}, True),
+        ({"model": f"provider/{READERS['own']}"}, True),
+        ({"model": f"{READERS['own']}-2025-04-14"}, True),
+    ],
+)
+def test_no_setting_of_its_own_keeps_a_reader_from_being_held_against_others(
+    made: Path, data: Path, tmp_path: Path, *, settings: dict[str, Any], ranked: bool
+) -> None:
+    run = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), 12, wrong)
+    shelf = tmp_path / "shelf"
+    spoiled = submitted(run, shelf, "spoiled")
+    for number in range(1, 3):
+        submitted(made / "own", shelf, f"honest-{number}")
+    set_reader(spoiled, **settings)
+    verification = verify(spoiled, Options(data=str(data), reviewed=True))
+    (said,) = [one for one in verification.findings if one.code == "beside"]
+    assert said.severity == "warning"
+    assert "differ significantly" in said.what
+    assert ("the same model, set otherwise," in said.what) == ranked
+    boards = [one for one in build_boards(load(shelf), read_references()) if one.by_difference]
+    found = {row.system.slug: row for board in boards for row in board.standings}
+    assert bool(found["spoiled"].none.apart) == (not ranked)
+    assert (found["spoiled"].ahead is not None) == ranked
+    assert all(found[name].ahead is not None for name in ("honest-1", "honest-2"))
+    pages = (build(shelf, tmp_path / "site").out / "personamem.html").read_text()
+    assert "they differ significantly" in pages
+
+
+def test_the_first_with_a_reader_is_said_to_be_held_against_nobody(
+    made: Path, data: Path, tmp_path: Path
+) -> None:
+    shelf, options = tmp_path / "shelf", Options(data=str(data), reviewed=True)
+    first = submitted(made / "own", shelf, "first")
+    (said,) = [one for one in verify(first, options).findings if one.code == "beside"]
+    assert (said.severity, said.what) == ("note", ALONE)
+    assert ALONE in (build(shelf, tmp_path / "site").out / "personamem.html").read_text()
+    second = submitted(made / "own", shelf, "second")
+    # What is made again here needs nobody else's.
+    submitted(made / "rules", shelf, "rules")
+    assert named(verify(second, options), "beside") == []
+    assert ALONE not in (build(shelf, tmp_path / "site").out / "personamem.html").read_text()
+
+
+def no_card(folder: Path) -> None:
+    (folder / "submission.json").write_text("{")
+
+
+def other_slug(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+
+
+def no_rows(folder: Path) -> None:
+    (folder / f"memory-0/beside/none/{TRACK}/scores.jsonl").write_text("{\n")
+
+
+@pytest.mark.parametrize("spoil", [no_card, other_slug, no_rows])
+def test_a_neighbour_that_cannot_be_read_is_named_and_the_others_are_held_against(
+    made: Path, data: Path, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    run = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), 12, wrong)
+    shelf = tmp_path / "shelf"
+    spoiled = submitted(run, shelf, "spoiled")
+    for number in range(1, 4):
+        submitted(made / "own", shelf, f"honest-{number}")
+    spoil(shelf / "honest-1")
+    verification = verify(spoiled, Options(data=str(data), reviewed=True))
+    assert any("differ significantly" in one for one in named(verification, "beside"))
+    (unread,) = [one for one in verification.unchecked if "nothing is held against" in one]
+    assert ("moved" if spoil is other_slug else "honest-1") in unread
+
+
+@pytest.mark.parametrize(("failed", "has"), [(3, True), (4, False)])
+def test_a_run_with_many_failures_has_no_difference_from_no_memory(
+    made: Path, tmp_path: Path, *, failed: int, has: bool
+) -> None:
+    path = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), failed, nothing)
+    folders = [path, path / "beside" / "none"]
+    (track,) = beside(folders).tracks
+    (own,) = (row for row in track.rows if row.memory == "bm25")
+    assert own.difference is not None
+    assert (own.difference.value is not None) == has
+    assert ("refusal" in {row.memory for row in track.rows}) == has
+    (compared,) = compare_runs(folders).tracks
+    assert compared.lead is not None
+    (contrast,) = compared.lead.contrasts
+    assert (contrast.difference.estimate.value is not None) == has
+    assert (contrast.p is not None) == has
+    shelf = tmp_path / "shelf"
+    submitted(path, shelf, "failing")
+    card = card_of(shelf / "failing")
+    assert (card["memory"][0]["ahead"][TRACK]["value"] is not None) == has
+    (row,) = board_of(shelf).standings
+    assert (row.ahead is not None) == has
+    if not has:
+        reason = "0.0 % of its answers and 6.7 % of those without memory failed; at most 5 % may"
+        assert row.no_difference == card["memory"][0]["ahead"][TRACK]["reason"] == reason
+        assert f"No difference between A and B: {reason}" in compared.notes
+
+
+def test_the_table_and_the_comparison_say_why_there_is_no_difference(
+    made: Path, tmp_path: Path
+) -> None:
+    path = altered(Path(shutil.copytree(made / "rules", tmp_path / "run")), 6, nothing)
+    for words in (("beside", "run", "rows=none"), ("compare", str(path), "run/beside/none")):
+        done = run(tmp_path, *words, COLUMNS="200")
+        assert done.returncode == 0, done.stderr
+        text = " ".join(done.stdout.split())
+        assert "10.0 % of those without memory failed; at most 5 % may" in text

@@ -1,0 +1,367 @@
+"""What labels become: figures while people label, and what is exported in the end."""
+
+import json
+import random
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from alps.data.release import write_track
+from alps.errors import UsageError
+from alps.ext.people.annotate.assignment import order_for
+from alps.ext.people.annotate.export import export
+from alps.ext.people.annotate.figures import standing_of
+from alps.ext.people.annotate.items import open_work
+from alps.ext.people.annotate.page import as_form
+from alps.ext.people.annotate.seat import Seat
+from alps.judges.labels import read_labels
+from tests.annotate_work import NEEDED, label_all, made, plain_work, related_run
+from tests.endtoend import rows
+from tests.tracks import alps_here
+
+pytest.importorskip("starlette", reason=NEEDED)
+NO = {"verdict": "nothing"}
+
+
+def right(step):
+    """The label of a person who says 1 of every third answer, and keeps to it."""
+    if step.said is not None:
+        return as_form(step.said)
+    return {"label": str(int(int(step.item.item_id[-4:]) % 3 == 0))}
+
+
+def anchored(share, rng):
+    """A person who moves this share of the labels that differ to what the judge says."""
+
+    def answer(step):
+        if step.stage == "revised" and step.said != step.shown and rng.random() < share:
+            return as_form(step.shown)
+        return right(step)
+
+    return answer
+
+
+@pytest.mark.parametrize("planted", [0.0, 0.2])
+def test_a_planted_anchoring_is_found_within_five_points(tmp_path, planted):
+    folder = plain_work(tmp_path / "work", 1200)
+    label_all(folder, "anna", anchored(planted, random.Random(4)))
+    found = export(folder, tmp_path / "out").anchoring["pa: label"]
+    assert found.seen == 1200
+    assert found.towards.n == 600
+    assert abs(found.towards.value - planted) <= 0.05
+    assert found.towards.low <= planted <= found.towards.high
+    assert found.away.value == 0
+
+
+def test_on_a_scale_with_an_order_nearer_is_towards(tmp_path):
+    folder = plain_work(tmp_path / "work", 5, values=(1, 2, 3, 4, 5))
+
+    def answer(step):
+        shown = step.item.shown["label"]
+        return {"label": str(1 if step.stage == "first" else max(1, shown - 1))}
+
+    label_all(folder, "anna", answer)
+    found = export(folder, tmp_path / "out").anchoring["pa: label"]
+    # Of 2 … 5 that differ from 1, the second label is nearer for 3, 4 and 5.
+    assert (found.towards.value, found.towards.n, found.away.n) == (0.75, 4, 1)
+
+
+def test_what_is_exported_calibrates_the_judge_on_labels_from_before_it_was_seen(tmp_path):
+    folder = plain_work(tmp_path / "work", 60)
+    for person in ("anna", "ben"):
+        label_all(folder, person, anchored(1.0, random.Random(0)))
+    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'labels'}")
+    assert done.code == 0, done.err
+    assert "60 items, 120 labels, 60 verdicts of the run's judge" in done.out
+    labels = read_labels(tmp_path / "labels")
+    assert {labels.labels["task4_ability1/answer-0003"][name] for name in ("anna", "ben")} == {1}
+    assert labels.annotators_of("pa") == ("anna", "ben")
+    verdicts = tmp_path / "labels" / "verdicts.jsonl"
+    words = (f"labels={tmp_path / 'labels'}", f"verdicts={verdicts}")
+    calibrated = alps_here("calibrate", *words, f"out={tmp_path / 'calibrated'}")
+    assert calibrated.code == 0, calibrated.err
+    report = json.loads((tmp_path / "calibrated" / "calibration.json").read_text())
+    assert report["judge"] == "openai/judge"
+    assert "it corrects no run" in " ".join(calibrated.out.split())
+
+
+def test_revised_labels_are_exported_where_they_are_asked_for(tmp_path):
+    folder = plain_work(tmp_path / "work", 10)
+    label_all(folder, "anna", anchored(1.0, random.Random(0)))
+    export(folder, tmp_path / "out", "revised")
+    shown = {row["item_id"]: row["answer"]["label"] for row in rows(folder / "shown.jsonl")}
+    assert {row["item_id"]: row["label"] for row in rows(tmp_path / "out/labels.jsonl")} == shown
+
+
+def test_who_stops_early_exports_a_random_part_and_says_how_large_it_is(tmp_path):
+    folder = plain_work(tmp_path / "work", 40)
+    label_all(folder, "anna", right, most=20)
+    export(folder, tmp_path / "out")
+    sample = json.loads((tmp_path / "out" / "sample.json").read_text())["rubrics"]["pa"]
+    assert (sample["drawn"], sample["population"], sample["random"]) == (10, 40, True)
+    assert len(rows(tmp_path / "out" / "items.jsonl")) == 10
+
+
+def test_what_was_adjudicated_is_the_truth_and_no_further_vote(tmp_path):
+    folder = plain_work(tmp_path / "work", 6)
+    label_all(folder, "anna", lambda step: {"label": "1"})
+    label_all(folder, "ben", lambda step: {"label": "0"})
+    assert label_all(folder, "cleo", lambda step: {"label": "1"}, adjudicate=True) == 6
+    seat = Seat(folder, "anna")
+    assert standing_of(seat).differing == 0
+    seat.close()
+    done = export(folder, tmp_path / "out")
+    assert done.differing == 0
+    labels = read_labels(tmp_path / "out")
+    assert labels.annotators["adjudicated"].derived
+    assert labels.annotators_of("pa") == ("anna", "ben")
+    with pytest.raises(UsageError, match="as=anna: has labelled here; adjudicate as somebody else"):
+        Seat(folder, "anna", adjudicate=True)
+
+
+def test_the_page_says_stop_when_the_interval_is_as_narrow_as_asked(tmp_path):
+    folder = plain_work(tmp_path / "work", 300, target=0.1)
+    label_all(folder, "anna", right, most=40)
+    seat = Seat(folder, "anna")
+    assert standing_of(seat).half is None  # 20 labels are too few to tell anybody to stop
+    seat.close()
+    label_all(folder, "anna", right, most=400)
+    seat = Seat(folder, "anna")
+    standing = standing_of(seat)
+    seat.close()
+    assert standing.half <= 0.1
+    assert standing.reached
+    assert standing.what == "how often judge and people agree"
+
+
+def test_named_people_share_the_sessions_two_a_session_and_about_as_many_each(tmp_path):
+    folder = plain_work(tmp_path / "work", 400, people=("anna", "ben", "cleo"))
+    work = open_work(folder)
+    orders = {name: order_for(work, name) for name in work.plan.people}
+    assert order_for(open_work(folder), "anna") == orders["anna"]
+    times = Counter(item.item_id for order in orders.values() for item in order)
+    assert set(times.values()) == {2}
+    assert max(map(len, orders.values())) - min(map(len, orders.values())) <= 10
+    groups = [item.cluster for item in orders["ben"]]
+    changes = sum(one != other for one, other in pairwise(groups))
+    assert changes == len(set(groups)) - 1  # a session is read once
+    with pytest.raises(UsageError, match="as=dora: not among those who label"):
+        Seat(folder, "dora")
+
+
+def verify(step):
+    """A person who edits the first memory, rejects the second, keeps the others, and adds one."""
+    if step.stage == "revised":
+        return as_form(step.said)
+    if step.item.rubric == "missing" and step.rows:
+        return {"verdict": "nothing"}
+    turns = [n for n, turn in enumerate(step.item.payload["dialogue"]) if turn["role"] == "user"]
+    given = {"type": "direct", "time_scope": "past", "confidence": "0.65", "label": "UNMAPPED"}
+    given |= {"evidence": str(turns[0]), "quote": ""}
+    if step.item.rubric == "missing":
+        return {**given, "verdict": "add", "value": "Likes rye bread"}
+    verdict = {"m1": "edit", "m2": "reject"}.get(step.item.item_id.rpartition("/")[2], "keep")
+    value = step.item.payload["memory"]["value"]
+    return {**given, "verdict": verdict, "value": value + " (sure)" * (verdict == "edit")}
+
+
+@pytest.fixture(scope="module")
+def gold(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("gold") / "work", "gold", "samples", n=4)
+
+
+def test_verified_gold_is_data_to_run_on_with_a_log_of_what_changed(gold, tmp_path):
+    label_all(gold, "anna", verify)
+    done = alps_here("annotate", "export", gold, f"out={tmp_path / 'out'}")
+    assert done.code == 0, done.err
+    changes = rows(tmp_path / "out" / "changes.jsonl")
+    by_id = {(row["record"], row["memory_id"]): row for row in changes}
+    record = changes[0]["record"]
+    assert by_id[record, "m1"]["what"] == "edited"
+    assert by_id[record, "m1"]["fields"]["value"]["new"].endswith("(sure)")
+    assert by_id[record, "m2"]["what"] == "rejected"
+    assert by_id[record, "added-1"]["value"] == "Likes rye bread"
+    assert all(row["by"] == ["anna"] for row in changes)
+    track = tmp_path / "out" / "annotated" / "task1"
+    row = next(iter(rows(track / "reference_output.jsonl")))
+    values = {item["memory_id"]: item for item in row["gold"]["memory_items"]}
+    assert "m2" not in values
+    assert values["added-1"]["evidence"]["session_id"] == row["session_id"]
+    assert values["m1"]["confidence"] == 0.65
+    words = ("task=extraction", "model=rules", f"data={tmp_path / 'out'}", "baseline_records=0")
+    again = alps_here("run", *words, f"out={tmp_path / 'run'}")
+    assert again.code == 0, again.err
+    audit = alps_here("data", "audit", f"data={tmp_path / 'out'}")
+    assert audit.code == 0, audit.err
+
+
+@pytest.mark.parametrize("track", ["../../../escaped", "/escaped", "task1\x00"])
+def test_an_export_of_labels_writes_below_its_folder_alone(tmp_path, track):
+    folder = made(tmp_path / "work", "gold", "samples", n=1)
+    label_all(folder, "anna", verify)
+    records = rows(folder / "records.jsonl")
+    text = "".join(json.dumps({**row, "track": track}) + "\n" for row in records)
+    (folder / "records.jsonl").write_text(text)
+    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
+    assert "records.jsonl, line 1, track: " in done.one_line
+    assert "can't be the name of a folder" in done.one_line
+
+
+def test_a_run_without_gold_can_become_gold(tmp_path):
+    words = ("task=extraction", "model=rules", "data=samples", "limit=2", "baseline_records=0")
+    run = alps_here("run", *words, f"out={tmp_path / 'run'}")
+    assert run.code == 0, run.err
+    folder = made(tmp_path / "work", "gold", str(tmp_path / "run"), n=50)
+    predicted = [row for row in rows(folder / "items.jsonl") if row["rubric"] == "gold"]
+    assert {row["system"] for row in predicted} == {"rules"}
+    label_all(folder, "anna", verify)
+    assert export(folder, tmp_path / "out").counts["records"] == 2
+
+
+def test_queries_are_exported_with_the_memory_that_they_are_for(tmp_path):
+    folder = made(tmp_path / "work", "queries", "samples", n=3)
+    asked = {"query": "What shall I cook?", "second": "Where shall I go?"}
+    label_all(folder, "anna", lambda step: asked)
+    done = export(folder, tmp_path / "out")
+    assert done.counts["queries"] == 2 * done.counts["memories"]
+    first = rows(Path(tmp_path / "out" / "queries.jsonl"))[0]
+    assert (first["query"], first["by"]) == ("What shall I cook?", "anna")
+    assert first["value"]
+
+
+def test_nothing_is_exported_over_other_files_or_without_labels(tmp_path):
+    folder = plain_work(tmp_path / "work", 2)
+    with pytest.raises(UsageError, match="nobody has labelled anything yet"):
+        export(folder, tmp_path / "out")
+    with pytest.raises(UsageError, match="there is something here already"):
+        export(folder, folder)
+
+
+def test_a_memory_that_one_of_two_adds_is_decided_like_any_other_difference(tmp_path):
+    folder = made(tmp_path / "work", "gold", "samples", n=1)
+    label_all(folder, "anna", verify)
+    label_all(folder, "ben", lambda step: verify(step) if "/+" not in step.item.item_id else NO)
+    assert export(folder, tmp_path / "before").counts["undecided"] == 1
+    decided = label_all(folder, "cleo", lambda step: as_form(step.others[0]), adjudicate=True)
+    assert decided == 1
+    done = export(folder, tmp_path / "out")
+    assert done.differing == 0
+    (added,) = [row for row in rows(tmp_path / "out/changes.jsonl") if row["what"] == "added"]
+    assert (added["value"], added["by"], added["adjudicated"]) == (
+        *("Likes rye bread", ["anna"], "cleo"),
+    )
+    gold = rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")[0]["gold"]
+    assert gold["memory_items"][-1]["value"] == "Likes rye bread"
+
+
+def test_two_who_verify_memories_differently_are_decided_between(tmp_path):
+    folder = made(tmp_path / "work", "gold", "samples", n=1)
+    reject = {"verdict": "reject"}
+    label_all(folder, "anna", verify)
+    label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else reject)
+    undecided = export(folder, tmp_path / "before")
+    before = rows(tmp_path / "before" / "annotated" / "task1" / "reference_output.jsonl")[0]
+    (record,) = rows(folder / "records.jsonl")
+    old = record["gold"]["gold"]["memory_items"]
+    rejected = {row["memory_id"] for row in old[1:2]}
+    kept = [item for item in old if item["memory_id"] not in rejected]
+    assert before["gold"]["memory_items"] == kept
+    # Both reject the second memory, and anna alone adds one.
+    assert undecided.differing == len(old)
+    label_all(folder, "cleo", lambda step: reject, adjudicate=True)
+    export(folder, tmp_path / "out")
+    after = rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")[0]
+    assert after["gold"]["memory_items"] == []
+
+
+def test_how_people_agree_on_gold_is_measured_on_what_is_exported(tmp_path):
+    folder = made(tmp_path / "work", "gold", "samples", n=12)
+    label_all(folder, "anna", verify)
+    label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else verify(step))
+    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
+    assert "How people agree: alps agreement" in done.out
+    words = (tmp_path / "out", f"out={tmp_path / 'agreement.json'}")
+    measured = alps_here("agreement", *words)
+    assert measured.code == 0, measured.err
+    assert "annotator_anna and annotator_ben" in measured.out
+    assert "set F1" in measured.out
+
+
+def test_three_people_and_several_records_of_a_session_are_compared(tmp_path):
+    words = ("task=all", "model=rules", "data=samples", "limit=3", "baseline_records=0")
+    assert alps_here("run", *words, f"out={tmp_path / 'run'}").code == 0
+    folder = made(tmp_path / "work", "gold", str(tmp_path / "run"), n=40)
+    people = ("anna", "ben", "cleo")
+    for name in people[:1]:
+        label_all(folder, name, verify)
+    alone = alps_here("annotate", "export", folder, f"out={tmp_path / 'alone'}")
+    assert "alps agreement" not in alone.out
+    for name in people[1:]:
+        label_all(folder, name, verify)
+    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
+    said = [line for line in done.out.splitlines() if "How people agree: alps agreement " in line]
+    assert len(said) == 3
+    for line in said:
+        measured = alps_here("agreement", *line.partition("agreement ")[2].split())
+        assert measured.code == 0, measured.err
+        assert "set F1" in measured.out
+
+
+def test_memories_under_one_id_or_none_are_each_verified(tmp_path):
+    track = tmp_path / "data" / "dev" / "task1"
+    dialogue = [{"role": "user", "text": "I live in Graz and row. I like rye bread."}]
+    about = {"benchmark_id": "b0", "session_id": "s0", "task": "task1"}
+    values = {"m1": "Lives in Graz", "m1 ": "Likes rye bread", "": "Rows"}
+    items = []
+    for name, value in values.items():
+        items.append({"memory_id": name.strip(), "value": value, "type": "direct"})
+    record = (
+        {**about, "input": {"dialogue": dialogue}},
+        {**about, "gold": {"memory_items": items}},
+    )
+    write_track(track, [record])
+    folder = made(tmp_path / "work", "gold", str(tmp_path / "data"), n=9)
+
+    def keep(step):
+        if step.item.rubric == "missing":
+            return NO
+        value = step.item.payload["memory"]["value"]
+        return {**verify(step), "verdict": "keep", "value": value}
+
+    label_all(folder, "anna", lambda step: as_form(step.said) if step.said else keep(step))
+    assert alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}").code == 0
+    (gold,) = rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")
+    kept = gold["gold"]["memory_items"]
+    assert {item["value"] for item in kept} == set(values.values())
+    assert len({item["memory_id"] for item in kept}) == 3
+
+
+def test_four_steps_lead_from_a_run_to_a_calibrated_judge(tmp_path):
+    run = related_run(tmp_path / "run")
+    folder = made(tmp_path / "work", "match", str(run), n=40)
+    for person in ("anna", "ben"):
+        label_all(folder, person, lambda step: {"label": "same"})
+    assert alps_here("annotate", "export", folder, f"out={tmp_path / 'labels'}").code == 0
+    out = tmp_path / "calibrations" / "own"
+    words = (f"labels={tmp_path / 'labels'}", "judge=lexical", f"out={out}")
+    assert alps_here("calibrate", *words).code == 0
+    assert json.loads((out / "calibration.json").read_text())["judge_fingerprint"] is not None
+
+
+def test_what_repeats_answer_alike_is_audited_once(tmp_path):
+    run = tmp_path / "run"
+    words = ("run", "task=extraction", "model=rules", "data=samples", "repeats=2")
+    assert alps_here(*words, "baseline_records=0", f"out={run}").code == 0
+    folder = made(tmp_path / "work", "match", str(run), audit=0.8)
+    shown = [json.dumps(row["payload"], sort_keys=True) for row in rows(folder / "items.jsonl")]
+    assert len(shown) == len(set(shown)) > 20
+    label_all(folder, "anna", lambda step: {"label": "unrelated"})
+    assert alps_here("annotate", "export", folder, f"out={tmp_path / 'labels'}").code == 0
+    done = alps_here("score", run, f"audit_labels={tmp_path / 'labels'}")
+    assert done.code == 0, done.err
+    score = json.loads((run / "summary.json").read_text())["audit"]["tracks"]["task1"]["scores"][
+        "f1"
+    ]
+    assert (score["audited"], "reason" in score) == (42, False)

@@ -1,0 +1,1 @@
+"""Tests of submissions and the site."""

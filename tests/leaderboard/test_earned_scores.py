@@ -1,0 +1,566 @@
+"""Scores that nobody earned: forged verdicts, borrowed names, unheard answers, copied gold, copied
+submissions.
+"""
+
+import asyncio
+import json
+import random
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.errors import UsageError
+from alps.judges.base import fingerprint_id
+from alps.leaderboard.checks.copies import check_gold_overlap
+from alps.leaderboard.commands import rescore_command, verify_command
+from alps.leaderboard.findings import Findings
+from alps.leaderboard.gold_data import own_track
+from alps.leaderboard.packing import pack
+from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.site import build
+from alps.leaderboard.site_data import load
+from alps.leaderboard.submission import read_entry
+from alps.leaderboard.verify import verify
+from alps.parsing import parse_settings
+from alps.run.source import open_data
+from alps.schema import ExtractionSample, read_memories
+from alps.settings import RunSettings
+from alps.systems.recorded import RecordedPredictions
+from alps.tasks.extraction import TASK
+from tests.conftest import ROOT
+from tests.desk import QUIET_LITELLM
+from tests.endtoend import rows
+from tests.loopback import Answer, serve
+from tests.site_made import bench
+from tests.submissions import (
+    SLUG,
+    VISITORS,
+    WHO,
+    Shelf,
+    card_of,
+    forge,
+    forge_rows,
+    make_run,
+    pack_rules,
+    said,
+)
+from tests.visitors import memory_items, values_of, visitor_id
+
+Card = dict[str, Any]
+Rows = list[dict[str, Any]]
+FULL = ROOT.parent / "shared" / "alpsbench_full"
+
+pytestmark = QUIET_LITELLM  # else the reply of a judge may be taken for an outage
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    return Shelf(tmp_path_factory.mktemp("shelf"))
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A submission on the samples, judged by the embedded judge."""
+    return pack_rules(tmp_path_factory.mktemp("honest"), "honest")
+
+
+def copy(source: Path, target: Path, change: Callable[[Card], object] = lambda card: None) -> Path:
+    """Copy a submission under another name."""
+    shutil.copytree(source, target)
+    forge(target, lambda card: (card.update(slug=target.name, name=target.name), change(card)))
+    return target
+
+
+def boards_of(folder: Path, metric: str = "f1") -> list[Board]:
+    """Return the boards of extraction, the leading one first."""
+    found = build_boards(load(folder), read_references())
+    return [board for board in found if (board.key.track, board.metric.name) == ("task1", metric)]
+
+
+def codes(found: Any, severity: str = "serious") -> set[str]:
+    """Return the kinds of what was found."""
+    return {finding.code for finding in found.findings if finding.severity == severity}
+
+
+JUDGES: dict[str, Callable[[Card], object]] = {
+    "as it is": lambda parts: None,
+    "an empty part": lambda parts: parts.update(rubrics={}),
+    "a part of its own": lambda parts: parts.update(version=2),
+    "another threshold": lambda parts: parts.update(threshold=0.01),
+    "another code": lambda parts: parts.update(code="0" * 64),
+    "another case": lambda parts: parts.update(judge="Lexical"),
+    "a version in its name": lambda parts: parts.update(judge="lexical/2"),
+}
+
+
+@pytest.mark.parametrize("case", JUDGES)
+def test_verdicts_of_anything_called_lexical_are_made_anew(
+    shelf: Shelf, tmp_path: Path, case: str
+) -> None:
+    folder = shelf.copy(tmp_path)
+
+    def claim(card: Card) -> None:
+        parts = {name: value for name, value in card["runs"][0]["judge"].items() if name != "id"}
+        JUDGES[case](parts)
+        card["runs"][0]["judge"] = {"id": fingerprint_id(parts), **parts}
+        card["runs"][0]["settings"]["judge"] = parts["judge"]
+        card["tracks"] = {"task1": card["tracks"]["task1"]}
+        card["tracks"]["task1"].update(
+            judge=parts["judge"], judge_fingerprint=fingerprint_id(parts)
+        )
+
+    for name in ("task3_d100", "task4_ability1"):
+        shutil.rmtree(folder / name)
+    forge(folder, claim)
+    pair = {"gold": "g1", "predicted": "p1", "relation": "same", "reason": "", "strength": 1.0}
+    judge = card_of(folder)["tracks"]["task1"]["judge_fingerprint"]
+    forge_rows(
+        folder,
+        "task1/verdicts",
+        lambda found: [row.update(judge=judge, pairs=[pair]) for row in found],
+    )
+    forge_rows(
+        folder,
+        "task1/scores",
+        lambda found: [row.update(scores=dict.fromkeys(row["scores"], 1.0)) for row in found],
+    )
+    found = shelf.verify(folder)
+    assert {"verdict", "row_score"} & codes(found), found.findings
+    assert ("identity" in codes(found)) == (case != "as it is")
+    assert not found.consistent
+
+
+def test_a_floor_is_known_by_its_answers(shelf: Shelf, tmp_path: Path) -> None:
+    run = make_run(
+        tmp_path / "run", "task=extraction", "model=floor/content-free", f"data={shelf.data}"
+    )
+    floor = pack([run], WHO, out=tmp_path / "floor" / SLUG).folder
+    assert not shelf.verify(floor).serious
+    pretended = shelf.copy(tmp_path)
+    forge(pretended, lambda card: card["system"].update(kind="floor", model="floor/content-free"))
+    assert (
+        "12 answers are not those of floor/content-free"
+        in said(shelf.verify(pretended), "baseline").what
+    )
+    forge(pretended, lambda card: card["system"].update(model="floor/of-mine"))
+    assert "baseline" in codes(shelf.verify(pretended))
+
+
+@pytest.mark.parametrize("name", ["Floor of mine", "floor/generic", "Baseline: BM25", "ORACLE"])
+def test_a_name_does_not_make_a_baseline(shelf: Shelf, tmp_path: Path, name: str) -> None:
+    folder = shelf.copy(tmp_path)
+    forge(folder, lambda card: card.update(name=name))
+    finding = said(shelf.verify(folder), "baseline")
+    assert (finding.severity, finding.where) == ("serious", "name")
+
+
+def test_answers_that_are_not_those_of_the_named_system_of_ours_are_told(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    folder = shelf.copy(tmp_path)
+    forge_rows(
+        folder, "task1/predictions", lambda found: found[0]["prediction"].update(memory_items=[])
+    )
+    assert said(shelf.verify(folder), "baseline").what.startswith(
+        "1 answers are not those of rules"
+    )
+
+
+def test_a_judge_that_nobody_knows_leads_no_page(honest: Path, tmp_path: Path) -> None:
+    bench().synthesise(tmp_path / "subs", 12, tracks=["task1"])
+    copy(honest, tmp_path / "subs" / "ours")
+    first, *others = boards_of(tmp_path / "subs")
+    assert [row.system.slug for row in first.standings] == ["ours"]
+    assert max(len(board.standings) for board in others) > 1
+    assert not any(board.judge_known or board.comparable for board in others)
+    page = (build(tmp_path / "subs", tmp_path / "site").out / "extraction.html").read_text("utf-8")
+    assert page.index("systems/ours.html") < page.index("unknown judge")
+    asked = others[0]
+    score = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 26}
+    review = {
+        "status": "re-scored",
+        "judge_fingerprint": asked.key.judge,
+        "date": "2026-11-02",
+        "note": None,
+    }
+    review["tracks"] = {
+        "task1": {"scores": {"recall": score}, "judge_fingerprint": asked.key.judge}
+    }
+    (tmp_path / "subs" / asked.standings[0].system.slug / "review.json").write_text(
+        json.dumps(review)
+    )
+    first = boards_of(tmp_path / "subs")[0]
+    assert (first.id, first.judge_known, first.comparable) == (asked.id, True, True)
+
+
+def test_a_board_under_an_unknown_judge_says_so_and_compares_nothing(tmp_path: Path) -> None:
+    bench().synthesise(tmp_path / "subs", 3, tracks=["task4_ability1"])
+    boards = build_boards(load(tmp_path / "subs"), read_references())
+    assert {(board.metric.name, board.judge_known, board.comparable) for board in boards} == {
+        ("pa", False, False)
+    }
+
+
+def unhear(folder: Path) -> None:
+    """Declare the wrong answers lost, and print what follows from the others, as a run would."""
+
+    def lose(found: Rows) -> None:
+        for row in found:
+            if not row["scores"].get("f1"):
+                row.update(outcome="transport", stage="generate", scores={})
+
+    forge_rows(folder, "task1/scores", lose)
+    values = [
+        row["scores"]["f1"] for row in rows(folder / "task1" / "scores.jsonl") if row["scores"]
+    ]
+    mean, n = sum(values) / len(values), 26
+
+    def improve(card: Card) -> None:
+        worst, best = mean * len(values) / n, (mean * len(values) + n - len(values)) / n
+        score = {
+            "value": mean,
+            "low": mean / 2,
+            "high": 1.0,
+            "n": len(values),
+            "worst_case": worst,
+            "best_case": best,
+        }
+        card["tracks"]["task1"]["scores"]["f1"] = score
+        card["tracks"]["task1"].update(scored=len(values), unscored=n - len(values))
+
+    forge(folder, improve)
+
+
+def test_an_unheard_answer_costs_what_a_wrong_one_costs(honest: Path, tmp_path: Path) -> None:
+    subs = tmp_path / "subs"
+    cheat = copy(honest, subs / "a-cheat")
+    unhear(cheat)
+
+    def better(found: Rows) -> None:
+        for row in found:
+            row["scores"]["f1"] = min(1.0, row["scores"]["f1"] + 0.05)
+
+    best = copy(honest, subs / "honest")
+    forge_rows(best, "task1/scores", better)
+    forge_rows(best, "task1/predictions", lambda found: [_reword(row) for row in found])
+    forge(best, lambda card: card["tracks"]["task1"]["scores"]["f1"].update(value=0.12))
+    board = boards_of(subs)[0]
+    values = {row.system.slug: row.score("f1")["value"].value for row in board.standings}
+    assert values["a-cheat"] > values["honest"]
+    assert [row.system.slug for row in board.standings] == ["honest", "a-cheat"]
+    assert [str(row.rank) for row in board.standings] == ["1", "2"]
+    page = (build(subs, tmp_path / "site").out / "extraction.html").read_text("utf-8")
+    assert "no response counts as wrong" in page
+
+
+def _reword(row: dict[str, Any]) -> None:
+    row["prediction"]["memory_items"] = memory_items(
+        f"Says {row['benchmark_id']} otherwise, in other terms"
+    )
+
+
+def test_a_row_can_not_ask_for_hours(tmp_path: Path) -> None:
+    words = ("task=extraction", "model=rules", "scoring=authors-v1")
+    folder = pack([make_run(tmp_path / "run", *words)], WHO, out=tmp_path / SLUG).folder
+
+    def of(*values: str) -> dict[str, Any]:
+        read = read_memories(memory_items(*values)).memories
+        return {
+            "outcome": "ok",
+            "prediction": {"memory_items": [memory.model_dump() for memory in read]},
+        }
+
+    def slow(found: Rows) -> None:
+        found[0].update(of(*["abba" * 47] * 900))
+
+    def many(found: Rows) -> None:
+        found[0].update(of(*map(str, range(1_001))))
+
+    for change, words_of_it in (
+        (slow, "comparisons of characters"),
+        (many, "1,001 memories; at most 1,000"),
+    ):
+        forge_rows(folder, "task1/predictions", change)
+        started = time.process_time()
+        found = verify(folder)
+        assert time.process_time() - started < 30
+        assert any(words_of_it in finding.what for finding in found.findings), found.findings
+
+
+def test_a_track_that_takes_too_long_is_given_up_and_refused(shelf: Shelf, tmp_path: Path) -> None:
+    found = shelf.verify(shelf.copy(tmp_path), seconds=0.0)
+    assert said(found, "time").severity == "serious"
+    assert not found.consistent
+
+
+@pytest.mark.parametrize("field", ["pairs", "support"])
+def test_a_verdict_speaks_of_each_memory_once(shelf: Shelf, tmp_path: Path, field: str) -> None:
+    folder = shelf.copy(tmp_path)
+    pair = {"gold": "g1", "predicted": "p1", "relation": "same", "reason": "", "strength": 1.0}
+    item = {"id": "p1", "support": "supported", "reason": ""}
+    support = {"outcome": "ok", "items": [item] * 900, "error": None, "raw": None}
+    more = {"pairs": {"pairs": [pair, pair]}, "support": {"support": support}}[field]
+    forge_rows(folder, "task1/verdicts", lambda found: found[0].update(more))
+    finding = said(shelf.verify(folder), "verdict")
+    assert "paired twice" in finding.what or "support of 900" in finding.what
+
+
+def test_endless_answers_are_found_though_all_are_endless(shelf: Shelf, tmp_path: Path) -> None:
+    folder = shelf.copy(tmp_path)
+    text = "I will tell you all about it. " * 500
+    forge_rows(
+        folder,
+        "task4_ability1/predictions",
+        lambda found: [r["prediction"].update(answer=text) for r in found],
+    )
+    assert said(shelf.verify(folder), "length").what.startswith(
+        "12 answers of up to 15,000 characters"
+    )
+
+
+def _hidden(value: str, generator: random.Random) -> str:
+    return "\u200b".join(value)
+
+
+def _fewer(value: str, generator: random.Random) -> str:
+    return " ".join(word for word in value.split() if generator.random() > 0.25)
+
+
+def _padded(value: str, generator: random.Random) -> str:
+    return (
+        f"As far as can be told from all that was said so far, {value} (and more of that kind, as "
+        "it seems)"
+    )
+
+
+REWORDED: dict[str, Callable[[str, random.Random], str]] = {
+    "as it is": lambda value, generator: value,
+    "with words around it": _padded,
+    "with marks that nobody sees": _hidden,
+    "without every fourth word": _fewer,
+    "in another order": lambda value, generator: " ".join(sorted(value.split())),
+}
+
+
+@pytest.mark.parametrize("extra", [0, 12])
+@pytest.mark.parametrize("case", REWORDED)
+def test_gold_is_found_in_whatever_words_and_company_it_comes(
+    tmp_path: Path, case: str, extra: int
+) -> None:
+    generator, samples = random.Random(0), own_track("task1").samples  # type: ignore[union-attr]
+    with (tmp_path / "answers.jsonl").open("w") as file:
+        for name, sample in samples.items():
+            values = [REWORDED[case](memory.value, generator) for memory in sample.gold]
+            said_there = [turn.text[:150] for turn in sample.dialogue if turn.text][:extra]
+            items = memory_items(*values, *said_there)
+            file.write(json.dumps({"benchmark_id": name, "memory_items": items}) + "\n")
+    run = make_run(
+        tmp_path / "run", "task=extraction", f"model=predictions:{tmp_path / 'answers.jsonl'}"
+    )
+    finding = said(pack([run], WHO, out=tmp_path / SLUG).verification, "near_gold")
+    assert finding.severity == "warning"
+    assert "(odds 1 in 10^" in finding.what
+
+
+@pytest.mark.parametrize("track", ["task2", "task4_ability1", "task4_ability3"])
+def test_padded_gold_is_found_on_other_tasks(track: str) -> None:
+    own = own_track(track)
+    assert own is not None
+
+    def answer(sample: Any) -> dict[str, Any]:
+        if track == "task2":
+            return {
+                "memory_items": memory_items(
+                    *(f"In short: {memory.value}, I think" for memory in sample.gold)
+                )
+            }
+        return {
+            "answer": (
+                f"Certainly! As I know that {sample.gold.memory}, I would go for it and see what "
+                "comes."
+            )
+        }
+
+    found = Findings()
+    check_gold_overlap(
+        "x",
+        own.task,
+        [(sample, answer(sample)) for sample in own.samples.values()],
+        found,
+    )
+    assert "odds 1 in 10^" in found.kept[0].what
+
+
+@pytest.mark.parametrize(("wrong", "flagged"), [(0, True), (1, True), (3, False)])
+def test_a_wrong_choice_does_not_silence_that_all_others_are_right(
+    wrong: int, flagged: bool
+) -> None:
+    own = own_track("task3_d100")
+    assert own is not None
+    found, samples = Findings(), list(own.samples.values())
+    assert len(samples) == 72
+    chosen = [
+        {"selected_memory_id": sample.gold if n >= wrong else ""}
+        for n, sample in enumerate(samples)
+    ]
+    check_gold_overlap("x", own.task, list(zip(samples, chosen, strict=True)), found)
+    assert [finding.code for finding in found.kept] == ["near_gold"] * flagged
+    assert all(f"{72 - wrong} of 72 choices are the gold" in finding.what for finding in found.kept)
+
+
+@pytest.fixture(scope="module")
+def unseen() -> list[ExtractionSample]:
+    """Every eighth record of the whole benchmark."""
+    settings = {"task": "extraction", "model": "rules", "data": str(FULL / "benchmark_data")}
+    return list(open_data(parse_settings(settings, RunSettings)).tracks[0].samples())[::8]
+
+
+@pytest.mark.skipif(not FULL.is_dir(), reason=f"no real outputs: {FULL} is not there")
+@pytest.mark.parametrize("model", sorted(path.name for path in FULL.glob("outputs/task1/*")))
+def test_no_real_model_is_taken_for_one_that_saw_the_gold(
+    unseen: list[ExtractionSample], model: str
+) -> None:
+    system = RecordedPredictions(FULL / "outputs" / "task1" / model / "records.jsonl", task=TASK)
+    answers = [(sample, asyncio.run(system.answer(TASK, sample)).prediction) for sample in unseen]
+    found = Findings()
+    check_gold_overlap("x", TASK, [(s, a) for s, a in answers if a is not None], found)
+    assert len(unseen) > 80
+    assert not found.kept
+
+
+def judged_by_agreement(body: dict[str, Any]) -> Answer:
+    """Answer as a judge who finds every memory in every prediction."""
+    same = [
+        {"reason": "x", "gold": f"g{n}", "predicted": f"p{n}", "relation": "same"} for n in (1, 2)
+    ]
+    return Answer(json.dumps({"pairs": same}))
+
+
+@pytest.fixture
+def inflated(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A submission whose LLM judge, at the submitter's own endpoint, agreed to everything."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "cache"))
+    answers = tmp_path / "answers.jsonl"
+    said_of = {
+        visitor_id(n): memory_items(values_of(n)[0], "Owns three yachts") for n in range(VISITORS)
+    }
+    lines = [
+        json.dumps({"benchmark_id": name, "memory_items": items}) for name, items in said_of.items()
+    ]
+    answers.write_text("\n".join(lines) + "\n")
+    with serve(judged_by_agreement) as server:
+        words = ("task=extraction", f"model=predictions:{answers}", f"data={shelf.data}")
+        judge = ("judge=openai/scripted-judge", f"judge_api_base={server.url}")
+        run = make_run(tmp_path / "run", *words, *judge, "judge_max_tokens=900")
+    packed = pack([run], WHO, out=tmp_path / "subs" / SLUG)
+    assert packed.card.tracks["task1"].scores["f1"].value == 1.0
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "another"))
+    return packed.folder
+
+
+def strict(body: dict[str, Any]) -> Answer:
+    """Answer as a judge who finds the first memory alone."""
+    same = [{"reason": "x", "gold": "g1", "predicted": "p1", "relation": "same"}]
+    return Answer(json.dumps({"pairs": same}))
+
+
+def test_a_second_judgement_under_the_same_judge_refutes_what_it_contradicts(
+    inflated: Path, shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve(strict) as server:
+        judge = (
+            "judge=openai/scripted-judge",
+            f"judge_api_base={server.url}",
+            "judge_max_tokens=900",
+        )
+        words = [
+            str(inflated),
+            *judge,
+            f"data={shelf.data}",
+            f"out={tmp_path / 'work'}",
+            "max_total_tokens=1000000",
+        ]
+        assert rescore_command(words) == 1
+    assert "refuted: task1 f1: submitted 1.000, judged again 0.500" in capsys.readouterr().out
+    found = read_entry(inflated).review
+    assert found is not None
+    assert (found.status, found.tracks["task1"].scores["f1"].value) == (
+        "refuted",
+        pytest.approx(0.5),
+    )
+    assert "refuted" in codes(shelf.verify(inflated, reviewed=True))
+    (system,) = load(inflated.parent)
+    assert system.status == "refuted"
+
+
+def test_a_review_that_contradicts_takes_the_system_out_of_the_ranks(
+    honest: Path, tmp_path: Path
+) -> None:
+    subs = tmp_path / "subs"
+    for name in ("one", "two", "z-high"):
+        folder = copy(honest, subs / name)
+        forge_rows(
+            folder,
+            "task1/predictions",
+            lambda found, name=name: [_named(row, name) for row in found],
+        )
+    for name, again in (("z-high", 0.02), ("two", None)):
+        forge(
+            subs / name,
+            lambda card, again=again: card["tracks"]["task1"]["scores"]["f1"].update(
+                value=0.9 if again else 0.06
+            ),
+        )
+    review(subs / "z-high", 0.02)
+    review(subs / "two", 0.07)
+    board = boards_of(subs)[0]
+    assert [row.system.slug for row in board.standings] == ["two", "one", "z-high"]
+    assert next(row.lead("f1")["value"].value for row in board.standings) == 0.07
+    assert (board.standings[-1].system.status, board.standings[-1].rank) == ("refuted", None)
+    page = (build(subs, tmp_path / "site").out / "extraction.html").read_text("utf-8")
+    assert "judged again; submitted" in page
+    assert 'class="unproven">refuted<' in page
+    assert verify_command([str(subs / "z-high"), "reviewed=yes"]) == 1
+
+
+def _named(row: dict[str, Any], name: str) -> None:
+    row["prediction"]["memory_items"] = memory_items(
+        f"{name} {row['benchmark_id']} " + f"{name}wards " * 3
+    )
+
+
+def review(folder: Path, value: float) -> None:
+    """Write what a maintainer found under the submission's own judge."""
+    judge = card_of(folder)["tracks"]["task1"]["judge_fingerprint"]
+    score = {"value": value, "low": value - 0.02, "high": value + 0.02, "n": 26}
+    found = {"status": "re-scored", "judge_fingerprint": judge, "date": "2026-11-02", "note": None}
+    found["tracks"] = {"task1": {"scores": {"f1": score}, "judge_fingerprint": judge}}
+    (folder / "review.json").write_text(json.dumps(found))
+
+
+def test_a_second_judgement_names_tokens_and_needs_a_cap(
+    inflated: Path, shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve(strict) as server:
+        judge = ("judge=openai/scripted-judge", f"judge_api_base={server.url}")
+        words = [str(inflated), *judge, f"data={shelf.data}", f"out={tmp_path / 'work'}"]
+        with pytest.raises(
+            UsageError,
+            match=r"up to 24 calls, at least [\d,]+ tokens; max_cost= or max_total_tokens=",
+        ):
+            rescore_command(words)
+        assert "What this run would ask" in capsys.readouterr().out
+        assert rescore_command([*words, "dry_run=yes"]) == 0
+        out = capsys.readouterr().out
+        assert not server.requests
+    assert "judge" in out
+    assert "up to 24" in out
+    assert not (tmp_path / "work").exists()
+    assert not (inflated / "review.json").exists()

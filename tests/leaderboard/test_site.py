@@ -1,0 +1,531 @@
+import csv
+import http.client
+import io
+import json
+import re
+import socket
+import struct
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pytest
+
+from alps.errors import DataError, UsageError
+from alps.judges.lexical import AGREEMENT
+from alps.leaderboard import site as site_module
+from alps.leaderboard.commands import build_command
+from alps.leaderboard.gold_data import own_track
+from alps.leaderboard.pages import systems
+from alps.leaderboard.rank_classes import all_pairs, rank_classes
+from alps.leaderboard.ranking import build_boards
+from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.site import build, check_site, serve
+from alps.leaderboard.site_data import load
+from alps.show.formatting import number
+from alps.show.spreadsheets import csv_of, plain_cell
+from alps.stats.paired import holm, paired_difference
+from tests import site_made
+from tests.loopback import running
+from tests.pages import Page
+from tests.site_made import HOSTILE, Tree, pages_of, tree_of
+from tests.site_origins import Origins, reads_as
+
+TEMPLATES = Path(site_module.__file__).with_name("templates")
+
+
+@pytest.fixture(scope="module")
+def submissions(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("leaderboard") / "submissions"
+    site_made.make_submissions(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(submissions):
+    return build(submissions, submissions.parent / "site").out
+
+
+@pytest.fixture(scope="module")
+def origins(submissions):
+    return Origins(submissions)
+
+
+def boards_of(site):
+    found = json.loads((site / "data" / "boards.json").read_text("utf-8"))["boards"]
+    return {board["id"]: board for board in found}
+
+
+def test_every_number_on_every_page_is_derived_again_from_the_files(site, origins):
+    boards, seen, computed = boards_of(site), 0, set()
+    for path, page in pages_of(site):
+        for held, said in page.numbers:
+            if "data-from" in held:
+                value = origins.at(held["data-from"])
+                assert json.loads(held["value"]) == value, (path, held)
+                assert reads_as(said, value), (path, held, said)
+            else:
+                name, args = held["data-computed"], held["data-args"].split()
+                value = origins.computed(name, boards, *args)
+                value, words = value if isinstance(value, tuple) else (value, f"{value:,}")
+                assert (held["value"], said) == (str(value), words), (path, held)
+                computed.add(name)
+            seen += 1
+        named = [held.get("data-from", "") for held, _ in page.numbers]
+        for place, origin in enumerate(named):  # the ends of an interval stand in their order
+            if origin.endswith("/low"):
+                assert named[place + 1] == f"{origin.removesuffix('low')}high", (path, origin)
+    assert seen > 5_000
+    assert computed == {
+        name[1:] for name in vars(Origins) if name[0] == "_" and name[:2] not in ("__", "_m")
+    } - {"ranks"}
+
+
+def test_no_number_stands_on_a_page_without_its_origin(site):
+    labels = (
+        r"F1|recall@\d+|1–5|95 %|Table 2 of the paper|GPT-4\.1-mini|[\d,]+ distractors|ability\d"
+    )
+    for path, page in pages_of(site):
+        rest = re.sub(labels, "", page.bare)
+        assert not re.search(r"\d", rest), (path, re.findall(r".{0,20}\d.{0,20}", rest))
+
+
+def test_scores_by_record_are_those_of_the_files_of_their_columns(site, submissions):
+    page = next(site.glob("compare/task1-f1-fcfd1f1c.html")).read_text("utf-8")
+    files = re.findall(r'<th [^>]*data-from="([^"]+)"', page)
+    assert len(files) == 4
+    for column, file in enumerate(files, start=1):
+        rows = map(json.loads, (submissions / file).read_text("utf-8").splitlines())
+        scores = {row["benchmark_id"]: number(row["scores"]["f1"]) for row in rows}
+        cells = rf'<td class="c{column}"><a href="[^"]*/([^/"]+)\.html#[^"]+">([^<]+)</a>'
+        assert dict(re.findall(cells, page)) == scores
+
+
+def test_no_number_is_typed_in_a_template():
+    for path in sorted(TEMPLATES.rglob("*.html")):
+        written = re.sub(
+            r"\{%.*?%\}|\{\{.*?\}\}|<svg.*?</svg>|<[^>]*>",
+            "",
+            path.read_text("utf-8"),
+            flags=re.DOTALL,
+        )
+        assert not re.search(r"\d", written.replace("F1", "")), path
+
+
+def test_another_number_in_a_submission_is_another_number_on_the_page(submissions, tmp_path):
+    for name in ("system-001", "system-002"):
+        copy = tmp_path / "submissions" / name
+        for path in (submissions / name).rglob("*.*"):
+            (copy / path.relative_to(submissions / name)).parent.mkdir(parents=True, exist_ok=True)
+            (copy / path.relative_to(submissions / name)).write_bytes(path.read_bytes())
+    card = json.loads((tmp_path / "submissions/system-001/submission.json").read_text("utf-8"))
+    card["tracks"] = {"task1": card["tracks"]["task1"]}
+    card["tracks"]["task1"]["scores"]["f1"]["value"] = 0.123456
+    (tmp_path / "submissions/system-001/submission.json").write_text(json.dumps(card), "utf-8")
+    built = build(tmp_path / "submissions", tmp_path / "site")
+    page = Tree((built.out / "extraction.html").read_text("utf-8"))
+    origin = "system-001/submission.json#/tracks/task1/scores/f1/value"
+    assert ({"value": "0.123456", "data-from": origin}, ".123") in page.numbers
+
+
+def test_the_same_files_give_the_same_bytes(site, submissions, tmp_path):
+    again = build(submissions, tmp_path / "elsewhere").out
+    trees = [
+        {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+        for root in (site, again)
+    ]
+    assert trees[0] == trees[1]
+
+
+def test_every_link_leads_somewhere_in_the_site_and_nothing_is_fetched_from_elsewhere(site):
+    for path, page in pages_of(site):
+        for tag, held in page.elements:
+            for name in ("href", "src", "action", "srcset", "data", "poster"):
+                link = held.get(name)
+                if link is None:
+                    continue
+                if link.startswith("https://"):
+                    assert (tag, name) == ("a", "href"), (path, link)
+                    assert "noopener" in held["rel"]
+                    continue
+                assert not urlsplit(link).scheme, (path, link)
+                assert not link.startswith("/"), (path, link)
+                target = (
+                    (path.parent / unquote(urlsplit(link).path)).resolve()
+                    if urlsplit(link).path
+                    else path
+                )
+                assert target.is_file(), (path, link)
+                if urlsplit(link).fragment:
+                    ids = {found.get("id") for _, found in tree_of(target).elements}
+                    assert urlsplit(link).fragment in ids, (path, link)
+    assets = "".join(
+        (site / "assets" / name).read_text("utf-8") for name in ("site.css", "site.js")
+    )
+    assert not re.search(r"https?:|//\w+\.\w|@import|url\(", assets)
+
+
+def test_pages_hold_nothing_that_could_run(site):
+    for path, page in pages_of(site):
+        assert [held["src"].split("assets/")[1] for held in page.all("script")] == ["site.js"], path
+        assert not [name for _, held in page.elements for name in held if name.startswith("on")], (
+            path
+        )
+        assert not page.all("img"), path
+        assert not [held for _, held in page.elements if "style" in held], path
+        ids = [held["id"] for _, held in page.elements if "id" in held]
+        assert len(ids) == len(set(ids)), path
+
+
+def test_hostile_words_are_shown_as_words(site):
+    record = next(path for path in (site / "records" / "task4_ability1").glob("*.html"))
+    text = record.read_text("utf-8")
+    assert "&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=" in text
+    assert "\u202e" not in text
+    assert "\x00" not in text
+    assert HOSTILE not in text
+    assert "=HYPERLINK(&#34;javascript&#34;) &amp; «co»" in (
+        site / "systems" / "hostile.html"
+    ).read_text("utf-8")
+
+
+def test_downloads_hold_no_formula_and_no_markup(site):
+    for path in (site / "data").glob("*.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+        cells = [cell for row in rows for cell in row]
+        assert not [
+            cell
+            for cell in cells
+            if cell[:1] in ("=", "+", "@") or (cell[:1] == "-" and not is_number(cell))
+        ]
+        assert len({len(row) for row in rows}) == 1
+    texts = [path.read_text("utf-8") for path in (site / "data").glob("*.json")]
+    assert not [text for text in texts if set(text) & set("<>&\u2028")]
+    names = [row["name"] for text in texts for row in json.loads(text).get("rows", ())]
+    assert '=HYPERLINK("javascript") & «co»' in names
+
+
+def is_number(cell):
+    return re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", cell) is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("=1+1", "'=1+1"),
+        (" @x", "' @x"),
+        ("\t-1", "'\t'-1"),
+        ("plain", "plain"),
+        (-0.5, "-0.5"),
+        (None, ""),
+        ("＝1", "'＝1"),
+        ("\u200b=1", "'\u200b=1"),
+        ("\u3000﹢1", "'\u3000﹢1"),
+        ("\u3164@x", "'\u3164@x"),
+        ("a;-1", "a;'-1"),
+        ("a; b", "a; b"),
+        ("a=1", "a=1"),
+    ],
+)
+def test_cells_that_a_spreadsheet_would_run_are_quoted(given, written):
+    assert plain_cell(given) == written
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_no_cell_is_a_formula_whatever_a_spreadsheet_parts_cells_at(separator):
+    texts = [
+        f"a{separator}=1+1",
+        f'b{separator}"=2"{separator}c',
+        f"d{separator} ＝3",
+        f'"{separator}\u200b@x',
+        "e",
+    ]
+    text = csv_of([{"name": text, "org": text[::-1], "n": -0.5} for text in texts])
+    cells = [
+        cell
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        for cell in row
+    ]
+    assert len(cells) > len(texts)
+    stripped = [cell.lstrip(' \t"\u200b') for cell in cells]
+    assert not [cell for cell in stripped if cell[:1] in ("=", "@", "+", "＝")]
+
+
+def test_cells_with_the_separators_of_other_countries_are_quoted(site):
+    for path in (site / "data").glob("*.csv"):
+        for line in path.read_text("utf-8").splitlines():
+            assert line.startswith('"')
+            assert line.endswith('"')
+    written = csv_of([{"name": "a;b", "org": "a\tb", "n": 1}]).splitlines()[1]
+    assert written == '"a;b","a\tb","1"'
+
+
+def test_another_judge_and_other_data_are_other_boards(site):
+    boards = [board for board in boards_of(site).values() if board["track"] == "task1"]
+    assert {(board["data_sha256"] == "f" * 64, board["judge_fingerprint"]) for board in boards} == {
+        (False, "0a1b2c3d4e5f"),
+        (False, "f5e4d3c2b1a0"),
+        (True, "f5e4d3c2b1a0"),
+    }
+    retrieval = [board for board in boards_of(site).values() if board["track"] == "task3_d100"]
+    assert [board["judge_fingerprint"] for board in retrieval] == [None]
+
+
+def test_floors_and_what_the_paper_reports_stand_apart_and_have_no_rank(site):
+    page = tree_of(site / "extraction.html")
+    bodies = {held["class"] for held in page.all("tbody") if "class" in held}
+    assert {"ranked", "floors", "reported"} <= bodies
+    ranked = {
+        held["data-args"].split()[1]
+        for held, _ in page.numbers
+        if held.get("data-computed") == "rank"
+    }
+    assert "a-floor" not in ranked
+    assert "system-001" in ranked
+    boards = [json.loads(path.read_text("utf-8")) for path in (site / "data").glob("task1-*.json")]
+    rows = [row for board in boards for row in board["rows"]]
+    assert {row["section"] for row in rows if row.get("rank_best")} == {"ranked"}
+    assert {row["name"] for row in rows if row["section"] == "floor"} >= {
+        "floor/of-mine",
+        "floor/made-up",
+    }
+
+
+def test_a_system_below_a_baseline_of_its_board_is_marked(site, submissions):
+    cards = {}
+    for path in submissions.glob("*/submission.json"):
+        cards[path.parent.name] = json.loads(path.read_text("utf-8"))["tracks"].get("task1")
+    baseline = cards["a-floor"]["scores"]["f1"]["value"]
+    data, judge = cards["a-floor"]["data_sha256"], cards["a-floor"]["judge_fingerprint"]
+    for card in cards.values():
+        alike = card and (card["data_sha256"], card["judge_fingerprint"]) == (data, judge)
+        for floor in card["floors"].values() if alike else ():
+            baseline = max(baseline, floor["scores"]["f1"]["value"])
+    page = (site / "extraction.html").read_text("utf-8")
+    marked = {}
+    for row in page.split("<tr")[1:]:
+        for slug in cards:
+            if f'systems/{slug}.html"' in row and 'data-computed="rank"' in row:
+                marked[slug] = "below a trivial baseline" in row
+    assert True in marked.values()
+    assert marked == {slug: cards[slug]["scores"]["f1"]["value"] < baseline for slug in marked}
+
+
+def test_data_that_are_not_here_are_shown_as_figures_alone(site):
+    text = "".join(path.read_text("utf-8") for path in (site / "records").rglob("*.html"))
+    assert "systems/system-001.html" in text
+    assert "systems/hidden-test.html" not in text
+    assert "figures only" in (site / "changes.html").read_text("utf-8")
+
+
+def test_a_system_page_tells_what_is_not_known_and_what_was_judged_again(site):
+    unpriced = (site / "systems" / "system-000.html").read_text("utf-8")
+    assert 'data-from="system-000/submission.json#/runs/0/calls/cost"' not in unpriced
+    assert '<span class="nothing">–</span>' in unpriced
+    reviewed = (site / "systems" / "system-003.html").read_text("utf-8")
+    assert (
+        'data-from="system-003/review.json#/tracks/task1/scores/f1/value">.250</data>' in reviewed
+    )
+    assert 'class="status re-scored"' in reviewed
+
+
+def test_the_embedded_judge_is_told_what_it_is_worth(tmp_path, submissions):
+    copy = tmp_path / "submissions" / "system-001"
+    copy.parent.mkdir()
+    card = json.loads((submissions / "system-001/submission.json").read_text("utf-8"))
+    card["tracks"] = {"task1": card["tracks"]["task1"] | {"judge": "lexical", "comparable": False}}
+    (copy / "task1").mkdir(parents=True)
+    (copy / "submission.json").write_text(json.dumps(card), "utf-8")
+    for name in ("predictions", "verdicts", "scores"):
+        (copy / f"task1/{name}.jsonl").write_bytes(
+            (submissions / f"system-001/task1/{name}.jsonl").read_bytes()
+        )
+    out = build(tmp_path / "submissions", tmp_path / "site").out
+    assert AGREEMENT in (out / "judges" / "0a1b2c3d4e5f.html").read_text("utf-8")
+    assert "not comparable" in (out / "extraction.html").read_text("utf-8")
+    assert "Nobody has submitted this task yet." in (out / "retrieval.html").read_text("utf-8")
+
+
+def test_a_judge_page_shows_the_calibration_of_that_very_judge(submissions, tmp_path, monkeypatch):
+    rubric = {
+        "kind": "nominal",
+        "n": 83,
+        "kappa": {"value": 0.671, "low": 0.5, "high": 0.829, "n": 83},
+    }
+    rubric |= {"verdict": "limits", "reasons": ["38 items for <sensitivity>"]}
+    row = {
+        "judge": "openai/judge-2026-01-01",
+        "judge_fingerprint": {"judge": "openai/judge-2026-01-01"},
+        "pinned": True,
+    }
+    row |= {"made": "2026-10-01", "expires": "2027-03-30", "rubrics": {"pa": rubric}}
+    (tmp_path / "calibrations").mkdir()
+    (tmp_path / "calibrations" / "of-pa.json").write_text(json.dumps(row), "utf-8")
+    monkeypatch.setattr(systems, "CALIBRATIONS", tmp_path / "calibrations")
+    out = build(submissions, tmp_path / "site").out
+    page = (out / "judges" / "0a1b2c3d4e5f.html").read_text("utf-8")
+    origin = "judges/calibrations/of-pa.json#/rubrics/pa"
+    assert f'<data value="0.671" data-from="{origin}/kappa/value">.671</data>' in page
+    assert f'<data value="83" data-from="{origin}/n">83</data>' in page
+    assert 'class="badge limits"' in page
+    assert "38 items for &lt;sensitivity&gt;" in page
+    assert origin not in (out / "judges" / "f5e4d3c2b1a0.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_rank_classes_of_all_pairs_at_once_are_those_of_one_pair_after_another(missing):
+    generator = np.random.default_rng(3)
+    clusters = [f"s{n}" for n in generator.integers(0, 12, size=40)]
+    scores = generator.random((6, 40)) + np.linspace(0, 0.6, 6)[:, None]
+    scores[5] = scores[4]
+    scores[generator.random(scores.shape) < missing] = np.nan
+    pairs = list(combinations(range(6), 2))
+    found = []
+    for one, other in pairs:
+        both = ~np.isnan(scores[one]) & ~np.isnan(scores[other])
+        of_both = [name for name, keep in zip(clusters, both, strict=True) if keep]
+        found.append(paired_difference(scores[one][both], scores[other][both], of_both))
+    ahead, ps = all_pairs(scores, clusters)
+    assert [ahead[pair] for pair in pairs] == pytest.approx(
+        [difference.estimate.value for difference in found]
+    )
+    assert [ps[pair] for pair in pairs] == pytest.approx(
+        [difference.p for difference in found], rel=1e-9
+    )
+    apart = [p <= 0.05 for p in holm([difference.p for difference in found])]
+    assert any(apart)
+    assert not all(apart)
+    expected = [[1, 6] for _ in range(6)]
+    for (one, other), difference, told in zip(pairs, found, apart, strict=True):
+        if told:
+            winner, loser = (one, other) if difference.estimate.value > 0 else (other, one)
+            expected[loser][0] += 1
+            expected[winner][1] -= 1
+    assert [list(rank) for rank in rank_classes(scores, clusters)] == expected
+
+
+def test_ranks_on_pools_of_another_seed_heed_the_sessions(tmp_path):
+    track = own_track("task3_d100", 1)
+    assert track is not None
+    together = Counter(track.sessions.values())
+    paired = sorted(
+        (session, name) for name, session in track.sessions.items() if together[session] == 2
+    )
+    alone = [name for name, session in track.sessions.items() if together[session] == 1]
+    missed = {"system-000": alone[-2:], "system-001": [name for _, name in paired[:6]] + alone[:3]}
+    site_made.bench().synthesise(tmp_path, 2, tracks=["task3_d100"])
+    for slug, names in missed.items():
+        card = json.loads((tmp_path / slug / "submission.json").read_text("utf-8"))
+        card["runs"][0]["settings"]["seed"] = 1
+        card["tracks"]["task3_d100"] |= {
+            "conditions": {"pools": {"seed": 1}},
+            "data_sha256": track.sha256,
+        }
+        (tmp_path / slug / "submission.json").write_text(json.dumps(card), "utf-8")
+        scores = [
+            {"benchmark_id": name, "scores": {"recall_at_1": float(name not in names)}}
+            for name in track.samples
+        ]
+        lines = "".join(f"{json.dumps(row)}\n" for row in scores)
+        (tmp_path / slug / "task3_d100" / "scores.jsonl").write_text(lines, "utf-8")
+    (board,) = [
+        one
+        for one in build_boards(load(tmp_path), read_references())
+        if one.metric.name == "recall_at_1"
+    ]
+    matrix = np.array(
+        [[float(name not in names) for name in track.samples] for names in missed.values()]
+    )
+    by_record, by_session = (
+        rank_classes(matrix, by) for by in (list(track.samples), list(track.sessions.values()))
+    )
+    assert [list(rank) for rank in by_record] == [[1, 1], [2, 2]]
+    assert [standing.rank for standing in board.standings] == by_session == [(1, 2), (1, 2)]
+
+
+def test_one_session_ranks_nobody():
+    assert rank_classes(np.array([[0.0, 1.0], [1.0, 1.0]]), ["s", "s"]) is None
+    assert rank_classes(np.full((2, 3), np.nan), ["a", "b", "c"]) is None
+
+
+def test_the_reported_rows_are_those_of_the_paper():
+    published = read_references()
+    models = {row.name for row in published.on("task1") if row.table.id.endswith("paper-models")}
+    assert len(models) == 7
+    memories = [row.table.id for row in published.on("task4_ability5")]
+    assert memories.count("alpsbench-paper-memory-utilization") == 9
+    best = next(row for row in published.on("task3_d1000") if row.name == "DeepSeek-v3.2")
+    assert best.scores["recall_at_1"]["value"].value == 0.9495
+
+
+def test_what_is_no_site_is_never_replaced(submissions, tmp_path):
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(UsageError, match="something else than a site is there"):
+        build(submissions, tmp_path)
+    assert (tmp_path / "mine.txt").read_text() == "keep"
+    with pytest.raises(UsageError, match="no such folder"):
+        build(tmp_path / "nowhere", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_submission_is_named(submissions, tmp_path):
+    folder = tmp_path / "submissions" / "broken"
+    folder.mkdir(parents=True)
+    (folder / "submission.json").write_text('{"format": 1}')
+    with pytest.raises(DataError, match=r"broken.submission\.json"):
+        build(tmp_path / "submissions", tmp_path / "out")
+
+
+def test_an_empty_leaderboard_is_a_site_too(tmp_path, capsys):
+    (tmp_path / "submissions").mkdir()
+    assert (
+        build_command([f"submissions={tmp_path / 'submissions'}", f"out={tmp_path / 'site'}"]) == 0
+    )
+    assert "0 submissions on 0 boards" in capsys.readouterr().out
+    assert "no submission yet" in (tmp_path / "site" / "index.html").read_text("utf-8")
+    with pytest.raises(UsageError, match="did you mean 'out'"):
+        build_command(["uot=x"])
+
+
+def test_a_site_is_served_on_loopback_file_by_file(site):
+    with running(serve(site)) as server:
+        host, port = server.server_address[:2]
+        assert host == "127.0.0.1"
+        for path, status in (
+            ("/", 200),
+            ("/assets/site.css", 200),
+            ("/data/", 404),
+            ("/../submissions/", 404),
+        ):
+            connection = http.client.HTTPConnection(host, port, timeout=300)
+            connection.request("GET", path)
+            assert connection.getresponse().status == status, path
+            connection.close()
+    with pytest.raises(UsageError, match="no site there"):
+        check_site(site / "data")
+
+
+def test_strangers_who_break_off_fill_no_terminal_of_a_served_site(site, capfd):
+    asked = b"GET / HTTP/1.1\r\nHost: x\r\nX: "
+    reset = struct.pack("ii", 1, 0)
+    with running(serve(site)) as server:
+        for body in 20 * (asked, b"", asked[:5], b"\x16\x03\x01" * 9):
+            with socket.create_connection(server.server_address[:2]) as stranger:
+                stranger.sendall(body)
+                stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        connection = http.client.HTTPConnection(*server.server_address[:2], timeout=300)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
+        connection.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_the_changes_have_reviews_by_their_day_and_with_their_reasons(site):
+    text = Page((site / "changes.html").read_text("utf-8")).text
+    days = text.partition("Submissions and reviews by day")[2]
+    reviewed = " ".join(days.partition("2026-11-02")[2].split())
+    assert reviewed.startswith("Model 3 reviewed, scores judged again: Extraction re-scored")
+    assert "Judged again." in reviewed.partition("re-scored")[2][:20]
