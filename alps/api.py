@@ -211,8 +211,8 @@ def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> "Calibrated
 
 
 def _evaluated(given: Mapping[str, Any]) -> Run:
-    from alps.ext.fleet.engines import run
     from alps.parsing import parse_settings
+    from alps.run.start import run
     from alps.settings import RunSettings
 
     # Parsed as the command parses its words, so that both refuse the same mistakes.

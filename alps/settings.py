@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from alps.ext.batches.interface import AT_ONCE
+from alps.ext.batches import AT_ONCE
 from alps.llm.options import (
     JUDGE_SAMPLING,
     SAMPLING,

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from alps.ext.audits.audit import FOLDER, SCORES, VERDICTS, read_audit
+from alps.ext.audits import FOLDER
+from alps.ext.audits.audit import SCORES, VERDICTS, read_audit
 from alps.leaderboard.checks.rows import ScoreRow
 from alps.leaderboard.submission import only
 from alps.run.opened import Key, Run, read_rows

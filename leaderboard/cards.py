@@ -9,7 +9,7 @@ from alps import rows
 from alps.data.hub import HIDDEN_SPLIT, HUB
 from alps.data.hub import public_name as public_data
 from alps.errors import RunFolderError, UsageError
-from alps.ext.audits.audit import FOLDER
+from alps.ext.audits import FOLDER
 from alps.jsonl import dump, scan
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.audits import audit_card, audit_rows

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from alps import rows
+from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.admission import declared_in
 from alps.ext.memory.comparison_runs import FOLDER
-from alps.ext.memory.journal import CALLS, FILE
 from alps.ext.memory.phases import phases_of, stored_by, used_otherwise
 from alps.folders import file_names
 from alps.jsonl import scan

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
-from alps.ext.audits.audit import FOLDER
+from alps.ext.audits import FOLDER
 from alps.folders import own_folder
 from alps.jsonl import dump
 from alps.judges.resolve import is_embedded_judge

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import BudgetError, UsageError
-from alps.ext.audits.audit import FOLDER, SCORES, audit_run, read_audit
+from alps.ext.audits import FOLDER
+from alps.ext.audits.audit import SCORES, audit_run, read_audit
 from alps.ext.audits.draws import draw_tracks
 from alps.ext.audits.records import corrected_scores, records_of
 from alps.leaderboard.audits import scores_of

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic_core import from_json
 
 from alps.errors import DataError, UsageError
+from alps.ext.memory import FILE
 from alps.ext.memory.comparison_runs import FOLDER as BESIDE
-from alps.ext.memory.journal import FILE
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.audit_draws import drawn_by_a_maintainer
 from alps.leaderboard.contradictions import contradictions, same_judge

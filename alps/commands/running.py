@@ -27,11 +27,11 @@ def run(settings: tuple[str, ...]) -> None:
       alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
       alps run task=extraction model=openai/gpt-4.1-mini,openai/gpt-4.1
     """
-    from alps.ext.fleet.engines import run as carry_out
     from alps.ext.sweeps.plan import plan_of_words
     from alps.llm.secrets import redact
     from alps.parsing import parse_words
     from alps.run.dry_run import dry_run
+    from alps.run.start import run as carry_out
     from alps.settings import RunSettings
 
     if (plan := plan_of_words(settings)) is not None:
@@ -67,20 +67,17 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
       alps score runs/mine audit_labels=labels     of people
       alps score runs/mine calibration=calibrated
     """
+    from alps.extension import extensions, load
     from alps.parsing import parse_words
     from alps.run.opened import find_run
-    from alps.run.start import audit_again, score_again
+    from alps.run.start import score_again
     from alps.settings import JudgeSettings
 
     parsed = parse_words(allow_typed(settings), JudgeSettings)
     typed, folder = typed_settings(parsed), find_run(run_folder)
-    if typed.keys() == {"calibration"}:
-        from alps.ext.calibration.correct_again import correct_again
-
-        show_finished(lambda: correct_again(folder, typed["calibration"]))
-        return
+    again = score_again
+    for extension in extensions():
+        if extension.rescores(typed):
+            again = load(extension.rescore)
     tell(f"{folder}: judging its answers, loading", announced=True)
-    # Without a new judge the run keeps its folder: audits stand beside its own verdicts.
-    auditing = bool({"audit_judge", "audit_labels"} & typed.keys()) and "judge" not in typed
-    again = audit_again if auditing else score_again
     show_finished(lambda: again(folder, typed))

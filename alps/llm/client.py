@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from alps.ext.batches.gather import Batches, read_result
 from alps.llm import provider
 from alps.llm.budget import Budget, may_be_billed
 from alps.llm.cache import Cache, cache_key
+from alps.llm.gathering import Gathering
 from alps.llm.ledger import Call, Ledger, told_by
 from alps.llm.likelihood import likelihood_of
 from alps.llm.limiter import EndpointDown, Limiter, Pace
@@ -118,7 +118,7 @@ class Client:
         send: Send | None = None,
         ladder: Ladder | None = None,
         endpoint: Endpoint | None = None,
-        batches: Batches | None = None,
+        batches: Gathering | None = None,
     ) -> None:
         endpoint = endpoint or Endpoint.of(concurrency, patience)
         self._limiter, self._pace = endpoint.limiter, endpoint.pace
@@ -270,13 +270,13 @@ class Client:
         error.args = (error.message,)  # what an exception is written as
 
     async def _in_batch(
-        self, batches: Batches, request: Request[T], messages: list[dict[str, str]], key: str
+        self, batches: Gathering, request: Request[T], messages: list[dict[str, str]], key: str
     ) -> Completion[T] | None:
         """Get the reply of a batch; None where the request is to be sent by itself."""
         self._ladder.check(request)
         sent = batches.is_sent(key)
         # before the budget: whoever waits for that holds its texts, too
-        batches.room.note(messages)
+        batches.note(messages)
         ticket = await self._reserve(request, messages, service=BATCH, sent=sent)
         started, call = time.perf_counter(), _call(request, key, service=BATCH)
         answered = None
@@ -288,9 +288,9 @@ class Client:
         if answered is None:
             return None
         result, call = answered.result, replace(call, request_id=answered.batch)
-        in_ledger = batches.journal.is_billed(key, answered.batch)
+        in_ledger = batches.is_billed(key, answered.batch)
         try:
-            reply = _without_secrets(await read_result(request, messages, answered), messages)
+            reply = _without_secrets(await batches.read(request, messages, answered), messages)
         except TransportError as error:
             call = replace(call, status=error.status, error=str(error))
             billed = result.billed if result.lost else (None if error.billed else False)

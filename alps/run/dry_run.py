@@ -9,20 +9,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from alps.event_loop import run_loop
-from alps.ext.audits.audit import FOLDER as AUDIT
-from alps.ext.audits.audit import audit_settings, check_audit, drawn_data, refuse_half_an_audit
-from alps.ext.memory.models import asked_models
-from alps.ext.sizes.run import PREDICTIONS, folder_of, shown_less
 from alps.llm.ledger import Ledger
-from alps.llm.secrets import redact
 from alps.run.estimate import Round, Stage, estimate
+from alps.run.finished_predictions import PREDICTIONS
 from alps.run.journal import Journal
 from alps.run.judge_check import requests_of_check, rubrics_of
+from alps.run.parts import parts_of
 from alps.run.services import open_services
 from alps.run.session import resolve, resolve_again
 from alps.run.source import Data
 from alps.run.start import VERDICTS, judging_services, track_plans
-from alps.run.wrapping import as_asked
+from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.tasks import JudgingOptions
 
@@ -35,21 +32,13 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     Raises:
         AlpsError: If the settings or the data can't be used.
     """
-    refuse_half_an_audit(settings)
     session = resolve(settings, dry=True)
+    if session.settings.fresh:
+        session = replace(session, folder=session.folder / "fresh")  # where nothing is answered yet
     settings, data, folder = session.settings, session.data, session.folder
-    folder = folder / "fresh" if settings.fresh else folder  # where nothing is answered yet
-    check_audit(settings, data, keys=False)
     stages = _estimated(settings, data, folder, folder)
-    for key, name, _ in asked_models(settings):
-        stages.append(Stage(key.replace("_", " "), redact(name), unknown=True))
-    if settings.audit_judge is not None:
-        asking = audit_settings(settings).model_copy(update={"baseline_records": 0})
-        stages_of_audit = _estimated(asking, drawn_data(data, settings), folder, folder / AUDIT)
-        names = {"judge": "audit", "known items": "known items of audit_judge"}
-        stages += [
-            replace(one, name=names[one.name]) for one in stages_of_audit if one.name in names
-        ]
+    for part in parts_of(settings, folder):
+        stages += part.stages(session, _estimated)
     return stages
 
 
@@ -73,18 +62,20 @@ def _estimated(
     with TemporaryDirectory() as scratch, ExitStack() as opened:
         ledger = opened.enter_context(closed_after(Ledger(Path(scratch) / "calls.jsonl")))
         if generate:
-            services = open_services(settings, data.tasks, ledger, None)
-            services = as_asked(settings, data, services, None)
+            parts = parts_of(settings, answered)
+            services = open_services(settings, data.tasks, ledger, None, parts=parts)
+            services = wrapped(services, data, None)
         else:
             services = judging_services(settings, data.tasks, ledger, None)
+            parts = parts_of(settings, answered)
         opened.callback(lambda: run_loop(services.aclose()))
         plans = track_plans(settings, data, services)
         rounds = [Round(plans, *_held(answered, judged, Path(scratch) / "run", opened))]
-        for size in settings.less_contexts:
-            inside = folder_of(answered, size), folder_of(judged, size)
-            held = _held(*inside, Path(scratch) / str(size), opened)
-            if generate or held[0] is not None:
-                rounds.append(Round(shown_less(plans, size), *held))
+        for part in parts:
+            for inside, less in part.rounds(plans):
+                held = _held(answered / inside, judged / inside, Path(scratch) / inside, opened)
+                if generate or held[0] is not None:
+                    rounds.append(Round(tuple(less), *held))
         options = JudgingOptions(extras=settings.extras == "judge")
         rubrics = rubrics_of(data.tasks) if settings.judge_check else []
         checking = run_loop(requests_of_check(services.judge, rubrics, judged))
@@ -98,7 +89,7 @@ def _held(
 
     Opening mends a torn line, which in a run that goes on is one being written.
     """
-    scratch.mkdir()
+    scratch.mkdir(parents=True)
     journals: list[Journal | None] = []
     for path in (answered / PREDICTIONS, judged / VERDICTS):
         copy = Journal(Path(shutil.copy(path, scratch))) if path.exists() else None

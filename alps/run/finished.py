@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from alps.ext.audits.findings import audit_fault
-from alps.ext.sizes.run import points_below
 from alps.rows import CurvePoint, Summary, TrackSummary
+from alps.run.parts import Parts
 from alps.schema import FAILURES
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Task
@@ -43,9 +42,10 @@ def finished(
     *,
     budget_spent: bool,
     resumed: int = 0,
+    parts: Parts = (),
 ) -> Finished:
     """Return a run with what is to be said of it, as of failures beyond `max_failures`."""
-    tracks: list[TrackSummary | CurvePoint] = [*summary.tracks.values(), *points_below(summary)]
+    tracks = counted_parts(summary)
     # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
     unscored, n = sum(map(_not_heard, tracks)), sum(track.n for track in tracks)
     return Finished(
@@ -54,14 +54,28 @@ def finished(
         tasks,
         too_many_unscored=unscored > max_failures * n,
         budget_spent=budget_spent,
-        complaint=_complaint(tracks, max_failures, folder) or audit_fault(summary.audit),
+        complaint=_complaint(tracks, max_failures, folder) or _fault(summary, parts),
         resumed=resumed,
     )
 
 
+def counted_parts(summary: Summary) -> list[TrackSummary | CurvePoint]:
+    """Return the tracks of a run, and its points at smaller sizes of the context."""
+    parts: list[TrackSummary | CurvePoint] = [*summary.tracks.values()]
+    for track in summary.tracks.values():
+        # The last point is the score of the run.
+        parts += [] if track.curve is None else track.curve.points[:-1]
+    return parts
+
+
+def _fault(summary: Summary, parts: Parts) -> str | None:
+    faults = (part.fault(summary) for part in parts)
+    return next((fault for fault in faults if fault is not None), None)
+
+
 def lost_records(summary: Summary) -> int:
     """Return how many records of a run are unscored because somebody was not heard."""
-    tracks: list[TrackSummary | CurvePoint] = [*summary.tracks.values(), *points_below(summary)]
+    tracks = counted_parts(summary)
     return sum(map(_not_heard, tracks))
 
 

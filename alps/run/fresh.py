@@ -6,14 +6,11 @@ those of the code that is there now.
 
 import json
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError
-from alps.ext.memory.journal import ADMISSION, ANSWERS, CALLS, FILE, STORED
-from alps.ext.memory.line_protocol import STDERR as MEMORY_STDERR
-from alps.ext.sizes.run import FOLDER as CONTEXTS
+from alps.extension import extensions, load
 from alps.jsonl import parse_json
 from alps.own_code import Hashes, hashes_of_command, hashes_of_module
 from alps.run.folder import CONFIG, LOCK, changed_code, locked_folder
@@ -26,10 +23,9 @@ Code = dict[str, Hashes]
 
 _MODULE, _COMMANDS = "python:", ("program:", "mcp:")
 _PREDICTIONS = "predictions.jsonl"
-_HEAD = 100
 _OF_A_START = (
     *("verdicts.jsonl", "scores.jsonl", "baselines.jsonl", _PREDICTIONS, SUMMARY, CONFIG),
-    *(CALLS, ANSWERS, TRACEBACKS, STDERR, MEMORY_STDERR),
+    *(TRACEBACKS, STDERR),
 )
 
 
@@ -113,27 +109,15 @@ def _is_of(folder: Path, settings: RunSettings) -> bool:
 
 
 def is_begun(folder: Path) -> bool:
-    """Tell whether a run left anything to go on from.
-
-    A run whose memory system failed a check of admission left nothing, whatever it answered.
-    """
-    admission: dict[str, bool] = {}
-    with suppress(OSError), (folder / FILE).open("rb") as lines:
-        for line in lines:
-            # Other rows hold whole memories, and are many.
-            if ADMISSION.encode() in line[:_HEAD]:
-                _note_admission(admission, line)
-    if not all(admission.values()):
+    """Tell whether a run left anything to go on from; an extension with files there may say so."""
+    said = []
+    for extension in extensions():
+        if extension.begun and any((folder / name).exists() for name in extension.files):
+            said.append(load(extension.begun)(folder))
+    if False in said:
         return False
     answers = folder / _PREDICTIONS
-    return "before" in admission or (answers.is_file() and answers.stat().st_size > 0)
-
-
-def _note_admission(admission: dict[str, bool], line: bytes) -> None:
-    with suppress(ValueError, LookupError, TypeError, AttributeError):
-        row = parse_json(line)
-        if row["phase"] == ADMISSION:
-            admission[row["when"]] = not any(check.get("fault") for check in row["checks"])
+    return True in said or (answers.is_file() and answers.stat().st_size > 0)
 
 
 def begins_again(folder: Path) -> bool:
@@ -146,11 +130,16 @@ def begins_again(folder: Path) -> bool:
 
 def _clear(folder: Path) -> None:
     """Remove what a run left; what it paid for stays in its ledger of calls."""
-    for name in (STORED, CONTEXTS):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    # The diary last: without it, what was refused would pass for what was answered.
-    for name in (*_OF_A_START, FILE):
-        (folder / name).unlink(missing_ok=True)
+    names = list(_OF_A_START)
+    for extension in extensions():
+        names += extension.files
+    # The journal of an extension last: without it, what was refused would pass for answered.
+    for name in names:
+        path = folder / name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def former_of(folder: Path) -> Path:

@@ -10,25 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alps.errors import UsageError, closest, one_line
-from alps.ext.batches.of_run import open_batches, refuse_unbatched
-from alps.ext.memory.embedded import Memory
-from alps.ext.memory.journal import AnswerLog
-from alps.ext.memory.models import (
-    IN_THE_BOX,
-    Given,
-    asked_models,
-    check_memory_models,
-    memory_models,
-)
-from alps.ext.memory.resolve import MemoryOptions, check_memory
-from alps.ext.memory.store import Store
 from alps.judges.base import Judge
 from alps.judges.resolve import EMBEDDED_JUDGES, RepeatedJudge, embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
 from alps.run.opened import read_manifest
+from alps.run.parts import Parts
 from alps.run.shared import Shared, close_cache, close_connections, open_cache
+from alps.run.source import Data
 from alps.settings import AskSettings, PersonaSettings, RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
@@ -38,11 +28,11 @@ from alps.tasks import Task
 from alps.waiting import erase
 
 if TYPE_CHECKING:
-    from alps.ext.batches.gather import Batches
     from alps.llm import Client
     from alps.llm.budget import Budget
     from alps.llm.cache import Cache
     from alps.llm.client import Endpoint
+    from alps.llm.gathering import Gathering
     from alps.llm.structured import Ladder
 
 
@@ -66,27 +56,32 @@ AS_EVER = AskedAs()
 
 @dataclass(frozen=True)
 class Services:
-    """The systems, the judge and the reply cache of a run, and the clients that ask LLMs.
+    """Who is asked in a run, and what they share.
 
-    The cache is None where no LLM is asked, or it is off.
-
-    `systems` has a row for every track, in their order, with the system once per repeat.
+    Attributes:
+        systems: A row for every track, in their order, with the system once per repeat.
+        judge: Who judges.
+        cache: The reply cache; None where no LLM is asked, or it is off.
+        clients: Who asks LLMs; None where nobody does.
+        ladder: How models are asked for typed answers.
+        shared: What other runs of the process use, too.
+        batches: Where requests wait to be sent together.
+        parts: The parts of extensions, which are closed with the rest.
     """
 
     systems: tuple[tuple[System, ...], ...]
     judge: Judge
     cache: "Cache | None"
-    clients: "tuple[Client, ...]" = ()
+    clients: "Clients | None" = None
     ladder: "Ladder | None" = None
-    memory: Memory | None = None
-    log: AnswerLog | None = None
-    given: Given = field(default_factory=Given)
     shared: Shared | None = None
-    batches: "Batches | None" = None
+    batches: "Gathering | None" = None
+    parts: Parts = ()
 
     async def aclose(self) -> None:
         """Give up what is still asked, and end the processes and connections that were opened."""
-        await _give_up(self.clients)
+        if self.clients is not None:
+            await self.clients.give_up()
         if self.batches is not None:
             await self.batches.aclose()
         shared = (_innermost(system) for row in self.systems for system in row)
@@ -94,10 +89,8 @@ class Services:
             close = getattr(system, "aclose", None)
             if close is not None:
                 await close()
-        if isinstance(self.memory, Store):
-            await self.memory.aclose()
-        if self.log is not None:
-            self.log.close()
+        for part in self.parts:
+            await part.aclose()
         # Other runs go on with what they share.
         if self.shared is None:
             await close_connections()
@@ -131,10 +124,40 @@ async def closing(services: Services) -> AsyncIterator[Services]:
         await services.aclose()
 
 
-def opens_models(settings: RunSettings, tasks: Sequence[Task]) -> bool:
+class Clients:
+    """The clients of a run, one an endpoint, as each keeps to `concurrency` alone."""
+
+    def __init__(
+        self,
+        settings: "AskSettings | PersonaSettings",
+        ledger: Ledger,
+        sharing: Shared,
+        batches: "Gathering | None" = None,
+    ) -> None:
+        self._settings, self._ledger, self._sharing = settings, ledger, sharing
+        self._batches = batches
+        self._clients: dict[tuple[str | None, str], Client] = {}
+
+    def of(self, api_base: str | None, model: str, per_minute: int | None = None) -> "Client":
+        """Return who asks a model at an endpoint, `per_minute` times at most."""
+        where = api_base, model.partition("/")[0]
+        endpoint = None
+        if isinstance(self._settings, AskSettings):
+            endpoint = self._sharing.endpoint(where, self._settings, per_minute)
+        if where not in self._clients:
+            asking = _client(self._settings, self._ledger, self._sharing, endpoint, self._batches)
+            self._clients[where] = asking
+        return self._clients[where]
+
+    async def give_up(self) -> None:
+        """Give up what is still asked."""
+        await _give_up(self._clients.values())
+
+
+def opens_models(settings: RunSettings, tasks: Sequence[Task], parts: Parts = ()) -> bool:
     """Tell whether a run asks any LLM."""
     local = is_local(settings.model, tasks) and is_embedded_judge(settings.judge)
-    return not local or bool(asked_models(settings))
+    return not local or any(part.asked() for part in parts)
 
 
 def open_services(
@@ -146,61 +169,53 @@ def open_services(
     *,
     id_key: str = "",
     shared: Shared | None = None,
+    parts: Parts = (),
 ) -> Services:
     """Set up system and judge; litellm is only ever imported where one of them is an LLM.
 
     `id_key` makes the ids that programs and classes are shown. `shared` is what other runs use,
-    too.
+    too; `parts` are those of extensions, which are opened by `open_parts`.
 
     Raises:
         AlpsError: If one of them is unknown, or the budget can't be enforced.
     """
     local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
-    if not opens_models(settings, tasks):
+    if not opens_models(settings, tasks, parts):
         systems = _local(settings, tasks, folder, id_key)
-        given = memory_models(settings, None)
         judge = embedded_judge(settings.judge)
-        return Services(systems, judge, None, given=given, shared=shared)
+        return Services(systems, judge, None, shared=shared, parts=parts)
     from alps.llm.structured import Ladder
 
     sharing = shared
     if sharing is None:
         cache = open_cache() if asked_as.cached else None
-        sharing = Shared(cache, _budget(settings, tasks, ledger), Ladder())
+        sharing = Shared(cache, _budget(settings, tasks, ledger, parts), Ladder())
 
     batches = None
     if folder is not None:
-        batches = open_batches(settings, folder, sharing.room, say_once)
-    # One an endpoint, as each keeps to `concurrency` alone.
-    clients: dict[tuple[str | None, str], Client] = {}
-
-    def client(api_base: str | None, model: str, per_minute: int | None = None) -> "Client":
-        where = api_base, model.partition("/")[0]
-        endpoint = sharing.endpoint(where, settings, per_minute)
-        asking = _client(settings, ledger, sharing, endpoint, batches)
-        return clients.setdefault(where, asking)
-
+        for part in parts:
+            batches = batches or part.gather(folder, sharing)
+    clients = Clients(settings, ledger, sharing, batches)
     if local:
         systems = _local(settings, tasks, folder, id_key)
     else:
-        asked = client(settings.api_base, settings.model, settings.requests_per_minute)
+        asked = clients.of(settings.api_base, settings.model, settings.requests_per_minute)
         systems = _llm_systems(settings, tasks, asked)
     if embedded:
         judge = embedded_judge(settings.judge)
     else:
         most = settings.judge_requests_per_minute
-        judging = client(settings.judge_api_base, settings.judge, most)
+        judging = clients.of(settings.judge_api_base, settings.judge, most)
         judge = _llm_judge(settings, judging, asked_as)
-    given = memory_models(settings, client)
     return Services(
         systems,
         judge,
         sharing.cache,
-        tuple(clients.values()),
+        clients,
         sharing.ladder,
-        given=given,
         shared=shared,
         batches=batches,
+        parts=parts,
     )
 
 
@@ -214,10 +229,10 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
     if is_embedded_judge(settings.judge):
         return Services((), embedded_judge(settings.judge), None)
     sharing = Shared(open_cache(), _budget_of(settings, ledger))
-    where = settings.judge_api_base, settings.judge.partition("/")[0]
-    endpoint = sharing.endpoint(where, settings, settings.judge_requests_per_minute)
-    client = _client(settings, ledger, sharing, endpoint)
-    return Services((), _llm_judge(settings, client), sharing.cache, (client,))
+    clients = Clients(settings, ledger, sharing)
+    most = settings.judge_requests_per_minute
+    client = clients.of(settings.judge_api_base, settings.judge, most)
+    return Services((), _llm_judge(settings, client), sharing.cache, clients)
 
 
 @asynccontextmanager
@@ -230,28 +245,24 @@ async def open_clients(
         AlpsError: If a model is unknown, its key is missing, or the budget can't be enforced.
     """
     sharing = Shared(open_cache(), _capped(settings, ledger, asked))
-    clients: dict[tuple[str | None, str], Client] = {}
-    opened = []
-    for one in asked:
-        endpoint = one.api_base, one.name.partition("/")[0]
-        if endpoint not in clients:
-            clients[endpoint] = _client(settings, ledger, sharing)
-        opened.append(clients[endpoint])
+    clients = Clients(settings, ledger, sharing)
     try:
-        yield tuple(opened)
+        yield tuple(clients.of(one.api_base, one.name) for one in asked)
     finally:
-        await _give_up(clients.values())
+        await clients.give_up()
         await sharing.aclose()
 
 
-def check_models(asked: Iterable["Asked"]) -> None:
+def check_models(
+    asked: Iterable["Asked"], embedded: Iterable[str] = (), *, keys: bool = True
+) -> None:
     """Refuse LLMs that are unknown, have no key, or take other options; nothing is written before.
 
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
     """
     for one in asked:
-        _check_llm(one, (), keys=True)
+        _check_llm(one, embedded, keys=keys)
 
 
 def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
@@ -275,20 +286,8 @@ def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
     _check_llm(asked, EMBEDDED_JUDGES, keys=keys)
 
 
-def memory_options(settings: RunSettings, folder: Path | None) -> MemoryOptions:
-    """Return what the memory of a run is opened with; `folder` is that of the run."""
-    return MemoryOptions(
-        k=settings.k,
-        timeout=settings.timeout,
-        seed=settings.seed,
-        folder=folder,
-        options=settings.memory_options or {},
-        env=settings.passed,
-    )
-
-
 def check_names(
-    settings: RunSettings, tasks: Sequence[Task], *, generate: bool, keys: bool = True
+    settings: RunSettings, data: Data, parts: Parts, *, generate: bool, keys: bool = True
 ) -> None:
     """Refuse unknown systems and judges, and LLMs whose key is missing or that take other options.
 
@@ -296,7 +295,8 @@ def check_names(
 
     Args:
         settings: What names them.
-        tasks: The tasks of the run.
+        data: What is asked about.
+        parts: Of extensions, which check what is theirs.
         generate: Whether the system is asked.
         keys: Whether keys are asked for: a dry run needs none, and does not import litellm to find
             one.
@@ -304,12 +304,9 @@ def check_names(
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
     """
-    refuse_unbatched(settings, tasks if generate else ())
-    if generate:
-        check_memory(settings.memory, memory_options(settings, None))
-        check_memory_models(settings, settings.memory)
-    for key, name, api_base in asked_models(settings) if generate else ():
-        _check_llm(Asked(key, name, api_base, {}, None), IN_THE_BOX, keys=keys)
+    tasks = data.tasks
+    for part in parts:
+        part.check(data, generate=generate, keys=keys)
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in task.systems]
         asked = Asked(
@@ -358,7 +355,7 @@ def _client(
     ledger: Ledger,
     sharing: Shared,
     endpoint: "Endpoint | None" = None,
-    batches: "Batches | None" = None,
+    batches: "Gathering | None" = None,
 ) -> "Client":
     from alps.llm import Client
 
@@ -429,7 +426,7 @@ def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_E
     return draws[0] if len(draws) == 1 else RepeatedJudge(draws)
 
 
-def check_priced_models(settings: RunSettings, tasks: Sequence[Task]) -> None:
+def check_priced_models(settings: RunSettings, tasks: Sequence[Task], parts: Parts = ()) -> None:
     """Refuse models that no price is known of: a cap in dollars could not be kept.
 
     Raises:
@@ -437,16 +434,18 @@ def check_priced_models(settings: RunSettings, tasks: Sequence[Task]) -> None:
     """
     from alps.llm.prices import check_priced
 
-    asked = [(key, name) for key, name, _ in asked_models(settings)]
+    asked = [(one.key, one.name) for part in parts for one in part.asked()]
     asked += [] if is_local(settings.model, tasks) else [("model", settings.model)]
     asked += [] if is_embedded_judge(settings.judge) else [("judge", settings.judge)]
     for key, name in asked:
         check_priced(key, name)
 
 
-def _budget(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger) -> "Budget | None":
+def _budget(
+    settings: RunSettings, tasks: Sequence[Task], ledger: Ledger, parts: Parts
+) -> "Budget | None":
     if settings.max_cost is not None:
-        check_priced_models(settings, tasks)
+        check_priced_models(settings, tasks, parts)
     return budget_within(settings.max_cost, settings.max_total_tokens, ledger.totals)
 
 

@@ -8,9 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -18,20 +16,18 @@ import click
 
 from alps.data.hub import HubName, hub_name, label, open_hub
 from alps.errors import UsageError
-from alps.ext.calibration.correction import OFF, choose
 from alps.ext.memory.resolve import SPOKEN
 from alps.folders import kept_working_folder, slug
 from alps.jsonl import Row
 from alps.judges.resolve import is_embedded_judge
-from alps.llm.ledger import Ledger
 from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
 from alps.run.data_checks import check_recorded, check_shown
 from alps.run.fresh import Code, code_of, refuse_changed_code
 from alps.run.opened import MANIFEST, read_manifest
-from alps.run.services import check_names, open_judge, say_once
-from alps.run.shared import close_cache
+from alps.run.parts import Parts, parts_of
+from alps.run.services import check_names, say_once
 from alps.run.source import Data, open_data, open_data_once, open_known, options_of, refuse_changed
 from alps.settings import HERE, AskSettings, JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
@@ -64,13 +60,15 @@ SettingsT = TypeVar("SettingsT", bound=AskSettings)
 class Session:
     """A run that can begin: its settings as they take effect, its data, and where it is written.
 
-    `code` has the hashes of the user's own code that answers or judges.
+    `code` has the hashes of the user's own code that answers or judges; `parts` are those of the
+    extensions that have one in the run.
     """
 
     settings: RunSettings
     data: Data
     folder: Path
     code: Code = field(default_factory=dict)
+    parts: Parts = ()
 
 
 def resolve(
@@ -97,6 +95,7 @@ def resolve(
     allow_modules(settings.task)
     refuse_without_effect(settings)
     folder, asked = run_folder(settings), settings.data
+    parts = refusing_parts(settings, folder)
     # An unknown task is named before its options.
     settings = pin_data(settings, folder, load_tracks(settings.task, options_of(settings)))
     _refuse_of_another_task(settings)
@@ -113,10 +112,16 @@ def resolve(
     code = code_of(settings)
     refuse_changed_code(folder, settings, code)
     with kept_working_folder():
-        check_names(settings, data.tasks, generate=True, keys=not dry)
-    if not dry:
-        check_calibration(settings, data)
-    return Session(settings, data.located(), folder, code)
+        check_names(settings, data, parts, generate=True, keys=not dry)
+    return Session(settings, data.located(), folder, code, parts_of(settings, folder))
+
+
+def refusing_parts(settings: RunSettings, folder: Path) -> Parts:
+    """Open the parts of extensions in a run that is to begin; what can't be meant is refused."""
+    parts = parts_of(settings, folder)
+    for part in parts:
+        part.refuse()
+    return parts
 
 
 def resolve_again(
@@ -139,13 +144,12 @@ def resolve_again(
     refuse_without_effect(settings)
     if not baselines:
         settings = settings.model_copy(update={"baseline_records": 0})
+    parts = refusing_parts(settings, source)
     data = open_data(settings)
     if not dry:
         refuse_changed(source, then, settings, data)
         settings = effective_judge(settings)
-    check_names(settings, data.tasks, generate=False, keys=not dry)
-    if not dry:
-        check_calibration(settings, data)
+    check_names(settings, data, parts, generate=False, keys=not dry)
     return settings, _in_shard(settings, data.located())
 
 
@@ -357,20 +361,6 @@ def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
         why = f"how much it can answer is not known, so it may answer {longest:,} tokens"
         say_once(f"{model}: {why}; {prefix}max_tokens= says otherwise")
     return added
-
-
-def check_calibration(settings: RunSettings, data: Data) -> None:
-    """Refuse a calibration that does not fit, before anything is written or paid for."""
-    if settings.calibration in (None, OFF):
-        return
-    with TemporaryDirectory() as scratch:
-        ledger = Ledger(Path(scratch) / "calls.jsonl")
-        services = open_judge(settings, ledger)
-        try:
-            choose(settings.calibration, services.judge, data, today=date.today())
-        finally:
-            ledger.close()
-            close_cache(services.cache)
 
 
 def run_folder(settings: RunSettings) -> Path:

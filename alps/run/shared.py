@@ -4,11 +4,10 @@ import asyncio
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from alps.ext.batches.room import Room
 from alps.folders import can_be_kept
 from alps.settings import AskSettings, RunSettings
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from alps.llm.cache import Cache
     from alps.llm.client import Endpoint
     from alps.llm.structured import Ladder
+
+T = TypeVar("T")
 
 
 async def close_connections() -> None:
@@ -61,7 +62,7 @@ class Shared:
         ladder: How models are asked for typed answers.
         endpoints: By address and provider, so that each limit is kept by all runs together.
         places: For the records that are worked on at once, by who answers them.
-        room: Memory for the records that wait in batches.
+        ones: Objects of extensions, one of each class.
         summing: Is held by the run that is summarised.
     """
 
@@ -70,8 +71,13 @@ class Shared:
     ladder: "Ladder | None" = None
     endpoints: "dict[tuple[str | None, str], Endpoint]" = field(default_factory=dict)
     places: dict[str, asyncio.Semaphore] = field(default_factory=dict)
-    room: Room = field(default_factory=Room)
+    ones: dict[type, Any] = field(default_factory=dict)
     summing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def one(self, kind: type[T]) -> T:
+        """Return the object of a class that all runs of the process share."""
+        made: T = self.ones.setdefault(kind, kind())
+        return made
 
     def endpoint(
         self, where: tuple[str | None, str], settings: AskSettings, per_minute: int | None = None

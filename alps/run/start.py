@@ -5,44 +5,22 @@ import random
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
-from alps.ext.audits.audit import (
-    audit_run,
-    check_audit,
-    is_audited,
-    refuse_half_an_audit,
-)
-from alps.ext.audits.findings import audit_fault, audit_summary
-from alps.ext.batches.of_run import check_batches
-from alps.ext.calibration.correction import Chosen, choose, with_corrections
-from alps.ext.memory.admit_run import admitted, check_estimable
-from alps.ext.memory.journal import FILE as STORE
-from alps.ext.memory.phases import answers_of, phases_of, stored_by
-from alps.ext.memory.resolve import adapter_versions
-from alps.ext.sizes.run import (
-    PREDICTIONS,
-    AtSizes,
-    has_sizes,
-    run_sizes,
-    with_curves,
-)
 from alps.folders import kept_working_folder, slug, working_folder
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
-from alps.parsing import parse_settings
-from alps.rows import Check, Pools, Summary
+from alps.rows import Pools, Summary
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.engine import TrackPlan
 from alps.run.finished import Finished, finished
-from alps.run.finished_predictions import Predictions, predictions_of
+from alps.run.finished_predictions import PREDICTIONS, Predictions, predictions_of
 from alps.run.folder import (
     add_learned,
     build_manifest,
@@ -63,7 +41,8 @@ from alps.run.fresh import (
     task_code,
 )
 from alps.run.judge_check import Checks, admit_judge, rubrics_of
-from alps.run.opened import MANIFEST, SUMMARY, open_run
+from alps.run.opened import MANIFEST, SUMMARY
+from alps.run.parts import Course, Parts, engine_of, parts_of
 from alps.run.progress import Watched, progress_line
 from alps.run.services import (
     AS_EVER,
@@ -75,11 +54,11 @@ from alps.run.services import (
     resume_modes,
     structured_modes,
 )
-from alps.run.session import DATA_ASKED, Session, digest, resolve, resolve_again
+from alps.run.session import DATA_ASKED, Session, digest, resolve, resolve_again, run_folder
 from alps.run.shared import Shared
-from alps.run.source import Data, TrackData, open_data, refuse_changed
+from alps.run.source import Data, TrackData
 from alps.run.summary import served, served_row, summarise_calls, summarise_track
-from alps.run.wrapping import as_asked
+from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.tasks import JudgingOptions, Task
@@ -94,9 +73,13 @@ def run(settings: RunSettings) -> Finished:
     Raises:
         AlpsError: If the settings, the data or the folder can't be used.
     """
-    refuse_half_an_audit(settings)
+    engine = engine_of(settings, run_folder(settings))
+    return run_here(settings) if engine is None else engine(settings)
+
+
+def run_here(settings: RunSettings) -> Finished:
+    """Carry out a run in this process; see `run`."""
     session = resolve(settings)
-    check_audit(session.settings, session.data)
     return _carry_out(session, predictions=None, told=repeating(session.folder))
 
 
@@ -118,9 +101,7 @@ def score_again(
     """
     source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
     settings, data = resolve_again(source, judging, baselines=asked_as is None)
-    refuse_half_an_audit(settings)
-    check_audit(settings, data)
-    predictions = predictions_of(source, settings.less_contexts)
+    predictions = predictions_of(source)
     digested = digest({**settings.experiment(), "predictions": predictions.sha256})
     beside = source.with_name(f"{source.name}--{slug(settings.judge)}-{digested}")
     folder = Path(settings.out) if settings.out else beside
@@ -129,7 +110,8 @@ def score_again(
     told = [f"The predictions are those of {source}; alps score judged them, under this judge."]
     other = ["How the judge was asked, alps sensitivity or alps judges said, and no setting here."]
     told += other if asked_as is not None else repeating(folder)
-    session = Session(settings, data, folder, task_code(settings))
+    parts = parts_of(settings, folder)
+    session = Session(settings, data, folder, task_code(settings), parts)
     return _carry_out(session, predictions=predictions, asked_as=asked_as or AS_EVER, told=told)
 
 
@@ -145,30 +127,6 @@ def finish(session: Session, manifest: Mapping[str, Any], told: Sequence[str]) -
         AlpsError: If the judge can't be opened.
     """
     return _carry_out(session, predictions=None, told=told, manifest=manifest)
-
-
-def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
-    """Audit a finished run in its own folder; the rest of it stays as it is.
-
-    Args:
-        source: The folder of the run.
-        auditing: The audit settings and caps that were given.
-
-    Raises:
-        AlpsError: If the folder is no finished run, or the audit can't be carried out.
-    """
-    opened = open_run(source)
-    summary, then = opened.finished, opened.manifest
-    settings = parse_settings({**then.settings, **auditing}, RunSettings)
-    refuse_half_an_audit(settings)
-    data = open_data(settings)
-    refuse_changed(source, then, settings, data)
-    check_audit(settings, data)
-    with claimed_folder(source) as ledger:
-        stopped = audit_run(settings, data, source, spent=ledger.totals.counted)
-        summary = summary.model_copy(update={"audit": audit_summary(source, data)})
-        write_json(source / SUMMARY, summary.row())
-    return Finished(source, summary, data.tasks, False, stopped, audit_fault(summary.audit))
 
 
 def _given(settings: RunSettings) -> list[str]:
@@ -202,7 +160,9 @@ def _carry_out(
             if answers:
                 services = _answering_services(located, ledger)
             else:
-                services = judging_services(settings, data.tasks, ledger, located.folder, asked_as)
+                services = judging_services(
+                    settings, data.tasks, ledger, located.folder, asked_as, parts=session.parts
+                )
             running = _run(
                 located,
                 services=services,
@@ -218,9 +178,9 @@ def _carry_out(
             ran = run_loop(running)
         summary = _summarised(session, ran, ledger.totals)
         stopped = summary.stopped_by_budget
-        if is_audited(settings) and not stopped:
-            stopped = audit_run(settings, data, folder, spent=ledger.totals.counted)
-        done = _audited(session, summary, stopped=stopped, resumed=ran.resumed)
+        for part in session.parts:
+            stopped = stopped or part.conclude(session, ledger.totals.counted)
+        done = _concluded(session, summary, stopped=stopped, resumed=ran.resumed)
     return replace(done, former=kept_former(folder, was_whole=whole))
 
 
@@ -234,9 +194,15 @@ def _made_room(session: Session) -> bool:
 def _answering_services(session: Session, ledger: Ledger, shared: Shared | None = None) -> Services:
     settings, data, folder = session.settings, session.data, session.folder
     services = open_services(
-        settings, data.tasks, ledger, folder, id_key=data.id_key, shared=shared
+        settings,
+        data.tasks,
+        ledger,
+        folder,
+        id_key=data.id_key,
+        shared=shared,
+        parts=session.parts,
     )
-    return as_asked(settings, data, services, folder)
+    return wrapped(services, data, folder)
 
 
 async def run_beside_others(session: Session, shared: Shared, watched: Watched) -> Finished:
@@ -266,7 +232,8 @@ async def run_beside_others(session: Session, shared: Shared, watched: Watched) 
         # Intervals take seconds, in which no other run could go on; and much memory.
         async with shared.summing:
             summary = await asyncio.to_thread(_summarised, located, ran, ledger.totals)
-        done = _audited(located, summary, stopped=summary.stopped_by_budget, resumed=ran.resumed)
+        stopped = summary.stopped_by_budget
+        done = _concluded(located, summary, stopped=stopped, resumed=ran.resumed)
     former = kept_former(located.folder, was_whole=whole)
     return replace(done, folder=folder, former=former and former_of(folder))
 
@@ -275,15 +242,10 @@ async def run_beside_others(session: Session, shared: Shared, watched: Watched) 
 class _Ran:
     """What a run came to.
 
-    Its plan, what was found, at smaller contexts too, the checks, how many answers were there when
-    it began, and the check of its judge.
+    How it went, how many answers were there when it began, and the check of its judge.
     """
 
-    plan: Plan
-    outcomes: dict[str, Outcome]
-    less: AtSizes
-    chosen: Chosen
-    checks: list[Check]
+    course: Course
     resumed: int
     judge_check: Checks | None
     judge_check_before: Checks | None
@@ -292,31 +254,32 @@ class _Ran:
 def _summarised(session: Session, ran: _Ran, totals: Totals) -> Summary:
     """Summarise a run and write its summary."""
     settings, data, folder = session.settings, session.data, session.folder
-    summary = _summary(settings, data, ran.plan, ran.outcomes, totals)
-    largest = settings.most_context, ran.outcomes
-    summary = with_curves(summary, ran.plan, largest, ran.less, folder)
-    if ran.checks:
-        summary = summary.model_copy(update={"admission": ran.checks})
+    summary = _summary(settings, data, ran.course.plan, ran.course.outcomes, totals)
     if ran.judge_check is not None:
         told = {"judge_check": ran.judge_check, "judge_check_before": ran.judge_check_before}
         summary = summary.model_copy(update=told)
-    if (folder / STORE).exists():
-        taken: dict[str, Any] = {"phases": phases_of(folder), "answers": answers_of(folder)}
-        taken["bytes_per_1000_turns"] = stored_by(folder)
-        summary = summary.model_copy(update=taken)
-    summary = with_corrections(summary, folder, data, ran.chosen)
+    for part in session.parts:
+        summary = part.summarise(summary, ran.course)
     write_json(folder / SUMMARY, summary.row())
     return summary
 
 
-def _audited(session: Session, summary: Summary, *, stopped: bool, resumed: int) -> Finished:
-    """Finish a run with what its audits say, those of an earlier session among them."""
-    folder, data = session.folder, session.data
-    if (audit := audit_summary(folder, data)) is not None:
-        summary = summary.model_copy(update={"audit": audit})
-        write_json(folder / SUMMARY, summary.row())
-    most = session.settings.max_failures
-    return finished(folder, summary, data.tasks, most, budget_spent=stopped, resumed=resumed)
+def _concluded(session: Session, summary: Summary, *, stopped: bool, resumed: int) -> Finished:
+    """Finish a run with what extensions made of it, in earlier commands, too."""
+    folder, whole = session.folder, summary
+    for part in session.parts:
+        whole = part.conclusions(whole, session)
+    if whole is not summary:
+        write_json(folder / SUMMARY, whole.row())
+    return finished(
+        folder,
+        whole,
+        session.data.tasks,
+        session.settings.max_failures,
+        budget_spent=stopped,
+        resumed=resumed,
+        parts=session.parts,
+    )
 
 
 def _described(services: Services) -> dict[str, Any]:
@@ -375,7 +338,8 @@ def _manifest(session: Session, services: Services, judged: Predictions | None) 
         structured=structured_modes(settings, data.tasks, services.ladder),
         code=session.code,
     )
-    manifest["versions"] |= adapter_versions(settings.memory)
+    for part in session.parts:
+        manifest["versions"] |= part.versions()
     if data.asked not in (None, settings.data):
         manifest[DATA_ASKED] = data.asked
     return manifest
@@ -396,15 +360,13 @@ async def _run(
 ) -> _Ran:
     settings, data, folder = session.settings, session.data, session.folder
     judge = services.judge
-    sizes = settings.less_contexts if judged is None else tuple(judged.less)
     async with closing(services):
-        endpoint = settings.judge_api_base
-        await check_batches(settings, data.tasks if judged is None else (), services.batches)
-        chosen = choose(settings.calibration, judge, data, today=date.today(), api_base=endpoint)
+        for part in services.parts:
+            await part.begin(services, data, generate=judged is None)
         merging = manifest is not None
         if manifest is None:
             manifest = _manifest(session, services, judged)
-        _claim(folder, manifest, judged, begun=begun, shown=shown)
+        _claim(session, manifest, judged, begun=begun, shown=shown)
         resume_modes(settings, folder, services.ladder)
         write_config(
             folder, {name: getattr(settings, name) for name in _given(settings)}, told=told
@@ -422,12 +384,14 @@ async def _run(
             places=_places(settings, services),
         )
         try:
-            total = settings.repeats * (data.n + len(sizes) * sum(map(_n_sized, data.tracks)))
+            more = sum(part.more_records(data) for part in services.parts)
+            total = settings.repeats * (data.n + more)
             title = f"{settings.task} {services.systems[0][0].name}"
             if resumed:
                 title += f", resumed with {resumed:,} answered"
-            checks = await admitted(services, "before")
-            check_estimable(services, data.tasks)
+            course = Course(session, services, plan, {})
+            for part in services.parts:
+                await part.before(course)
             with watched(title, total, ledger.totals) as progress:
                 checked = await admit_judge(
                     judge,
@@ -438,24 +402,23 @@ async def _run(
                 )
                 plan = plan.under(checked.judge)
                 outcomes = await run_tracks(plan, progress=progress)
-                less = await run_sizes(plan, sizes, folder, progress=progress)
-            checks += await admitted(services, "after")
+                course = Course(session, services, plan, outcomes)
+                for part in services.parts:
+                    await part.more(course, progress)
+            for part in services.parts:
+                await part.after(course)
         finally:
             journals.close()
             modes = structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
-    return _Ran(plan, outcomes, less, chosen, checks, resumed, checked.checks, checked.before)
+    return _Ran(course, resumed, checked.checks, checked.before)
 
 
 def _places(settings: RunSettings, services: Services) -> AbstractAsyncContextManager[None]:
     """Return what a record waits for before it is read, so that memory does not grow with them."""
-    if settings.batch and services.batches is not None:
-        return services.batches.room
+    if services.batches is not None and services.batches.places is not None:
+        return services.batches.places
     return nullcontext() if services.shared is None else services.shared.places_of(settings)
-
-
-def _n_sized(track: TrackData) -> int:
-    return track.n if has_sizes(track.task) else 0
 
 
 def track_plans(
@@ -488,7 +451,7 @@ def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
 
 
 def _claim(
-    folder: Path,
+    session: Session,
     manifest: Mapping[str, Any],
     judged: Predictions | None,
     *,
@@ -499,6 +462,10 @@ def _claim(
 
     They come first: without them the manifest would vouch for a run that can't be judged.
     """
+    folder = session.folder
+    if judged is not None:
+        for part in session.parts:
+            part.place(judged.source, folder)
     if judged is not None and not (folder / MANIFEST).exists():
         judged.place(folder)
     claim(folder, manifest, begun=begun, shown=shown)
@@ -512,10 +479,17 @@ def judging_services(
     ledger: Ledger,
     folder: Path | None,
     asked_as: AskedAs = AS_EVER,
+    *,
+    parts: Parts = (),
 ) -> Services:
     """Open a judge, and nobody to answer: what is missing in finished predictions stays unheard."""
     judging = open_services(
-        settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder, asked_as
+        settings.model_copy(update={"model": NO_SYSTEM}),
+        tasks,
+        ledger,
+        folder,
+        asked_as,
+        parts=parts,
     )
     systems = tuple((Unheard(settings.model),) * settings.repeats for task in tasks)
     return replace(judging, systems=systems)

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.comparison_runs import FOLDER as BESIDE
-from alps.ext.memory.journal import CALLS, FILE
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.submission import (
     CARD,

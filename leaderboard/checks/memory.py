@@ -6,9 +6,9 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.event_loop import run_loop
+from alps.ext.memory import FILE
 from alps.ext.memory.admission import CHECKS, DECLARED
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.journal import FILE
 from alps.ext.memory.listed_memories import Direct
 from alps.ext.memory.phases import phases_of, used_otherwise
 from alps.ext.memory.protocol import Hit

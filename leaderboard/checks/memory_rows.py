@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
-from alps.ext.memory.journal import CALLS, FILE
+from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.protocol import LONGEST_ID, Hit
 from alps.leaderboard.checks.rows import LONGEST_ANSWER
 from alps.leaderboard.fields import Count, Line, Seconds

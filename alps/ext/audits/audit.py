@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.audits import FOLDER
 from alps.ext.audits.draws import Draws, draw_tracks
 from alps.jsonl import parse_json
 from alps.judges.admission import refusal_of
@@ -33,7 +34,7 @@ from alps.settings import RunSettings
 from alps.systems import Unheard
 from alps.tasks.base import JUST_THE_SCORE, Records
 
-FOLDER, ABOUT = "audit", "audit.json"
+ABOUT = "audit.json"
 VERDICTS, SCORES = "verdicts.jsonl", "scores.jsonl"
 
 

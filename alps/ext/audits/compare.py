@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.errors import AlpsError
-from alps.ext.audits.audit import FOLDER, read_audit
+from alps.ext.audits import FOLDER
+from alps.ext.audits.audit import read_audit
 from alps.ext.audits.records import (
     AuditedRecords,
     Pairs,

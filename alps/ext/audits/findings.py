@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from alps.ext.audits.audit import FOLDER, read_audit
+from alps.ext.audits import FOLDER
+from alps.ext.audits.audit import read_audit
 from alps.ext.audits.records import AuditedRecords, audited_records, correctable, corrected_scores
 from alps.ext.audits.slices import bent_by, corrected_slices, errors_of, traits_of
 from alps.llm.ledger import Ledger

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.ext.audits.audit import FOLDER, SCORES
+from alps.ext.audits import FOLDER
+from alps.ext.audits.audit import SCORES
 from alps.ext.audits.draws import LEAST
 from alps.rows import AuditedScore, Interval
 from alps.run.opened import Key, read_rows

@@ -1,5 +1,20 @@
 """Batches: many requests in one order, answered within a day, at half the price."""
 
+from pathlib import Path
+from typing import Any
+
 from alps.extension import Extension
 
-EXTENSION = Extension("batches", commands={})
+AT_ONCE = 10_000
+"""Records that are worked on at once, where their texts are short."""
+FILE = "batches.jsonl"
+"""The journal of the batches of a run, in its folder."""
+
+
+def _has_part(settings: Any, folder: Path) -> bool:
+    return settings.batch or (folder / FILE).exists()
+
+
+EXTENSION = Extension(
+    "batches", has_part=_has_part, part="alps.ext.batches.part:Part", journals=(FILE,)
+)

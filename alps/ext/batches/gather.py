@@ -8,7 +8,7 @@ two batches, answers and then judgements, and needs to know nothing of it.
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -108,6 +108,25 @@ class Batches:
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._drafting = asyncio.Semaphore(_DRAFTED_AT_ONCE)
         self._opening = asyncio.Lock()
+
+    @property
+    def places(self) -> Room | None:
+        """The room that a record waits for before it is read; None where nothing is gathered."""
+        return self.room if self._gather else None
+
+    def note(self, messages: Sequence[Mapping[str, str]]) -> None:
+        """Note what the record under way asks, for the memory that it takes."""
+        self.room.note(messages)
+
+    def is_billed(self, key: str, batch: str) -> bool:
+        """Tell whether the ledger has the answer of a batch already."""
+        return self.journal.is_billed(key, batch)
+
+    async def read(
+        self, request: Request[Any], messages: list[dict[str, str]], answered: Answered
+    ) -> Reply:
+        """Return an answer as the reply that it would have been by itself; see `read_result`."""
+        return await read_result(request, messages, answered)
 
     def takes(self, request: Request[Any], key: str) -> bool:
         """Tell whether a batch answers a request: one under way, or the next."""

@@ -23,8 +23,6 @@ BATCHED = (*FILES, *MESSAGES)
 
 _MOST_REQUESTS = 10_000_000
 _LONGEST_NAME = 1_000
-AT_ONCE = 10_000
-"""Records that are worked on at once, where their texts are short."""
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
+from alps.ext.batches import FILE
 from alps.ext.batches.interface import is_name, time_of
 from alps.jsonl import Appender, Row, scan
 from alps.llm.prices import BATCH
 
-FILE = "batches.jsonl"
 _OPEN = ("intended", "placed", "ordered")
 
 

@@ -1,7 +1,9 @@
 """Correcting the scores of a finished run by a calibration, without asking anybody."""
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from alps.ext.calibration.correction import choose, with_corrections
 from alps.judges.calibration_file import ServedRow
@@ -29,12 +31,12 @@ def judge_of_run(run: Run) -> JudgeOfRun:
     )
 
 
-def correct_again(folder: Path, calibration: str) -> Finished:
+def correct_again(folder: Path, typed: Mapping[str, Any]) -> Finished:
     """Correct the scores of a finished run in its own folder; nobody is asked.
 
     Args:
         folder: The run.
-        calibration: A calibration of its judge; `off` takes corrections away.
+        typed: `calibration`, one of its judge; `off` takes corrections away.
 
     Raises:
         AlpsError: If the folder is no finished run, or the calibration is not of its judge.
@@ -43,7 +45,7 @@ def correct_again(folder: Path, calibration: str) -> Finished:
     raw = _as_judged(run.finished.row())
     settings, data = open_again(folder, run.manifest)
     judge, endpoint = PinnedJudge(judge_of_run(run)), settings.judge_api_base
-    chosen = choose(calibration, judge, data, today=date.today(), api_base=endpoint)
+    chosen = choose(typed["calibration"], judge, data, today=date.today(), api_base=endpoint)
     with locked_folder(folder):
         summary = with_corrections(raw, folder, data, chosen)
         write_json(folder / SUMMARY, summary.row())

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from alps.errors import AlpsError, UsageError
+from alps.ext.calibration import OFF
 from alps.ext.calibration.judge_questions import Asked, asked_in, population_hash
 from alps.folders import typed_path
 from alps.judges.base import Identified
@@ -40,7 +41,6 @@ from alps.stats.corrections import Correction, Method, clustered_rogan_gladen, p
 from alps.stats.intervals import Z, clustered_variance
 from alps.tasks import Metric
 
-OFF = "off"
 # The one note that does not follow from what a submission publishes: addresses are left out of it.
 OTHER_ENDPOINT = "calibrated at another judge_api_base"
 # Labels under which a sample is not corrected by: intervals of fewer cover less often than they

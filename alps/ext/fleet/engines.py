@@ -5,8 +5,8 @@ from alps.ext.fleet.shards import divide, merged
 from alps.run.finished import Finished
 from alps.run.opened import SUMMARY
 from alps.run.session import refuse_without_effect, run_folder
-from alps.run.start import run as run_here
-from alps.settings import HERE, RunSettings
+from alps.run.start import run_here
+from alps.settings import RunSettings
 
 
 def run(settings: RunSettings) -> Finished:
@@ -18,7 +18,7 @@ def run(settings: RunSettings) -> Finished:
         AlpsError: If the settings, the data or the folder can't be used, or a shard fails.
     """
     finished_before = (run_folder(settings) / SUMMARY).exists() and not settings.fresh
-    if settings.engine == HERE or finished_before:
+    if finished_before:
         return run_here(settings)
     refuse_without_effect(settings)
     if settings.engine == "processes":

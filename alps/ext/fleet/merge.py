@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
-from alps.ext.batches.journal import FILE as BATCHES
-from alps.ext.memory.journal import ANSWERS, CALLS, FILE
 from alps.ext.sizes.run import folder_of
+from alps.extension import extensions
 from alps.parsing import parse_settings
 from alps.run.finished import Finished
 from alps.run.folder import difference_between, repeating, write_json
 from alps.run.judge_check import FILE as JUDGE_CHECK
-from alps.run.opened import MANIFEST, SUMMARY, Run, manifest_row, open_run, read_rows
+from alps.run.opened import MANIFEST, Run, manifest_row, open_run, read_rows
+from alps.run.parts import parts_of
 from alps.run.session import Session
 from alps.run.source import Data, open_again, refuse_changed
 from alps.run.start import finish
@@ -22,10 +22,15 @@ from alps.settings import RunSettings
 from alps.values import shard_of
 
 _OF_RECORDS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
-JOURNALS = (
-    *(*_OF_RECORDS, "baselines.jsonl"),
-    *("calls.jsonl", BATCHES, FILE, CALLS, ANSWERS, JUDGE_CHECK),
-)
+_JOURNALS = (*_OF_RECORDS, "baselines.jsonl", "calls.jsonl", JUDGE_CHECK)
+
+
+def journals() -> tuple[str, ...]:
+    """Return the names of all files of a shard that have rows, those of extensions among them."""
+    names: tuple[str, ...] = _JOURNALS
+    for extension in extensions():
+        names += extension.journals
+    return names
 
 
 @dataclass(frozen=True)
@@ -86,18 +91,13 @@ def merge(
     shutil.rmtree(place, ignore_errors=True)
     for inside in places:
         (place / inside).mkdir(parents=True, exist_ok=True)
-        for name in JOURNALS:
+        for name in journals():
             _write_together(place / inside / name, [one.folder / inside / name for one in shards])
     manifest = shards[0].whole()
     write_json(place / MANIFEST, manifest)
-    finished = finish(
-        Session(_whole(settings, out, typed or {}), data, place), manifest, repeating(out)
-    )
-    # The same checks in each shard, and passed: one that fails a check is never finished.
-    if checks := shards[0].run.finished.admission:
-        summary = finished.summary.model_copy(update={"admission": checks})
-        write_json(place / SUMMARY, summary.row())
-        finished = replace(finished, summary=summary)
+    whole = _whole(settings, out, typed or {})
+    session = Session(whole, data, place, parts=parts_of(whole, place))
+    finished = finish(session, manifest, repeating(out))
     place.rename(out)
     return replace(finished, folder=out)
 

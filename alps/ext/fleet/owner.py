@@ -36,6 +36,7 @@ from alps.ext.fleet.messages import (
 from alps.ext.fleet.shards import Divided
 from alps.jsonl import parse_json
 from alps.llm.ledger import Call, Totals, counted_in
+from alps.run.parts import parts_of
 from alps.run.services import budget_within, check_priced_models
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def owner_of(run: Divided, heard: "Callable[[Message], None]") -> "Owner":
     """
     given = run.settings
     if given.max_cost is not None:
-        check_priced_models(given, run.data.tasks)
+        check_priced_models(given, run.data.tasks, parts_of(given, run.folder))
     tokens, cost = counted_in(run.shards)
     spent = Totals(prompt_tokens=tokens, cost=cost)
     return Owner(budget_within(given.max_cost, given.max_total_tokens, spent), heard)

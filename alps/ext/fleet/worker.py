@@ -105,7 +105,7 @@ async def _carried_out(session: Session, address: Mapping[str, Any]) -> None:
 
 def _shared(session: Session, owner: Connection, *, here: bool) -> Leased:
     settings = session.settings
-    if not opens_models(settings, session.data.tasks):
+    if not opens_models(settings, session.data.tasks, session.parts):
         return Leased(owner=owner, here=here)
     from alps.llm.structured import Ladder
 

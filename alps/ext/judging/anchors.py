@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from alps.errors import UsageError
-from alps.ext.sizes.run import PREDICTIONS
 from alps.run.finished import Finished
+from alps.run.finished_predictions import PREDICTIONS
 from alps.run.folder import write_json
 from alps.run.opened import Run, open_run
 from alps.run.services import AskedAs

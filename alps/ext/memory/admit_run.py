@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Literal
 from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.ext.memory.connection import MemoryFailed
+from alps.ext.memory.embedded import Memory
 from alps.ext.memory.models import asked_models, check_memory_models, memory_models
 from alps.ext.memory.resolve import SPOKEN, MemoryOptions, open_memory
 from alps.ext.memory.store import Store
 from alps.llm.ledger import Ledger
 from alps.rows import Check
-from alps.run.services import Asked, Services, check_models, close_clients
+from alps.run.services import Asked, check_models, close_clients
 from alps.settings import DoctorSettings, passed
 from alps.tasks import Task
 from alps.waiting import tell
@@ -23,13 +24,12 @@ if TYPE_CHECKING:
     from alps.llm import Client
 
 
-async def admitted(services: Services, when: Literal["before", "after"]) -> list[Check]:
+async def admitted(memory: Memory | None, when: Literal["before", "after"]) -> list[Check]:
     """Check the memory system of a run; nothing where it has none.
 
     Raises:
         UsageError: If a check failed, or none could be made; names the first.
     """
-    memory = services.memory
     if not isinstance(memory, Store):
         return []
     tell("checking the memory system", announced=True)
@@ -49,13 +49,12 @@ async def admitted(services: Services, when: Literal["before", "after"]) -> list
     return checks
 
 
-def check_estimable(services: Services, tasks: Sequence[Task]) -> None:
+def check_estimable(memory: Memory | None, tasks: Sequence[Task]) -> None:
     """Refuse tasks whose answer is all that a memory system holds, of one that can't list it.
 
     Raises:
         UsageError: If there is such a task; names those that are left.
     """
-    memory = services.memory
     if not isinstance(memory, Store) or not memory.cannot_list:
         return
     lost: dict[str, None] = {}

@@ -14,11 +14,14 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
+from alps.ext.memory import FILE
 from alps.ext.memory.attribution import STAGES, Facts, Stage, held, shares, stage_of
 from alps.ext.memory.closest_memory import ByMeaning
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.journal import FILE, found_in
+from alps.ext.memory.embedded import Memory
+from alps.ext.memory.journal import found_in
 from alps.ext.memory.named_code import refuse_untyped
+from alps.ext.memory.part import Part
 from alps.ext.memory.protocol import Hit
 from alps.ext.memory.reader import Reader
 from alps.ext.memory.replay import (
@@ -37,10 +40,11 @@ from alps.run.engine import Result, TrackPlan, Unit, evaluate
 from alps.run.folder import claimed_folder
 from alps.run.fresh import refuse_other_code
 from alps.run.opened import Key, Run, open_run
+from alps.run.parts import parts_of
 from alps.run.services import Services, check_names, closing, open_services
 from alps.run.session import resolve_again
 from alps.run.source import Data
-from alps.run.wrapping import as_asked
+from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.stats.bootstrap import Estimate
 from alps.tasks import JudgingOptions, Task
@@ -123,11 +127,15 @@ def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> 
     # A class may leave the working folder, and the files of the run stay where they are.
     place = folder.absolute()
     with kept_working_folder():
-        check_names(settings, data.tasks, generate=True)
+        check_names(settings, data, parts_of(settings, folder), generate=True)
     with claimed_folder(folder / FOLDER) as ledger, kept_working_folder():
-        services = open_services(settings, data.tasks, ledger, place, id_key=data.id_key)
-        services = as_asked(settings, data, services, place / FOLDER)
-        desk = _Desk(run, place, settings, data, services)
+        # The memory alone: nothing is audited or corrected here.
+        part = Part(settings)
+        services = open_services(
+            settings, data.tasks, ledger, place, id_key=data.id_key, parts=(part,)
+        )
+        services = wrapped(services, data, place / FOLDER)
+        desk = _Desk(run, place, settings, data, services, part.memory)
         try:
             return run_loop(_diagnosed(desk))
         finally:
@@ -150,6 +158,7 @@ class _Desk:
     settings: RunSettings
     data: Data
     services: Services
+    memory: Memory | None
     hits: Mapping[str, list[Hit]] = field(init=False)
     located: dict[str, Located | None] = field(default_factory=dict)
     answered: dict[tuple[Key, str], bool] = field(default_factory=dict)
@@ -208,8 +217,8 @@ class _Missed:
 
 
 async def _diagnosed(desk: _Desk) -> Diagnosis:
-    async with closing(desk.services) as services:
-        memory = services.memory
+    async with closing(desk.services):
+        memory = desk.memory
         if not isinstance(memory, Store):
             name = desk.settings.memory
             raise UsageError(f"{desk.run.folder}: memory={name} is no memory system")

@@ -3,25 +3,21 @@
 import secrets
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from alps.ext.memory import FILE
 from alps.ext.memory.protocol import Hit
-from alps.jsonl import Appender, Row, scan
+from alps.jsonl import Appender, Row, parse_json, scan
 from alps.rows import Check
 from alps.schema import UsedToAnswer
 
-FILE = "memory.jsonl"
-CALLS = "memory_calls.jsonl"
-"""What a system asked of models, a row a request."""
-ANSWERS = "answers.jsonl"
-"""What a reader took for each answer; beside it are those of one size of the context alone."""
 ADMISSION = "admission"
 """The phase of what a system asked of models while it was checked."""
-STORED = "memory"
-"""The folder of a run in which a system may keep files."""
+_HEAD = 100
 
 
 class Diary:
@@ -157,3 +153,36 @@ def found_in(path: Path) -> dict[str, list[Hit]]:
 
 def _hits_of(rows: Sequence[Row]) -> list[Hit]:
     return [Hit(**{**row, "sources": tuple(row["sources"])}) for row in rows]
+
+
+def is_begun(folder: Path) -> bool | None:
+    """Tell whether a run is to go on from its memory's journal; None where that has no say.
+
+    A run whose memory system failed a check of admission left nothing, whatever it answered.
+    """
+    admission: dict[str, bool] = {}
+    with suppress(OSError), (folder / FILE).open("rb") as lines:
+        for line in lines:
+            # Other rows hold whole memories, and are many.
+            if ADMISSION.encode() in line[:_HEAD]:
+                _note_admission(admission, line)
+    if not all(admission.values()):
+        return False
+    return True if "before" in admission else None
+
+
+def checks_in(folder: Path) -> list[Check]:
+    """Return the checks of admission in a run folder; merged shards have the same ones, passed."""
+    checks: dict[str, list[Check]] = {}
+    for _, _, row in scan(folder / FILE):
+        if (row or {}).get("phase") == ADMISSION:
+            found = [Check.model_validate(check) for check in (row or {})["checks"]]
+            checks.setdefault((row or {})["when"], found)
+    return [*checks.get("before", ()), *checks.get("after", ())]
+
+
+def _note_admission(admission: dict[str, bool], line: bytes) -> None:
+    with suppress(ValueError, LookupError, TypeError, AttributeError):
+        row = parse_json(line)
+        if row["phase"] == ADMISSION:
+            admission[row["when"]] = not any(check.get("fault") for check in row["checks"])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from alps.errors import UsageError
+from alps.ext.memory import STDERR
 from alps.ext.memory.connection import (
     METHODS,
     TIMED_OUT,
@@ -31,7 +32,6 @@ from alps.sizes import LARGEST_REPLY, too_large
 from alps.systems.base import one_line
 from alps.systems.process import STDERR_KEPT, LineProcess, program_environment, split_command, tail
 
-STDERR = "memory.stderr.log"
 # Time-outs in a row after which a process is not started again: else each of a thousand users
 # would wait for its own.
 _HANGS = 3

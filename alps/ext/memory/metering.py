@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from alps.ext.memory import CALLS
 from alps.ext.memory.connection import Answered, Connection, MemoryFailed
-from alps.ext.memory.journal import CALLS
 from alps.ext.memory.protocol import Endpoint
 from alps.jsonl import Appender
 from alps.llm.proxy import Behind, Metered, Proxy

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from alps.ext.memory.journal import ADMISSION, ANSWERS, CALLS, FILE, STORED
+from alps.ext.memory import ANSWERS, CALLS, FILE, STORED
+from alps.ext.memory.journal import ADMISSION
 from alps.jsonl import Row, scan
 from alps.rows import Phase, Used
 

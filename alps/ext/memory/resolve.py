@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alps.errors import UsageError, closest
+from alps.ext.memory import FILE, STORED
 from alps.ext.memory.built_in import BOXED, is_boxed, open_boxed
 from alps.ext.memory.connection import METHODS, ClassConnection, Connection
 from alps.ext.memory.embedded import KNOWN as EMBEDDED
 from alps.ext.memory.embedded import Memory, open_embedded
 from alps.ext.memory.environments import APART, command, packages
-from alps.ext.memory.journal import ADMISSION, FILE, STORED, Diary
+from alps.ext.memory.journal import ADMISSION, Diary
 from alps.ext.memory.line_protocol import SpokenConnection
 from alps.ext.memory.mcp import McpTools
 from alps.ext.memory.placebo import Placebo

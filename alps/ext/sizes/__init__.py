@@ -1,5 +1,22 @@
 """Sizes of the context: a run at several `max_context_tokens=`, and the curve of its score."""
 
+from pathlib import Path
+from typing import Any
+
 from alps.extension import Extension
 
-EXTENSION = Extension("sizes", commands={})
+FOLDER = "contexts"
+"""Where a run keeps what it was answered at smaller sizes."""
+
+
+def _has_part(settings: Any, folder: Path) -> bool:
+    return bool(settings.less_contexts)
+
+
+EXTENSION = Extension(
+    "sizes",
+    needs=("memory",),
+    has_part=_has_part,
+    part="alps.ext.sizes.part:Part",
+    files=(FOLDER,),
+)

@@ -10,18 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-from alps.ext.memory.journal import ANSWERS, AnswerLog
+from alps.ext.memory import ANSWERS
+from alps.ext.memory.journal import AnswerLog
 from alps.ext.memory.phases import question_of
 from alps.ext.memory.reader import Reader
+from alps.ext.sizes import FOLDER
 from alps.rows import Curve, CurvePoint, Interval, Summary
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.engine import TrackPlan
 from alps.run.summary import leading_metric
 from alps.systems import System
 from alps.tasks import Metric, Task
-
-FOLDER = "contexts"
-PREDICTIONS = "predictions.jsonl"
 
 AtSizes = Mapping[int, Mapping[str, Outcome]]
 """What came out of each track at each size, by its name."""
@@ -104,14 +103,6 @@ def _with_costs(curve: Curve | None, folder: Path, track: str) -> Curve | None:
         new = {"seconds": taken.seconds, "cost": taken.cost}
         points.append(point.model_copy(update=new))
     return curve.model_copy(update={"points": points})
-
-
-def points_below(summary: Summary) -> list[CurvePoint]:
-    """Return the points of all curves but the last ones, which are the scores of the run."""
-    points: list[CurvePoint] = []
-    for track in summary.tracks.values():
-        points += [] if track.curve is None else track.curve.points[:-1]
-    return points
 
 
 def _curve(by_size: Mapping[int, Outcome], lead: Metric | None) -> Curve | None:

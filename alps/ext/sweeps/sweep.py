@@ -127,7 +127,7 @@ def _resolved(plan: SweepPlan) -> list[Session]:
             session = resolve(_placed(cell, plan), opened=opened)
             refuse_other_files(session.folder)
             if plan.max_cost is not None:
-                check_priced_models(session.settings, session.data.tasks)
+                check_priced_models(session.settings, session.data.tasks, session.parts)
         except AlpsError as error:
             told.setdefault(str(error), []).append(str(cell))
         else:
@@ -167,7 +167,8 @@ def _complete(session: Session) -> Finished | None:
     if not same or lost_records(summary) or summary.stopped_by_budget:
         return None
     most = session.settings.max_failures
-    return finished(folder, summary, session.data.tasks, most, budget_spent=False)
+    tasks, parts = session.data.tasks, session.parts
+    return finished(folder, summary, tasks, most, budget_spent=False, parts=parts)
 
 
 async def _all(
@@ -206,7 +207,7 @@ async def _all(
 
 def _shared(plan: SweepPlan, sessions: Sequence[Session]) -> Shared:
     """Open what all runs share; the budget counts what earlier sweeps spent in these folders."""
-    if not any(opens_models(one.settings, one.data.tasks) for one in sessions):
+    if not any(opens_models(one.settings, one.data.tasks, one.parts) for one in sessions):
         return Shared()
     from alps.llm.structured import Ladder
 

@@ -1,20 +1,56 @@
 """Batches of a run: whether they are taken, and where they are written down."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alps.errors import UsageError
-from alps.ext.batches.journal import FILE, BatchJournal
-from alps.ext.batches.room import Room
+from alps.ext.batches import FILE
 from alps.judges.resolve import is_embedded_judge
 from alps.llm.types import Request
+from alps.run.parts import RunPart
+from alps.run.services import Services, say_once
+from alps.run.shared import Shared
+from alps.run.source import Data
 from alps.settings import RunSettings
 from alps.systems import is_local
 from alps.tasks import Task
 
 if TYPE_CHECKING:
     from alps.ext.batches.gather import Batches
+
+
+class Part(RunPart):
+    """Gathers the requests of a run, or takes up what an earlier command ordered."""
+
+    def check(self, data: Data, *, generate: bool, keys: bool) -> None:
+        """Refuse `batch=yes` where nobody takes batches."""
+        refuse_unbatched(self.settings, data.tasks if generate else ())
+
+    def gather(self, folder: Path, shared: Shared) -> "Batches | None":
+        """Open the batches of a run folder; None where it has none under way and wants none."""
+        if not self.settings.batch and not (folder / FILE).exists():
+            return None
+        from alps.ext.batches.gather import Batches
+        from alps.ext.batches.journal import BatchJournal
+        from alps.ext.batches.room import Room
+
+        return Batches(
+            BatchJournal(folder),
+            gather=self.settings.batch,
+            room=shared.one(Room),
+            deadline=self.settings.batch_deadline,
+            patience=self.settings.patience,
+            notice=say_once,
+        )
+
+    async def begin(self, services: Services, data: Data, *, generate: bool) -> None:
+        """Ask each endpoint for its batches, before anything is paid for."""
+        from alps.ext.batches.gather import Batches
+
+        if isinstance(services.batches, Batches) and self.settings.batch:
+            for _, request in asked_in_batches(self.settings, data.tasks if generate else ()):
+                await services.batches.check(request)
 
 
 def asked_in_batches(
@@ -50,34 +86,3 @@ def refuse_unbatched(settings: RunSettings, tasks: Sequence[Task]) -> None:
 
     for key, request in asked:
         check_batched(key, request.model)
-
-
-def open_batches(
-    settings: RunSettings, folder: Path, room: Room, notice: Callable[[str], None]
-) -> "Batches | None":
-    """Open the batches of a run folder; None where it has none under way and wants none."""
-    if not settings.batch and not (folder / FILE).exists():
-        return None
-    from alps.ext.batches.gather import Batches
-
-    return Batches(
-        BatchJournal(folder),
-        gather=settings.batch,
-        room=room,
-        deadline=settings.batch_deadline,
-        patience=settings.patience,
-        notice=notice,
-    )
-
-
-async def check_batches(
-    settings: RunSettings, tasks: Sequence[Task], batches: "Batches | None"
-) -> None:
-    """Ask each endpoint for its batches, before anything is paid for.
-
-    Raises:
-        AlpsError: If one takes none.
-    """
-    if batches is not None and settings.batch:
-        for _, request in asked_in_batches(settings, tasks):
-            await batches.check(request)

@@ -1,0 +1,135 @@
+"""The part of a memory in a run: it stands before the reader, is admitted, and is accounted for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from alps.ext.memory import ANSWERS, FILE
+from alps.ext.memory.admit_run import admitted, check_estimable
+from alps.ext.memory.embedded import Memory
+from alps.ext.memory.journal import AnswerLog, checks_in
+from alps.ext.memory.models import (
+    IN_THE_BOX,
+    Given,
+    asked_models,
+    check_memory_models,
+    memory_models,
+)
+from alps.ext.memory.phases import answers_of, phases_of, stored_by
+from alps.ext.memory.reader import through
+from alps.ext.memory.resolve import MemoryOptions, adapter_versions, check_memory, open_memory
+from alps.ext.memory.store import Store
+from alps.llm.secrets import redact
+from alps.rows import Check, Summary
+from alps.run.estimate import Stage
+from alps.run.parts import Course, Estimated, RunPart
+from alps.run.services import Asked, Services, check_models
+from alps.run.session import Session
+from alps.run.source import Data
+from alps.settings import RunSettings
+from alps.systems.resolve import RECORDED
+from alps.tasks import Task
+from alps.tasks.recall import FULL
+
+
+class Part(RunPart):
+    """The memory of one run."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        super().__init__(settings)
+        self.memory: Memory | None = None
+        self._log: AnswerLog | None = None
+        self._checks: list[Check] = []
+
+    def check(self, data: Data, *, generate: bool, keys: bool) -> None:
+        """Refuse a memory that nobody knows, and models of it that can't be asked."""
+        if generate:
+            check_memory(self.settings.memory, memory_options(self.settings, None))
+            check_memory_models(self.settings, self.settings.memory)
+            check_models(self.asked(), IN_THE_BOX, keys=keys)
+
+    def asked(self) -> Sequence[Asked]:
+        """Return the models that the memory is given."""
+        models = asked_models(self.settings)
+        return [Asked(key, name, api_base, {}, None) for key, name, api_base in models]
+
+    def open(self, services: Services, data: Data, folder: Path | None) -> Services:
+        """Put the memory before the systems; it is opened with the models that it is given."""
+        clients = services.clients
+        given = memory_models(self.settings, None if clients is None else clients.of)
+        self.memory = memory = _memory(self.settings, data, given, folder)
+        if memory is None:
+            return services
+        self._log = None if folder is None else AnswerLog(folder / ANSWERS)
+        rows, most = [], self.settings.most_context
+        for track, systems in zip(data.tracks, services.systems, strict=True):
+            asked = (through(memory, one, track.task, most, self._log) for one in systems)
+            rows.append(tuple(asked))
+        return replace(services, systems=tuple(rows))
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of the packages that the memory is made of."""
+        return adapter_versions(self.settings.memory)
+
+    async def before(self, course: Course) -> None:
+        """Check the memory system before the run."""
+        self._checks += await admitted(self.memory, "before")
+        check_estimable(self.memory, course.session.data.tasks)
+
+    async def after(self, course: Course) -> None:
+        """Check the memory system after the run."""
+        self._checks += await admitted(self.memory, "after")
+
+    def summarise(self, summary: Summary, course: Course) -> Summary:
+        """Add the checks, and how long the phases took."""
+        folder = course.session.folder
+        found: dict[str, Any] = {}
+        if (folder / FILE).exists():
+            found = {"admission": self._checks or checks_in(folder)}
+            found |= {"phases": phases_of(folder), "answers": answers_of(folder)}
+            found["bytes_per_1000_turns"] = stored_by(folder)
+        return summary.model_copy(update=found)
+
+    def stages(self, session: Session, estimated: Estimated) -> Sequence[Stage]:
+        """Name the models that the memory asks; nobody knows how often."""
+        asked = asked_models(self.settings)
+        return [Stage(key.replace("_", " "), redact(name), unknown=True) for key, name, _ in asked]
+
+    async def aclose(self) -> None:
+        """Close the memory system and the log of what the reader was shown."""
+        if isinstance(self.memory, Store):
+            await self.memory.aclose()
+        if self._log is not None:
+            self._log.close()
+
+
+def memory_options(settings: RunSettings, folder: Path | None) -> MemoryOptions:
+    """Return what the memory of a run is opened with; `folder` is that of the run."""
+    return MemoryOptions(
+        k=settings.k,
+        timeout=settings.timeout,
+        seed=settings.seed,
+        folder=folder,
+        options=settings.memory_options or {},
+        env=settings.passed,
+    )
+
+
+def _memory(settings: RunSettings, data: Data, given: Given, folder: Path | None) -> Memory | None:
+    """Return the memory of a run; None where every history is shown as it is."""
+    if settings.memory == FULL and settings.max_context_tokens is None:
+        return None
+    # Recorded answers were given long ago: no memory has a part in them any more.
+    if settings.model.startswith(RECORDED):
+        return None
+
+    def samples() -> Iterator[tuple[Task, Any]]:
+        for track in data.tracks:
+            for sample in track.samples():
+                if data.sessions is None or sample.session_id in data.sessions:
+                    yield track.task, sample
+
+    options = memory_options(settings, folder)
+    options = replace(options, llm=given.llm, embedder=given.embedder)
+    return open_memory(settings.memory, options, samples)
