@@ -15,6 +15,7 @@ def _has_part(settings: Any, folder: Path) -> bool:
 
 EXTENSION = Extension(
     "calibration",
+    needs=("audits",),
     commands={
         "labels": "alps.ext.calibration.commands:labels",
         "calibrate": "alps.ext.calibration.commands:calibrate",

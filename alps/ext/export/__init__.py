@@ -2,4 +2,6 @@
 
 from alps.extension import Extension
 
-EXTENSION = Extension("export", commands={"export": "alps.ext.export.commands:export"})
+EXTENSION = Extension(
+    "export", needs=("audits",), commands={"export": "alps.ext.export.commands:export"}
+)

@@ -12,6 +12,7 @@ def _has_part(settings: Any, folder: Path) -> bool:
 
 EXTENSION = Extension(
     "fleet",
+    needs=("sizes",),
     commands={"merge": "alps.ext.fleet.commands:merge"},
     has_part=_has_part,
     engine="alps.ext.fleet.engines:run",

@@ -4,6 +4,7 @@ from alps.extension import Extension
 
 EXTENSION = Extension(
     "people",
+    needs=("calibration",),
     commands={
         "annotate": "alps.ext.people.commands:annotate",
         "agreement": "alps.ext.people.commands:agreement",

@@ -14,9 +14,7 @@ from alps.ext.memory.listed_memories import Direct
 from alps.ext.memory.protocol import Opening
 from alps.ext.memory.store import Store
 from alps.ext.memory.turns import Turns
-from alps.judges.resolve import embedded_judge
 from alps.parsing import parse_settings
-from alps.run.services import Services
 from alps.run.source import open_data
 from alps.run.start import run
 from alps.schema import Memory, RetrievalSample
@@ -213,10 +211,9 @@ def answers(store, asked):
 
 def test_a_system_that_lists_nothing_is_refused_where_the_list_is_the_answer(tmp_path):
     store, asked = store_of(Unlisted(), tmp_path, "extraction,retrieval", memory="bm25", limit=1)
-    services = Services((), embedded_judge("lexical"), None, memory=store)
-    assert all(check.passed for check in asyncio.run(admitted(services, "before")))
+    assert all(check.passed for check in asyncio.run(admitted(store, "before")))
     with pytest.raises(UsageError) as refused:
-        check_estimable(services, [task for task, _ in asked])
+        check_estimable(store, [task for task, _ in asked])
     assert str(refused.value) == (
         "memory=own: it has no `memories`, so extraction can't be estimated; give task=retrieval"
     )
