@@ -12,8 +12,9 @@ from alps.judges.authors_v1 import algorithm_score, final_score, judge_score
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.recorded import RecordedJudge
 from alps.schema import Memory, Prediction
-from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task
+from alps.tasks.base import JudgingOptions, Row, Scored, Task
 from alps.tasks.extraction import predicted_memories
+from alps.tasks.metrics import Metric
 from alps.tasks.update_scores import predicted_lists
 
 METRICS = (
@@ -88,6 +89,6 @@ def _rescored(task: Task, predicted: Callable[[Prediction], Sequence[Memory]]) -
         score=score,
         metrics=METRICS,
         rubrics=(),
-        paired=None,
+        public=replace(task.public, paired=None),
         conditions={**task.conditions, "scoring": "authors-v1"},
     )

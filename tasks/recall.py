@@ -48,7 +48,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Context:
     """What a reader is shown in place of a history.
 
     Attributes:
@@ -84,8 +84,8 @@ class Recall:
 
     history: Callable[[Any], History]
     place: Callable[[Any], Place]
-    show: Callable[[Any, Shown], Any]
-    evidence: Callable[[Any], Shown | None]
+    show: Callable[[Any, Context], Any]
+    evidence: Callable[[Any], Context | None]
     needed: Callable[[Any], tuple[str, ...]] = lambda sample: ()
 
 
@@ -111,7 +111,7 @@ class Remembered:
 
 
 @dataclass(frozen=True)
-class ByMemory:
+class MemoryProbes:
     """How a memory system answers a task whose answer is the memory itself.
 
     Attributes:
@@ -209,16 +209,16 @@ def _size(text: str) -> int:
     return len(text.encode()) + BYTES_A_TOKEN
 
 
-def newest(turns: Sequence[Turn], max_tokens: int | None) -> Shown:
+def newest(turns: Sequence[Turn], max_tokens: int | None) -> Context:
     """Return the latest turns that fit into `max_tokens`, the earliest of them cut to its end.
 
     All of them where it is None.
     """
     if max_tokens is None:
-        return Shown(tuple(turns))
+        return Context(tuple(turns))
     # By bytes, as no tokenizer is right for every model; backwards, as the end is kept.
     texts, whole = fitting((turn.text[::-1] for turn in reversed(turns)), max_tokens)
     kept: list[Turn] = []
     for turn, text in zip(reversed(turns), texts, strict=False):
         kept.append(turn.model_copy(update={"text": text[::-1]}))
-    return Shown(tuple(reversed(kept)), left_out=len(turns) - whole)
+    return Context(tuple(reversed(kept)), left_out=len(turns) - whole)

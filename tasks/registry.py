@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,14 +17,15 @@ from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest
 from alps.llm.types import AnswerType
 from alps.own_code import import_own
 from alps.prompts import Prompt
-from alps.tasks.base import DEFAULTS, Metric, Task, TaskOptions
+from alps.tasks.base import DEFAULTS, PARTS_OF_TASK, Task, TaskOptions
+from alps.tasks.metrics import PARTS_OF_METRIC, Metric, metric_row, read_metric
 
 TASKS = ("extraction", "update", "retrieval", "utilization", "personamem", "forgetting")
 ALL = "all"
 PYTHON = "python:"
 # Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
 # ValueErrors.
-_CALLED = ("messages", "input_row", "has_gold", "score", "record_parts")
+_CALLED = ("messages", "input_row", "has_gold", "score", "groups")
 # The `python:MODULE` names that the user typed in this process: the only modules that may be
 # imported. What a manifest or a card names is a stranger's word, and looking at a file must not run
 # what it names.
@@ -94,7 +95,7 @@ def audit_data(data: str, split: str | None) -> AuditReport:
         DataError: If a file can't be read.
     """
     for name in TASKS:
-        own = load_task(name).audit
+        own = load_task(name).data.audit
         report = None if own is None else own(data, split)
         if report is not None:
             return report
@@ -116,12 +117,26 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
     except AlpsError:
         raise
     except Exception as error:
-        raise UsageError(
-            f"task={name}: tracks(options) raised {type(error).__name__}: {error}"
-        ) from error
+        raise UsageError(f"task={name}: tracks(options) raised {_named(error)}") from error
     if (fault := _fault_of(tracks)) is not None:
         raise UsageError(f"task={name}: {fault}")
     return tuple(_in_one_line(task, name) for task in tracks)
+
+
+_UNKNOWN_KEYWORD = re.compile(r"(Metric|Task|Scored)\.__init__\(\) got an unexpected .* '(\w+)'")
+_PARTS = {
+    "Metric": PARTS_OF_METRIC,
+    "Task": PARTS_OF_TASK,
+    "Scored": {"groups": "groups=… of Task"},
+}
+
+
+def _named(error: BaseException) -> str:
+    """Return what a user's module raised; of a keyword that is in a part now, how it is written."""
+    text = f"{type(error).__name__}: {error}"
+    called = _UNKNOWN_KEYWORD.match(str(error)) if isinstance(error, TypeError) else None
+    part = _PARTS[called[1]].get(called[2]) if called is not None else None
+    return f"{text}; write {part}" if part else text
 
 
 def _fault_of(tracks: Sequence[object]) -> str | None:
@@ -177,7 +192,8 @@ def _in_one_line(task: Task, name: str) -> Task:
     calls: dict[str, Any] = {
         function: guarded(function, getattr(task, function)) for function in _CALLED
     }
-    return replace(task, judge=judge, **calls)
+    parts = guarded("record_parts", task.shown.record_parts)
+    return replace(task, judge=judge, shown=replace(task.shown, record_parts=parts), **calls)
 
 
 def _module(name: str) -> ModuleType:
@@ -196,9 +212,7 @@ def _module(name: str) -> ModuleType:
         Exception,
         SystemExit,
     ) as error:  # whatever the user's module raises, it is theirs to mend
-        raise UsageError(
-            f"task={name}: importing it raised {type(error).__name__}: {error}"
-        ) from error
+        raise UsageError(f"task={name}: importing it raised {_named(error)}") from error
     if not callable(getattr(module, "tracks", None)):
         raise UsageError(
             f"task={name}: {name.removeprefix(PYTHON)} has no function tracks(options)"
@@ -211,7 +225,6 @@ RECORDED = "shown_by"
 
 _NAME = re.compile(r"[\w.@/-]{1,80}\Z")
 _LONGEST_TITLE = 80
-_METRICS = TypeAdapter(tuple[Metric, ...])
 _CONDITIONS = TypeAdapter(dict[str, str | int | float | bool | None])
 
 
@@ -220,7 +233,7 @@ def recorded(task: Task) -> dict[str, Any]:
 
     Its metrics and conditions, as plain JSON.
     """
-    metrics = [_plain(metric) for metric in task.metrics]
+    metrics = [metric_row(metric) for metric in task.metrics]
     return {"metrics": metrics, "conditions": dict(task.conditions)}
 
 
@@ -260,27 +273,20 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     )
 
 
-def _plain(metric: Metric) -> dict[str, Any]:
-    row = asdict(metric)
-    # What came later is left out where it is not given: summaries keep their bytes.
-    if not metric.excess:
-        del row["excess"]
-    return {**row, "relations": sorted(metric.relations), "rubrics": list(metric.rubrics)}
-
-
 def _metrics(summary: Mapping[str, Any]) -> tuple[Metric, ...]:
     scores = summary.get("scores")
     # Older runs, and those that are not finished, record none: the names of scores are left.
     names = [name for name in scores if _NAME.match(name)] if isinstance(scores, dict) else []
     try:
-        metrics = _METRICS.validate_python(summary[RECORDED]["metrics"])
-    except (LookupError, TypeError, ValidationError):
-        metrics = ()
+        metrics = [read_metric(row) for row in summary[RECORDED]["metrics"]]
+    except (LookupError, TypeError, AttributeError, ValidationError):
+        metrics = []
     # Texts of a file that is not ours, printed in a terminal.
     shown = {}
     for metric in metrics:
         if metric.name in names:
-            shown[metric.name] = replace(metric, title=_titled(metric), checked="")
+            needs = replace(metric.needs, question="")
+            shown[metric.name] = replace(metric, title=_titled(metric), needs=needs)
     for name in names:
         shown.setdefault(name, Metric(name, name))
     return tuple(shown.values()) or (Metric("score", "score", headline=True),)

@@ -147,7 +147,7 @@ def _discordant(track: TrackComparison) -> Iterator[Text]:
         counts += f", {test.second_only} only in {contrast.second}"
         # Of records that belong together its p is none.
         exact = f"; exact McNemar p {p_value(test.p)}" if contrast.exact else ""
-        if metric.metric.sign_test and not contrast.exact:
+        if metric.metric.inference.sign_test and not contrast.exact:
             exact = f"; exact sign test of single records, uncorrected: p {p_value(test.p)}"
         yield Text(visible(f"{metric.metric.title.strip()}: {counts}{exact}."))
 
@@ -218,7 +218,9 @@ def _explanations(comparison: Comparison, *, narrow: bool) -> Iterator[str]:
             yield f"No interval: {reason}."
     if any(contrast.difference.estimate.method for contrast in contrasts):
         yield f"Intervals where few sessions hold many records: {RESAMPLED}."
-    if any(metric.metric.sign_test for track in comparison.tracks for metric in track.metrics):
+    if any(
+        metric.metric.inference.sign_test for track in comparison.tracks for metric in track.metrics
+    ):
         yield "The sign test takes records of one session for independent; the table's p does not."
     if any(track.fronts for track in comparison.tracks):
         yield EXPLANATION

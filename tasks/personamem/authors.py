@@ -75,13 +75,18 @@ def as_authors(task: Task, parser: str) -> Task:
     return replace(
         task,
         prompt=PROMPT,
-        plain=True,
+        asking=replace(task.asking, plain=True),
         answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False),
         messages=messages,
         to_prediction=lambda text: {"answer": text},
         score=partial(score, parser=parser),
-        form=TextAnswer,
-        public=replace(task.public, longest=30_000, texts=partial(_texts, task), choice=None),
-        read_results=read_replies,
+        public=replace(
+            task.public,
+            longest=30_000,
+            texts=partial(_texts, task),
+            choice=None,
+            schema=TextAnswer,
+        ),
+        data=replace(task.data, read_results=read_replies),
         conditions={**task.conditions, "parser": parser},
     )

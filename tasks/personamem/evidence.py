@@ -11,7 +11,7 @@ from itertools import accumulate
 from alps.data.tokens import count_tokens
 from alps.tasks.personamem.release import PersonaMem
 from alps.tasks.personamem.scores import ChoiceSample
-from alps.tasks.recall import BYTES_A_TOKEN, Shown
+from alps.tasks.recall import BYTES_A_TOKEN, Context
 
 
 def evidence_position(sample: ChoiceSample) -> int | None:
@@ -38,7 +38,7 @@ def _lengths(files: PersonaMem, history: str) -> tuple[int, ...]:
     return tuple(count_tokens(turn.text) for turn in turns)
 
 
-def evidence(sample: ChoiceSample) -> Shown | None:
+def evidence(sample: ChoiceSample) -> Context | None:
     """Return the turn that a question is about, with the reply to it; None where none is found."""
     position = evidence_position(sample)
     if position is None:
@@ -47,7 +47,7 @@ def evidence(sample: ChoiceSample) -> Shown | None:
     end = position + 1
     if end < len(turns) and turns[end].role == "assistant":
         end += 1
-    return Shown(turns[position:end], positions=tuple(range(position, end)))
+    return Context(turns[position:end], positions=tuple(range(position, end)))
 
 
 def needed(sample: ChoiceSample) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ over types, and the raw ones stand next to them.
 from collections.abc import Sequence
 from itertools import pairwise
 
-from alps.tasks.base import Breakdown
+from alps.tasks.metrics import Breakdown
 from alps.tasks.personamem.release import LETTERS, Question
 
 PAPER = {
@@ -109,20 +109,14 @@ BREAKDOWNS = (
 )
 
 
-def groups_of(question: Question, error: str | None) -> dict[str, str]:
-    """Return the group of a question in each breakdown that it belongs to.
-
-    Args:
-        question: The question.
-        error: What is wrong with its answer; None where it is right.
-    """
+def groups_of(question: Question) -> dict[str, str]:
+    """Return the group of a question in each breakdown that it belongs to, whatever the answer."""
     groups = {
         "type": question.type,
         "topic": question.topic,
         "sessions": _bin_of(question.sessions_back, _BY_SESSIONS),
         "tokens": _bin_of(question.tokens_back, _BY_TOKENS),
         "history": _bin_of(question.tokens, _BY_TOKENS),
-        "error": error,
     }
     return {name: group for name, group in groups.items() if group is not None}
 

@@ -14,8 +14,8 @@ from alps.prompts import load_prompt
 from alps.schema import Prediction, TextAnswer
 from alps.tasks.base import (
     AGREEMENT,
+    Asking,
     JudgingOptions,
-    Metric,
     Row,
     Scored,
     Task,
@@ -23,6 +23,7 @@ from alps.tasks.base import (
     chat_messages,
     verdict_row,
 )
+from alps.tasks.metrics import Inference, Metric
 from alps.tasks.personamem.release import LETTERS
 from alps.tasks.personamem.scores import ChoiceSample, Credit, for_class, scored
 from alps.tasks.utilization import fits, read_answer
@@ -64,7 +65,11 @@ SYSTEMS = {
 }
 
 NO_OPTION = Metric(
-    "no_option", "agrees with no option", lower_is_better=True, optional=True, resampled=True
+    "no_option",
+    "agrees with no option",
+    lower_is_better=True,
+    optional=True,
+    inference=Inference(resampled=True),
 )
 
 
@@ -80,24 +85,25 @@ def free(task: Task) -> Task:
     return replace(
         task,
         prompt=PROMPT,
-        plain=True,
         answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False),
         messages=lambda sample: chat_messages(PROMPT.text, input_row(sample)["input"]),
         input_row=input_row,
         to_prediction=lambda text: {"answer": text},
-        for_class=lambda sample: replace(for_class(sample), options=()),
         fits=fits,
         rubrics=(JUDGED_BY,),
         judge=judge_prediction,
         likely=lambda sample: {"answer": sample.question.message},
         score=score,
         metrics=(*metrics, NO_OPTION, AGREEMENT),
-        form=TextAnswer,
+        asking=Asking(plain=True, for_class=lambda sample: replace(for_class(sample), options=())),
         public=replace(
-            task.public, longest=10_000, texts=lambda answer: (answer["answer"],), choice=None
+            task.public,
+            longest=10_000,
+            texts=lambda answer: (answer["answer"],),
+            choice=None,
+            schema=TextAnswer,
         ),
         systems=SYSTEMS,
-        read_results=None,
-        check_results=None,
+        data=replace(task.data, read_results=None, check_results=None),
         conditions={**task.conditions, "answer": "free"},
     )

@@ -14,7 +14,8 @@ from alps.judges.base import Judge
 from alps.llm.likelihood import Compared, Likelihood
 from alps.prompts import load_prompt
 from alps.schema import Prediction
-from alps.tasks.base import Continuations, Metric, Row, Scored, Task
+from alps.tasks.base import Continuations, Row, Scored, Task
+from alps.tasks.metrics import Inference, Metric
 from alps.tasks.personamem.answers import Letter, StoredChoice
 from alps.tasks.personamem.release import LETTERS
 from alps.tasks.personamem.scores import METRICS as OF_CHOICES
@@ -118,14 +119,14 @@ METRICS = (
         "accuracy by summed log-probability",
         judged=False,
         optional=True,
-        resampled=True,
+        inference=Inference(resampled=True),
     ),
     Metric(
         "margin",
         "mean margin, nats a token",
         judged=False,
         optional=True,
-        resampled=True,
+        inference=Inference(resampled=True),
         highest=10_000.0,
     ),
 )
@@ -136,12 +137,11 @@ def by_likelihood(task: Task) -> Task:
     return replace(
         task,
         prompt=PROMPT,
-        plain=True,
-        continuations=continuations,
+        asking=replace(task.asking, plain=True, continuations=continuations),
         to_prediction=to_prediction,
         fits=fits,
         score=score,
         metrics=METRICS,
-        form=LikelihoodAnswer,
+        public=replace(task.public, schema=LikelihoodAnswer),
         conditions={**task.conditions, "answer": "logprob"},
     )

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict
 
 from alps.judges.base import Judge
 from alps.schema import Outcome, Prediction
-from alps.tasks.base import Metric, Row, Scored
+from alps.tasks.base import Row, Scored
+from alps.tasks.metrics import Inference, LargestExcess, Metric
 from alps.tasks.personamem.answers import Letter, invalid_kind
 from alps.tasks.personamem.release import LETTERS
 from alps.tasks.personamem.scores import ChoiceSample, Credit, scored
@@ -199,15 +200,16 @@ def _counts(letters: Mapping[str, int]) -> dict[str, float]:
     return {**counts, "letters": sum(letters.values())}
 
 
+_RESAMPLED = Inference(resampled=True)
 METRICS = (
-    Metric("consistency", "same option under all orders", judged=False, resampled=True),
+    Metric("consistency", "same option under all orders", judged=False, inference=_RESAMPLED),
     Metric(
         "letter_pull",
         "the letter's pull",
+        LargestExcess(tuple((f"letter_{letter}", "letters") for letter in LETTERS)),
         judged=False,
         lower_is_better=True,
         lowest=0.0,
         highest=0.75,
-        excess=tuple((f"letter_{letter}", "letters") for letter in LETTERS),
     ),
 )

@@ -12,12 +12,13 @@ from typing import Any
 
 from alps.judges.base import Judge
 from alps.schema import Prediction, Turn
-from alps.tasks.base import Answer, Metric, Row, Scored
+from alps.tasks.base import Answer, Row, Scored
+from alps.tasks.metrics import Inference, MacroRatio, Metric, OnBoards
 from alps.tasks.personamem.answers import invalid_kind
-from alps.tasks.personamem.figures import error_of, groups_of
+from alps.tasks.personamem.figures import error_of
 from alps.tasks.personamem.mentions import NEW_IDEAS, SEARCHED, by_mentions, is_generated
 from alps.tasks.personamem.release import LETTERS, PersonaMem, Question
-from alps.tasks.recall import Shown
+from alps.tasks.recall import Context
 
 TYPES = {
     "recall_user_shared_facts": "latest preference acknowledged",
@@ -65,7 +66,7 @@ class ChoiceSample:
     files: PersonaMem
     frequent: tuple[str, ...]
     hidden: bool = False
-    shown: Shown | None = None
+    shown: Context | None = None
 
     @property
     def gold(self) -> str:
@@ -83,9 +84,9 @@ class ChoiceSample:
             return turns
         return tuple(turn for turn in turns if turn.role != "system")
 
-    def seen(self) -> Shown:
+    def seen(self) -> Context:
         """Return what a system is shown of the history."""
-        return Shown(self.history()) if self.shown is None else self.shown
+        return Context(self.history()) if self.shown is None else self.shown
 
 
 @dataclass(frozen=True)
@@ -167,15 +168,14 @@ def scored(
         invalid = invalid_kind(prediction.outcome, prediction.error)
     if invalid:
         counts[f"invalid_{invalid}"], details["invalid"] = 1.0, invalid
-    error = None
     if credit.choice != sample.gold:
-        error = error_of(invalid or None, credit.choice, sample.files.kinds_of(sample.question))
-        details["error"] = error
+        kinds = sample.files.kinds_of(sample.question)
+        details["error"] = error_of(invalid or None, credit.choice, kinds)
     question = sample.question
     if question.who:
         details["who"] = question.who
     same = (question.persona, question.topic, question.message)
-    return Scored(scores, counts, details, question=same, groups=groups_of(question, error))
+    return Scored(scores, counts, details, question=same)
 
 
 def by_length_and_type(question: Question) -> list[int]:
@@ -227,24 +227,31 @@ _HALVES = tuple(
     ((f"{kind}_leaked_hits", f"{kind}_leaked_n"), (f"{kind}_unleaked_hits", f"{kind}_unleaked_n"))
     for kind in _ALL_TYPES
 )
-_FIGURE = Metric("", "", judged=False, resampled=True, paired_floors=True)
-_OF_TYPES = Metric("", "", judged=False, resampled=True, optional=True)
+_FIGURE = Metric(
+    "", "", judged=False, inference=Inference(resampled=True, baseline_differences=True)
+)
+_OF_TYPES = Metric("", "", judged=False, optional=True, inference=Inference(resampled=True))
 METRICS = (
     replace(
         _FIGURE,
         name="accuracy",
         title="accuracy",
         headline=True,
-        sign_test=True,
-        beside=(
-            *("macro_accuracy", "leak_adjusted", "length_balanced"),
-            *("understanding", "search"),
+        inference=replace(_FIGURE.inference, sign_test=True),
+        on_boards=OnBoards(
+            companions=(
+                *("macro_accuracy", "leak_adjusted", "length_balanced"),
+                *("understanding", "search"),
+            )
         ),
     ),
-    replace(_FIGURE, name="macro_accuracy", title="mean over types", ratios=_PER_TYPE),
+    replace(_FIGURE, name="macro_accuracy", title="mean over types", value=MacroRatio(_PER_TYPE)),
     replace(_FIGURE, name="leak_adjusted", title="accuracy where the length rule is wrong"),
     replace(
-        _FIGURE, name="length_balanced", title="accuracy, length rule balanced", ratios=_HALVES
+        _FIGURE,
+        name="length_balanced",
+        title="accuracy, length rule balanced",
+        value=MacroRatio(_HALVES),
     ),
     # Of generated users alone: what a count of mentions solves is no understanding.
     replace(_OF_TYPES, name="understanding", title="accuracy, types to understand"),

@@ -21,10 +21,14 @@ from alps.schema import Turn
 from alps.tasks.base import (
     DEFAULTS,
     OF_MEMORY,
+    Asking,
+    ByMemory,
     PublicAnswers,
     Records,
     Row,
+    Shown,
     Task,
+    TaskData,
     TaskOptions,
     chat_messages,
     memory_conditions,
@@ -34,7 +38,7 @@ from alps.tasks.personamem.answers import ChoiceAnswer, StoredChoice, read_answe
 from alps.tasks.personamem.audit import audit_personamem
 from alps.tasks.personamem.authors import as_authors
 from alps.tasks.personamem.evidence import evidence, evidence_position, needed
-from alps.tasks.personamem.figures import BREAKDOWNS
+from alps.tasks.personamem.figures import BREAKDOWNS, groups_of
 from alps.tasks.personamem.free import free
 from alps.tasks.personamem.likelihood import by_likelihood
 from alps.tasks.personamem.personas import sample_set
@@ -193,14 +197,20 @@ def _in_orders(task: Task, n: int, seed: int) -> Task:
     """Return the same task with each question asked under `n` orders of its options."""
     return replace(
         task,
-        variants=partial(orders.variants, n=n, seed=seed),
-        joined=partial(orders.joined, n=n, seed=seed),
+        asking=replace(
+            task.asking,
+            variants=partial(orders.variants, n=n, seed=seed),
+            joined=partial(orders.joined, n=n, seed=seed),
+        ),
         fits=partial(orders.fits, n=n, seed=seed),
         score=orders.score,
         metrics=(*METRICS, *orders.METRICS),
-        form=orders.OrderedChoices,
         public=replace(
-            task.public, longest=n * 2_500, texts=orders.reasons, choice=orders.first_choice
+            task.public,
+            longest=n * 2_500,
+            texts=orders.reasons,
+            choice=orders.first_choice,
+            schema=orders.OrderedChoices,
         ),
         conditions={**task.conditions, "orders": n},
     )
@@ -219,33 +229,37 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
             decision=lambda answer: answer.choice,
         ),
         read_sample=unread,
-        open_records=open_records,
-        read_results=read_results,
-        check_results=_check_results,
-        check_shown=None if options.memory == "none" else _check_shown,
-        audit=_audit,
-        hub=HUB,
         messages=messages,
         input_row=input_row,
         to_prediction=lambda answer: answer.model_dump(),
-        for_class=for_class,
         has_gold=lambda sample: True,
         score=score,
         metrics=METRICS,
+        groups=lambda sample: groups_of(sample.question),
         conditions=conditions,
         options=("size", *OF_MEMORY, "persona", "answer", "orders", "parser"),
-        recall=RECALL,
-        title="PersonaMem",
-        chance=1 / len(LETTERS),
-        form=StoredChoice,
+        asking=Asking(for_class=for_class),
         public=PublicAnswers(
             longest=2_000,
             texts=lambda answer: (answer["reason"],),
             choice=lambda answer: (answer["choice"], ()),
             gold=gold_as_text,
+            schema=StoredChoice,
         ),
         systems=SYSTEMS,
-        breakdowns=BREAKDOWNS,
-        record_parts=record_parts,
-        highlights=HIGHLIGHTS,
+        shown=Shown(
+            title="PersonaMem",
+            breakdowns=BREAKDOWNS,
+            record_parts=record_parts,
+            highlights=HIGHLIGHTS,
+        ),
+        data=TaskData(
+            hub=HUB,
+            open_records=open_records,
+            read_results=read_results,
+            check_results=_check_results,
+            check_shown=None if options.memory == "none" else _check_shown,
+            audit=_audit,
+        ),
+        by_memory=ByMemory(recall=RECALL),
     )

@@ -9,8 +9,7 @@ import pytest
 from alps.run.breakdowns import break_down
 from alps.run.scores import Board
 from alps.stats.bootstrap import RESAMPLED, clustered_mean, resampled_statistic
-from alps.tasks import Metric, Scored, load_task
-from alps.tasks.base import Breakdown
+from alps.tasks import Breakdown, Inference, Metric, Scored, Shown, load_task
 from alps.tasks.personamem.figures import error_of
 from alps.tasks.personamem.options import read_kinds
 from alps.tasks.personamem.personas import write_set
@@ -124,17 +123,19 @@ def test_other_tasks_have_no_such_keys(alps, tmp_path):
 
 def board_of(rows):
     """Return a board of (session, type, distance, right) rows under one mean metric."""
-    board = Board((Metric("accuracy", "accuracy", resampled=True),))
+    board = Board((Metric("accuracy", "accuracy", inference=Inference(resampled=True)),))
     for place, (session, kind, distance, right) in enumerate(rows):
         groups = {"type": kind, "distance": distance}
-        board.add(place, session, Scored({"accuracy": right}, groups=groups))
+        board.add(place, session, Scored({"accuracy": right}), groups=groups)
     return board
 
 
 def broken_down(rows):
     distance = Breakdown("distance", "By distance", "accuracy", standardised="type")
-    task = replace(load_task("personamem"), breakdowns=(distance,))
-    task = replace(task, metrics=(Metric("accuracy", "accuracy", resampled=True),))
+    task = replace(load_task("personamem"), shown=Shown(breakdowns=(distance,)))
+    task = replace(
+        task, metrics=(Metric("accuracy", "accuracy", inference=Inference(resampled=True)),)
+    )
     return break_down(board_of(rows), task)["distance"]
 
 

@@ -341,18 +341,20 @@ def test_the_page_says_which_figures_no_judge_has_a_part_in(
 def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run: Path) -> None:
     rows = open_run(tracks_run).rows("scores")
     update = {key: row for key, row in rows.items() if key.track == "task2"}
-    ((group, keys),) = choose(load_task("update").highlights, update, {})
+    ((group, keys),) = choose(load_task("update").shown.highlights, update, {})
     assert "kept that should be gone" in group.title
     assert [key.id for key in keys] == ["anna", "bert"]
     found = {
         group.title: [key.id for key in keys]
-        for group, keys in choose(load_task("retrieval").highlights, _of(rows, "task3_d100"), {})
+        for group, keys in choose(
+            load_task("retrieval").shown.highlights, _of(rows, "task3_d100"), {}
+        )
     }
     assert found == {
         "the wrong memory, the gold lowest in the ranking": ["cleo"],
         "the right memory": ["anna"],
     }
-    (low,) = choose(load_task("utilization").highlights, _of(rows, "task4_ability4"), {})
+    (low,) = choose(load_task("utilization").shown.highlights, _of(rows, "task4_ability4"), {})
     assert low[0].title == "the worst mark, though the words of the memory are there"
 
 

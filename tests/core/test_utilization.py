@@ -46,7 +46,8 @@ def samples(task, *pair):
 def told(task, *pair):
     """Return samples as a system is shown them that has a perfect memory."""
     return [
-        task.recall.show(sample, task.recall.evidence(sample)) for sample in samples(task, *pair)
+        task.by_memory.recall.show(sample, task.by_memory.recall.evidence(sample))
+        for sample in samples(task, *pair)
     ]
 
 

@@ -48,7 +48,7 @@ def run_beside(
         AlpsError: If the run is not finished, or a row can't be run.
     """
     known = open_run(folder)
-    if not any(task.recall is not None for task in known.tasks.values()):
+    if not any(task.by_memory.recall is not None for task in known.tasks.values()):
         raise UsageError(f"{folder}: no task of it has a history that a memory could choose from")
     if typed is not None:
         refuse_untyped(known, typed)

@@ -94,7 +94,7 @@ def planted(tmp_path_factory):
     task, samples = samples_of(str(folder / "data"))
     expected = {}
     for sample in samples:
-        (needed,) = task.recall.needed(sample)
+        (needed,) = task.by_memory.recall.needed(sample)
         question = sample.question
         FAULTS.setdefault(needed, STAGES_PLANTED[len(FAULTS) % len(STAGES_PLANTED)])
         NEEDED.setdefault(question.message, set()).add(needed)

@@ -142,9 +142,9 @@ def test_a_place_without_a_candidate_is_shown_in_words():
     pool = [{"id": "c1", "value": "Likes tea"}, {"id": "c2", "value": "Has a dog"}]
     row = {"benchmark_id": "x", "session_id": "x", "query": "?", "candidates": pool, "gold": "c1"}
     sample = RetrievalSample.model_validate(row)
-    answer = task.by_memory.prediction(sample, [held("Something else", "Has a dog")])
+    answer = task.by_memory.answers.prediction(sample, [held("Something else", "Has a dog")])
     record = AnsweredRecord(sample, {"prediction": answer}, None, None)
-    parts = {part.title: part for part in task.record_parts(record)}
+    parts = {part.title: part for part in task.shown.record_parts(record)}
     shown = [(side.id, side.value, side.detail) for side in parts["Gold and choice"].sides]
     no_candidate = "no candidate, or one that a higher hit is"
     assert shown[1:] == [("–", no_candidate, "chosen: not the gold")]
@@ -249,7 +249,7 @@ def test_a_system_is_told_dialogues_and_nothing_of_the_data(tmp_path):
     answers(store, asked)
     told = "\n".join(system.told)
     for task, sample in asked:
-        said = [turn.text for turn in task.by_memory.history(sample).turns]
+        said = [turn.text for turn in task.by_memory.answers.history(sample).turns]
         assert all(json.dumps(text)[1:-1] in told for text in said)
         assert sample.benchmark_id not in told
         assert sample.session_id not in told
@@ -305,7 +305,7 @@ def test_the_right_candidate_stays_out_of_the_bank_where_its_dialogue_is_told():
             "told": [{"role": "user", "text": "I have been vegan for years."}],
         }
     )
-    by_memory = load_task("retrieval", TaskOptions(memory="bm25")).by_memory
+    by_memory = load_task("retrieval", TaskOptions(memory="bm25")).by_memory.answers
     told, bank = by_memory.history(sample).sessions
     assert [turn.text for turn in told] == ["I have been vegan for years."]
     assert [turn.text for turn in bank] == ["Has a dog"]
