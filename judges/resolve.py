@@ -13,11 +13,16 @@ from typing import Any
 
 from alps.errors import AlpsError, UsageError, closest
 from alps.folders import typed_path
-from alps.judges import lexical, minilm
-from alps.judges.base import Judge
-from alps.judges.constant import CONSTANT_JUDGES, ConstantJudge
+from alps.judges.base import Judge, Question
+from alps.judges.embedded import (
+    AGREEMENT,
+    CONSTANT_JUDGES,
+    MINILM_AGREEMENT,
+    ConstantJudge,
+    LexicalJudge,
+    MiniLMJudge,
+)
 from alps.judges.fitted import FITTED, FittedJudge, read_fitted
-from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import (
     POLICIES,
     RELATIONS,
@@ -30,9 +35,7 @@ from alps.judges.matching import (
     SupportJudgement,
     SupportQuestion,
 )
-from alps.judges.minilm import MiniLMJudge
 from alps.judges.options import OptionQuestion, majority
-from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import Rating, Rubric, agreement_of
 from alps.llm.recording import Completes
@@ -175,7 +178,7 @@ def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float
 
 
 EMBEDDED_JUDGES = ("lexical", "minilm")
-AGREEMENTS: Mapping[str, str] = {"lexical": lexical.AGREEMENT, "minilm": minilm.AGREEMENT}
+AGREEMENTS: Mapping[str, str] = {"lexical": AGREEMENT, "minilm": MINILM_AGREEMENT}
 """How far embedded judges can be trusted, as it was measured."""
 RECORDED = "recorded:"
 LABELLED = "people:"

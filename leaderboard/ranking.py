@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from alps.judges.base import fingerprint_id
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.baseline_differences import Above, Baseline, above, strongest
 from alps.leaderboard.checks.copies import Answers, answers_of, originals
 from alps.leaderboard.gold_data import needs_reader, task_under

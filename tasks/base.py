@@ -28,8 +28,8 @@ from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
+from alps.tasks.by_memory import MemoryProbes, Recall, Script, keeps_memories
 from alps.tasks.metrics import Breakdown, Metric, headline_of, only_rated
-from alps.tasks.recall import MemoryProbes, Recall, Script, keeps_memories
 from alps.tasks.record_parts import OF_ANY_TASK, AnsweredRecord, Highlight, Part, no_parts
 
 Row = Mapping[str, Any]

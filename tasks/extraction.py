@@ -52,9 +52,8 @@ from alps.tasks.base import (
     agreement_score,
     chat_messages,
 )
-from alps.tasks.by_memory import as_memories
+from alps.tasks.by_memory import History, MemoryProbes, Probe, as_memories
 from alps.tasks.metrics import Metric, MicroRatio, Needs, OnBoards
-from alps.tasks.recall import History, MemoryProbes, Probe
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,

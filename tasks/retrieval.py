@@ -31,9 +31,15 @@ from alps.tasks.base import (
     chat_messages,
     verdict_row,
 )
-from alps.tasks.by_memory import is_no_candidate, ranking_of
+from alps.tasks.by_memory import (
+    History,
+    MemoryProbes,
+    Probe,
+    Remembered,
+    is_no_candidate,
+    ranking_of,
+)
 from alps.tasks.metrics import Metric, Needs, OnBoards
-from alps.tasks.recall import History, MemoryProbes, Probe, Remembered
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,

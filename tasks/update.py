@@ -35,9 +35,8 @@ from alps.tasks.base import (
     TaskOptions,
     chat_messages,
 )
-from alps.tasks.by_memory import changes
+from alps.tasks.by_memory import History, MemoryProbes, Probe, changes
 from alps.tasks.extraction import dumped, gold_lines, values_of, with_labels
-from alps.tasks.recall import History, MemoryProbes, Probe
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,

@@ -45,8 +45,8 @@ from alps.tasks.base import (
     memory_conditions,
     verdict_row,
 )
+from alps.tasks.by_memory import Context, History, Place, Recall
 from alps.tasks.metrics import Metric, Needs, OnBoards
-from alps.tasks.recall import Context, History, Place, Recall
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,

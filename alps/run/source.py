@@ -22,7 +22,7 @@ from alps.rows import Manifest
 from alps.settings import RunSettings, in_current_words, largest_context
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import Records, TaskOptions
-from alps.tasks.recall import keeps_memories
+from alps.tasks.by_memory import keeps_memories
 from alps.tasks.registry import ALL
 
 

@@ -13,7 +13,7 @@ from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.folders import kept_working_folder, slug, working_folder
 from alps.judges.base import fingerprint_id
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.rows import Pools, Summary

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.ext.calibration.corrected_tables import bent_part, slices_part
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.show.compare import Comparison, Side
 from alps.show.contrasts import (
     Contrast,

@@ -38,7 +38,7 @@ from alps.systems import System, Unheard, is_embedded, resolve_system
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
-from alps.tasks.recall import Context, Script, Search
+from alps.tasks.by_memory import Context, Script, Search
 
 _MEND = "submit it as the run has it"
 Admission = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Relation
 from alps.judges.rubric import GRADED, Rubric, rubric
 from alps.leaderboard.fields import Count, FingerprintId

@@ -21,7 +21,7 @@ from alps.systems import System, resolve_system
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS
-from alps.tasks.recall import FULL
+from alps.tasks.by_memory import FULL
 from alps.text import fold
 
 # A larger share of one and the same answer; fewer answers say nothing about shares.

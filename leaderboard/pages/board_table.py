@@ -31,8 +31,8 @@ from alps.show.formatting import signed, visible
 from alps.show.judge_check import NOT_CHECKED
 from alps.show.svg import axis_labels
 from alps.tasks import Metric, Task
-from alps.tasks.recall import FULL, LAST, ORACLE, PLACEBO
-from alps.tasks.recall import NOTHING as NO_MEMORY
+from alps.tasks.by_memory import FULL, LAST, ORACLE, PLACEBO
+from alps.tasks.by_memory import NOTHING as NO_MEMORY
 
 KINDS = {
     "llm": "LLM",

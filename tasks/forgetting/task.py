@@ -23,8 +23,8 @@ from alps.tasks.base import (
     TaskOptions,
     chat_messages,
 )
+from alps.tasks.by_memory import Remembered, Script
 from alps.tasks.extraction import TASK as EXTRACTION
-from alps.tasks.forgetting.forms import count_forms, forms_of
 from alps.tasks.forgetting.samples import (
     CONTEXT,
     DELETED,
@@ -32,11 +32,12 @@ from alps.tasks.forgetting.samples import (
     SUPERSEDED,
     Expected,
     ForgettingSample,
+    count_forms,
+    forms_of,
     gives,
     samples_of,
 )
 from alps.tasks.metrics import Breakdown, Metric
-from alps.tasks.recall import Remembered, Script
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,

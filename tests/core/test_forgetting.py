@@ -17,9 +17,16 @@ from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.settings import RunSettings
 from alps.systems.resolve import floor_systems, resolve_system
-from alps.tasks.forgetting.forms import KINDS as FRAMES
-from alps.tasks.forgetting.forms import QUARTERS, count_forms, forms_of
-from alps.tasks.forgetting.samples import KINDS, ROLES, SURNAMES, gives
+from alps.tasks.forgetting.samples import (
+    FRAMES,
+    KINDS,
+    QUARTERS,
+    ROLES,
+    SURNAMES,
+    count_forms,
+    forms_of,
+    gives,
+)
 from alps.tasks.forgetting.task import REFUSAL
 from alps.text import fold
 from tests.endtoend import one_line, rows, summary

@@ -10,10 +10,9 @@ from alps.run.breakdowns import break_down
 from alps.run.scores import Board
 from alps.stats.bootstrap import RESAMPLED, clustered_mean, resampled_statistic
 from alps.tasks import Breakdown, Inference, Metric, Scored, Shown, load_task
-from alps.tasks.personamem.figures import error_of
-from alps.tasks.personamem.options import read_kinds
 from alps.tasks.personamem.personas import write_set
-from alps.tasks.personamem.release import read_questions
+from alps.tasks.personamem.release import read_kinds, read_questions
+from alps.tasks.personamem.scores import error_of
 from tests.pages import Page
 from tests.persona_runs import PUBLISHED, published, summary
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from alps.data.release import read_samples, write_track
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.schema import Prediction
 from alps.systems import floor_systems
 from alps.tasks import TaskOptions, load_task, load_tracks

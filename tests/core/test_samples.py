@@ -126,8 +126,8 @@ each_update = for_each(PAIRS, lambda pair: pair.input["benchmark_id"])
 # system would store; a dash where they are the same.
 FOREIGN = """
 coeliac - | budgies - | netball - | 拉二胡 erhu | vegan - | handball - | بنسلين penicillin
-Emacs emacs | marathon - | Heuschnupfen hay_fever | parrot - | dentist - | ferret - | e-bike - | 海南 hainan
-車禍 accident | gatos_persas persian | תאומים twins | postman - | scared_of_dogs dogs
+Emacs emacs | marathon - | Heuschnupfen hay_fever | parrot - | dentist - | ferret - | e-bike -
+海南 hainan | 車禍 accident | gatos_persas persian | תאומים twins | postman - | scared_of_dogs dogs
 água-viva jellyfish | baccarat - | titanium - | judo - | 消防士 firefighter | dinghy -
 """
 

@@ -7,8 +7,7 @@ from functools import cache
 import pytest
 
 from alps.judges.admission import FEWEST_RIGHT, ORDER, KnownItem, drawn_items, pool
-from alps.judges.constant import ALWAYS_NO, ALWAYS_YES, ConstantJudge
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import ALWAYS_NO, ALWAYS_YES, ConstantJudge, LexicalJudge
 from alps.judges.options import OptionVerdict
 from alps.judges.rubric import _OURS, OPTION, rubric
 from alps.similarity import features, similarity

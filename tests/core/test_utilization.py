@@ -4,10 +4,10 @@ import textwrap
 
 import pytest
 
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks
-from alps.tasks.recall import newest
+from alps.tasks.by_memory import newest
 from alps.tasks.utilization import (
     language_of,
     preference_kind,

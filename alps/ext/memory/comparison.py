@@ -24,7 +24,7 @@ from alps.show.shared_records import (
 from alps.show.terminal import figures_table
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric
-from alps.tasks.recall import FULL, NOTHING
+from alps.tasks.by_memory import FULL, NOTHING
 
 REFUSAL = "refusal"
 """A reader that declines whatever it is asked: the worst mark on each record, without a run."""

@@ -14,7 +14,7 @@ from alps.run.fresh import refuse_other_code
 from alps.run.opened import MANIFEST, open_run, read_manifest
 from alps.run.start import run
 from alps.settings import MemoryModels, RunSettings
-from alps.tasks.recall import FULL, ORACLE, PLACEBO
+from alps.tasks.by_memory import FULL, ORACLE, PLACEBO
 
 FOLDER = "beside"
 _OF_MEMORY = ("memory", "memory_options", "reader", "out", *MemoryModels.model_fields)

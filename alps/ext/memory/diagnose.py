@@ -48,7 +48,7 @@ from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.stats.bootstrap import Estimate
 from alps.tasks import JudgingOptions, Task
-from alps.tasks.recall import Context
+from alps.tasks.by_memory import Context
 
 FOLDER = "diagnosis"
 _USERS_AT_ONCE = 8

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from alps.errors import UsageError
 from alps.tasks import Task
-from alps.tasks.recall import FULL, LAST, NOTHING, ORACLE, Context, Recall, fitting, newest
+from alps.tasks.by_memory import FULL, LAST, NOTHING, ORACLE, Context, Recall, fitting, newest
 from alps.text import whole_number
 
 KNOWN = (FULL, NOTHING, f"{LAST}N", ORACLE)

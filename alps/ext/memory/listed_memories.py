@@ -9,7 +9,7 @@ from alps.ext.memory.store import NotEstimable
 from alps.schema import Prediction
 from alps.systems.base import System
 from alps.tasks import Task
-from alps.tasks.recall import Remembered
+from alps.tasks.by_memory import Remembered
 
 
 class Probed(Protocol):

@@ -8,7 +8,7 @@ from alps.ext.memory.protocol import Hit, Opening
 from alps.ext.memory.store import cut, sessions_after
 from alps.ext.memory.turns import Turns
 from alps.tasks import Task
-from alps.tasks.recall import PLACEBO, Context, History
+from alps.tasks.by_memory import PLACEBO, Context, History
 
 _RETRIEVER = "bm25"
 

@@ -15,7 +15,7 @@ from alps.ext.memory.protocol import Hit, stamp
 from alps.ext.memory.store import Store, sessions_after
 from alps.similarity import features
 from alps.tasks import Task
-from alps.tasks.recall import History
+from alps.tasks.by_memory import History
 from alps.text import fold_value
 
 DEEPER = 10

@@ -23,7 +23,7 @@ from alps.ext.memory.scripts import Scripts, hits_of
 from alps.llm.secrets import redact
 from alps.rows import Check
 from alps.tasks import Task
-from alps.tasks.recall import Context, History, Script, fitting, newest
+from alps.tasks.by_memory import Context, History, Script, fitting, newest
 
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
 

@@ -12,7 +12,7 @@ from alps.show.charts import Line, axis_of, colour_of, context_curve
 from alps.show.formatting import dollars, interval, number, seconds, tokens
 from alps.show.terminal import figures_table
 from alps.tasks import Metric
-from alps.tasks.recall import FULL
+from alps.tasks.by_memory import FULL
 
 if TYPE_CHECKING:
     from alps.show.report_sections import Section

@@ -5,10 +5,10 @@ from datetime import date
 
 import pytest
 
-from alps.judges import agreement, lexical
+from alps.judges import agreement, embedded
 from alps.judges.base import fingerprint_id
 from alps.judges.calibration_file import calibration_files, read_calibration
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from tests.tracks import alps_here
 
 OURS = fingerprint_id(LexicalJudge().fingerprint)
@@ -48,7 +48,7 @@ def test_another_fingerprint_and_an_expired_one_are_refused(monkeypatch):
     assert "it is of the fingerprint" in said(fingerprint="0" * 12)
     assert "it expired on" in said(today=date(2099, 1, 1))
     assert said("minilm") == said("openai/gpt-4.1") == ""
-    monkeypatch.setattr(lexical, "VERSION", lexical.VERSION + 1)
+    monkeypatch.setattr(embedded, "VERSION", embedded.VERSION + 1)
     assert "judge.version was" in said()
 
 

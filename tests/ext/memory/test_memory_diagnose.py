@@ -16,7 +16,7 @@ from alps.ext.memory.diagnose_table import print_diagnosis, print_miss
 from alps.ext.memory.replay import Found, Located, says
 from alps.ext.memory.turns import Turns
 from alps.ext.personas.generate import generate
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Judgement, Pair
 from alps.parsing import parse_settings
 from alps.run.source import open_data

@@ -23,8 +23,7 @@ from alps.show.run_tables import show_run
 from alps.systems.embedded import Unheard
 from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
-from alps.tasks.by_memory import changes, places_of, ranking_of
-from alps.tasks.recall import Remembered
+from alps.tasks.by_memory import Remembered, changes, places_of, ranking_of
 from alps.tasks.record_parts import AnsweredRecord
 
 
