@@ -101,7 +101,23 @@ def secret_in(text: str, *, also: Iterable[str] = ()) -> str | None:
 
 def _secrets(also: Iterable[str] = ()) -> Mapping[str, str]:
     """Return the values that are secret, by the names of their variables."""
-    return _secrets_in(frozenset(os.environ.items()), frozenset((*_passed, *also)))
+    return _secrets_in(_environment(), frozenset((*_passed, *also)))
+
+
+_seen: tuple[dict[Any, Any], frozenset[tuple[str, str]]] = ({}, frozenset())
+
+
+def _environment() -> frozenset[tuple[str, str]]:
+    """Return the variables of the environment, decoded again only where one has changed."""
+    # Every answer is searched several times: decoding all variables took a tenth of a run that
+    # asks no model. What `os.environ` holds is compared as it is kept.
+    global _seen
+    held = getattr(os.environ, "_data", None)
+    if held is None:
+        return frozenset(os.environ.items())
+    if held != _seen[0]:
+        _seen = dict(held), frozenset(os.environ.items())
+    return _seen[1]
 
 
 @lru_cache(maxsize=8)  # each reply is searched for them several times
