@@ -33,6 +33,7 @@ LEFT_OUT = {
     ),
     *("p50", "p95", "p99", "secret"),  # of what a memory system was asked
     *("diary", "checksum", "systems/memory.html"),  # hashes of files that hold seconds
+    "audit_draw",  # a seed that nobody can foresee
     "known-today",  # the hash of a calibration with its day
 }
 """Keys of what differs from day to day and from machine to machine."""
@@ -83,7 +84,8 @@ def tree(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): hashed(path) for path in sorted(paths)}
 
 
-@pytest.mark.parametrize("name", [name for name, story in STORIES.items() if story.written])
+# Backwards: test_printed.py begins with the first, and whoever comes second waits.
+@pytest.mark.parametrize("name", [name for name in reversed(STORIES) if STORIES[name].written])
 def test_every_file_is_written_as_before(tmp_path_factory, name):
     files = tree(carried_out(name, tmp_path_factory), STORIES[name].written)
     if WRITE:
