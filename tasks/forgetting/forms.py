@@ -3,6 +3,7 @@
 A frame has slots for names and alternatives in brackets, `[a|b]`. A seed draws a quarter of the
 frames of each kind and one alternative of each bracket; of four seeds in a row (0 to 3, 4 to 7, …)
 no two share a frame. So what was learnt from the sentences of one seed is of no use on the next.
+What a fact is for comes first in half of its frames of scope, what it is not for in the others.
 """
 
 import random
@@ -140,9 +141,31 @@ def forms_of(seed: int) -> Forms:
     drawn = {}
     for kind, frames in KINDS.items():
         mixed = random.Random(f"forms {group} {kind}").sample(frames, len(frames))
+        parts = [mixed[place::QUARTERS] for place in range(QUARTERS)]
+        _even_orders(parts)
         chosen = random.Random(f"forms of {seed} {kind}")
-        drawn[kind] = tuple(_filled(frame, chosen) for frame in mixed[quarter::QUARTERS])
+        drawn[kind] = tuple(_filled(frame, chosen) for frame in parts[quarter])
     return Forms(**drawn)
+
+
+def _even_orders(parts: list[list[str]]) -> None:
+    """Exchange frames of scope until each part has as many of either order.
+
+    Where all of a part name first what a fact is for, the first one named is always right.
+    """
+    while True:
+        counts = [sum(map(_names_use_first, part)) for part in parts]
+        most, least = counts.index(max(counts)), counts.index(min(counts))
+        if counts[most] - counts[least] <= 1:
+            return
+        given = next(frame for frame in parts[most] if _names_use_first(frame))
+        taken = next(frame for frame in parts[least] if not _names_use_first(frame))
+        parts[most][parts[most].index(given)] = taken
+        parts[least][parts[least].index(taken)] = given
+
+
+def _names_use_first(frame: str) -> bool:
+    return "{use}" in frame.partition("{leave}")[0]
 
 
 def _filled(frame: str, chosen: random.Random) -> str:
