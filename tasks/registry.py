@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from alps.data.audit_findings import AuditReport
-from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest
+from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
 from alps.llm.types import AnswerType
 from alps.own_code import import_own
 from alps.prompts import Prompt
@@ -116,8 +116,8 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
         tracks = tuple(module.tracks(options))
     except AlpsError:
         raise
-    except Exception as error:
-        raise UsageError(f"task={name}: tracks(options) raised {_named(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"task={name}: tracks(options) raised {_described(error)}") from error
     if (fault := _fault_of(tracks)) is not None:
         raise UsageError(f"task={name}: {fault}")
     return tuple(_in_one_line(task, name) for task in tracks)
@@ -129,14 +129,6 @@ _PARTS = {
     "Task": PARTS_OF_TASK,
     "Scored": {"groups": "groups=… of Task"},
 }
-
-
-def _named(error: BaseException) -> str:
-    """Return what a user's module raised; of a keyword that is in a part now, how it is written."""
-    text = f"{type(error).__name__}: {error}"
-    called = _UNKNOWN_KEYWORD.match(str(error)) if isinstance(error, TypeError) else None
-    part = _PARTS[called[1]].get(called[2]) if called is not None else None
-    return f"{text}; write {part}" if part else text
 
 
 def _fault_of(tracks: Sequence[object]) -> str | None:
@@ -164,10 +156,9 @@ def _in_one_line(task: Task, name: str) -> Task:
 
     def failed(function: str, error: Exception) -> UsageError:
         frame = extract_tb(error.__traceback__)[-1]
-        raised = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return UsageError(
-            f"task={name}: its {function} raised {raised} ({Path(frame.filename).name}, line "
-            f"{frame.lineno})"
+            f"task={name}: its {function} raised {_described(error)} ({Path(frame.filename).name}, "
+            f"line {frame.lineno})"
         )
 
     def guarded(function: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,6 +187,21 @@ def _in_one_line(task: Task, name: str) -> Task:
     return replace(task, judge=judge, shown=replace(task.shown, record_parts=parts), **calls)
 
 
+def _described(error: BaseException) -> str:
+    """Return an exception of the user's code on one line.
+
+    Of a keyword that is in a part of `Task` or `Metric` now, it says how it is written.
+    """
+    try:
+        message = str(error)
+    except BaseException:  # an exception may raise when it is asked for its message
+        message = ""
+    called = _UNKNOWN_KEYWORD.match(message)
+    if called is not None and called[2] in _PARTS[called[1]]:
+        message += f"; write {_PARTS[called[1]][called[2]]}"
+    return one_line(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
 def _module(name: str) -> ModuleType:
     if name in TASKS:
         return import_module(f"alps.tasks.{name}")
@@ -208,12 +214,10 @@ def _module(name: str) -> ModuleType:
         raise CodeNotImportedError(name)
     try:
         module = import_own(name.removeprefix(PYTHON))
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # whatever the user's module raises, it is theirs to mend
-        raise UsageError(f"task={name}: importing it raised {_named(error)}") from error
-    if not callable(getattr(module, "tracks", None)):
+        made = getattr(module, "tracks", None)
+    except (Exception, SystemExit) as error:  # whatever it raises, it is the user's to mend
+        raise UsageError(f"task={name}: importing it raised {_described(error)}") from error
+    if not callable(made):
         raise UsageError(
             f"task={name}: {name.removeprefix(PYTHON)} has no function tracks(options)"
         )

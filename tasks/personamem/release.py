@@ -16,6 +16,7 @@ from alps.data.hub import fetch_files, is_hub
 from alps.errors import DataError, UsageError, closest
 from alps.jsonl import scan
 from alps.schema import Turn
+from alps.slips import refuse_form_of
 from alps.tasks.personamem.rows import (
     BENCHMARKS,
     LETTERS,
@@ -44,6 +45,7 @@ def read_kinds(path: Path) -> dict[str, tuple[str, ...]]:
     kinds: dict[str, tuple[str, ...]] = {}
     if not path.is_file():
         return kinds
+    refuse_form_of(path)
     for line, (_, _, row) in enumerate(scan(path), start=1):
         if row is None:
             raise DataError("not a JSON object", path=path, line=line)

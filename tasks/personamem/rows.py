@@ -20,6 +20,7 @@ from typing import Any
 from alps.data.histories import ROLES, HistorySource
 from alps.errors import DataError
 from alps.schema import Turn
+from alps.slips import HEAD, refuse_encoding
 
 SIZES = ("32k", "128k", "1M")
 LETTERS = "abcd"
@@ -156,6 +157,8 @@ def read_rows(path: Path, columns: Sequence[str], on_fault: OnFault = refuse) ->
     csv.field_size_limit(LONGEST_FIELD)
     line = 0
     try:
+        with path.open("rb") as file:
+            refuse_encoding(file.read(HEAD), path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             header = next(reader, None)
