@@ -36,9 +36,10 @@ from sample import sample_folder
 from alps.errors import UsageError
 from alps.ext.audits.draws import LEAST
 from alps.ext.audits.records import Pairs, corrected_score
-from alps.judges.base import EmbeddedJudge, Judge, Question
+from alps.judges.base import EmbeddedJudge, Judge
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation, gold_items
+from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
 from alps.parsing import parse_words
 from alps.rows import Figure

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from alps.judges.base import Judge, Question
+from alps.judges.base import Judge
 from alps.judges.matching import (
     POLICIES,
     Item,
@@ -27,6 +27,7 @@ from alps.judges.matching import (
     SupportQuestion,
 )
 from alps.judges.options import OptionQuestion, OptionVerdict
+from alps.judges.question import Question
 from alps.judges.rubric import MATCHING, OPTION, SUPPORT, Rubric, RubricQuestion
 from alps.llm.recording import Completes
 from alps.schema import Outcome, Turn

@@ -1,42 +1,16 @@
-"""The judge: it answers questions, and says which it can answer.
-
-Kinds of questions are `MatchQuestion`, `SupportQuestion`, `RubricQuestion` and `OptionQuestion`,
-each next to the verdict that answers it.
-"""
+"""The judge: it answers questions, and says which it can answer."""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from alps.judges.matching import MatchQuestion, Relation
+from alps.judges.question import Question
 from alps.judges.rubric import Rubric
 from alps.llm.recording import Completes
-from alps.schema import Outcome
 
 V = TypeVar("V")
-
-
-class Question(Generic[V]):
-    """One thing that a judge is asked; `V` is the verdict that answers it.
-
-    Attributes:
-        unanswered: Why a judge that can't answer it does not.
-    """
-
-    unanswered: ClassVar[str]
-
-    def payload(self) -> dict[str, Any]:
-        """Return the question as an LLM is shown it."""
-        raise NotImplementedError
-
-    def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> V:
-        """Return the verdict where there is none: nothing may be concluded from it."""
-        raise NotImplementedError
-
-    def refused(self) -> V:
-        """Return the verdict of a judge that can't answer it."""
-        return self.failed("invalid", self.unanswered)
 
 
 class Identified(Protocol):

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from alps.embeddings import DECIMALS, MODEL, embed, model_package
-from alps.judges.base import EmbeddedJudge, Question
+from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
 from alps.judges.options import OptionQuestion, OptionVerdict, lexical_verdict
+from alps.judges.question import Question
 from alps.judges.rubric import Rating, RubricQuestion, enforce
 from alps.similarity import THRESHOLD, VERSION, similar_pairs
 

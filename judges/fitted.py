@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from alps.errors import DataError, UsageError
-from alps.judges.base import EmbeddedJudge, Question
+from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import Item, Judgement, MatchQuestion, Pair, Relation
+from alps.judges.question import Question
 from alps.similarity import Features, features, similarity_matrix
 
 FITTED = "fitted:"

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from alps.judges.base import Question
 from alps.judges.matching import (
     RELATIONS,
     Item,
@@ -29,6 +28,7 @@ from alps.judges.matching import (
     items_at,
 )
 from alps.judges.options import OptionQuestion, OptionVerdict, option_answer
+from alps.judges.question import Question
 from alps.judges.rubric import (
     MATCH_ANSWER,
     MATCHING,

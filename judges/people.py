@@ -10,10 +10,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from alps.judges.base import EmbeddedJudge, Question
+from alps.judges.base import EmbeddedJudge
 from alps.judges.label_rows import Value
 from alps.judges.labels import LabelSet, pair_payload, rated_payload, read_labels
 from alps.judges.matching import RELATIONS, UNRELATED, Judgement, MatchQuestion, Pair, Relation
+from alps.judges.question import Question
 from alps.judges.rubric import MATCHING, Rating, RubricQuestion
 from alps.rows import PEOPLE
 

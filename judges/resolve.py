@@ -13,7 +13,7 @@ from typing import Any
 
 from alps.errors import AlpsError, UsageError, closest
 from alps.folders import typed_path
-from alps.judges.base import Judge, Question
+from alps.judges.base import Judge
 from alps.judges.embedded import (
     AGREEMENT,
     CONSTANT_JUDGES,
@@ -36,6 +36,7 @@ from alps.judges.matching import (
     SupportQuestion,
 )
 from alps.judges.options import OptionQuestion, majority
+from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import Rating, Rubric, agreement_of
 from alps.llm.recording import Completes

@@ -14,7 +14,6 @@ from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal
 
 from alps.errors import DataError
-from alps.judges.base import Question
 from alps.judges.copying import is_copied
 from alps.judges.matching import (
     POLICIES,
@@ -25,6 +24,7 @@ from alps.judges.matching import (
     Relation,
     Support,
 )
+from alps.judges.question import Question
 from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, load_prompt, read_prompt

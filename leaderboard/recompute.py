@@ -21,10 +21,11 @@ from alps.event_loop import run_loop
 from alps.ext.calibration.correction import Chosen, corrected_scores
 from alps.jsonl import dump
 from alps.judges.admission import partly_admitted
-from alps.judges.base import EmbeddedJudge, Judge, Question, fingerprint_id
+from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
 from alps.judges.calibration_file import Calibration, calibration_files, read_calibration
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import RELATIONS, MatchQuestion, Relation, SupportQuestion
+from alps.judges.question import Question
 from alps.judges.resolve import RECORDED
 from alps.judges.rubric import Rubric, RubricQuestion
 from alps.leaderboard.gold_data import GoldTrack

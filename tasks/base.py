@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from alps.data.audit_findings import AuditReport
 from alps.data.hub import RELEASE
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.rubric import Rubric
+from alps.judges.rubric import SUPPORT, Rubric
 from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
@@ -503,6 +503,14 @@ class Task:
         """The metric that stands for the track."""
         return headline_of(self.metrics)
 
+    def rubrics_behind(self, metric: Metric) -> list[str]:
+        """Return the names of the rubrics that a metric depends on."""
+        if metric.needs.support:
+            return [SUPPORT]
+        labelled = set(metric.rubrics)
+        named = [one.name for one in self.rubrics if one.labels.keys() & labelled]
+        return named or [one.name for one in self.rubrics]
+
     @property
     def prompt_sha256(self) -> str:
         """The sha256 of its prompt and of the schema that an LLM's answer is held to."""
@@ -559,3 +567,8 @@ class Task:
             return found
 
         return self.answer if self.fits is anything_fits else replace(self.answer, read=read)
+
+
+def rubrics_of(tasks: Iterable[Task]) -> list[Rubric]:
+    """Return the rubrics that the scores of tasks depend on, each once."""
+    return list({rubric.id: rubric for task in tasks for rubric in task.rubrics}.values())

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any
 
-from alps.judges.base import Judge, Question
+from alps.judges.base import Judge
+from alps.judges.question import Question
 from alps.llm.recording import Recorder
 from alps.llm.types import Request
 

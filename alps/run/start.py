@@ -40,7 +40,7 @@ from alps.run.fresh import (
     set_aside,
     task_code,
 )
-from alps.run.judge_check import Checks, admit_judge, rubrics_of
+from alps.run.judge_check import Checks, admit_judge
 from alps.run.opened import MANIFEST, SUMMARY
 from alps.run.parts import Course, Parts, engine_of, parts_of
 from alps.run.progress import Watched, progress_line
@@ -61,7 +61,7 @@ from alps.run.summary import served, served_row, summarise_calls, summarise_trac
 from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
-from alps.tasks import JudgingOptions, Task
+from alps.tasks.base import JudgingOptions, Task, rubrics_of
 from alps.tasks.registry import PYTHON, recorded
 
 VERDICTS = "verdicts.jsonl"

@@ -8,7 +8,7 @@ from alps.jsonl import Row
 from alps.judges.admission import refusal_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.matching import SupportQuestion
-from alps.judges.rubric import SUPPORT, RubricQuestion
+from alps.judges.rubric import RubricQuestion
 from alps.llm.ledger import Totals
 from alps.rows import Calls, Floor, Interval, Score, ServedBy, TokensShown, TrackSummary
 from alps.run.breakdowns import break_down
@@ -139,14 +139,7 @@ def refused_metrics(task: Task, judge: Judge) -> list[str]:
 
 def _refused(metric: Metric, judge: Judge, task: Task) -> str | None:
     """Say why `judge` is not admitted for a rubric that a metric depends on; None where it is."""
-    return refusal_of(judge, _rubrics_of(metric, task)) if metric.judged else None
-
-
-def _rubrics_of(metric: Metric, task: Task) -> list[str]:
-    if metric.needs.support:
-        return [SUPPORT]
-    named = [one.name for one in task.rubrics if one.labels.keys() & set(metric.rubrics)]
-    return named or [one.name for one in task.rubrics]
+    return refusal_of(judge, task.rubrics_behind(metric)) if metric.judged else None
 
 
 def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:

@@ -25,14 +25,14 @@ from alps.run.collector import stopping_together
 from alps.run.engine import Result, TrackPlan, Unit, evaluate, heard_prediction, is_judged, units
 from alps.run.folder import caps_left, write_json
 from alps.run.journal import Journal
-from alps.run.judge_check import Checks, admit_judge, rubrics_of
+from alps.run.judge_check import Checks, admit_judge
 from alps.run.progress import progress_line
 from alps.run.services import check_judge, closing, open_judge
 from alps.run.session import OF_THE_JUDGE, effective_judge
 from alps.run.source import Data, TrackData
 from alps.settings import RunSettings
 from alps.systems import Unheard
-from alps.tasks.base import JUST_THE_SCORE, Records
+from alps.tasks.base import JUST_THE_SCORE, Records, rubrics_of
 
 ABOUT = "audit.json"
 VERDICTS, SCORES = "verdicts.jsonl", "scores.jsonl"

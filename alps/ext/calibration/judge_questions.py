@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from alps.errors import RunFolderError
 from alps.event_loop import run_loop
 from alps.jsonl import Row
-from alps.judges.base import EmbeddedJudge, Question
+from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import RELATIONS, Judgement, MatchQuestion
+from alps.judges.question import Question
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion, rubric
 from alps.run.opened import read_rows
 from alps.run.source import Data
