@@ -13,7 +13,12 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    Mixins = list[type[BaseModel]]
 
 GROUP = "alps.extensions"
 
@@ -48,6 +53,11 @@ class Extension:
         rescores: Tells by the names of the typed settings whether `alps score` is its own.
         rescore: What carries that out, from the folder of the run and the typed settings to a
             `Finished`: `mine:score`.
+        judging: The class of the keys that it adds to those of `alps run` and `alps score`,
+            `mine:Keys`: an `alps.keys.Keys` whose keys all have a default.
+        settings: The class of the keys that it adds to those of `alps run` alone.
+        operational: Those of its keys that say how a run is carried out, not what it measures: a
+            resumed run may change them.
         begun: Tells of a run folder that holds one of its files whether a run is to go on from
             there; None where it has no say: `mine:is_begun`.
     """
@@ -62,6 +72,9 @@ class Extension:
     journals: tuple[str, ...] = ()
     rescores: Callable[[Collection[str]], bool] = _never_again
     rescore: str = ""
+    judging: str = ""
+    settings: str = ""
+    operational: tuple[str, ...] = ()
     begun: str = ""
 
 
@@ -84,6 +97,35 @@ def extended_commands() -> dict[str, str]:
     return commands
 
 
+def operational_keys() -> frozenset[str]:
+    """Return the keys of extensions that a resumed run may change."""
+    return frozenset(key for extension in extensions() for key in extension.operational)
+
+
+def keys_of(kind: Literal["judging", "settings"], *known: "type[BaseModel]") -> "Mixins":
+    """Return the classes of keys that extensions add to the `known` ones, the last one first.
+
+    Keys that can't be added are named and left out: they may break no command.
+    """
+    classes: Mixins = []
+    taken = {key for kind in known for key in kind.model_fields}
+    for extension in extensions():
+        if where := getattr(extension, kind):
+            try:
+                own = load(where)
+                keys = vars(own).get("__annotations__", {}).keys()
+                for key in sorted(keys & taken):
+                    raise ValueError(f"the key {key} is there already")
+                for key in sorted(key for key in keys if own.model_fields[key].is_required()):
+                    raise ValueError(f"the key {key} has no default")
+            except Exception as error:
+                _leave_out(f"{extension.name}: its keys", where, error)
+                continue
+            taken |= keys
+            classes.insert(0, own)
+    return classes
+
+
 def load(where: str) -> Any:
     """Import what `module:name` says."""
     module, _, name = where.partition(":")
@@ -103,14 +145,15 @@ def _of_others() -> Iterator[Extension]:
             found = entry.load()
         # Whatever a stranger's module raises: a broken extension must not break every command.
         except Exception as error:
-            why = f"{type(error).__name__}: {error}".splitlines()[0]
-            _leave_out(entry.name, entry.value, why)
+            _leave_out(f"the extension {entry.name}", entry.value, error)
             continue
         if isinstance(found, Extension):
             yield found
         else:
-            _leave_out(entry.name, entry.value, "it is no alps.extension.Extension")
+            why = TypeError("it is no alps.extension.Extension")
+            _leave_out(f"the extension {entry.name}", entry.value, why)
 
 
-def _leave_out(name: str, where: str, why: str) -> None:
-    print(f"alps: the extension {name} ({where}) is left out: {why}", file=sys.stderr)
+def _leave_out(what: str, where: str, error: Exception) -> None:
+    why = f"{type(error).__name__}: {error}".splitlines()[0]
+    print(f"alps: {what} ({where}) left out: {why}", file=sys.stderr)

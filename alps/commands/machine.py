@@ -9,7 +9,7 @@ from alps.completion import takes
 
 
 @command()
-@takes("[memory=… memory.NAME=… …]", "alps.settings:DoctorSettings")
+@takes("[memory=… memory.NAME=… …]", "alps.ext.memory.settings:DoctorSettings")
 def doctor(settings: tuple[str, ...]) -> None:
     """Check versions, keys, cache, links and samples; or a memory system.
 
@@ -20,8 +20,8 @@ def doctor(settings: tuple[str, ...]) -> None:
       alps doctor memory=python:mine:Store memory.index=small
     """
     from alps.ext.memory.check_table import examine_memory
+    from alps.ext.memory.settings import DoctorSettings
     from alps.parsing import parse_words
-    from alps.settings import DoctorSettings
     from alps.show.doctor import examine
 
     asked = parse_words(settings, DoctorSettings)

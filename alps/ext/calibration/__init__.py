@@ -23,6 +23,8 @@ EXTENSION = Extension(
     },
     has_part=_has_part,
     part="alps.ext.calibration.part:Part",
+    judging="alps.ext.calibration.settings:CorrectionKeys",
+    operational=("calibration",),
     rescores=lambda typed: set(typed) == {"calibration"},
     rescore="alps.ext.calibration.correct_again:correct_again",
 )

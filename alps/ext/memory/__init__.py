@@ -31,6 +31,7 @@ EXTENSION = Extension(
     },
     has_part=_has_part,
     part="alps.ext.memory.part:Part",
+    settings="alps.ext.memory.settings:MemoryKeys",
     files=(STORED, CALLS, ANSWERS, STDERR, FILE),
     journals=(FILE, CALLS, ANSWERS),
     begun="alps.ext.memory.journal:is_begun",

@@ -10,8 +10,8 @@ from rich.text import Text
 from alps.ext.memory.admit_run import checks_of
 from alps.ext.memory.built_in import BOXED, PRODUCTS
 from alps.ext.memory.environments import APART, environment, installed, packages
+from alps.ext.memory.settings import DoctorSettings
 from alps.rows import Check
-from alps.settings import DoctorSettings
 from alps.show.formatting import counted, visible
 
 

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from alps.errors import AlpsError, UsageError
+from alps.keys import FrozenSettings
 from alps.parsing import parse_settings, parse_words, unlike_any
-from alps.settings import FrozenSettings, RunSettings
+from alps.settings import RunSettings
 
 _CAPS = ("max_cost", "max_total_tokens")
 _OF_ALL = ("out", *_CAPS)

@@ -17,12 +17,13 @@ from alps.ext.memory.mcp import McpTools
 from alps.ext.memory.program import JsonLines
 from alps.ext.memory.protocol import Opening, session_of
 from alps.ext.memory.resolve import check_memory
+from alps.ext.memory.settings import DoctorSettings
 from alps.parsing import parse_words
 from alps.run.services import memory_options
 from alps.run.source import open_data
 from alps.run.start import run as carry_out
 from alps.schema import Turn
-from alps.settings import DoctorSettings, RunSettings
+from alps.settings import RunSettings
 from tests import memory_served
 from tests.conftest import ROOT
 from tests.endtoend import finish, run, start, wait_until
