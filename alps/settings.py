@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     class _RunKeys(RunKeys, JudgeSettings):
         pass
 
+    class DoctorSettings(FrozenSettings):
+        """What `alps doctor` can be told: what extensions examine."""
+
 else:
 
     class JudgeSettings(*keys_of("judging", JudgingKeys), JudgingKeys):
@@ -48,6 +51,9 @@ else:
 
     class _RunKeys(*keys_of("settings", JudgeSettings, RunKeys), RunKeys, JudgeSettings):
         pass
+
+    class DoctorSettings(*keys_of("doctor"), FrozenSettings):
+        """What `alps doctor` can be told."""
 
 
 class RunSettings(_RunKeys):

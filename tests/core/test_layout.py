@@ -23,13 +23,6 @@ EXTENSION_LAYER = ("ext", "leaderboard")
 SHELL = {"cli", "commands", "api", "welcome", "completion", "__main__"}
 """What puts commands and functions together, from every room."""
 LEFT = {
-    "alps/__init__.py: alps.ext.memory",
-    "alps/api.py: alps.ext.calibration",
-    "alps/commands/boards.py: alps.leaderboard.commands",
-    "alps/commands/boards.py: alps.leaderboard.references",
-    "alps/commands/common.py: alps.ext.calibration",
-    "alps/commands/machine.py: alps.ext.memory",
-    "alps/commands/running.py: alps.ext.sweeps",
     "alps/show/compare.py: alps.ext.audits",
     "alps/show/compare_table.py: alps.ext.calibration",
     "alps/show/pareto.py: alps.ext.memory",

@@ -71,8 +71,8 @@ class MemoryKeys(MemoryModels, RunKeys):
         return largest_context(self.max_context_tokens)
 
 
-class DoctorSettings(FrozenSettings, MemoryModels):
-    """What `alps doctor` can be told."""
+class DoctorKeys(MemoryModels):
+    """The memory system that `alps doctor` examines."""
 
     memory: str | None = Field(None, description="a memory system, as alps run takes it")
     memory_options: MemoryExtra = as_of(MemoryKeys, "memory_options")
