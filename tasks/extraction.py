@@ -442,7 +442,6 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
-    options=("prompt", "extras"),
     form=MemoryList,
     paired=_paired,
     public=PublicAnswers(

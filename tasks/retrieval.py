@@ -436,7 +436,6 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             score=score,
             metrics=METRICS,
             rubrics=RUBRICS,
-            options=("distractors",),
             selects={"distractors": str(size)},
             form=Choice,
             public=PublicAnswers(

@@ -31,9 +31,8 @@ from alps.run.services import check_names, say_once
 from alps.run.source import Data, open_data, open_data_once, open_known, options_of, refuse_changed
 from alps.settings import JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
-from alps.tasks import Task, load_task, load_tracks
-from alps.tasks.base import DEFAULTS
-from alps.tasks.registry import ALL, PYTHON, TASKS, allow_modules
+from alps.tasks import Task, load_tracks
+from alps.tasks.registry import KEYS, PYTHON, allow_modules
 
 # Where the manifest keeps what `data=` said: the branch that it names may have moved on since.
 DATA_ASKED = "data_asked"
@@ -234,21 +233,17 @@ def _refuse(
 
 
 def _refuse_of_another_task(settings: RunSettings) -> None:
-    names = settings.task.split(",")
-    if any(name.startswith(PYTHON) for name in names):
+    if any(name.startswith(PYTHON) for name in settings.task.split(",")):
         return
-    names = list(TASKS) if ALL in names else names
-    # What a task makes of memory= depends on whether that names a system; the authors' scores are
-    # not defined for all tasks that are looked through here.
-    options = replace(options_of(settings), scoring=DEFAULTS.scoring)
-    taken = {key for name in names for key in load_task(name, options).options}
-    for task in TASKS:
-        for key in load_task(task, options).options:
+    taken = {
+        key for task in load_tracks(settings.task, options_of(settings)) for key in task.options
+    }
+    for task, keys in KEYS.items():
+        for key in keys:
             if key not in taken and key in RunSettings.model_fields and _is_given(settings, key):
-                value = getattr(settings, key)
+                value = as_typed(getattr(settings, key))
                 raise UsageError(
-                    f"{key}={as_typed(value)}: only {task} uses it; leave it out, or add {task} to "
-                    "task="
+                    f"{key}={value}: only {task} uses it; leave it out, or add {task} to task="
                 )
 
 

@@ -246,7 +246,6 @@ TASK = Task(
         Highlight("facts returned that should be gone", 6, _leaked),
         Highlight("facts lost that should be kept", 4, _lost),
     ),
-    options=("memory",),
     needs_memory=True,
 )
 

@@ -20,7 +20,6 @@ from alps.prompts import load_prompt
 from alps.schema import Turn
 from alps.tasks.base import (
     DEFAULTS,
-    OF_MEMORY,
     PublicAnswers,
     Records,
     Row,
@@ -233,7 +232,6 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         score=score,
         metrics=METRICS,
         conditions=conditions,
-        options=("size", *OF_MEMORY, "persona", "answer", "orders", "parser"),
         recall=RECALL,
         title="PersonaMem",
         chance=1 / len(LETTERS),
