@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from alps.extension import extensions
-from alps.settings import Ability
+from alps.keys import Ability
 from alps.tasks import TASKS, all_tracks
 from alps.tasks.utilization import ABILITIES
 from tests.conftest import ROOT
@@ -23,15 +23,6 @@ EXTENSION_LAYER = ("ext", "leaderboard")
 SHELL = {"cli", "commands", "api", "welcome", "completion", "__main__"}
 """What puts commands and functions together, from every room."""
 LEFT = {
-    "alps/__init__.py: alps.ext.memory",
-    "alps/api.py: alps.ext.calibration",
-    "alps/commands/boards.py: alps.leaderboard.commands",
-    "alps/commands/boards.py: alps.leaderboard.references",
-    "alps/commands/common.py: alps.ext.calibration",
-    "alps/commands/machine.py: alps.ext.memory",
-    "alps/commands/running.py: alps.ext.sweeps",
-    "alps/run/session.py: alps.ext.memory",
-    "alps/settings.py: alps.ext.batches",
     "alps/show/compare.py: alps.ext.audits",
     "alps/show/compare_table.py: alps.ext.calibration",
     "alps/show/pareto.py: alps.ext.memory",
@@ -269,7 +260,7 @@ def test_requirements_are_pinned_by_name_and_version_alone():
 
 
 WORDS_OF_TASKS = {
-    "alps/settings.py": (
+    "alps/keys.py": (
         {ability.name for ability in ABILITIES},
         "the values that ability= takes, which help and Tab list without importing tasks",
     ),

@@ -16,11 +16,12 @@ from alps.ext.memory.diagnose_table import print_diagnosis, print_miss
 from alps.ext.memory.replay import Found, Located, says
 from alps.ext.memory.turns import Turns
 from alps.ext.personas.generate import generate
+from alps.ext.personas.settings import PersonaSettings
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Judgement, Pair
 from alps.parsing import parse_settings
 from alps.run.source import open_data
-from alps.settings import PersonaSettings, RunSettings
+from alps.settings import RunSettings
 from alps.show.terminal import as_html
 
 PERSONAS, K, BUDGET = 7, 5, 100
