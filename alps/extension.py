@@ -23,6 +23,10 @@ def never(settings: Any, folder: Path) -> bool:
     return False
 
 
+def _nothing_of(summary: Any) -> bool:
+    return False
+
+
 def _never_again(typed: Collection[str]) -> bool:
     return False
 
@@ -50,6 +54,9 @@ class Extension:
             `Finished`: `mine:score`.
         begun: Tells of a run folder that holds one of its files whether a run is to go on from
             there; None where it has no say: `mine:is_begun`.
+        shows: Tells whether a summary has something of it to show.
+        shown: What tables, pages and comparisons show of that, an `alps.show.parts.ShownPart`:
+            `mine:Shown`.
     """
 
     name: str
@@ -63,6 +70,8 @@ class Extension:
     rescores: Callable[[Collection[str]], bool] = _never_again
     rescore: str = ""
     begun: str = ""
+    shows: Callable[[Any], bool] = _nothing_of
+    shown: str = ""
 
 
 @cache

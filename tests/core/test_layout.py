@@ -32,15 +32,6 @@ LEFT = {
     "alps/commands/running.py: alps.ext.sweeps",
     "alps/run/session.py: alps.ext.memory",
     "alps/settings.py: alps.ext.batches",
-    "alps/show/compare.py: alps.ext.audits",
-    "alps/show/compare_table.py: alps.ext.calibration",
-    "alps/show/pareto.py: alps.ext.memory",
-    "alps/show/pareto.py: alps.ext.sizes",
-    "alps/show/report_page.py: alps.ext.sizes",
-    "alps/show/report_sections.py: alps.ext.calibration",
-    "alps/show/run_tables.py: alps.ext.calibration",
-    "alps/show/run_tables.py: alps.ext.memory",
-    "alps/show/run_tables.py: alps.ext.sizes",
 }
 """Imports of extensions by the spine that are still to go, by module and extension."""
 BUILT = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}

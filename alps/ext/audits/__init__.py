@@ -27,4 +27,6 @@ EXTENSION = Extension(
     part="alps.ext.audits.part:Part",
     rescores=_rescores,
     rescore="alps.ext.audits.part:audit_again",
+    shows=lambda summary: summary.audit is not None,
+    shown="alps.ext.audits.tables:Shown",
 )

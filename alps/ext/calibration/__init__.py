@@ -13,6 +13,13 @@ def _has_part(settings: Any, folder: Path) -> bool:
     return bool(settings.calibration != OFF)
 
 
+def _shows(summary: Any) -> bool:
+    for track in summary.tracks.values():
+        if any(score.corrected is not None for score in track.scores.values()):
+            return True
+    return False
+
+
 EXTENSION = Extension(
     "calibration",
     needs=("audits",),
@@ -25,4 +32,6 @@ EXTENSION = Extension(
     part="alps.ext.calibration.part:Part",
     rescores=lambda typed: set(typed) == {"calibration"},
     rescore="alps.ext.calibration.correct_again:correct_again",
+    shows=_shows,
+    shown="alps.ext.calibration.corrected_tables:Shown",
 )
