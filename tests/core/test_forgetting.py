@@ -29,7 +29,7 @@ from alps.tasks.forgetting.samples import (
 from alps.tasks.forgetting.task import REFUSAL
 from alps.text import fold
 from tests.endtoend import one_line, rows, summary
-from tests.form_classifiers import classifier_of_changes, classifier_of_scopes, form_of
+from tests.form_classifiers import Reads, classifier_of_changes, classifier_of_scopes, form_of
 
 
 def opened(seed=0):
@@ -67,31 +67,6 @@ class Keeps:
 
     def reset(self, user):
         self.told.pop(user, None)
-
-
-def pattern(form, after=""):
-    """Return what reads the sentences of a form: the role, the name, what it is for and not for."""
-    escaped = re.sub(r"\\{(\w+)\\}", r"{\1}", re.escape(form + after))
-    slots = {"name": r"\w+ (?P<name>\w+)", "role": r"(?P<role>[\w ]+?)"}
-    slots |= {"use": r"(?P<use>[\w ]+?)", "leave": r"(?P<leave>[\w ]+?)"}
-    # A sentence begins with a capital, and so may a slot.
-    return re.compile(escaped.format(**slots), re.IGNORECASE)
-
-
-class Reads:
-    """What a user says in the forms of some seeds, as one who learnt those would read it."""
-
-    def __init__(self, *seeds):
-        drawn = [forms_of(seed) for seed in seeds]
-        self.told = [pattern(form) for forms in drawn for form in forms.told]
-        self.changed = [pattern(form) for forms in drawn for form in forms.changed]
-        self.scoped = [pattern(form) for forms in drawn for form in forms.scoped]
-        self.forget = [pattern(form) for forms in drawn for form in forms.forget]
-
-    @staticmethod
-    def first(patterns, text):
-        matches = (pattern.search(text) for pattern in patterns)
-        return next(filter(None, matches), None)
 
 
 class Empty(Keeps):
