@@ -572,12 +572,6 @@ def test_the_data_say_how_many_forms_there_are(alps, tmp_path):
     assert "seed 1" in done.stdout
 
 
-def test_what_is_named_first_never_tells_what_a_fact_is_for():
-    for seed in range(40):
-        ahead = [form.index("{use}") < form.index("{leave}") for form in forms_of(seed).scoped]
-        assert sum(ahead) == len(ahead) / 2, seed
-
-
 def test_a_run_scores_a_memory_system_and_shows_its_records(alps, tmp_path):
     done = alps("run", "task=forgetting", "model=rules", "memory=bm25", "limit=8", "out=out")
     assert done.returncode == 0, done.stderr
