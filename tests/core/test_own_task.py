@@ -228,7 +228,7 @@ def tracks(options):
 NO_TASKS = {
     "none": ("()", "tracks(options) must return one or more alps.tasks.Task"),
     "something else": ("('mood',)", "tracks(options) must return one or more alps.tasks.Task"),
-    "two of one name": ("one(options) * 2", "two of its tracks have the same name"),
+    "two of one name": ("one(options) + one(options)", "two of its tracks have the same name"),
 }
 
 
