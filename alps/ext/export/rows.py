@@ -188,7 +188,8 @@ def _record_row(
 def _slices(task: Task, sample: Any, score: Row) -> dict[str, str]:
     """Return the groups of a record: the script of what is asked, and those of its task."""
     slices = {SCRIPT: script_of(texts_of(task.input_row(sample).get("input")))}
-    return slices | (task.groups_of(sample, score) if "scores" in score else {})
+    # An answer without scores is in no group that hangs on the answer.
+    return slices | task.groups_of(sample, score if "scores" in score else {})
 
 
 def score_rows(run: Run) -> Iterator[ScoreRow]:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from alps.errors import UsageError
-from alps.ext.people.agreement.annotations import (
+from alps.data.annotations import (
     SAID,
     TITLES,
     AnnotatedMemory,
@@ -23,6 +22,7 @@ from alps.ext.people.agreement.annotations import (
     Sessions,
     TwoPeople,
 )
+from alps.errors import UsageError
 from alps.ext.people.agreement.matching import (
     Matched,
     Pairs,
