@@ -66,7 +66,7 @@ def _scores(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> Table
             rows.append(row_of(metric.title, *_corrected(score), alone, ungrouped(score.audited)))
     columns = [named(), *figures("as judged", "corrected", "audits alone", "audits")]
     notes = list(map(Line, audit_lines(audit, track, metrics)))
-    return Table(f"CorrectedComparison by audits of {audit.judge}", columns, rows, notes)
+    return Table(f"Corrected by audits of {audit.judge}", columns, rows, notes)
 
 
 def _corrected(score: AuditedScore) -> tuple[Cells, Cells]:
