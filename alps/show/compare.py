@@ -41,7 +41,7 @@ from alps.show.shared_records import (
     sessions_of,
     told_tracks,
 )
-from alps.show.terminal import as_html
+from alps.show.table import as_html
 from alps.stats.paired import (
     Ranked,
     paired_mcnemar,

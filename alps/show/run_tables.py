@@ -37,10 +37,10 @@ from alps.show.table import (
     named,
     printed,
     row_of,
+    terminal,
     ungrouped,
     with_interval,
 )
-from alps.show.terminal import terminal
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric, all_tracks
 from alps.tasks.base import headline_of, only_rated

@@ -3,20 +3,19 @@
 The anchors are the answers of the first run, byte for byte, judged once more when the second was.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from alps.errors import UsageError
 from alps.ext.judging.anchors import check_anchors
 from alps.ext.judging.drift_test import Change, Drift, attribute_drift
 from alps.ext.judging.sensitivity import judged_metric
 from alps.run.opened import Run, open_run
-from alps.show.formatting import interval, p_value, signed, visible
+from alps.show.formatting import p_value
 from alps.show.shared_records import (
     SharedRecords,
     metric_values,
@@ -24,7 +23,7 @@ from alps.show.shared_records import (
     refuse_other_data,
     sessions_of,
 )
-from alps.show.terminal import figures_table
+from alps.show.table import Line, Part, Table, change, figures, named, printed, row_of
 
 
 @dataclass(frozen=True)
@@ -92,23 +91,23 @@ def _on_track(track: str, runs: tuple[Run, Run, Run], level: float) -> tuple[Dri
 
 def print_drift(found: DriftOfRuns, console: Console) -> None:
     """Print for every track the change, and how much of it is the judge's and the system's."""
+    for part in printed(_parts(found), console.width):
+        console.print(part)
+
+
+def _parts(found: DriftOfRuns) -> Iterator[Part]:
     for track, drift in found.tracks.items():
+        changes = {"the score": drift.change, "the judge": drift.judge, "the system": drift.system}
+        rows = [row_of(name, *change(part)) for name, part in changes.items()]
         title = f"Change from the first run to the second on {track}, n = {found.n[track]:,}"
-        table = figures_table(title, "of", "change", "95 % interval")
-        parts = {"the score": drift.change, "the judge": drift.judge, "the system": drift.system}
-        for name, estimate in parts.items():
-            table.add_row(name, signed(estimate.value), interval(estimate))
-        console.print(table)
         p = f"p {p_value(drift.p)}, level {drift.level:g}"
         alarm = "Alarm: the judge has changed" if drift.alarm else "No alarm of the judge"
-        console.print(Text(f"{alarm} ({p})."))
+        columns = [named("of"), *figures("change", "95 % interval")]
+        yield Table(title, columns, rows, [Line(f"{alarm} ({p}).")])
     same = "the same" if found.fingerprints_equal else "another"
-    line = f"Judge: {found.judges[0]} then, {found.judges[1]} now; {same} fingerprint."
-    console.print(Text(visible(line)))
+    yield Line(f"Judge: {found.judges[0]} then, {found.judges[1]} now; {same} fingerprint.")
     if found.cached:
-        console.print(
-            Text(
-                f"Of the second run {found.cached:,} replies came from the cache: where its "
-                "judge's are among them, they say what it said before."
-            )
+        yield Line(
+            f"Of the second run {found.cached:,} replies came from the cache: where its judge's "
+            "are among them, they say what it said before."
         )

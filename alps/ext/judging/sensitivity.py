@@ -31,6 +31,7 @@ from alps.show.shared_records import (
 )
 from alps.show.table import (
     BLANK,
+    WIDTH,
     Cell,
     Line,
     Part,
@@ -45,7 +46,6 @@ from alps.show.table import (
     ungrouped,
     with_interval,
 )
-from alps.show.terminal import WIDTH
 from alps.stats.bootstrap import Estimate, Floats
 from alps.tasks import Metric
 
