@@ -105,7 +105,7 @@ def test_a_package_of_a_stranger_adds_a_table_wherever_a_run_is_shown(tmp_path):
 
 SHOWN = """
 import sys
-from alps.show.breakdowns import show_whole_run
+from alps.show.run_tables import show_whole_run
 from pathlib import Path
 show_whole_run(Path("out"))
 print(*(name for name in sys.modules if name.startswith("alps.ext.") and name.count(".") > 2))

@@ -7,9 +7,9 @@ from typing import Any
 from alps.ext.audits.records import HALF
 from alps.rows import AuditedScore, AuditedTrack, AuditSummary, BentRow, Summary
 from alps.run.opened import Run
-from alps.show.contrasts import SIGNIFICANT
+from alps.show.caveats import known_item_lines
+from alps.show.compare import SIGNIFICANT
 from alps.show.formatting import counted, number, p_value
-from alps.show.judge_check import known_item_lines
 from alps.show.parts import CorrectedComparison, Pair, ShownPart
 from alps.show.table import (
     Cell,

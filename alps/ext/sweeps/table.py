@@ -9,11 +9,10 @@ from rich.console import Console
 from alps.errors import RunFolderError, UsageError
 from alps.llm.ledger import cost_without_judge
 from alps.run.opened import open_run
-from alps.show.compare import compare_runs
-from alps.show.contrasts import SIGNIFICANT, TrackComparison
+from alps.show.caveats import judge_of
+from alps.show.compare import SIGNIFICANT, TrackComparison, compare_runs
 from alps.show.formatting import counted, dollars
 from alps.show.html import page_environment, refuse_other_file, write_page
-from alps.show.judge_check import judge_of
 from alps.show.table import (
     BLANK,
     Cell,
