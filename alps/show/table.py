@@ -77,12 +77,14 @@ class Cell(NamedTuple):
         value: The number that it writes, unrounded; None where it writes none.
         note: What stands dim below the text.
         style: Of a terminal, as `bold`.
+        drawn: What only a page shows behind the text.
     """
 
     text: str
     value: float | None = None
     note: str = ""
     style: str = ""
+    drawn: Markup = Markup()
 
 
 Cells = str | Cell
@@ -276,11 +278,12 @@ def on_page(part: Part) -> Markup:
             Markup('<p class="note">{}</p>').format(visible(part.text)) if part.text else Markup()
         )
     caption = ". ".join(filter(None, (part.title.strip(), _sentences(part.notes))))
-    heads = Markup().join(map(_heading, part.columns))
+    heads = Markup()
+    if any(column.title for column in part.columns):
+        heads = Markup("<thead><tr>{}</tr></thead>\n").format(_headings(part.columns))
     rows = Markup("\n").join(_page_row(one, part.columns) for one in part.rows)
     return Markup(
-        '<table class="stackable">\n<caption>{}</caption>\n<thead><tr>{}</tr></thead>\n'
-        "<tbody>\n{}\n</tbody>\n</table>"
+        '<table class="stackable">\n<caption>{}</caption>\n{}<tbody>\n{}\n</tbody>\n</table>'
     ).format(visible(caption), heads, rows)
 
 
@@ -288,9 +291,14 @@ def _sentences(lines: Iterable[Line]) -> str:
     return " ".join(line.text for line in lines if line.text)
 
 
-def _heading(column: Column) -> Markup:
-    style = Markup(' class="figure"') if column.right else ""
-    return Markup('<th scope="col"{}>{}</th>').format(style, visible(column.title))
+def _headings(columns: Iterable[Column]) -> Markup:
+    heads = Markup()
+    for column in columns:
+        style = Markup(' class="figure"') if column.right else ""
+        # A heading without words is none to those who have it read to them.
+        tag = '<th scope="col"{}>{}</th>' if column.title.strip() else "<td{}>{}</td>"
+        heads += Markup(tag).format(style, visible(column.title))
+    return heads
 
 
 def _page_row(one: Row, columns: Sequence[Column]) -> Markup:
@@ -313,4 +321,6 @@ def _page_cell(cell: Cells) -> Markup:
     text = Markup("{}").format(visible(cell.text))
     if cell.value is not None:
         text = Markup('<data value="{}">{}</data>').format(cell.value, text)
-    return text + (Markup(' <span class="note">{}</span>').format(cell.note) if cell.note else "")
+    if cell.note:
+        text += Markup(' <span class="note">{}</span>').format(visible(cell.note))
+    return text + cell.drawn

@@ -74,8 +74,7 @@ def judges(words: tuple[str, ...]) -> None:
     """
     from alps.ext.judging.cells import judge_cells, plan_judges
     from alps.ext.judging.judges import observe
-    from alps.ext.judging.page import FILE, write_observatory_page
-    from alps.ext.judging.tables import print_observatory
+    from alps.ext.judging.tables import FILE, print_observatory, write_observatory_page
     from alps.parsing import parse_words, part_words
     from alps.run.opened import find_run
     from alps.settings import JudgesSettings
