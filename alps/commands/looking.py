@@ -31,8 +31,8 @@ def show(run_folder: str, record: str, settings: tuple[str, ...], full: bool) ->
     run has several tracks, TRACK/ID.
     """
     from alps.run.opened import find_run
-    from alps.show.breakdowns import show_whole_run
     from alps.show.record_text import show_record
+    from alps.show.run_tables import show_whole_run
 
     if record.startswith("task=python:"):
         record, settings = "", (record, *settings)

@@ -94,7 +94,7 @@ def test_a_package_of_a_stranger_adds_a_table_wherever_a_run_is_shown(tmp_path):
     shown = python(tmp_path, package, "-m", "alps", "show", "out").stdout
     for printed in (done.stdout, shown):
         assert "Sizes of answers\n" in printed
-        assert re.search(rf"(?m)^longest answer +{size}$", printed)
+        assert re.search(rf"(?m)^ longest answer +{size}$", printed)
     assert python(tmp_path, package, "-m", "alps", "report", "out", "out=page.html").returncode == 0
     page = (tmp_path / "page.html").read_text()
     assert "<caption>Sizes of answers</caption>" in page
@@ -105,7 +105,7 @@ def test_a_package_of_a_stranger_adds_a_table_wherever_a_run_is_shown(tmp_path):
 
 SHOWN = """
 import sys
-from alps.show.breakdowns import show_whole_run
+from alps.show.run_tables import show_whole_run
 from pathlib import Path
 show_whole_run(Path("out"))
 print(*(name for name in sys.modules if name.startswith("alps.ext.") and name.count(".") > 2))

@@ -117,7 +117,7 @@ def calibrations(words: tuple[str, ...]) -> None:
     from datetime import date
 
     from alps.ext.calibration.settings import TrustSettings
-    from alps.ext.calibration.trust_page import find_calibrations, write_trust_page
+    from alps.ext.calibration.trust import find_calibrations, write_trust_page
     from alps.parsing import parse_words, part_words
 
     folders, settings = part_words(words)

@@ -11,7 +11,7 @@ from alps.ext.audits.slices import SCRIPT, script_of, texts_of
 from alps.jsonl import Row, scan
 from alps.rows import Interval, Score, TrackSummary
 from alps.run.opened import MANIFEST, SUMMARY, Key, Run, read_wanted
-from alps.show.judge_check import share_of_known
+from alps.show.caveats import share_of_known
 from alps.show.record import state_of
 from alps.tasks import Task
 
