@@ -28,6 +28,10 @@ def never(settings: Any, folder: Path) -> bool:
     return False
 
 
+def _nothing_of(summary: Any) -> bool:
+    return False
+
+
 def _never_again(typed: Collection[str]) -> bool:
     return False
 
@@ -75,6 +79,9 @@ class Extension:
         exports: Functions and classes that `alps` has of it, by their names there.
         begun: Tells of a run folder that holds one of its files whether a run is to go on from
             there; None where it has no say: `mine:is_begun`.
+        shows: Tells whether a summary has something of it to show.
+        shown: What tables, pages and comparisons show of that, an `alps.show.parts.ShownPart`:
+            `mine:Shown`.
     """
 
     name: str
@@ -97,6 +104,8 @@ class Extension:
     next_step: Callable[[Any], str] = _nothing_next
     exports: dict[str, str] = field(default_factory=dict)
     begun: str = ""
+    shows: Callable[[Any], bool] = _nothing_of
+    shown: str = ""
 
 
 @cache

@@ -512,6 +512,7 @@ class Summary(Fields):
         audit: What audits of some of the records correct.
         judge_check_before: The same of a check that `judge_check=no` sets aside.
         judge_check: Known items an LLM judge got right, by rubric; empty or None if not checked.
+        parts: What extensions of other packages found, by their names.
     """
 
     judge: str
@@ -531,6 +532,7 @@ class Summary(Fields):
     audit: AuditSummary | None = None
     judge_check: dict[str, RubricCheck] | None = None
     judge_check_before: dict[str, RubricCheck] | None = None
+    parts: dict[str, Any] = {}
 
     @property
     def stopped_by_budget(self) -> bool:

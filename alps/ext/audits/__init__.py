@@ -29,4 +29,6 @@ EXTENSION = Extension(
     operational=_KEYS,
     rescores=_rescores,
     rescore="alps.ext.audits.part:audit_again",
+    shows=lambda summary: summary.audit is not None,
+    shown="alps.ext.audits.tables:Shown",
 )

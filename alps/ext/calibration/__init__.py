@@ -23,6 +23,13 @@ def _next_step(finished: Any) -> str:
     return f"People can check this judge: {command}" if command else ""
 
 
+def _shows(summary: Any) -> bool:
+    for track in summary.tracks.values():
+        if any(score.corrected is not None for score in track.scores.values()):
+            return True
+    return False
+
+
 EXTENSION = Extension(
     "calibration",
     needs=("audits",),
@@ -39,4 +46,6 @@ EXTENSION = Extension(
     operational=("calibration",),
     rescores=lambda typed: set(typed) == {"calibration"},
     rescore="alps.ext.calibration.correct_again:correct_again",
+    shows=_shows,
+    shown="alps.ext.calibration.corrected_tables:Shown",
 )

@@ -22,6 +22,11 @@ def _has_part(settings: Any, folder: Path) -> bool:
     return given or bool(settings.memory_options) or (folder / FILE).exists()
 
 
+def _shows(summary: Any) -> bool:
+    measured = summary.admission or summary.phases or summary.bytes_per_1000_turns is not None
+    return bool(measured) or any(track.memory is not None for track in summary.tracks.values())
+
+
 EXTENSION = Extension(
     "memory",
     commands={
@@ -38,4 +43,6 @@ EXTENSION = Extension(
     files=(STORED, CALLS, ANSWERS, STDERR, FILE),
     journals=(FILE, CALLS, ANSWERS),
     begun="alps.ext.memory.journal:is_begun",
+    shows=_shows,
+    shown="alps.ext.memory.tables:Shown",
 )

@@ -25,4 +25,6 @@ EXTENSION = Extension(
     has_part=_has_part,
     part="alps.ext.sizes.part:Part",
     files=(FOLDER,),
+    shows=lambda summary: any(track.curve for track in summary.tracks.values()),
+    shown="alps.ext.sizes.tables:Shown",
 )

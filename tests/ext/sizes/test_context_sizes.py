@@ -13,8 +13,9 @@ import pytest
 
 from alps import evaluate
 from alps.errors import UsageError
-from alps.ext.memory.phase_tables import admission_lines
+from alps.ext.memory.tables import Shown
 from alps.ext.memory.turns import Turns
+from alps.ext.sizes.pareto import fronts
 from alps.ext.sizes.run import folder_of
 from alps.parsing import parse_settings
 from alps.run.dry_run import dry_run
@@ -24,7 +25,6 @@ from alps.settings import RunSettings
 from alps.show.compare import compare_runs
 from alps.show.compare_table import print_comparison
 from alps.show.formatting import number
-from alps.show.pareto import fronts
 from alps.show.report_page import write_report
 from alps.show.terminal import as_html
 from alps.stats.bootstrap import clustered_mean
@@ -313,9 +313,7 @@ def test_answers_have_times_of_their_own_and_the_memory_its_lag_and_size(ran):
     for point in summary["tracks"]["personamem"]["curve"]["points"]:
         assert point["seconds"] > 0
         assert point["cost"] == 0
-    shown = as_html(
-        lambda console: console.print("\n".join(admission_lines(open_run(ran).summary)))
-    )
+    shown = as_html(lambda console: console.print("\n".join(Shown().notes(open_run(ran).summary))))
     assert "Write to readable:" in shown
 
 
