@@ -144,7 +144,7 @@ def typed_settings(settings: Any) -> dict[str, Any]:
 
 def console() -> Any:
     """Return the terminal, as wide as it is."""
-    from alps.show.terminal import terminal
+    from alps.show.table import terminal
 
     return terminal()
 

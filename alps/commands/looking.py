@@ -31,8 +31,8 @@ def show(run: Path, record: str, full: bool) -> None:
     ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a
     run has several tracks, TRACK/ID.
     """
-    from alps.show.breakdowns import show_whole_run
     from alps.show.record_text import show_record
+    from alps.show.run_tables import show_whole_run
 
     if record:
         show_record(run, record, console(), full=full)

@@ -26,10 +26,9 @@ from alps.leaderboard.references.rows import ReferenceRow, ReferenceTable, Repor
 from alps.leaderboard.same_reader import ALONE
 from alps.leaderboard.site_data import System
 from alps.rows import PEOPLE
-from alps.show.baselines import strongest_above
+from alps.show.caveats import NOT_CHECKED, strongest_above
 from alps.show.charts import axis_of
 from alps.show.formatting import signed, visible
-from alps.show.judge_check import NOT_CHECKED
 from alps.show.svg import axis_labels
 from alps.tasks import Metric, Task
 from alps.tasks.recall import FULL, LAST, ORACLE, PLACEBO

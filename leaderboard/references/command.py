@@ -21,7 +21,7 @@ from alps.leaderboard.references.rows import ReferenceFigure
 from alps.leaderboard.references.settings import ReferenceSettings
 from alps.parsing import parse_words, part_words
 from alps.show.formatting import number, visible
-from alps.show.terminal import terminal
+from alps.show.table import terminal
 
 DIFFERENT = 1
 _NOTHING, _NAMES = "–", 20

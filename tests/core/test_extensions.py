@@ -161,7 +161,7 @@ def test_keys_that_can_not_be_added_are_named_and_left_out(tmp_path, key, why):
 
 SHOWN = """
 import sys
-from alps.show.breakdowns import show_whole_run
+from alps.show.run_tables import show_whole_run
 from pathlib import Path
 show_whole_run(Path("out"))
 print(*(name for name in sys.modules if name.startswith("alps.ext.") and name.count(".") > 2))

@@ -47,5 +47,5 @@ EXTENSION = Extension(
     rescores=lambda typed: set(typed) == {"calibration"},
     rescore="alps.ext.calibration.correct_again:correct_again",
     shows=_shows,
-    shown="alps.ext.calibration.corrected_tables:Shown",
+    shown="alps.ext.calibration.table:Shown",
 )

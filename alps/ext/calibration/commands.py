@@ -105,7 +105,7 @@ def calibrations(folders: list[str], settings: "TrustSettings") -> None:
     """
     from datetime import date
 
-    from alps.ext.calibration.trust_page import find_calibrations, write_trust_page
+    from alps.ext.calibration.trust import find_calibrations, write_trust_page
 
     labels = None if settings.labels is None else Path(settings.labels)
     found = find_calibrations(folders)

@@ -13,7 +13,7 @@ from alps.judges.constant import ALWAYS_NO, ConstantJudge
 from alps.rows import Interval, Score, TrackSummary
 from alps.run.opened import MANIFEST, SUMMARY, Key, Run, read_wanted
 from alps.schema import Prediction
-from alps.show.judge_check import share_of_known
+from alps.show.caveats import share_of_known
 from alps.show.record import state_of
 from alps.tasks import Task
 

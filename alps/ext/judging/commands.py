@@ -26,8 +26,7 @@ def sensitivity(runs: list[Path], settings: "SensitivitySettings") -> None:
     \b
       alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
     """
-    from alps.ext.judging.grid import judge_cells
-    from alps.ext.judging.run_prompts import plan_wordings
+    from alps.ext.judging.cells import judge_cells, plan_wordings
     from alps.ext.judging.sensitivity import find_sensitivity, print_sensitivity
 
     plan = plan_wordings(runs, settings)
@@ -58,11 +57,9 @@ def judges(runs: list[Path], settings: "JudgesSettings") -> None:
       alps judges runs/a runs/b judge=openai/gpt-4.1 prompts=wordings draws=3
       alps judges runs/old runs/new anchors=runs/old-judged-now
     """
-    from alps.ext.judging.grid import judge_cells
+    from alps.ext.judging.cells import judge_cells, plan_judges
     from alps.ext.judging.judges import observe
-    from alps.ext.judging.page import FILE, write_observatory_page
-    from alps.ext.judging.run_judges import plan_judges
-    from alps.ext.judging.tables import print_observatory
+    from alps.ext.judging.tables import FILE, print_observatory, write_observatory_page
 
     if settings.anchors is not None:
         _drift(runs, settings)
@@ -82,8 +79,7 @@ def judges(runs: list[Path], settings: "JudgesSettings") -> None:
 def _drift(folders: list[Path], parsed: Any) -> None:
     """Split the change between two runs; judge the anchors where they are not judged yet."""
     from alps.errors import UsageError
-    from alps.ext.judging.anchors import judge_anchors
-    from alps.ext.judging.drift import find_drift, print_drift
+    from alps.ext.judging.drift import find_drift, judge_anchors, print_drift
     from alps.run.opened import SUMMARY
 
     if len(folders) != 2:

@@ -22,7 +22,7 @@ from alps.judges.matching import Judgement, Pair
 from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.settings import RunSettings
-from alps.show.terminal import as_html
+from alps.show.table import as_html
 
 PERSONAS, K, BUDGET = 7, 5, 100
 STAGES_PLANTED = (

@@ -26,7 +26,7 @@ from alps.show.compare import compare_runs
 from alps.show.compare_table import print_comparison
 from alps.show.formatting import number
 from alps.show.report_page import write_report
-from alps.show.terminal import as_html
+from alps.show.table import as_html
 from alps.stats.bootstrap import clustered_mean
 from alps.stats.curves import Spot, area_under, area_weights, front_of, rival_of
 from tests.conftest import ROOT
