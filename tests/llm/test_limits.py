@@ -469,6 +469,17 @@ def test_records_after_the_outage_are_answered_though_it_outlasted_the_patience(
     assert 0 < fared.answered < 400
 
 
+def test_the_time_that_a_server_asks_for_takes_nothing_of_the_patience():
+    refused = iter([rejection(60.0)] * 3)
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        for error in refused:
+            raise error
+        return Reply("Yes.")
+
+    assert outcomes(send, 1, patience=100.0) == ["ok"]
+
+
 def test_what_is_waited_for_is_said_once():
     said: list[str] = []
     assert asked(Outage(503, 0, 300), 100, notice=said.append).lost == 0
