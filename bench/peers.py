@@ -7,8 +7,9 @@ aimock (npm, MIT) speaks the wire formats of seven providers and checks the key 
 is installed by npm into `folder=`, a temporary one unless it is given, and each route is one `alps
 run` with model and judge on it. `transformers serve` (Apache 2.0) serves a model of some thousand
 random numbers that is made on the spot: its answers are noise, and what is looked at is that each
-record ends with an outcome. `python=` is the interpreter of an environment with transformers[serving] and torch;
-nothing is downloaded. LiteLLM's proxy and Inspect AI are peers of bench/outages.py.
+record ends with an outcome. `python=` is the interpreter of an environment with
+transformers[serving] and torch; nothing is downloaded. LiteLLM's proxy and Inspect AI are peers of
+bench/outages.py.
 
 Exits 1 where a record on aimock was not both answered and judged, and 2 where a peer can't be
 started.
