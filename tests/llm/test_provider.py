@@ -324,7 +324,9 @@ def test_a_quota_for_the_day_ends_the_run_instead_of_sleeping_over_it():
         "model 'openai/tiny': the provider asks to wait 24.0 hours (HTTP 429 from http://"
     )
     assert "the same command goes on then" in str(error.fatal)
-    assert failed(Answer(status=429, headers={"Retry-After": "3600"})).fatal is None
+    for seconds, ends in (("3600", False), ("3601", True)):
+        error = failed(Answer(status=429, headers={"Retry-After": seconds}))
+        assert (error.fatal is not None) == ends
 
 
 def said(status: int, message: str, **more: Any) -> Answer:

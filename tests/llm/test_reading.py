@@ -465,6 +465,10 @@ PLAIN = {
     "in a line": ("Sure! <think>They like tea, not milk.</think>Have tea.", "Sure! Have tea."),
     "harmony": (HARMONY.format("They like tea.", TEA) + "<|return|>", TEA),
     "harmony, its markers stripped": (f"analysisThey like tea.assistantfinal{TEA}", TEA),
+    "a thought that is closed twice": (
+        f"Milk? <think>They like tea, not milk.</think> I'd say so.</think>{TEA}",
+        TEA,
+    ),
     "an answer in tags": (f"<think>Tea.</think><answer>{TEA}</answer>", TEA),
     "tags that are spoken of": ("Put it between <think> and </think>, as in XML.", None),
     "tags in code": (
