@@ -10,6 +10,7 @@ from alps.ext.audits.records import corrected_scores, records_of
 from alps.judges.base import fingerprint_id
 from alps.leaderboard.audit_draws import drawn_by_a_maintainer
 from alps.leaderboard.audits import scores_of
+from alps.leaderboard.checks.judge_check import check_audit_judge
 from alps.leaderboard.checks.rows import TrackRows, check_answers, check_verdicts, named
 from alps.leaderboard.checks.scores import differences, figure
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
@@ -55,6 +56,7 @@ def check_audit(
         gold=gold,
         rows=rows,
     )
+    check_audit_judge(name, audit, gold.task, findings)
     own = Findings()
     sessions = _check_draw(audited, own)
     if not own.refused:

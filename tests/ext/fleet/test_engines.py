@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from alps.errors import AlpsError, UsageError
-from alps.run.start import run as carry_out
 from alps.parsing import parse_words
+from alps.run.start import run as carry_out
 from alps.settings import RunSettings
 from tests.cluster import cluster, state_of
 from tests.endtoend import finish, one_line, run, start, wait_until
