@@ -196,6 +196,13 @@ def test_a_bad_row_is_named_with_its_file_its_line_and_its_field(tmp_path, name,
     assert problem in said.removeprefix(place)
 
 
+def test_gold_of_nobody_in_the_first_line_is_named(tmp_path):
+    lines(tmp_path / INPUT, input_row("a"))
+    lines(tmp_path / GOLD, gold_row("z"), gold_row("a"))
+    place = f"{tmp_path / GOLD}, line 1, benchmark_id: 'z' has no row in {INPUT}"
+    assert said_of(tmp_path).startswith(place)
+
+
 def update_rows(*values: str) -> tuple[Row, Row]:
     """Return the rows of an update whose second memory, and whose second gold memory, have these
     values.
