@@ -325,9 +325,7 @@ def test_written_pools_have_the_release_layout_and_run_gives_the_scores_of_pools
     write(tmp_path / "data", queries=10, memories=160)
     made = alps_here("data", "pools", "data=data", "distractors=100", "out=pools")
     assert made.code == 0, made.err
-    assert (
-        f"{tmp_path / 'pools' / 'dev' / 'task3' / 'd100'}: 10 pools of 100 distractors" in made.out
-    )
+    assert "pools/dev/task3/d100: 10 pools of 100 distractors" in made.out
     folder = tmp_path / "pools" / "dev" / "task3" / "d100"
     assert {path.name for path in folder.iterdir()} == {
         "model_input.jsonl",
