@@ -50,6 +50,8 @@ class Extension:
             `Finished`: `mine:score`.
         begun: Tells of a run folder that holds one of its files whether a run is to go on from
             there; None where it has no say: `mine:is_begun`.
+        board: Its part on boards, an `alps.leaderboard.parts.BoardPart`: `mine:BOARD`.
+        on_card: The setting of a run, or the field of a submission, that it has that part in.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Extension:
     rescores: Callable[[Collection[str]], bool] = _never_again
     rescore: str = ""
     begun: str = ""
+    board: str = ""
+    on_card: str = ""
 
 
 @cache

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,7 +24,7 @@ from alps.leaderboard.cards import Details, run_card, system_card, track_card, w
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.files import SUBMISSIONS, check_folder
 from alps.leaderboard.findings import Findings, Verification
-from alps.leaderboard.memory_packing import memory_card, stopped_by, without_scores
+from alps.leaderboard.parts import parts_of_run
 from alps.leaderboard.submission import (
     CARD,
     REVIEW,
@@ -97,11 +98,13 @@ def pack(
             must not be published.
         RunFolderError: If the files of a run can't be read, or have changed since its summary.
     """
-    opened = list(map(_finished, runs))
-    faults = list(map(stopped_by, opened))
-    for index, fault in enumerate(faults):
-        if fault is not None:
-            opened[index] = without_scores(opened[index], fault)
+    opened: list[Run] = []
+    stopped: list[bool] = []
+    for path in runs:
+        run = open_run(path)
+        without_scores = _stopped(run) if run.summary is None else None
+        stopped.append(without_scores is not None)
+        opened.append(_finished(path, without_scores or run))
     _check_together(opened)
     slug = out.name if out is not None else slug_of(details.name, details.submitted)
     if not _SLUG.match(slug):
@@ -112,16 +115,17 @@ def pack(
     _check_target(target, slug)
     with TemporaryDirectory(prefix="alps-submit-") as scratch:
         folder = Path(scratch) / slug
-        files, memory = {}, []
-        for index, (run, fault) in enumerate(zip(opened, faults, strict=True)):
-            withheld = fault is not None
+        files: dict[str, Any] = {}
+        further: dict[str, list[dict[str, Any]]] = {}
+        for index, (run, withheld) in enumerate(zip(opened, stopped, strict=True)):
             for name in run.tracks:
                 place = folder / name
                 files[name] = write_track(place, run, name, calls, verdicts, withheld=withheld)
-            if memory_of_run(run.manifest.settings) is not None:
-                of_run = memory_card(folder, run, index, details, calls=calls, verdicts=verdicts)
-                memory.append(of_run)
-        card = make_card(slug, opened, details, files, memory)
+            for field, part in parts_of_run(run).items():
+                of_run = part.run_card(folder, run, index, details, calls=calls, verdicts=verdicts)
+                if of_run is not None:
+                    further.setdefault(field, []).append(of_run)
+        card = make_card(slug, opened, details, files, further)
         write_card(folder / CARD, card)
         _check_leaks(card)
         # Nothing is written before all of it has been checked as a maintainer will.
@@ -161,7 +165,7 @@ def make_card(
     runs: Sequence[Run],
     details: Details,
     files: Mapping[str, Mapping[str, Any]],
-    memory: Sequence[Mapping[str, Any]] = (),
+    further: Mapping[str, Sequence[Mapping[str, Any]]] = MappingProxyType({}),
 ) -> Submission:
     """Make the card of finished runs.
 
@@ -170,7 +174,7 @@ def make_card(
         runs: The runs.
         details: What the submitter says.
         files: The cards of each track's files by their stage.
-        memory: The cards of the runs' memory systems.
+        further: The cards that extensions have of runs, by their field.
 
     Raises:
         UsageError: If something in it can't be published as it is; names the field.
@@ -192,7 +196,7 @@ def make_card(
             "system": system_card(runs[0], details),
             "runs": [run_card(run, details) for run in runs],
             "tracks": tracks,
-            **({"memory": list(memory)} if memory else {}),
+            **{field: list(cards) for field, cards in further.items()},
         }
         Submission.model_validate(row)
         return Submission.model_validate({**row, "checksum": checksum_of(row)})
@@ -201,11 +205,16 @@ def make_card(
         raise UsageError(f"{field}: {fault}; it can't be published so") from error
 
 
-def _finished(folder: Path) -> Run:
-    run = open_run(folder)
+def _stopped(run: Run) -> Run | None:
+    """Return a run that an extension stopped, with no scores; None where none did."""
+    stopped = (part.stopped(run) for part in parts_of_run(run).values())
+    return next((one for one in stopped if one is not None), None)
+
+
+def _finished(folder: Path, run: Run) -> Run:
     settings = run.manifest.settings
     fault = ""
-    if run.summary is None and stopped_by(run) is None:
+    if run.summary is None:
         fault = "not finished; the same alps run again finishes it"
     elif settings.get("limit") is not None:
         fault = f"limit={settings['limit']}: only a part of the split; run it without limit="

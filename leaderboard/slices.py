@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alps.ext.audits.slices import script_of, texts_of
 from alps.leaderboard.gold_data import SampleTrack
 from alps.rows import Interval
 from alps.stats.bootstrap import clustered_mean
 from alps.stats.lengths import LENGTHS, length_thirds
 from alps.tasks import Metric
+from alps.text import script_of, texts_of
 
 # Of fewer records a mean says nothing.
 FEWEST = 3

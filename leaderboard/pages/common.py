@@ -9,8 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from alps.leaderboard.memory_setup import words_of
 from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
+from alps.leaderboard.parts import part_of
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
 from alps.leaderboard.rank_classes import SIGNIFICANCE
 from alps.leaderboard.ranking import Board, Standing
@@ -118,8 +118,9 @@ class BoardView:
 
     @property
     def setup(self) -> str:
-        """How its memory systems were run, in words; empty where it has none."""
-        return words_of(json.loads(self.board.key.setup)) if self.board.key.setup else ""
+        """How its systems were run, in words, where it is of those that were run alike."""
+        part = part_of(self.board.key.field)
+        return "" if part is None else part.setup_words(json.loads(self.board.key.setup))
 
     @property
     def sessions(self) -> bool:
@@ -231,6 +232,11 @@ class Renderer:
         page = self._environment.get_template(template).render(root=root, here=name, **values)
         self.put(name, page)
         self.pages += 1
+
+    def part(self, template: Path, **values: Any) -> Markup:
+        """Render the template of an extension, as a part of a page."""
+        text = template.read_text(encoding="utf-8")
+        return Markup(self._environment.from_string(text).render(**values))
 
     def put(self, name: str, text: str) -> None:
         """Write a file of the site."""

@@ -15,9 +15,9 @@ from alps.ext.people.agreement.matching import PUBLISHERS
 from alps.ext.people.agreement.measure import measure
 from alps.ext.people.agreement.rows import FigureRow, GoldAgreement
 from alps.ext.people.agreement.settings import AgreementSettings
+from alps.ext.people.board import AgreementFile
 from alps.jsonl import dump
 from alps.judges.resolve import AGREEMENTS
-from alps.leaderboard.people import People
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.references.rows import (
     Above,
@@ -245,7 +245,7 @@ def _people(table: ReferenceTable, found: Found, tell: Tell) -> Iterator[Referen
         return
     metrics = {metric.name: metric for metric in all_tracks()[table.columns[0].track].metrics}
     asked = [metrics[column.metric] for column in table.columns]
-    row = People(agreement, Place("", "", agreement.as_json())).on(asked)
+    row = AgreementFile(agreement, Place("", "", agreement.as_json())).on(asked)
     if row is None:
         return
     figures = []

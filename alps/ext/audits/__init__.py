@@ -27,4 +27,6 @@ EXTENSION = Extension(
     part="alps.ext.audits.part:Part",
     rescores=_rescores,
     rescore="alps.ext.audits.part:audit_again",
+    board="alps.ext.audits.board:BOARD",
+    on_card="audit",
 )

@@ -25,4 +25,6 @@ EXTENSION = Extension(
     part="alps.ext.calibration.part:Part",
     rescores=lambda typed: set(typed) == {"calibration"},
     rescore="alps.ext.calibration.correct_again:correct_again",
+    board="alps.ext.calibration.board:BOARD",
+    on_card="corrected",
 )

@@ -34,4 +34,6 @@ EXTENSION = Extension(
     files=(STORED, CALLS, ANSWERS, STDERR, FILE),
     journals=(FILE, CALLS, ANSWERS),
     begun="alps.ext.memory.journal:is_begun",
+    board="alps.ext.memory.board:BOARD",
+    on_card="memory",
 )

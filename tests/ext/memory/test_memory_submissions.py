@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
+from alps.ext.memory.board_setup import band_of
 from alps.leaderboard.cards import Details
-from alps.leaderboard.memory_setup import band_of
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.references.rows import read_references

@@ -8,15 +8,15 @@ from alps.ext.audits.answer_seed import answer_seed
 from alps.ext.audits.draws import place_of
 from alps.ext.audits.records import corrected_scores, records_of
 from alps.judges.base import fingerprint_id
-from alps.leaderboard.audit_draws import drawn_by_a_maintainer
-from alps.leaderboard.audits import scores_of
 from alps.leaderboard.checks.rows import TrackRows, check_answers, check_verdicts, named
 from alps.leaderboard.checks.scores import differences, figure
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
-from alps.leaderboard.gold_data import GoldTrack
+from alps.leaderboard.gold_data import GoldTrack, task_of
 from alps.leaderboard.recompute import Key, recompute
-from alps.leaderboard.submission import Audit, Review, RunCard, Submission, Track, only, without
-from alps.tasks import Task
+from alps.leaderboard.site_data import drawn_by_a_maintainer
+from alps.leaderboard.submission import Audit, RunCard, Track, only, without
+from alps.leaderboard.verify import TrackCheck
+from alps.run.opened import Key as RunKey
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,9 @@ class Audited:
     rows: TrackRows
 
 
-def check_audit(
-    name: str, gold: GoldTrack, rows: TrackRows, findings: Findings, *, track: Track, run: RunCard
-) -> None:
+def check_audit(check: TrackCheck, gold: GoldTrack, rows: TrackRows) -> None:
     """Check the audit of a track whose own rows are in order, if it has one."""
+    name, track, run, findings = check.name, check.track, check.run, check.findings
     audit = track.audit
     if (audit is None) != (track.files.audit is None):
         what = "an audit without audit.jsonl, or the file without an audit"
@@ -64,18 +63,10 @@ def check_audit(
     findings.take(own, f"{name}/audit.jsonl")
 
 
-def check_audit_draw(
-    task: Task,
-    name: str,
-    rows: TrackRows,
-    findings: Findings,
-    *,
-    card: Submission,
-    review: Review | None,
-) -> None:
+def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> None:
     """Say of an audit that no maintainer drew that its submitter could choose the records."""
-    track = card.tracks[name]
-    if track.audit is None or drawn_by_a_maintainer(card, review, name):
+    name, track, review = check.name, check.track, check.review
+    if track.audit is None or drawn_by_a_maintainer(check.card, review, name):
         return
     where, own = f"tracks.{name}.audit.seed", f"drawn by seed {track.audit.seed}"
     given = None if review is None else review.audit_draw
@@ -83,7 +74,7 @@ def check_audit_draw(
         what = f"{own}, which a maintainer drew for other answers, verdicts or scores"
         findings.warn("audit", where, f"{what}: boards leave it out", "ask for a draw of these")
         return
-    seed = answer_seed(task, track.data_sha256, rows.predictions, rows.scores)
+    seed = answer_seed(task_of(name, track), track.data_sha256, rows.predictions, rows.scores)
     if track.audit.seed == seed:
         what = "drawn by its answers, of which a word more is another draw: boards leave it out"
         findings.note("audit", where, f"{what} until it is of a draw that a maintainer gave")
@@ -154,3 +145,12 @@ def _check_corrected(audited: Audited, sessions: frozenset[str], findings: Findi
     for where, before, now in differences(printed, again, "corrected"):
         what = f"printed {figure(before)}, recomputed {figure(now)}"
         findings.serious("audit", where, what, PACK_AGAIN)
+
+
+def scores_of(track: str, rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[RunKey, Any]:
+    """Return the scores of rows by the keys of a run."""
+    scores = {}
+    for (name, repeat), row in rows.items():
+        if row.get("scores"):
+            scores[RunKey(track, name, repeat)] = row["scores"]
+    return scores
