@@ -21,7 +21,6 @@ COMMANDS = {
     "verify": "alps.commands.boards:verify",
     "rescore": "alps.commands.boards:rescore",
     "leaderboard": "alps.commands.boards:leaderboard",
-    "reference": "alps.commands.boards:reference",
     "doctor": "alps.commands.machine:doctor",
 }
 """Where the commands of the spine lie; extensions name their own."""

@@ -22,7 +22,7 @@ from alps.leaderboard.parts import BoardPart, Difference, fields_of, part_of, pa
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.rank_classes import Rank, rank_classes
 from alps.leaderboard.record_scores import record_scores
-from alps.leaderboard.references.rows import ReferenceFile, Reported
+from alps.leaderboard.references import ReferenceFile, Reported
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import without
 from alps.tasks import Metric, Task, all_tracks

@@ -33,7 +33,7 @@ from alps.leaderboard.pages.systems import write_judges, write_systems
 from alps.leaderboard.pages.tasks import write_changes, write_tasks
 from alps.leaderboard.parts import PEOPLE, needed
 from alps.leaderboard.ranking import build_boards
-from alps.leaderboard.references.rows import REFERENCES, read_references
+from alps.leaderboard.references import REFERENCES, read_references
 from alps.leaderboard.site_data import load
 
 LIST, AGREEMENT = ".alps-site.json", "agreement.json"

@@ -10,7 +10,7 @@ import pytest
 
 from alps.data.release import open_split, read_track
 from alps.leaderboard.gold_data import own_track
-from alps.leaderboard.references.rows import REFERENCES
+from alps.leaderboard.references import REFERENCES
 from alps.leaderboard.slices import groups_of
 from alps.show.formatting import number, signed
 from alps.stats.paired import holm, paired_difference

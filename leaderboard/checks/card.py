@@ -14,7 +14,7 @@ from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.names import fault_of_name
 from alps.leaderboard.recompute import judge_of
-from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.references import read_references
 from alps.leaderboard.site_data import contradictions
 from alps.leaderboard.submission import (
     CARD,

@@ -21,7 +21,7 @@ from alps.leaderboard.provenance import (
     whole,
 )
 from alps.leaderboard.ranking import Board, PeopleRow, Standing
-from alps.leaderboard.references.rows import ReferenceRow, ReferenceTable, Reported
+from alps.leaderboard.references import ReferenceRow, ReferenceTable, Reported
 from alps.leaderboard.site_data import System
 from alps.show.baselines import strongest_above
 from alps.show.charts import axis_of

@@ -14,7 +14,7 @@ from alps.leaderboard.parts import part_of
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
 from alps.leaderboard.rank_classes import SIGNIFICANCE
 from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.references.rows import ReferenceFile
+from alps.leaderboard.references import ReferenceFile
 from alps.leaderboard.site_data import System
 from alps.show.formatting import MEANINGS, letter_of
 from alps.show.html import page_environment

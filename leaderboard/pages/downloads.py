@@ -8,7 +8,7 @@ from typing import Any
 from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.parts import part_of
 from alps.leaderboard.ranking import Board, PeopleRow, Standing
-from alps.leaderboard.references.rows import ReferenceTable
+from alps.leaderboard.references import ReferenceTable
 from alps.show.spreadsheets import csv_of
 
 INDEX = "data/boards.json"

@@ -24,7 +24,7 @@ from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
 from alps.leaderboard.pages.costs import cost_chart
 from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair, whole
 from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.references.rows import ReferenceTable, Reported
+from alps.leaderboard.references import ReferenceTable, Reported
 from alps.show.charts import axis_of
 from alps.show.formatting import signed
 from alps.show.svg import axis_labels

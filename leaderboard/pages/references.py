@@ -9,7 +9,7 @@ from alps.leaderboard.pages.board_table import metric_title, reference_name
 from alps.leaderboard.pages.charts import score_whisker
 from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.provenance import NOTHING, Place, bounds, figure, pair, whole
-from alps.leaderboard.references.rows import ReferenceTable
+from alps.leaderboard.references import ReferenceTable
 from alps.show.charts import axis_of
 from alps.show.svg import axis_labels
 from alps.tasks import Metric, Task, all_tracks

@@ -30,7 +30,6 @@ from alps.ext.importers.settings import ImportSettings
 from alps.ext.people.agreement.settings import AgreementSettings
 from alps.ext.people.annotate.settings import AnnotateSettings, ExportSettings
 from alps.ext.view.settings import ViewSettings
-from alps.leaderboard.references.settings import ReferenceSettings
 from alps.leaderboard.settings import (
     RescoreSettings,
     ServeSettings,
@@ -64,7 +63,7 @@ SETTINGS = (
     *(AgreementSettings, CalibrateSettings, SensitivitySettings, JudgesSettings),
     *(CompareSettings, BesideSettings, DiagnoseSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
-    *(ReferenceSettings, ImportSettings, ViewSettings),
+    *(ImportSettings, ViewSettings),
 )
 LEFT_TO_CI = ("make ", "python3 -m venv ")
 """`.ci/run` runs these, from a clean clone on a bare machine: they install."""

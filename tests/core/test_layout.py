@@ -26,7 +26,6 @@ LEFT = {
     "alps/__init__.py: alps.ext.memory",
     "alps/api.py: alps.ext.calibration",
     "alps/commands/boards.py: alps.leaderboard.commands",
-    "alps/commands/boards.py: alps.leaderboard.references",
     "alps/commands/common.py: alps.ext.calibration",
     "alps/commands/machine.py: alps.ext.memory",
     "alps/commands/running.py: alps.ext.sweeps",

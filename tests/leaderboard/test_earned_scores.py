@@ -21,7 +21,7 @@ from alps.leaderboard.findings import Findings
 from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
-from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import read_entry

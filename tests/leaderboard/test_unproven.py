@@ -15,7 +15,7 @@ from alps.judges.base import fingerprint_id
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
-from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import Submission

@@ -14,7 +14,7 @@ from alps.ext.memory.comparison import beside
 from alps.ext.memory.comparison_runs import run_beside
 from alps.leaderboard.findings import Verification
 from alps.leaderboard.ranking import Board, build_boards
-from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import REVIEW
