@@ -19,9 +19,8 @@ from alps.errors import BudgetError, UsageError
 from alps.leaderboard.cards import Details
 from alps.leaderboard.checks.files import SUBMISSIONS
 from alps.leaderboard.findings import SEVERITIES, Finding, Verification
-from alps.leaderboard.packing import Packed, pack, today
+from alps.leaderboard.packing import Packed, missing, pack, today, write_request
 from alps.leaderboard.parts import all_parts
-from alps.leaderboard.pull_request import missing, write_request
 from alps.leaderboard.settings import (
     RescoreSettings,
     ServeSettings,

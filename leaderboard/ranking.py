@@ -15,13 +15,19 @@ import numpy as np
 
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
-from alps.leaderboard.baseline_differences import Above, Baseline, above, strongest
 from alps.leaderboard.checks.copies import Answers, answers_of, originals
+from alps.leaderboard.comparison import (
+    Above,
+    Baseline,
+    Rank,
+    above,
+    rank_classes,
+    record_scores,
+    strongest,
+)
 from alps.leaderboard.gold_data import needs_reader, task_under
 from alps.leaderboard.parts import BoardPart, Difference, fields_of, part_of, parts_of
 from alps.leaderboard.provenance import Place
-from alps.leaderboard.rank_classes import Rank, rank_classes
-from alps.leaderboard.record_scores import record_scores
 from alps.leaderboard.references import ReferenceFile, Reported
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import without

@@ -24,11 +24,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from alps.errors import UsageError
 from alps.leaderboard.pages.common import Content, Renderer
-from alps.leaderboard.pages.compare import write_compared
 from alps.leaderboard.pages.downloads import write_downloads
-from alps.leaderboard.pages.overview import write_overview
-from alps.leaderboard.pages.records import write_records
-from alps.leaderboard.pages.references import write_references
+from alps.leaderboard.pages.overview import write_overview, write_references
+from alps.leaderboard.pages.records import write_compared, write_records
 from alps.leaderboard.pages.systems import write_judges, write_systems
 from alps.leaderboard.pages.tasks import write_changes, write_tasks
 from alps.leaderboard.parts import PEOPLE, needed

@@ -17,7 +17,8 @@ from pydantic_core import from_json
 
 from alps import rows
 from alps.errors import DataError
-from alps.leaderboard.fields import (
+from alps.leaderboard.untrusted import (
+    LARGEST_FILE,
     Commit,
     Count,
     Day,
@@ -33,8 +34,9 @@ from alps.leaderboard.fields import (
     TaskName,
     TrackName,
     Url,
+    open_plain,
+    read_model,
 )
-from alps.leaderboard.untrusted import LARGEST_FILE, open_plain, read_model
 from alps.tasks.recall import FULL, keeps_memories
 
 CARD, REVIEW = "submission.json", "review.json"

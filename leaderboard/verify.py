@@ -10,9 +10,9 @@ from alps.errors import AlpsError
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
+from alps.leaderboard.checks.card import check_judge_check
 from alps.leaderboard.checks.copies import check_copies
 from alps.leaderboard.checks.files import check_changes, check_files, check_folder
-from alps.leaderboard.checks.judge_check import check_judge_check
 from alps.leaderboard.checks.rows import (
     TrackRows,
     check_answers,

@@ -9,10 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from alps.leaderboard.comparison import SIGNIFICANCE
 from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
 from alps.leaderboard.parts import part_of
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
-from alps.leaderboard.rank_classes import SIGNIFICANCE
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.references import ReferenceFile
 from alps.leaderboard.site_data import System

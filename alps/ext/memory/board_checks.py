@@ -27,12 +27,11 @@ from alps.leaderboard.checks.card import is_own
 from alps.leaderboard.checks.rows import LONGEST_ANSWER, TrackRows, named
 from alps.leaderboard.checks.scores import differences, figure
 from alps.leaderboard.checks.suspicion import as_run, differing
-from alps.leaderboard.fields import Count, Line, Seconds
+from alps.leaderboard.comparison import ahead_of
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, needs_reader
 from alps.leaderboard.parts import parts_of
 from alps.leaderboard.recompute import Rows
-from alps.leaderboard.record_scores import ahead_of
 from alps.leaderboard.submission import (
     BESIDE,
     Check,
@@ -44,7 +43,7 @@ from alps.leaderboard.submission import (
     memory_folder,
     memory_of_run,
 )
-from alps.leaderboard.untrusted import faults_of, scan_rows, shown
+from alps.leaderboard.untrusted import Count, Line, Seconds, faults_of, scan_rows, shown
 from alps.leaderboard.verify import Checked, TrackCheck
 from alps.rows import Phase
 from alps.schema import Outcome, ShownToReader

@@ -27,9 +27,9 @@ from alps.leaderboard.cards import (
     write_rows,
     write_track,
 )
+from alps.leaderboard.comparison import ahead_of
 from alps.leaderboard.gold_data import needs_reader
 from alps.leaderboard.recompute import judge_named
-from alps.leaderboard.record_scores import ahead_of
 from alps.leaderboard.submission import MEMORY_FOLDER, public_name, without
 from alps.leaderboard.untrusted import leak_in
 from alps.llm.ledger import Ledger

@@ -21,10 +21,10 @@ from alps.ext.memory.board_setup import (
 )
 from alps.leaderboard.checks.card import is_own
 from alps.leaderboard.checks.copies import others_beside, unreadable_beside
+from alps.leaderboard.comparison import record_scores
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings
 from alps.leaderboard.gold_data import needs_reader, task_under
 from alps.leaderboard.parts import Difference
-from alps.leaderboard.record_scores import record_scores
 from alps.leaderboard.site_data import System, load_one
 from alps.leaderboard.submission import BESIDE, Submission, memory_folder
 from alps.leaderboard.untrusted import shown
