@@ -119,12 +119,7 @@ def test_warnings_of_rows_beside_a_run_are_kept(made: Path, data: Path, tmp_path
 
 @pytest.mark.parametrize(
     ("others", "changed", "unranked"),
-    [
-        (1, 0, set()),
-        (1, 5, set()),
-        (1, 12, {"honest-1", "spoiled"}),
-        (2, 12, {"spoiled"}),
-    ],
+    [(1, 0, set()), (1, 5, set()), (1, 12, {"honest-1", "spoiled"}), (2, 12, {"spoiled"})],
 )
 def test_runs_without_memory_of_one_reader_are_held_against_each_other(
     made: Path, data: Path, tmp_path: Path, *, others: int, changed: int, unranked: set[str]

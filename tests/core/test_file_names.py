@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from alps.leaderboard.memory_packing import _slug
 
 from alps.errors import UsageError
 from alps.ext.export.inspect_logs import _NO_WORD
+from alps.ext.memory.board_packing import _slug
 from alps.ext.memory.comparison_runs import run_beside
 from alps.ext.people.annotate.seat import Seat
 from alps.folders import file_names, is_file_name, path_fault, same_file, slug
