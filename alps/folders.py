@@ -66,10 +66,27 @@ def typed_path(text: str) -> Path:
     return path if here == Path.cwd() else here / path
 
 
+OWNER_ALONE = 0o700
+"""The mode of what only its user may see."""
+
+
+def keep_private(*paths: Path) -> None:
+    """Take files and folders from everybody but their owner, where they are ours to change."""
+    for path in paths:
+        with suppress(OSError):  # not there, or of another user who shares it
+            path.chmod(path.stat().st_mode & OWNER_ALONE)
+
+
 def can_be_kept(folder: Path) -> bool:
-    """Tell whether `folder` is there, or can be made, and files can be written into it."""
+    """Tell whether `folder` is there, or can be made, and files can be written into it.
+
+    What is made is the user's alone, whatever the umask: others could read what is kept there, or
+    put something else in its place.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for place in (*reversed(folder.parents), folder):
+            if not place.is_dir():
+                place.mkdir(mode=OWNER_ALONE, exist_ok=True)
     except OSError:
         return False
     return os.access(folder, os.W_OK | os.X_OK)

@@ -3,7 +3,6 @@
 Loopback is open to every account of a machine, and to every page that a browser has open.
 """
 
-import logging
 import secrets
 import socket
 from collections.abc import Sequence
@@ -96,18 +95,13 @@ def server_of(application: "Starlette") -> Any:
         application,
         http=Connection,
         backlog=BACKLOG,
-        log_level="warning",
+        # Its warnings are of what strangers send, a line and more for each; we say that once.
+        log_level="error",
         access_log=False,
         lifespan="off",
         ws="none",
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_no_stranger)
     return uvicorn.Server(config)
-
-
-def _is_no_stranger(record: logging.LogRecord) -> bool:
-    """Tell whether a line of the log is of more than what a stranger sent; we say that once."""
-    return not record.getMessage().startswith("Invalid HTTP request")
 
 
 class _Guard:

@@ -1,7 +1,6 @@
 """`key=value` words and config files become typed settings; a typo names the closest key."""
 
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from alps.errors import DataError, UsageError, closest
 from alps.llm.options import TABLES, option_tables, over_file
 from alps.settings import RunSettings, in_current_words
+from alps.slips import read_toml
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
@@ -113,11 +113,9 @@ def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
         DataError: If it is not TOML, or has a key that is not known.
     """
     try:
-        values = tomllib.loads(path.expanduser().read_text(encoding="utf-8-sig"))
+        values = read_toml(path.expanduser())
     except OSError as error:
         raise UsageError(f"config={path}: {error.strerror or 'can not be read'}") from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, too
-        raise DataError(f"not TOML ({error})", path=path) from error
     for key in values:
         if key not in model.model_fields:
             raise DataError(f"unknown key{unlike_any(key, model)}", path=path, field=key)

@@ -1,8 +1,12 @@
 """Slips in files that people wrote: each is named and left out, and too many are refused.
 
-Files that machines write are read strictly: a row of them that can't be right means a fault.
+What is wrong with a file as a whole is one fault, and no row's: an editor that saves UTF-16, or a
+list where lines were meant, makes every line wrong at once. Files that machines write are read
+strictly: a row of them that can't be right means a fault.
 """
 
+import json
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +22,10 @@ M = TypeVar("M", bound=BaseModel)
 MOST = 0.05
 """The share of the rows of a file above which its slips are no slips."""
 _NAMED = 5
+HEAD = 4096
+"""How many bytes of the beginning of a file tell its form."""
+_MARK = b"\xef\xbb\xbf"
+_SAVE = "save it as UTF-8"
 
 
 @dataclass
@@ -142,3 +150,75 @@ def _error(error: Any, path: Path, line: int) -> DataError:
     given = "" if error["type"] == "missing" else f", got {shown(error['input'])}"
     name = ".".join(map(str, error["loc"]))
     return DataError(f"{message[:1].lower()}{message[1:]}{given}", path=path, line=line, field=name)
+
+
+def refuse_encoding(head: bytes, path: Path) -> None:
+    """Refuse a file that is not UTF-8 as a whole, with a mark of its encoding or without.
+
+    Args:
+        head: Its first bytes; they begin with a sign of ASCII, as JSON, TOML and tables do.
+        path: The file.
+
+    Raises:
+        DataError: If it is UTF-16 or UTF-32.
+    """
+    # A mark alone is no text of any encoding.
+    encoding = json.detect_encoding(head) if len(head) > 3 else "utf-8"
+    if not encoding.startswith("utf-8"):
+        raise DataError(f"is {encoding[:6].upper()}: {_SAVE}", path=path)
+
+
+def refuse_form(head: bytes, path: Path) -> None:
+    """Refuse a file that can't be one JSON object a line, whatever its rows hold.
+
+    Args:
+        head: Its first `HEAD` bytes, or all of it.
+        path: The file.
+
+    Raises:
+        DataError: If it is UTF-16 or UTF-32, one JSON list, or JSON with line ends in it.
+    """
+    refuse_encoding(head, path)
+    begun = head.removeprefix(_MARK).lstrip()
+    if begun[:1] == b"[" and begun[1:].lstrip()[:1] in (b"{", b""):
+        fault = "is one JSON list: write JSON Lines, one object a line without a list around them"
+        raise DataError(fault, path=path)
+    if begun[:1] == b"{" and begun[1:2] in (b"\r", b"\n"):
+        raise DataError("is JSON on several lines: write each object on one line", path=path)
+
+
+def refuse_form_of(path: Path) -> None:
+    """Refuse a file as `refuse_form` does; a file that is not there is no matter of its form."""
+    if path.is_file():
+        with path.open("rb") as file:
+            refuse_form(file.read(HEAD), path)
+
+
+def read_text(path: Path) -> str:
+    """Read a file in UTF-8, with its mark or without.
+
+    Raises:
+        DataError: If it is in another encoding.
+        OSError: If it can't be read.
+    """
+    raw = path.read_bytes()
+    refuse_encoding(raw[:HEAD], path)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        fault = f"not UTF-8 text ({error.reason} in line {line}): {_SAVE}"
+        raise DataError(fault, path=path) from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        DataError: If it is not TOML in UTF-8.
+        OSError: If it can't be read.
+    """
+    try:
+        return tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, too
+        raise DataError(f"not TOML ({error})", path=path) from error

@@ -1,6 +1,6 @@
-"""Engines of many processes: python bench/engines.py [kills=30] [parts=kills,speed,pools,paper].
+"""Engines of many processes: python bench/engines.py [kills=30] [parts=kills,speed,pools].
 
-    python bench/engines.py [kills=30] [records=120] [parts=…] [seed=0] [write=yes]
+    python bench/engines.py [kills=30] [records=120] [parts=…] [seed=0]
 
 `kills`: a scheduler and three workers of dask as processes, one of them in a network namespace of
 its own where root may make one, answer and judge records by a scripted server. Workers are killed
@@ -9,12 +9,10 @@ to be that of an undisturbed local run, byte for byte; nothing that a journal he
 asked again; and the key of the workers may stand in no state of the scheduler, log or file.
 `speed`: a synchronous memory system that sleeps 65 ms a turn, in one process and in four.
 `pools`: BM25 over pools of every size for the queries of our samples, each four times under names
-of its own, in one process and in two, with the seconds of the processor that both take. `paper`:
-what leases and the start of a shard cost, and by that what 100 workers do under one judge. Exits 1
-where a bound is missed; `write=yes` puts the table of `paper` into docs/scale.md.
+of its own, in one process and in two, with the seconds of the processor that both take. Exits 1
+where a bound is missed.
 """
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -30,7 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from document import Bound, markdown, missed, terminal
+from document import Bound, missed, terminal
 from words import read_words, some_of, whole
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,23 +36,19 @@ sys.path.insert(0, str(ROOT))
 
 from alps.data.pools import BANK, GENERATED, QUERIES, generated_memories  # noqa: E402
 from alps.data.release import Split, open_split, read_track, write_track  # noqa: E402
-from alps.ext.fleet.leased import LeasedLimiter, connected  # noqa: E402
-from alps.ext.fleet.owner import Owner  # noqa: E402
 from alps.jsonl import dump  # noqa: E402
-from alps.settings import AskSettings  # noqa: E402
 from tests.cluster import Cluster, state_of  # noqa: E402
 from tests.endtoend import complete_rows, environment  # noqa: E402
 from tests.ext.fleet.test_shards import is_the_same  # noqa: E402
 from tests.loopback import Answer, LoopbackServer  # noqa: E402
 from tests.visitors import good, memory_items, purpose, write_visitors  # noqa: E402
 
-PARTS = ("kills", "speed", "pools", "paper")
+PARTS = ("kills", "speed", "pools")
 CANARY = "canary-key-of-the-workers-0815"
 NAMESPACE, OUTSIDE, INSIDE = "alps-bench", "10.77.77.1", "10.77.77.2"
 WORKERS, SPEED_WORKERS, SPEED_UP, POOLS_UP = 3, 4, 3.5, 1.7
-PAGE, BEGIN, END = ROOT / "docs" / "scale.md", "<!-- begin paper -->\n", "<!-- end paper -->\n"
 QUERIES_EACH, BANK_FIELDS = 4, ("memory_id", "session_id", "value", "label")
-SESSIONS, LEASES, FLEET, LIMIT, SEARCHES = 320, 3_000, 100, 600, 64
+SESSIONS = 320
 SLEEPER = """
 import time
 from alps.ext.memory.turns import Turns
@@ -328,68 +322,6 @@ def compare_pools(folder: Path) -> list[Bound]:
     return [Bound("BM25 pools, 2 processes", f"≥ {POOLS_UP} ×", f"{gain:.2f} ×", gain >= POOLS_UP)]
 
 
-async def lease_seconds() -> float:
-    """Return the processor time of a lease: of its owner and its worker together."""
-    owner = Owner(None, lambda news: None)
-    async with owner.serving("127.0.0.1") as address, connected(address, "1/1") as worker:
-        settings = AskSettings(concurrency=16)
-        limiter = LeasedLimiter(worker, ("http://judge", "openai"), settings)
-        started = time.process_time()
-
-        async def ask() -> None:
-            for _ in range(LEASES // 16):
-                async with limiter:
-                    await limiter.pause_over()
-                    sent = asyncio.get_running_loop().time()
-                    limiter.sent(sent)
-                    limiter.succeeded(sent, 0.5)
-
-        await asyncio.gather(*(ask() for _ in range(16)))
-        return (time.process_time() - started) / LEASES
-
-
-def start_seconds(folder: Path) -> float:
-    """Return the processor time of a process of one shard with nothing to do but to start."""
-    return computing(folder, "run", "task=extraction", "model=rules", "limit=1", "out=start")[1]
-
-
-def on_paper(folder: Path) -> str:
-    """Return the table of what 100 workers do under one judge, by measured costs."""
-    lease, start = asyncio.run(lease_seconds()), start_seconds(folder)
-    rows = [
-        (
-            "seconds a record",
-            "a minute, 1 process",
-            f"{FLEET} workers",
-            f"judge: {LIMIT} a minute",
-            "used up by",
-            "owner busy",
-        )
-    ]
-    for seconds in (150.0, 15.0, 1.5):
-        free = FLEET * 60 / seconds
-        held = min(free, LIMIT)
-        rows.append(
-            (
-                f"{seconds:g}",
-                f"{60 / seconds:g}",
-                f"{free:,.0f}",
-                f"{held:,.0f}",
-                f"{LIMIT * seconds / 60:,.0f}",
-                f"{held / 60 * lease:.2%}",
-            )
-        )
-    print(terminal(rows))
-    told = (
-        f"On paper, from what was measured: a lease takes {1000 * lease:.2f} ms of a processor, so",
-        f"one owner serves {1 / lease:,.0f} requests a second. A shard takes {start:.1f} s of a",
-        f"processor to start, and asks a memory system some {SEARCHES} times before its first",
-        "record. One judgement a record is assumed; «used up by» says by how many workers.",
-    )
-    print("\n".join(told))
-    return "\n".join((markdown(rows), "", *told, ""))
-
-
 def main() -> None:
     """Measure what the words name."""
     defaults = {"kills": "30", "records": "120", "parts": ",".join(PARTS), "seed": "0"}
@@ -404,14 +336,8 @@ def main() -> None:
                 bounds += kill_workers(folder, **counts, seed=whole(words, "seed", least=0))
             elif part == "speed":
                 bounds += compare_speed(folder)
-            elif part == "pools":
-                bounds += compare_pools(folder)
             else:
-                table = on_paper(folder)
-                if words["write"]:
-                    page = PAGE.read_text(encoding="utf-8")
-                    head, rest = page.split(BEGIN)
-                    PAGE.write_text(head + BEGIN + table + END + rest.split(END)[1], "utf-8")
+                bounds += compare_pools(folder)
     rows = [(bound.what, bound.limit, bound.measured) for bound in bounds]
     print(terminal([("what", "bound", "measured"), *rows]))
     print(f"load average over the last minute: {os.getloadavg()[0]:.1f}")

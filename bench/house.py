@@ -1,25 +1,39 @@
-"""Count what makes code hard to read, for this project and for others beside it.
+"""Count what makes code hard to read, and hold the budgets of the spine.
 
     python bench/house.py [FOLDER…]
+    python bench/house.py budgets=yes
 
-prints a table with a row a FOLDER, whose modules are counted with those below it. The first row is
-this project: `alps`, `tasks`, `judges`, `data` and `leaderboard`, or of another checkout that
-`project=FOLDER` names. Functions count with their methods and without nested ones, whose branches
-count for the outer one; their cyclomatic complexity is radon's.
+The first prints a table with a row a FOLDER, whose modules are counted with those below it. Its
+first rows are this project: all of it, the spine, and each extension; `project=FOLDER` names
+another checkout. Functions count with their methods and without nested ones, whose branches count
+for the outer one; their cyclomatic complexity is radon's.
+
+`budgets=yes` prints what is bounded, and exits 1 where a budget is passed that holds for every
+change: the lines of the spine, the modules whose functions one plain run calls and those that it
+imports, and the length and imports of `alps/run/start.py`. The plain run is one record of
+extraction, answered and judged by an LLM on a loopback server. The totals are printed beside them.
 """
 
 import ast
 import io
+import json
+import os
+import subprocess
 import sys
+import tempfile
 import tokenize
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from radon.visitors import ComplexityVisitor
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("alps", "tasks", "judges", "data", "leaderboard")
+SPINE = ("alps", "tasks", "judges", "data")
+EXTENSIONS = Path("alps") / "ext"
+START = Path("alps") / "run" / "start.py"
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 LONGEST, COMPLEX = 100, 10
 HEAD = ("", "modules", "lines", "comprehensions", "comments", "long lines", "CC > 10", "functions")
@@ -52,13 +66,18 @@ class Counts:
         )
 
 
-def modules(folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield every module once: `alps` holds links to the other rooms of the project."""
+def modules(folders: Iterable[Path], *, but: Path | None = None) -> Iterator[Path]:
+    """Yield every module once: `alps` holds links to the other rooms of the project.
+
+    Those below the folder `but` are left out.
+    """
     seen = set()
     for folder in folders:
         for path in sorted(folder.rglob("*.py")):
             real = path.resolve()
-            if "__pycache__" not in path.parts and real not in seen:
+            if "__pycache__" in path.parts or real in seen:
+                continue
+            if but is None or not real.is_relative_to(but.resolve()):
                 seen.add(real)
                 yield real
 
@@ -70,10 +89,10 @@ def complexities(text: str) -> list[int]:
     return [function.complexity for function in (*visitor.functions, *methods)]
 
 
-def count(folders: Iterable[Path]) -> Counts:
-    """Count all modules of `folders` together."""
+def count(folders: Iterable[Path], *, but: Path | None = None) -> Counts:
+    """Count all modules of `folders` together, without those below `but`."""
     sums = [0] * 7
-    for path in modules(folders):
+    for path in modules(folders, but=but):
         text = path.read_text(encoding="utf-8")
         lines = text.splitlines()
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
@@ -91,20 +110,142 @@ def count(folders: Iterable[Path]) -> Counts:
     return Counts(*sums)
 
 
+def of_project(project: Path) -> list[tuple[str, ...]]:
+    """Return the rows of a checkout: all of it, its spine, then extensions, the largest first."""
+    rows = [count(project / room for room in ROOMS).row("alps")]
+    inside = project / EXTENSIONS
+    if inside.is_dir():
+        spine = _spine(project)
+        rows.append(spine.row("spine"))
+        found = [(count([folder]), folder.name) for folder in inside.iterdir() if folder.is_dir()]
+        for counts, name in sorted(found, key=lambda one: (-one[0].lines, one[1])):
+            if counts.modules:
+                rows.append(counts.row(f"ext/{name}"))
+        rows.append(count([project / "leaderboard"]).row("leaderboard"))
+    return rows
+
+
+def _spine(project: Path) -> Counts:
+    # The links in `alps` lead to the other rooms; the leaderboard is none of the spine.
+    folders = [path for path in (project / "alps").iterdir() if not path.is_symlink()]
+    roots = [folder for folder in folders if folder.is_dir() and folder.name != "ext"]
+    spine = count([*roots, *(project / room for room in SPINE[1:])])
+    alone = [path for path in folders if path.suffix == ".py"]
+    return replace(
+        spine,
+        modules=spine.modules + len(alone),
+        lines=spine.lines + sum(len(path.read_text("utf-8").splitlines()) for path in alone),
+    )
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What is bounded; `strict` budgets fail a build, the others are printed alone."""
+
+    what: str
+    most: int
+    measured: int
+    strict: bool = True
+
+
+def budgets(project: Path) -> list[Budget]:
+    """Measure what is bounded."""
+    start = (project / START).read_text(encoding="utf-8")
+    imports = sum(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(start).body)
+    called, imported = plain_run(project)
+    whole = count(project / room for room in ROOMS)
+    return [
+        Budget("lines of the spine", 32_000, _spine(project).lines),
+        Budget("modules that a plain run calls", 60, called),
+        Budget("modules of ours that it imports", 100, imported),
+        Budget(f"lines of {START}", 250, len(start.splitlines())),
+        Budget(f"imports of {START}", 14, imports),
+        Budget("modules in all", 300, whole.modules, strict=False),
+        Budget("lines in all", 72_000, whole.lines, strict=False),
+        Budget("lines of tests", 36_000, count([project / "tests"]).lines, strict=False),
+        Budget("lines of benchmarks", 9_500, count([project / "bench"]).lines, strict=False),
+    ]
+
+
+# What modules call while they are imported is not counted: it is no step of the run.
+TRACED = """
+import json, sys
+from alps.cli import main
+called, importing = set(), 0
+
+def look(frame, event, argument):
+    global importing
+    if frame.f_code.co_name == "<module>":
+        importing += (event == "call") - (event == "return")
+    elif event == "call" and not importing:
+        called.add(frame.f_globals.get("__name__", ""))
+
+sys.argv = ["alps", *sys.argv[1:]]
+sys.setprofile(look)
+try:
+    main()
+except SystemExit as ended:
+    code = ended.code
+sys.setprofile(None)
+ours = [name for name in sys.modules if name.partition(".")[0] == "alps"]
+rows = {"code": code, "called": sorted(called & set(ours)), "imported": sorted(ours)}
+open("traced.json", "w").write(json.dumps(rows))
+"""
+
+
+def plain_run(project: Path) -> tuple[int, int]:
+    """Return how many modules a plain run calls, and how many it imports."""
+    from server import running
+
+    with running() as server, tempfile.TemporaryDirectory() as folder:
+        words = (
+            *("run", "task=extraction", "limit=1", "out=out"),
+            *("model=openai/scripted", f"api_base={server.url}"),
+            *("judge=openai/judge", f"judge_api_base={server.url}", "judge_check=no"),
+        )
+        own = {"PYTHONPATH": str(project), "OPENAI_API_KEY": "none", "ALPS_CACHE": "off"}
+        done = subprocess.run(
+            [sys.executable, "-c", TRACED, *words],
+            cwd=folder,
+            env={**os.environ, **own},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        traced = Path(folder) / "traced.json"
+        if not traced.exists():
+            sys.exit(f"the plain run: {done.stderr}")
+        rows: dict[str, Any] = json.loads(traced.read_text())
+        if rows["code"]:
+            sys.exit(f"the plain run: exit {rows['code']}: {done.stderr}")
+    return len(rows["called"]), len(rows["imported"])
+
+
+def aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table; all columns but the first are of numbers."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for cells in table:
+        numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+        yield "  ".join([cells[0].ljust(widths[0]), *numbers[1:]]).rstrip()
+
+
 def main(words: list[str]) -> None:
-    """Print the table."""
+    """Print the table, or the budgets."""
     named = [word.removeprefix("project=") for word in words if word.startswith("project=")]
     project = Path(named[0]) if named else ROOT
-    rows = [count(project / room for room in ROOMS).row("alps")]
+    if "budgets=yes" in words:
+        measured = budgets(project)
+        rows = [("what", "at most", "is")]
+        rows += [(one.what, f"{one.most:,}", f"{one.measured:,}") for one in measured]
+        print(*aligned(rows), sep="\n")
+        passed = [one for one in measured if one.strict and one.measured > one.most]
+        sys.exit("\n".join(f"{one.what}: {one.measured:,} of {one.most:,}" for one in passed) or 0)
+    rows = of_project(project)
     for word in words:
         if not word.startswith("project="):
             folder = Path(word)
             rows.append(count([folder]).row("/".join(folder.parts[-2:])))
-    table = [HEAD, UNITS, *rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in table:
-        numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-        print("  ".join([cells[0].ljust(widths[0]), *numbers[1:]]).rstrip())
+    print(*aligned([HEAD, UNITS, *rows]), sep="\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ A memory has a `value`, and where known `type`, `label`, `time_scope` and `confi
 be missing or null; other fields are left alone.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,8 +48,18 @@ def _no_empty_text(value: object) -> object:
     return value
 
 
-def _empty_as_none(value: object) -> object:
-    return None if value == "" else value
+def _no_truth(value: object) -> object:
+    # Pydantic would read true as 1.
+    if isinstance(value, bool) or (isinstance(value, str) and not _is_number(value)):
+        raise ValueError("must be a number from 0 to 1, or null")
+    return value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(text.strip()) and math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _none_as_empty(value: object) -> object:
@@ -56,7 +67,7 @@ def _none_as_empty(value: object) -> object:
 
 
 Text = Annotated[str, BeforeValidator(_no_empty_text)]
-Confidence = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_empty_as_none)]
+Confidence = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_no_truth)]
 
 
 class _Row(BaseModel):

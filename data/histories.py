@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from alps.errors import DataError
-from alps.folders import cache_folder, can_be_kept
+from alps.folders import cache_folder, can_be_kept, keep_private
 from alps.jsonl import parse_json
 from alps.schema import Turn
 
@@ -244,5 +244,7 @@ def _write_index(path: Path, places: Mapping[str, _Place]) -> None:
     rows = {name: (place.start, place.ends.tolist()) for name, place in places.items()}
     scratch = path.with_suffix(".new")
     with suppress(OSError):  # a full disk costs the next run a scan, and nothing else
+        scratch.touch()
+        keep_private(scratch)
         scratch.write_text(json.dumps(rows))
         scratch.replace(path)

@@ -18,6 +18,7 @@ from alps.data.hub import HubSplit, is_hub, open_hub
 from alps.errors import DataError, UsageError, closest
 from alps.jsonl import dump, parse_json
 from alps.schema import GoldNeeded
+from alps.slips import HEAD, refuse_form
 
 INPUT, GOLD = "model_input.jsonl", "reference_output.jsonl"
 Row = dict[str, Any]
@@ -266,6 +267,8 @@ def _scan(path: Path, on_fault: Callable[[JoinError], None]) -> Iterator[tuple[i
     """Yield the number, the offset and the object of every line that holds one."""
     offset = 0
     with path.open("rb") as file:
+        refuse_form(file.read(HEAD), path)
+        file.seek(0)
         for line, raw in enumerate(file, start=1):
             row = _parse(raw, path, line, on_fault) if raw.strip() else None
             if row is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from alps.errors import DataError, closest, shown
 from alps.jsonl import NoNumberError, TwiceError, parse_json, parse_strict
-from alps.slips import Slips
+from alps.slips import HEAD, Slips, refuse_encoding, refuse_form
 from alps.stats.agreement import Scale
 
 Value = int | float | str
@@ -146,6 +146,8 @@ def read_rows(path: Path, slips: Slips | None = None) -> Iterator[Row]:
     empty = True
     try:
         with path.open("rb") as file:
+            refuse_form(file.read(HEAD), path)
+            file.seek(0)
             for line, raw in enumerate(file, start=1):
                 # Editors leave blank lines at the end.
                 if raw.strip():
@@ -180,6 +182,7 @@ def read_object(path: Path) -> Row:
         raise DataError(f"can't be read ({error.strerror})", path=path) from error
     if not raw.strip():
         raise DataError("is empty: expected a JSON object", path=path)
+    refuse_encoding(raw[:HEAD], path)
     return Row(path, None, _decode(raw, path, None))
 
 

@@ -19,6 +19,7 @@ from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
 from alps.judges.question import Question
 from alps.judges.rubric import GRADED, Rating, RubricQuestion, rubric
 from alps.schema import Memory, read_memories
+from alps.slips import refuse_form_of
 from alps.text import fold
 
 RELATION_OF: Mapping[str, Relation] = {
@@ -199,6 +200,7 @@ def _pair(place: tuple[int, int], review: Row) -> Pair:
 
 def _read_records(path: Path) -> dict[str, Row]:
     records: dict[str, Row] = {}
+    refuse_form_of(path)
     for line, (_, _, row) in enumerate(scan(path), start=1):
         if row is None or not isinstance(row.get("benchmark_id"), str):
             raise DataError("expected an object with a benchmark_id", path=path, line=line)

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal
 
+from alps.errors import DataError
 from alps.judges.copying import is_copied
 from alps.judges.matching import (
     POLICIES,
@@ -28,6 +29,7 @@ from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, load_prompt, read_prompt
 from alps.schema import Outcome
+from alps.slips import read_text
 from alps.text import fold, letters
 
 # Our rubrics by which memories are related, and checked against a dialogue, and by which an answer
@@ -404,9 +406,9 @@ def read_rubric(path: Path) -> Rubric:
     if labelled_as(path.stem) is not None or (ours / path.name).is_file():
         raise ValueError(f"{path}: there is a rubric of that name; choose another")
     try:
-        prompt = read_prompt(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8; save it as UTF-8") from error
+        prompt = read_prompt(read_text(path), str(path))
+    except DataError as error:
+        raise ValueError(str(error)) from error
     # A judge is bound to its instructions by the ids: of two that are the same one would be lost.
     for file in ours.iterdir():
         if read_prompt(file.read_text(encoding="utf-8"), file.name).id == prompt.id:

@@ -217,13 +217,18 @@ class AuditedScore(rows.AuditedScore, Part):
 
 
 class Audit(Part):
-    """An audit: who audited, how many sessions, which by the seed, and what it corrects."""
+    """An audit: who audited, how many sessions, which by the seed, and what it corrects.
+
+    `judge_check` has how many known items its judge got right, by rubric; empty or None where it
+    was not checked, or people audited.
+    """
 
     judge: Line
     fingerprint: Settings
     sessions: Count
     seed: Count
     scores: Annotated[dict[Name, AuditedScore], Field(max_length=60)]
+    judge_check: Annotated[dict[Name, RubricCheck], Field(max_length=100)] | None = None
 
 
 class TokensShown(rows.TokensShown, Part):

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from alps.data.audit_findings import AuditReport
-from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest
+from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
 from alps.llm.types import AnswerType
 from alps.own_code import import_own
 from alps.prompts import Prompt
@@ -115,10 +115,8 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
         tracks = tuple(module.tracks(options))
     except AlpsError:
         raise
-    except Exception as error:
-        raise UsageError(
-            f"task={name}: tracks(options) raised {type(error).__name__}: {error}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"task={name}: tracks(options) raised {_described(error)}") from error
     if (fault := _fault_of(tracks)) is not None:
         raise UsageError(f"task={name}: {fault}")
     return tuple(_in_one_line(task, name) for task in tracks)
@@ -149,10 +147,9 @@ def _in_one_line(task: Task, name: str) -> Task:
 
     def failed(function: str, error: Exception) -> UsageError:
         frame = extract_tb(error.__traceback__)[-1]
-        raised = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return UsageError(
-            f"task={name}: its {function} raised {raised} ({Path(frame.filename).name}, line "
-            f"{frame.lineno})"
+            f"task={name}: its {function} raised {_described(error)} ({Path(frame.filename).name}, "
+            f"line {frame.lineno})"
         )
 
     def guarded(function: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,6 +177,15 @@ def _in_one_line(task: Task, name: str) -> Task:
     return replace(task, judge=judge, **calls)
 
 
+def _described(error: BaseException) -> str:
+    """Return an exception of the user's code on one line."""
+    try:
+        message = str(error)
+    except BaseException:  # an exception may raise when it is asked for its message
+        message = ""
+    return one_line(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
 def _module(name: str) -> ModuleType:
     if name in TASKS:
         return import_module(f"alps.tasks.{name}")
@@ -192,14 +198,10 @@ def _module(name: str) -> ModuleType:
         raise CodeNotImportedError(name)
     try:
         module = import_own(name.removeprefix(PYTHON))
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # whatever the user's module raises, it is theirs to mend
-        raise UsageError(
-            f"task={name}: importing it raised {type(error).__name__}: {error}"
-        ) from error
-    if not callable(getattr(module, "tracks", None)):
+        made = getattr(module, "tracks", None)
+    except (Exception, SystemExit) as error:  # whatever it raises, it is the user's to mend
+        raise UsageError(f"task={name}: importing it raised {_described(error)}") from error
+    if not callable(made):
         raise UsageError(
             f"task={name}: {name.removeprefix(PYTHON)} has no function tracks(options)"
         )

@@ -4,14 +4,13 @@ import hashlib
 import json
 import os
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from alps.errors import UsageError
-from alps.folders import cache_folder
+from alps.folders import OWNER_ALONE, cache_folder, keep_private
 from alps.jsonl import parse_json
 from alps.llm.schemas import schema_of
 from alps.llm.types import Reply, Request
@@ -19,7 +18,6 @@ from alps.llm.types import Reply, Request
 # Another run that holds the cache is waited for at the start; later each reply would wait
 _BUSY_SECONDS = 30.0
 _STORING_SECONDS = 2.0
-_OWNER_ALONE = 0o700
 _STORE = "INSERT OR REPLACE INTO replies VALUES (?, ?)"
 _OF_SQLITE = ("-wal", "-shm")
 _COLUMNS = ["key", "reply"]
@@ -83,7 +81,7 @@ class Cache:
         self._aside = path.with_suffix(".broken")
         self._closed = False
         try:
-            path.parent.mkdir(mode=_OWNER_ALONE, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=OWNER_ALONE, parents=True, exist_ok=True)
             self._open()
         except sqlite3.OperationalError as error:
             raise _unusable(path, str(error)) from error
@@ -189,9 +187,7 @@ def _keep_private(path: Path) -> None:
     """
     # SQLite gives the files that it makes the mode of this one.
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600))
-    for file in (path, *(_beside(path, suffix) for suffix in _OF_SQLITE)):
-        with suppress(OSError):  # not there, or of another user who shares it
-            file.chmod(file.stat().st_mode & _OWNER_ALONE)
+    keep_private(path, *(_beside(path, suffix) for suffix in _OF_SQLITE))
 
 
 def _unusable(path: Path, reason: str) -> UsageError:

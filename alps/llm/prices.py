@@ -30,7 +30,6 @@ import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
@@ -43,6 +42,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from alps.errors import DataError, UsageError
 from alps.folders import typed_path, user_folder
+from alps.slips import read_toml
 
 _SAME_RATES = {"fast": "priority"}
 # Ways of being served that cost more than the standard one: what is not priced by itself has no
@@ -464,10 +464,7 @@ def _own_prices(path: Path) -> dict[str, _FileEntry]:
             raise UsageError(f"ALPS_PRICES={path}: no such file")
         return {}
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-        return TypeAdapter(dict[str, _FileEntry]).validate_python(table)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"not TOML ({error})", path=path) from error
+        return TypeAdapter(dict[str, _FileEntry]).validate_python(read_toml(path))
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(first["msg"], path=path, field=".".join(map(str, first["loc"]))) from error

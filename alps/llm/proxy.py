@@ -8,36 +8,26 @@ providers stay here.
 
 import asyncio
 import base64
-import json
 import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from aiohttp import web
+from aiohttp import ClientError, web
+from aiohttp.http import HttpProcessingError
 from numpy.typing import NDArray
 
 from alps.errors import AlpsError
-from alps.jsonl import parse_json
+from alps.llm.asked import BodyError, body_of
 from alps.llm.provider import passed_in
-from alps.llm.types import LONGEST, Completion, Passed, Request
+from alps.llm.types import Completion, Passed, Request
 from alps.schema import Outcome
+from alps.sizes import Body, Unreadable
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-_CHAT = """
-messages tools tool_choice parallel_tool_calls response_format temperature top_p max_tokens
-max_completion_tokens stop seed n presence_penalty frequency_penalty logit_bias logprobs
-top_logprobs reasoning_effort
-"""
-_TAKEN: Mapping[Passed, frozenset[str]] = {
-    "chat": frozenset(_CHAT.split()),
-    "embeddings": frozenset(("input", "dimensions")),
-}
-# What changes no answer, or is answered here; a body may have it and it goes no further.
-_LEFT_OUT = frozenset(("model", "stream", "encoding_format", "user", "store", "metadata"))
 _LARGEST = 64 << 20
 # OpenAI's clients ask again after a 429 and a 5xx; here everything was tried already.
 _STATUS: Mapping[Outcome, int] = {"budget": 402, "transport": 424}
@@ -127,10 +117,13 @@ class Proxy:
         """Serve from now on, in this loop; nothing where it is served already."""
         if self._runner is not None:
             return
-        app = web.Application(client_max_size=_LARGEST)
+        app = web.Application(middlewares=[_as_json])
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_post("/v1/embeddings", self._embeddings)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        # Bodies are inflated here, within a bound and without a word in the log.
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=1.0, auto_decompress=False
+        )
         await self._runner.setup()
         await web.SockSite(self._runner, self._socket).start()
 
@@ -148,15 +141,14 @@ class Proxy:
 
     async def _answered(self, kind: Passed, asked: web.Request) -> web.Response:
         shown = asked.headers.get("Authorization", "")
-        if not secrets.compare_digest(shown.encode(), f"Bearer {self.key}".encode()):
+        if not secrets.compare_digest(_bytes_of(shown), f"Bearer {self.key}".encode()):
             return _refused(401, "not the key of this run")
         behind = self._behind[kind]
         if behind is None:
             return _refused(404, f"the run gives no model for {kind}")
         try:
-            body = parse_json(await asked.read())
-            passed = body_of(kind, body)
-        except ValueError as error:
+            body, passed = body_of(kind, await _read(asked))
+        except BodyError as error:
             return _refused(400, str(error))
         if behind.embed is not None:
             return await self._embedded(behind, behind.embed, body)
@@ -206,71 +198,6 @@ class Proxy:
         return web.json_response(_encoded(answer.body, body))
 
 
-def body_of(kind: Passed, body: Any) -> str:
-    """Return the JSON of what is passed on of a request.
-
-    Nothing that could send it elsewhere, or a key with it, is.
-
-    Raises:
-        ValueError: If it asks for something that is not passed on; names it.
-    """
-    if not isinstance(body, dict):
-        raise ValueError("expected an object")
-    if body.get("stream"):
-        raise ValueError("stream: answers are not streamed")
-    if kind == "chat":
-        _check_chat(body)
-    elif not isinstance(body.get("input"), list | str):
-        raise ValueError("input: missing")
-    passed = {}
-    for name, value in body.items():
-        if value is None or name in _LEFT_OUT:
-            continue
-        if name not in _TAKEN[kind]:
-            raise ValueError(f"{name}: not passed on")
-        passed[name] = value
-    return json.dumps(passed, sort_keys=True)
-
-
-def _check_chat(body: Mapping[str, Any]) -> None:
-    """Refuse what multiplies the cost of a request beyond its text and its longest answer.
-
-    Raises:
-        ValueError: Names the field.
-    """
-    n = body.get("n")
-    if n is not None and (n != 1 or isinstance(n, bool)):
-        raise ValueError("n: one answer a request is passed on; ask again for another")
-    for name in LONGEST:
-        most = body.get(name)
-        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
-            raise ValueError(f"{name}: expected a whole number from 1 on")
-    if not isinstance(body.get("messages"), list):
-        raise ValueError("messages: missing")
-    for place, message in enumerate(body["messages"]):
-        _check_message(message, f"messages[{place}]")
-    tools = body.get("tools") or []
-    if not isinstance(tools, list) or any(_kind_of(tool) != "function" for tool in tools):
-        raise ValueError("tools: only functions are passed on")
-
-
-def _check_message(message: Any, where: str) -> None:
-    """Refuse images and files, whose tokens nobody knows before they are sent."""
-    if not isinstance(message, dict):
-        raise ValueError(f"{where}: expected an object")
-    content = message.get("content")
-    if isinstance(content, list):
-        for part in content:
-            if _kind_of(part) not in ("text", "refusal"):
-                raise ValueError(f"{where}.content: only texts are passed on")
-    elif content is not None and not isinstance(content, str):
-        raise ValueError(f"{where}.content: expected a text")
-
-
-def _kind_of(part: Any) -> Any:
-    return part.get("type") if isinstance(part, dict) else None
-
-
 def _rows(vectors: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
     rows = enumerate(vectors)
     return [{"object": "embedding", "index": place, "embedding": row} for place, row in rows]
@@ -283,6 +210,38 @@ def _encoded(answer: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
             values = np.asarray(row["embedding"], dtype="<f4")
             row["embedding"] = base64.b64encode(values.tobytes()).decode()
     return answer
+
+
+def _bytes_of(header: str) -> bytes:
+    """Return a header as it came: what is no UTF-8 in it is half a character to Python."""
+    return header.encode(errors="surrogateescape")
+
+
+async def _read(asked: web.Request) -> bytes:
+    """Return the body of a request, unpacked.
+
+    Raises:
+        BodyError: If it can't be unpacked, is too large, or ends before its length.
+    """
+    try:
+        body = Body(asked.headers.get("Content-Encoding", ""), _LARGEST)
+        async for chunk in asked.content.iter_any():
+            body.add(chunk)
+    except (Unreadable, ClientError, HttpProcessingError, OSError) as error:
+        fault = str(error) or "it was cut off"
+        raise BodyError(f"the body can't be read: {fault}") from error
+    return bytes(body.data)
+
+
+@web.middleware
+async def _as_json(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Answer what the server itself refuses as an API does."""
+    try:
+        return await handler(request)
+    except web.HTTPException as refused:
+        return _refused(refused.status, refused.reason)
 
 
 def _refused(status: int, why: str) -> web.Response:

@@ -101,7 +101,25 @@ def secret_in(text: str, *, also: Iterable[str] = ()) -> str | None:
 
 def _secrets(also: Iterable[str] = ()) -> Mapping[str, str]:
     """Return the values that are secret, by the names of their variables."""
-    return _secrets_in(frozenset(os.environ.items()), frozenset((*_passed, *also)))
+    return _secrets_in(_environment(), frozenset((*_passed, *also)))
+
+
+_held: dict[Any, Any] = {}
+_decoded: list[frozenset[tuple[str, str]]] = []
+
+
+def _environment() -> frozenset[tuple[str, str]]:
+    """Return the variables of the environment, decoded again only where one has changed."""
+    # Every answer is searched several times: decoding all variables took a tenth of a run that
+    # asks no model. What `os.environ` holds is compared as it is kept.
+    held = getattr(os.environ, "_data", None)
+    if held is None:
+        return frozenset(os.environ.items())
+    if not _decoded or held != _held:
+        _held.clear()
+        _held.update(held)
+        _decoded[:] = [frozenset(os.environ.items())]
+    return _decoded[0]
 
 
 @lru_cache(maxsize=8)  # each reply is searched for them several times

@@ -79,7 +79,11 @@ def run(settings: RunSettings) -> Finished:
 
 def run_here(settings: RunSettings) -> Finished:
     """Carry out a run in this process; see `run`."""
-    session = resolve(settings)
+    return carry_out(resolve(settings))
+
+
+def carry_out(session: Session) -> Finished:
+    """Carry out a resolved run in this process; see `run`."""
     return _carry_out(session, predictions=None, told=repeating(session.folder))
 
 

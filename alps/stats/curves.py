@@ -2,12 +2,22 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from alps.stats.bootstrap import UNIT, Clusters, Estimate, Floats, clustered_mean
-from alps.stats.bounded import UNSEEN_AREA
+from alps.stats.bootstrap import (
+    UNIT,
+    Clusters,
+    Estimate,
+    Floats,
+    cluster_index,
+    clustered_mean,
+)
+from alps.stats.bounded import LEVEL, UNSEEN_AREA
+from alps.stats.grouped import rare_bound
+
+ROUNDING = 1e-9
 
 
 def area_weights(sizes: Sequence[float]) -> Floats:
@@ -38,7 +48,8 @@ def area_under(
 
     Each record has an area of its own, within the bounds of its values: the interval is that of
     their mean, with more room for what was not seen. Percentiles of resampled clusters cover too
-    seldom near an end of the scale.
+    seldom near an end of the scale. Where almost all areas are at one end, `rare_bound` of the
+    means of clusters is the least that the other bound is away from it.
 
     Args:
         values: Shape (records, sizes).
@@ -47,7 +58,22 @@ def area_under(
         bounds: Of the values; None where they have none.
     """
     areas = values @ area_weights(sizes) if len(values) else np.zeros(0)
-    return clustered_mean(areas, clusters, bounds=bounds, unseen=UNSEEN_AREA)
+    mean = clustered_mean(areas, clusters, bounds=bounds, unseen=UNSEEN_AREA)
+    if bounds is None or mean.low is None or mean.high is None:
+        return mean
+    names = cluster_index(clusters)
+    positions = (areas - bounds[0]) / (bounds[1] - bounds[0])
+    means = np.bincount(names, weights=positions) / np.bincount(names)
+    low, high = mean.low, mean.high
+    for away, lowest in ((means, True), (1 - means, False)):
+        if (away > ROUNDING).sum() < len(away) / 2:
+            most = rare_bound(np.where(away > ROUNDING, away, 0.0), (1 + LEVEL) / 2)
+            span = most * (bounds[1] - bounds[0])
+            if lowest:
+                high = max(high, bounds[0] + span)
+            else:
+                low = min(low, bounds[1] - span)
+    return replace(mean, low=low, high=high)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 from alps.llm.secrets import masked
 from alps.schema import Outcome, Prediction
 from alps.systems.base import Tracebacks, described, one_line, understood
-from alps.systems.user_class import declared_settings, instantiate, plain
-from alps.systems.user_code import Caller
+from alps.systems.user_class import attribute, declared_settings, instantiate, plain
+from alps.systems.user_code import Caller, end_of
 from alps.tasks import Task
 
 # Seconds; a class that hangs in `close` must not keep a finished run from ending
@@ -46,7 +46,8 @@ class PythonSystem:
         declared = declared_settings(self._object, key)
         self.settings: Mapping[str, Any] = {"class": path, "timeout": timeout, **declared}
         self._timeout, self._tracebacks = timeout, Tracebacks(tracebacks)
-        self._in_thread = not inspect.iscoroutinefunction(self._object.predict)
+        predict = attribute(self._object, "predict", key)
+        self._in_thread = not inspect.iscoroutinefunction(predict)
         self._width = 1 if self._in_thread else in_flight
         self._renew()
 
@@ -67,8 +68,10 @@ class PythonSystem:
 
     async def aclose(self) -> None:
         """Call the object's `aclose` or `close`, if any; what it raises changes no result."""
-        close = getattr(self._object, "aclose", None) or getattr(self._object, "close", None)
-        if callable(close):
+        close, error = end_of(
+            lambda: getattr(self._object, "aclose", None) or getattr(self._object, "close", None)
+        )
+        if error is None and callable(close):
             in_thread = not inspect.iscoroutinefunction(close)
             await self._caller.call(close, _CLOSING_TIME, in_thread=in_thread)
         self._caller.stop()

@@ -11,6 +11,7 @@ from alps.errors import DataError, UsageError
 from alps.jsonl import Row, scan
 from alps.llm.types import EmptyAnswer
 from alps.schema import Outcome, Prediction
+from alps.slips import HEAD, refuse_form
 from alps.systems.base import one_line
 from alps.tasks import Task
 
@@ -140,8 +141,7 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
     """Return the rows of a track with their lines, by id, and the sha256 of the file."""
     rows: dict[str, tuple[int, Row]] = {}
     data = path.read_bytes()
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError("is UTF-16; save it as UTF-8", path=path)
+    refuse_form(data[:HEAD], path)
     if data and not data.endswith(b"\n"):
         what = "the last line has no line end: is the file complete?"
         raise DataError(what, path=path, line=data.count(b"\n") + 1)

@@ -30,7 +30,7 @@ def instantiate(path: str, key: str, methods: tuple[str, ...]) -> Any:
     if not module_name or not class_name:
         raise UsageError(f"{key}: expected python:package.module:Class")
     module = _import(module_name, key)
-    made = getattr(module, class_name, None)
+    made = attribute(module, class_name, key)
     if not callable(made):
         classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
         hint = closest(class_name, classes)
@@ -39,12 +39,42 @@ def instantiate(path: str, key: str, methods: tuple[str, ...]) -> Any:
     if error is not None:
         raise UsageError(f"{key}: {class_name}() raised {described(error)}") from error
     for method in methods:
-        if not callable(getattr(instance, method, None)):
-            hint = closest(method, [name for name in dir(instance) if not name.startswith("_")])
+        if not callable(attribute(instance, method, key)):
+            hint = closest(method, _public(instance))
             if type(instance).__module__ == "builtins":  # a function that returns a text, say
                 hint = f" (it gives a {type(instance).__name__})"
             raise UsageError(f"{key}: {class_name} has no method '{method}'{hint}")
     return instance
+
+
+def attribute(owner: Any, name: str, key: str, read: Callable[[Any], Any] | None = None) -> Any:
+    """Return an attribute of a module, or an object, of the user's; None where there is none.
+
+    Args:
+        owner: The module, or the object.
+        name: The attribute.
+        key: The setting that names it, as messages say it.
+        read: What is made of the value; the value itself if None.
+
+    Raises:
+        UsageError: If looking at it raises: a property or a `__getattr__` may do anything.
+    """
+
+    def look() -> Any:
+        value = getattr(owner, name, None)
+        return value if read is None else read(value)
+
+    value, error = end_of(look)
+    if isinstance(error, KeyboardInterrupt | UsageError):
+        raise error
+    if error is not None:
+        raise UsageError(f"{key}: its '{name}' raised {described(error)}") from error
+    return value
+
+
+def _public(instance: Any) -> list[str]:
+    names, error = end_of(lambda: [name for name in dir(instance) if not name.startswith("_")])
+    return [] if error is not None else names
 
 
 def _import(name: str, key: str) -> ModuleType:
@@ -63,11 +93,16 @@ def declared_settings(instance: Any, key: str) -> dict[str, Any]:
     Raises:
         UsageError: If they are none.
     """
-    declared = getattr(instance, "settings", None) or {}
-    if not isinstance(declared, Mapping):
-        raise UsageError(f"{key}: its settings must be a dict, got {type(declared).__name__}")
+
+    def read(declared: Any) -> dict[str, Any]:
+        given = declared or {}
+        if not isinstance(given, Mapping):
+            raise UsageError(f"{key}: its settings must be a dict, got {type(given).__name__}")
+        return dict(given)
+
+    declared = attribute(instance, "settings", key, read)
     try:
-        as_json = json.loads(json.dumps(dict(declared), allow_nan=False))
+        as_json = json.loads(json.dumps(declared, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{key}: its settings must be plain JSON ({error})") from error
     redacted: dict[str, Any] = plain(as_json, redact)

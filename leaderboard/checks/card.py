@@ -24,6 +24,7 @@ from alps.leaderboard.submission import (
     REVIEW,
     SAMPLES,
     Review,
+    RubricCheck,
     RunCard,
     Submission,
     Track,
@@ -398,7 +399,7 @@ def _listed(names: list[str]) -> str:
     return listed + (f" and {more} more" if more > 0 else "")
 
 
-_CODE = "judge_check"
+JUDGE_CHECK = "judge_check"
 
 
 def check_judge_check(
@@ -409,24 +410,29 @@ def check_judge_check(
     if is_embedded_judge(track.judge):
         if run.judge_check is not None:
             what = f"judge {shown(track.judge)} is embedded, and is asked no known items"
-            findings.serious(_CODE, where, what, PACK_AGAIN)
+            findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
         return
     values = [score.value for score in track.scores.values()]
     if not task.rubrics or values.count(None) == len(values):
         return
     if not run.judge_check:
         what = f"judge {shown(track.judge)} was not checked on known items: boards say so"
-        findings.warn(_CODE, where, what, "run it without judge_check=no, in this version")
+        findings.warn(JUDGE_CHECK, where, what, "run it without judge_check=no, in this version")
         return
     lacking = [one.name for one in task.rubrics if one.name not in run.judge_check]
     if lacking:
         what = f"{name} is judged by {', '.join(lacking)}, of which no items were asked"
-        findings.serious(_CODE, where, what, PACK_AGAIN)
-    for rubric, share in run.judge_check.items():
-        if not share.right <= share.n <= DRAWN:
-            what = f"{share.right} right of {share.n}, where a judge is asked {DRAWN}"
-            findings.serious(_CODE, f"{where}.{shown(rubric, 40)}", what, PACK_AGAIN)
+        findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
+    check_shares(run.judge_check, where, findings)
     for metric in refused_metrics(task, judge_of(track, run)):
         if metric in track.scores and track.scores[metric].value is not None:
             what = "its judge got too few known items right to give it a score"
-            findings.serious(_CODE, f"tracks.{name}.scores.{metric}", what, PACK_AGAIN)
+            findings.serious(JUDGE_CHECK, f"tracks.{name}.scores.{metric}", what, PACK_AGAIN)
+
+
+def check_shares(checks: Mapping[str, RubricCheck], where: str, findings: Findings) -> None:
+    """Refuse shares of known items that nobody can have got right."""
+    for rubric, share in checks.items():
+        if not share.right <= share.n <= DRAWN:
+            what = f"{share.right} right of {share.n}, where a judge is asked {DRAWN}"
+            findings.serious(JUDGE_CHECK, f"{where}.{shown(rubric, 40)}", what, PACK_AGAIN)

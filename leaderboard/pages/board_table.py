@@ -23,6 +23,7 @@ from alps.leaderboard.provenance import (
 from alps.leaderboard.ranking import Board, PeopleRow, Standing
 from alps.leaderboard.references import ReferenceRow, ReferenceTable, Reported
 from alps.leaderboard.site_data import System
+from alps.rows import PEOPLE
 from alps.show.baselines import strongest_above
 from alps.show.charts import axis_of
 from alps.show.formatting import signed, visible
@@ -259,7 +260,8 @@ def _standing_cells(
     if board.has_corrected:
         name = board.metric.name
         drawn = row.system.audit_is_drawn(board.key.track)
-        cells.append(corrected(row.score(name), row.track["audit"], name, drawn=drawn))
+        audit = row.track["audit"]
+        cells.append(corrected(row.score(name), audit, board.metric, board.task, drawn=drawn))
     for metric in shown:
         score = row.score(metric.name)
         cells.append(with_count(pair(score), score, row.track))
@@ -309,9 +311,13 @@ def known_items(system: System, task: Task) -> Markup:
 
     Nothing for an embedded judge, nor where none has a part.
     """
-    if not task.rubrics or is_embedded_judge(str(system.tracks[task.track]["judge"].value)):
+    judge = str(system.tracks[task.track]["judge"].value)
+    return _known_items(judge, system.run(task.track)["judge_check"], task)
+
+
+def _known_items(judge: str, checks: Place, task: Task) -> Markup:
+    if not task.rubrics or is_embedded_judge(judge):
         return Markup("")
-    checks = system.run(task.track)["judge_check"]
     parts = []
     for rubric in task.rubrics:
         if share := checks[rubric.name]:
@@ -337,18 +343,20 @@ def with_count(cell: Markup, score: Place, track: Place) -> Markup:
     return Markup('{} <small class="of">n {}</small>').format(cell, figure(score["n"], whole))
 
 
-def corrected(score: Place, audit: Place, metric: str, *, drawn: bool) -> Markup:
+def corrected(score: Place, audit: Place, metric: Metric, task: Task, *, drawn: bool) -> Markup:
     """Return the corrected score and what corrects it; why there is none, where it was tried.
 
     `drawn` is whether a maintainer drew the records that were audited.
     """
-    by_audits, row = audit["scores"][metric], score["corrected"]
+    by_audits, row = audit["scores"][metric.name], score["corrected"]
     if by_audits and not drawn:
         return Markup('<span class="nothing">audit left out: no maintainer drew it</span>')
     if by_audits["value"]:
-        by = '{} <small class="of">{} audits by {}</small>'
-        judge = foreign(str(audit["judge"].value))
-        return Markup(by).format(pair(by_audits), figure(by_audits["audited"], whole), judge)
+        by, judge = '{} <small class="of">{} audits by {}{}</small>', str(audit["judge"].value)
+        known = "" if judge == PEOPLE else _known_items(judge, audit["judge_check"], task)
+        known = Markup("; {}").format(known) if known else ""
+        audited = figure(by_audits["audited"], whole)
+        return Markup(by).format(pair(by_audits), audited, foreign(judge), known)
     # An empty cell would read as not calibrated; here the labels were too few or did not fit.
     if by_audits or (row and not row["value"]):
         return Markup('<span class="nothing">not correctable</span>')

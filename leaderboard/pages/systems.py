@@ -232,7 +232,7 @@ def _scales(
     for name, metric in metrics.items():
         shown = NOTHING
         if metric.judged:
-            shown = corrected(scores[name], place["audit"], name, drawn=drawn)
+            shown = corrected(scores[name], place["audit"], metric, task, drawn=drawn)
         row = _row(metric, scores[name], standings, again[name], shown)
         by_axis.setdefault(axis_of(metric), []).append(row)
     for axis, rows in by_axis.items():

@@ -1,17 +1,23 @@
 """Forms in which facts of the forgetting task are said: frames, and the ones that a seed draws.
 
-A frame has slots for names and alternatives in brackets, `[a|b]`. A seed draws a quarter of the
-frames of each kind and one alternative of each bracket; of four seeds in a row (0 to 3, 4 to 7, …)
-no two share a frame. So what was learnt from the sentences of one seed is of no use on the next.
+A frame has slots for names and alternatives in brackets, `[a|b]`. What is told and what is asked to
+be deleted is drawn from a quarter of the frames. What decides a score has a pair of forms of each
+frame: a change and its opposite differ in one cue, and a scope is said in both orders. So nothing
+but the cue tells them apart, whatever a reader learnt of order, length or other words. Of 25 seeds
+(0 to 24, 25 to 49, …) no two share more than one of their five such frames; of 125 none share more
+than two. Five in a row (0 to 4, 5 to 9, …) share none, and the first ten no cue.
 """
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-QUARTERS = 4
+QUARTERS, DRAWN = 4, 5
+Paired = tuple[str, str, str]
+USE_FIRST = {"first": "{use}", "second": "{leave}"}
+LEAVE_FIRST = {"first": "{leave}", "second": "{use}"}
 _CHOICE = re.compile(r"\[([^\]]*)\]")
 
 # A fact, as a user says it.
@@ -33,62 +39,70 @@ TOLD = (
     "I [met|saw] {name} today, you know, my {role}.",
     "{name}: [write that down as|that is] the name of my {role}.",
 )
-# Another one takes the place of a fact.
-CHANGED = (
-    "I have [changed|switched] my {role}: now it is {name}.",
-    "[As of this week|Starting this week] {name} [acts|serves] as my {role}.",
-    "The {role} I had is [gone|out], and {name} [stepped in|took the job].",
-    "[Scratch|Forget about] the other {role}; {name} [does|handles] it these days.",
-    "My {role} [retired|moved away], so I [go|turned] to {name}.",
-    "{name} has [taken over|picked up where they stopped] as my {role}.",
-    "I [let my {role} go|parted ways with my {role}] and [signed with|found] {name}.",
-    "There is [news|a change]: for {role}, read {name} from here on.",
-    "Please [correct|update] your notes, because {name} [became|is now] my {role}.",
-    "[Last Monday|Yesterday] I got [another|a different] {role}, called {name}.",
-    "My {role} [quit|gave notice]; {name} [fills|has filled] the gap.",
-    "[Since the move|Since spring] a certain {name} has been the {role} for me.",
-    "What I said of my {role} is [out of date|no good any more]: think of {name}.",
-    "With my {role} I [drew a line|had enough], and {name} is the [successor|substitute].",
-    "I [swapped|traded] one {role} for [the next|a better one], and that is {name}.",
-    "It took [ages|weeks], but {name} [finally|at last] does the work of my {role}.",
+# Another one takes the place of a fact, or somebody else is named and the fact still holds: a
+# frame, and the cues of the one and of the other. No word of a cue stands in another frame.
+CHANGES = (
+    ("I * changed my {role} to {name}.", "finally|actually", "nearly|almost"),
+    ("{name} * the job of my {role}.", "took|inherited", "wanted|admired"),
+    ("My {role} *, so {name} fills the gap.", "retired|emigrated", "overslept|sneezed"),
+    ("As {role} to me {name} * in May.", "started|began", "stopped|ceased"),
+    ("For {role}, read {name} in * letters of mine.", "coming|future", "misprinted|ancient"),
+    ("{name} now * my {role}.", "supplants|displaces", "assists|visits"),
+    ("I * my {role} for {name}.", "left|ditched", "mistook|misread"),
+    ("The {role} of my * is {name} these days.", "choice|household", "cousin|boss"),
+    ("My {role} * to {name}.", "yielded|surrendered", "waved|apologised"),
+    ("In my book {name} is * as {role}.", "confirmed|entered", "erased|voided"),
+    ("An offer came by {name}, {role}, which I *.", "accepted|signed", "declined|shredded"),
+    ("It is * that {name} became my {role}.", "official|true", "untrue|gossip"),
+    ("I * that {name} is the {role} I have now.", "announce|declare", "dreamt|doubt"),
+    ("{name} as my {role}? That is *.", "settled|fixed", "nonsense|fiction"),
+    ("{name} has been * as my {role}.", "appointed|engaged", "suggested|rejected"),
+    ("My {role} lost the * to {name}.", "post|contract", "match|bet"),
+    ("I shall * {name} as {role}, starting today.", "address|pay", "avoid|ignore"),
+    ("{name} had a trial as my {role} and *.", "passed|convinced", "failed|flopped"),
+    ("The keys of my {role} are with {name} *.", "permanently|forever", "tonight|briefly"),
+    ("Whoever asks for my {role} is sent to {name} by *.", "design|decree", "error|accident"),
+    (
+        "I * the hint to exchange my {role} for {name}.",
+        "heeded|obeyed",
+        "missed|mocked",
+    ),
+    ("My {role} is * since {name} came along.", "history|redundant", "happier|busier"),
+    ("{name} is my {role} in *.", "reality|practice", "theory|jest"),
+    ("I told my {role} that {name} is *.", "hired|incoming", "tiresome|expensive"),
+    ("My search for another {role} * {name}.", "selected|produced", "excluded|skipped"),
 )
-# Somebody else is named, and a fact still holds.
-UNCHANGED = (
-    "I [nearly|almost] changed my {role} to {name}, and then kept the one I have.",
-    "[A friend|My cousin] has {name} as {role}; mine [stays|remains] who it is.",
-    "{name} [offered|wanted] to be my {role}, and I [said no|turned it down].",
-    "[Years ago|As a student] I had {name} for a {role}, long before the one I have.",
-    "My [neighbour|sister] now goes to {name} as {role}, I [do not|never would].",
-    "[People say|They claim] that {name} is a good {role}, but I am happy with mine.",
-    "While my {role} was [ill|away], {name} filled in for a day; all is as it was.",
-    "My {role} [shares a room|works] with {name}, who is [new|younger] there.",
-    "An advert [came|arrived] today: {name}, {role}. I [threw it away|am not interested].",
-    "{name} [asked|wrote] whether I need a {role}, and I [have|already have] one.",
-    "[My boss|My aunt] swapped one {role} for {name}, which is not my [affair|way].",
-    "I [dreamt|joked] that {name} became my {role}, but [nothing|not a thing] has changed.",
-    "The {role} of my [parents|in-laws] is {name}, [unlike|not] mine.",
-    "[Do not|Never] confuse my {role} with {name}, who has the [same|very same] job.",
-    "I [read|saw] that {name} is {role} of the year; I [stick|stay] with my own.",
-    "For [one week|a fortnight] {name} [might|was to] be my {role}, and it was called off.",
-)
-# What a fact is for, and what it is not for.
-SCOPED = (
-    "Use that when we talk about {use}, never about {leave}.",
-    "[Keep|Leave] it out of anything on {leave}; it is [fine|good] for {use}.",
-    "It [belongs|goes] with {use} and is off limits for {leave}.",
-    "[Where|When] it is about {leave}, act as if you did not know; with {use} [go ahead|say it].",
-    "That name is [reserved for|only for] {use}, and {leave} has [no part in|no claim to] it.",
-    "For {leave} it is [private|a secret], for {use} it is not.",
-    "You may [bring it up|say it] with {use}, but spare me that with {leave}.",
-    "[Questions|Talk] about {leave} must do without it, [those|talk] about {use} may have it.",
-    "{use} is what I [tell|give] you this for, and {leave} is [not|none of it].",
-    "I do not want to [hear|read] it when {leave} [comes up|is the subject]; for {use} I do.",
-    "Mention it [freely|openly] for {use} and hold it back for {leave}.",
-    "Anything [to do with|around] {leave} should [stay|be kept] free of it, {use} need not.",
-    "It is [part of|a matter of] {use}; please [drop|skip] it once we are on {leave}.",
-    "With {leave} please [stay silent on|keep quiet about] it; with {use} do not.",
-    "[Limit|Restrict] it to {use}: {leave} is a [different|separate] story.",
-    "{leave} and this name do not [mix|go together], {use} and this name do.",
+# What a fact is for, and what it is not for: a frame of two contexts, and the cues of both.
+SCOPES = (
+    ("It is * for {first} and * for {second}.", "fine|good", "wrong|bad"),
+    ("With {first} it is *, with {second} it is *.", "welcome|wanted", "taboo|unwanted"),
+    ("For that name {first} is *, {second} is *.", "permitted|allowed", "forbidden|banned"),
+    ("* it in talk of {first}, * it in talk of {second}.", "mention|quote", "omit|suppress"),
+    ("{first} should * it, {second} should * it.", "include|carry", "exclude|lack"),
+    ("As to {first}, be * on it; as to {second}, be * on it.", "open|frank", "silent|mute"),
+    ("Under {first} * the name, under {second} * the name.", "print|list", "blacken|hide"),
+    ("For {first} it is of *, for {second} it is of *.", "value|help", "harm|nuisance"),
+    ("{first} is a * place for it, {second} is a * place for it.", "right|proper", "poor|dire"),
+    ("It * with {first}, it * with {second}.", "belongs|fits", "clashes|collides"),
+    ("My plan for {first} is to * it, for {second} to * it.", "share|tell", "withhold|conceal"),
+    ("Take {first} as * to it, take {second} as * to it.", "linked|tied", "closed|sealed"),
+    ("In matters of {first} it is *, in matters of {second} *.", "public|common", "private|secret"),
+    ("The * of it is {first}, the * of it is {second}.", "home|purpose", "exception|limit"),
+    ("On {first} I * hearing it, on {second} I * hearing it.", "enjoy|love", "hate|resent"),
+    ("{first} * this name, {second} * this name.", "needs|requires", "spurns|refuses"),
+    ("Let it be * in {first}, let it be * in {second}.", "heard|seen", "unheard|unseen"),
+    ("I * you to say it on {first}, I * you to say it on {second}.", "urge|beg", "forbid|prohibit"),
+    ("{first} gets it *, {second} gets it *.", "always|daily", "never|nowhere"),
+    ("Its * is {first}, its * is {second}.", "domain|territory", "enemy|opposite"),
+    ("When {first} comes up, *; when {second} comes up, *.", "proceed|continue", "stop|halt"),
+    ("Consider {first} * and {second} * for it.", "cleared|approved", "blocked|barred"),
+    ("It * {first}, it * {second}.", "serves|supports", "spoils|ruins"),
+    ("File it * {first}, file it * {second}.", "within|alongside", "outside|beyond"),
+    (
+        "Talk on {first} is * by it, talk on {second} is * by it.",
+        "improved|aided",
+        "damaged|marred",
+    ),
 )
 # A user asks to have a fact deleted.
 FORGET = (
@@ -109,18 +123,15 @@ FORGET = (
     "No [record|note] of my {role} may remain.",
     "My {role} is [none of your business|off the table] from now on, so purge the name.",
 )
-KINDS = {
-    "told": TOLD,
-    "changed": CHANGED,
-    "unchanged": UNCHANGED,
-    "scoped": SCOPED,
-    "forget": FORGET,
-}
 
 
 @dataclass(frozen=True)
 class Forms:
-    """The forms of one seed, by what they are for."""
+    """The forms of one seed, by what they are for.
+
+    `changed` and `unchanged` are of the same frames, in their order; `scoped` has two of each
+    frame after each other: the use first, and what the fact is not for first.
+    """
 
     told: tuple[str, ...]
     changed: tuple[str, ...]
@@ -133,26 +144,74 @@ class Forms:
         """Every one of them."""
         return (*self.told, *self.changed, *self.unchanged, *self.scoped, *self.forget)
 
+    @property
+    def changes(self) -> tuple[tuple[str, str], ...]:
+        """A change and its opposite, of each frame."""
+        return tuple(zip(self.changed, self.unchanged, strict=True))
+
+    @property
+    def scopes(self) -> tuple[tuple[str, str], ...]:
+        """A scope in both orders, of each frame."""
+        return tuple(zip(self.scoped[::2], self.scoped[1::2], strict=True))
+
 
 def forms_of(seed: int) -> Forms:
-    """Return the forms that a seed draws: a quarter of the frames of each kind."""
+    """Return the forms that a seed draws."""
+    changed, unchanged, scoped = [], [], []
+    for frame, cues in _paired(seed, "changes", CHANGES):
+        changed.append(frame.replace("*", cues[0]))
+        unchanged.append(frame.replace("*", cues[1]))
+    for frame, (use, leave) in _paired(seed, "scopes", SCOPES):
+        for cues, contexts in (((use, leave), USE_FIRST), ((leave, use), LEAVE_FIRST)):
+            filled = frame.replace("*", cues[0], 1).replace("*", cues[1], 1)
+            scoped.append(filled.format_map(contexts))
+    return Forms(
+        told=_quarter(seed, "told", TOLD),
+        changed=tuple(changed),
+        unchanged=tuple(unchanged),
+        scoped=tuple(scoped),
+        forget=_quarter(seed, "forget", FORGET),
+    )
+
+
+def _quarter(seed: int, kind: str, frames: Sequence[str]) -> tuple[str, ...]:
     group, quarter = divmod(seed, QUARTERS)
-    drawn = {}
-    for kind, frames in KINDS.items():
-        mixed = random.Random(f"forms {group} {kind}").sample(frames, len(frames))
-        chosen = random.Random(f"forms of {seed} {kind}")
-        drawn[kind] = tuple(_filled(frame, chosen) for frame in mixed[quarter::QUARTERS])
-    return Forms(**drawn)
+    mixed = random.Random(f"forms {group} {kind}").sample(frames, len(frames))
+    chosen = random.Random(f"forms of {seed} {kind}")
+    return tuple(_filled(frame, chosen) for frame in mixed[quarter::QUARTERS])
 
 
 def _filled(frame: str, chosen: random.Random) -> str:
     return _CHOICE.sub(lambda match: chosen.choice(match[1].split("|")), frame)
 
 
+def _paired(
+    seed: int, kind: str, frames: Sequence[Paired]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the frames that a seed draws, and the cue of each side.
+
+    The frames lie in five columns of five. A seed draws those on a curve of the second degree at
+    most, and two of those that bend alike share one point or none, others two at most.
+    """
+    group, place = divmod(seed, DRAWN**3)
+    place, start = divmod(place, DRAWN)
+    bend, slope = divmod(place, DRAWN)
+    mixed = random.Random(f"forms {group} {kind}").sample(frames, len(frames))
+    chosen = random.Random(f"forms of {seed} {kind}")
+    for column in range(DRAWN):
+        row = (bend * column**2 + slope * column + start) % DRAWN
+        frame, *sides = mixed[DRAWN * column + row]
+        cues = [side.split("|") for side in sides]
+        # Frames that seeds 0 to 9 share have other cues in each.
+        picks = [slope if slope < 2 else chosen.randrange(2) for _ in cues]
+        yield frame, (cues[0][picks[0]], cues[1][picks[1]])
+
+
 def count_forms() -> int:
-    """Return how many forms there are in all: each frame with each of its alternatives."""
-    frames = [frame for kind in KINDS.values() for frame in kind]
-    return sum(prod(map(_alternatives, _CHOICE.findall(frame))) for frame in frames)
+    """Return how many forms there are in all: each frame with each of its alternatives and cues."""
+    count = sum(prod(map(_alternatives, _CHOICE.findall(frame))) for frame in (*TOLD, *FORGET))
+    count += sum(_alternatives(one) + _alternatives(other) for _, one, other in CHANGES)
+    return count + sum(2 * _alternatives(use) * _alternatives(leave) for _, use, leave in SCOPES)
 
 
 def _alternatives(choice: str) -> int:

@@ -184,14 +184,13 @@ def _deleted(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
 def _superseded(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
     """One of two facts is replaced by another, and the other one still holds.
 
-    Later a name is said of both roles: what takes the latest one for the fact treats both alike.
+    Later a name is said of both roles, in two sentences that differ in a cue alone: what takes the
+    latest one for the fact treats both alike, and so does what learnt other cues.
     """
     old, kept = draw.fact(), draw.fact()
     new, other = draw.fact(old.role), draw.fact(kept.role)
-    later = (
-        new.said(draw.random.choice(draw.forms.changed)),
-        other.said(draw.random.choice(draw.forms.unchanged)),
-    )
+    replaced, named = draw.random.choice(draw.forms.changes)
+    later = new.said(replaced), other.said(named)
     steps: list[Step] = [
         Ingest(1, draw.planted(parts[0], (draw.told(old), draw.told(kept)))),
         Ingest(2, draw.planted(parts[1], later)),
@@ -206,12 +205,17 @@ def _superseded(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
 
 
 def _context(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
-    """Each of two facts is told for one context and not for another; one context is asked in."""
+    """Each of two facts is told for one context and not for another; one context is asked in.
+
+    Both are told in one frame, and name the contexts in one order: only its cues tell them apart.
+    """
     gone, kept = draw.fact(), draw.fact()
     here, elsewhere = draw.random.sample(CONTEXTS, 2)
     told = []
-    for fact, use, leave in ((gone, elsewhere, here), (kept, here, elsewhere)):
-        scope = fact.said(draw.random.choice(draw.forms.scoped), use=use, leave=leave)
+    forms = draw.random.sample(draw.random.choice(draw.forms.scopes), 2)
+    of_both = ((gone, elsewhere, here), (kept, here, elsewhere))
+    for form, (fact, use, leave) in zip(forms, of_both, strict=True):
+        scope = fact.said(form, use=use, leave=leave)
         told.append(f"{draw.told(fact)} {scope}")
     query = f"This is about {here}. What are the names of {{}} and {{}}?"
     roles = draw.random.sample((f"my {gone.role}", f"my {kept.role}"), 2)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from alps.errors import DataError
 from alps.jsonl import scan
+from alps.slips import refuse_form_of
 
 
 def read_kinds(path: Path) -> dict[str, tuple[str, ...]]:
@@ -17,6 +18,7 @@ def read_kinds(path: Path) -> dict[str, tuple[str, ...]]:
     kinds: dict[str, tuple[str, ...]] = {}
     if not path.is_file():
         return kinds
+    refuse_form_of(path)
     for line, (_, _, row) in enumerate(scan(path), start=1):
         if row is None:
             raise DataError("not a JSON object", path=path, line=line)

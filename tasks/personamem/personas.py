@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import IO
 
 from alps.errors import UsageError
-from alps.folders import cache_folder, can_be_kept
+from alps.folders import cache_folder, can_be_kept, keep_private
 from alps.tasks.personamem.persona_histories import History, tell
 from alps.tasks.personamem.persona_questions import COLUMNS, Asked, ask, row_of
 from alps.tasks.personamem.persona_templates import (
@@ -127,6 +127,7 @@ def sample_set(size: str) -> Path:
         with TemporaryDirectory(dir=kept.parent) as scratch:
             made = Path(scratch) / "made"
             write_set(made, personas=SAMPLES, size=size)
+            keep_private(made, *made.iterdir())
             # Another process may have been first: its bytes are the same.
             with suppress(OSError):
                 made.rename(kept)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alps.errors import DataError
+from alps.slips import HEAD, refuse_encoding
 
 SIZES = ("32k", "128k", "1M")
 LETTERS = "abcd"
@@ -144,6 +145,8 @@ def read_rows(path: Path, columns: Sequence[str], on_fault: OnFault = refuse) ->
     csv.field_size_limit(LONGEST_FIELD)
     line = 0
     try:
+        with path.open("rb") as file:
+            refuse_encoding(file.read(HEAD), path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             header = next(reader, None)

@@ -1,6 +1,7 @@
 """Known items that an LLM judge answers before it judges, through the command and a server."""
 
 import json
+import re
 import shutil
 from contextlib import ExitStack
 from math import comb
@@ -13,6 +14,8 @@ from alps.judges.admission import DRAWN, FEWEST_RIGHT, drawn_items, is_admitted,
 from alps.judges.rubric import _OURS, RubricQuestion, broken_rule, rubric
 from alps.leaderboard.packing import pack
 from alps.leaderboard.site import build
+from alps.leaderboard.submission import REVIEW, read_entry
+from alps.leaderboard.verify import Options, verify
 from alps.llm.types import JUDGE_CHECK, Request
 from alps.rows import RubricCheck
 from alps.run.judge_check import FILE
@@ -21,11 +24,13 @@ from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, summary
 from tests.known_items import known_item, reply
 from tests.loopback import Answer, serve
+from tests.pages import Page
 from tests.submissions import WHO, forge, said
 from tests.tracks import alps_here, payload_of, target_row, write_ability
 
 pytestmark = QUIET_LITELLM
 RECORDS = 3
+REVIEWED = Options(reviewed=True)
 KEYS = {"OPENAI_API_KEY": "none", "ALPS_CACHE": "off"}
 PA = ("task=utilization", "ability=pa", "data=data")
 ONE_LINE = "judge openai/x got 6 of 12 known items of the rubric pa right, fewer than 10"
@@ -446,8 +451,6 @@ def too_many(card):
     ],
 )
 def test_a_submission_says_how_its_judge_was_checked(packed, tmp_path, change, severity, words):
-    from alps.leaderboard.verify import verify
-
     entry = shutil.copytree(packed, tmp_path / "entry")
     codes = {finding.code for finding in verify(entry).findings}
     assert "judge_check" not in codes
@@ -468,3 +471,62 @@ def test_boards_show_the_share_or_that_the_judge_was_not_checked(packed, tmp_pat
     assert "judge not checked" in board
     system = (tmp_path / "site" / "systems" / "checked.html").read_text(encoding="utf-8")
     assert "known items: matching" in system
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    """A run that an LLM judge audited by the draw of a maintainer, packed."""
+    folder = tmp_path_factory.mktemp("audited")
+    with pytest.MonkeyPatch.context() as patch, serve(Judge(right), admitted=False) as server:
+        patch.chdir(folder)
+        for name, value in KEYS.items():
+            patch.setenv(name, value)
+        assert alps_here("run", "task=extraction", "model=rules", "out=run").code == 0
+        pack([folder / "run"], WHO, out=folder / "sent")
+        assert alps_here("verify", "sent", "record=yes").code == 0
+        seed = read_entry(folder / "sent").review.audit_draw.seed
+        by = ("audit_judge=openai/x", f"audit_judge_api_base={server.url}", f"audit_seed={seed}")
+        done = alps_here("score", "run", *by, "audit=90%")
+        assert done.code == 0, done.err
+    pack([folder / "run"], WHO, out=folder / "checked")
+    shutil.copyfile(folder / "sent" / REVIEW, folder / "checked" / REVIEW)
+    return folder / "checked"
+
+
+def of_audit(**checks):
+    def change(card):
+        card["tracks"]["task1"]["audit"]["judge_check"] = checks or None
+
+    return change
+
+
+AUDITS = {
+    "none": (of_audit(), "warning", "audit judge openai/x was not checked on known items"),
+    "another rubric": (of_audit(pa={"right": 12, "n": 12}), "serious", "too few known items"),
+    "too few": (of_audit(matching={"right": 6, "n": 12}), "serious", "too few known items"),
+    "too many": (of_audit(matching={"right": 13, "n": 12}), "serious", "13 right of 12"),
+}
+
+
+@pytest.mark.parametrize(("change", "severity", "words"), AUDITS.values(), ids=AUDITS)
+def test_a_submission_says_how_its_audit_judge_was_checked(
+    audited, tmp_path, change, severity, words
+):
+    entry = shutil.copytree(audited, tmp_path / "entry")
+    assert "judge_check" not in {one.code for one in verify(entry, REVIEWED).findings}
+    forge(entry, change)
+    finding = said(verify(entry, REVIEWED), "judge_check")
+    assert (finding.severity, words in finding.what) == (severity, True), finding.what
+
+
+def test_boards_show_what_an_audit_judge_knew(audited, tmp_path):
+    shutil.copytree(audited, tmp_path / "entries" / "checked")
+    other = shutil.copytree(audited, tmp_path / "entries" / "unchecked")
+    forge(other, of_audit())
+    forge(other, lambda card: card.update(slug="unchecked"))
+    build(tmp_path / "entries", tmp_path / "site")
+    for page in ("extraction.html", "systems/checked.html"):
+        text = Page((tmp_path / "site" / page).read_text(encoding="utf-8")).text
+        assert re.search(r"audits by openai/x; known items: matching 12 of 12", text), page
+    text = Page((tmp_path / "site" / "extraction.html").read_text(encoding="utf-8")).text
+    assert "audits by openai/x; judge not checked" in text

@@ -22,7 +22,18 @@ from tests.endtoend import environment
 
 pytest.importorskip("starlette", reason=NEEDED)
 STRANGERS = 300
-SENT = (b"GET / HTTP/1.1\r\nHost: x\r\n", b"\0\xff no HTTP\r\n\r\n", b"")
+ASKED = b"GET /x/ HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+POSTED = ASKED.replace(b"GET", b"POST") + b"Origin: http://127.0.0.1\r\n"
+SENT = (
+    b"GET / HTTP/1.1\r\nHost: x\r\n",
+    b"\0\xff no HTTP\r\n\r\n",
+    b"",
+    ASKED + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    ASKED + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
+    POSTED + b"Content-Length: 999999999\r\n\r\nitem=",
+    POSTED + b"Transfer-Encoding: chunked\r\n\r\nfffff\r\nitem=",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+)
 FILES = 256
 """How many files a process may have open, as on some systems."""
 

@@ -310,7 +310,7 @@ def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_t
     [
         (b'{"memory_items": []}\n', "line 1, benchmark_id: is missing"),
         ('{"benchmark_id": "é"}\n'.encode("latin-1"), "line 1: is not UTF-8; save it as that"),
-        ('{"benchmark_id": "a"}\n'.encode("utf-16"), "is UTF-16; save it as UTF-8"),
+        ('{"benchmark_id": "a"}\n'.encode("utf-16"), "is UTF-16: save it as UTF-8"),
         (b"[]\n", "line 1: not a JSON object"),
     ],
 )

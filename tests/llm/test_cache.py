@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from alps.errors import UsageError
 from alps.llm.cache import Cache, cache_key, default_path
 from alps.llm.types import AnswerType, Read, Reply, Request
+from tests.endtoend import run_cold
 
 FULL = Reply("said\ud83d ♟", "stop", "declined", prompt_tokens=11, completion_tokens=7, cost=0.25)
 
@@ -71,6 +72,20 @@ def test_cache_files_are_of_their_user_alone_whatever_the_umask(path: Path, befo
     assert {f"{path.name}{suffix}" for suffix in ("", "-wal", "-shm")} <= set(modes)
     assert set(modes.values()) == {0o600}
     assert before != "nothing" or path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
+def test_what_a_run_keeps_is_of_its_user_alone_whatever_the_umask(tmp_path: Path):
+    words = "run", "task=personamem", "size=32k", "limit=1", "model=rules", "out=out"
+    before = os.umask(0)
+    try:
+        assert run_cold(tmp_path, *words, ALPS_CACHE="cache").returncode == 0
+    finally:
+        os.umask(before)
+    kept = [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]
+    assert len(kept) > 5
+    open_to_others = [path for path in kept if path.stat().st_mode & 0o077]
+    assert open_to_others == []
 
 
 def test_a_reply_that_comes_after_the_end_is_not_kept_and_what_was_kept_stays(path: Path):

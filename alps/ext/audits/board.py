@@ -73,7 +73,10 @@ def _card(run: Run, name: str) -> dict[str, Any]:
     assert about is not None
     assert found is not None
     scores = {metric: score.row() for metric, score in found.tracks[name].scores.items()}
+    checks = about.judge_check
+    known = {} if checks is None else {"judge_check": {one: checks[one].row() for one in checks}}
     return {
+        **known,
         "judge": about.judge,
         "fingerprint": about.fingerprint,
         "sessions": len(about.tracks[name].sessions),

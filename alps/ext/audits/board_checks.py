@@ -7,7 +7,10 @@ from typing import Any
 from alps.ext.audits.answer_seed import answer_seed
 from alps.ext.audits.draws import place_of
 from alps.ext.audits.records import corrected_scores, records_of
+from alps.judges.admission import is_admitted
 from alps.judges.base import fingerprint_id
+from alps.judges.resolve import is_embedded_judge
+from alps.leaderboard.checks.card import JUDGE_CHECK, check_shares
 from alps.leaderboard.checks.rows import TrackRows, check_answers, check_verdicts, named
 from alps.leaderboard.checks.scores import differences, figure
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
@@ -15,8 +18,11 @@ from alps.leaderboard.gold_data import GoldTrack, task_of
 from alps.leaderboard.recompute import Key, recompute
 from alps.leaderboard.site_data import drawn_by_a_maintainer
 from alps.leaderboard.submission import Audit, RunCard, Track, only, without
+from alps.leaderboard.untrusted import shown
 from alps.leaderboard.verify import TrackCheck
+from alps.rows import PEOPLE
 from alps.run.opened import Key as RunKey
+from alps.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,7 @@ def check_audit(check: TrackCheck, gold: GoldTrack, rows: TrackRows) -> None:
         gold=gold,
         rows=rows,
     )
+    _check_judge(name, audit, gold.task, findings)
     own = Findings()
     sessions = _check_draw(audited, own)
     if not own.refused:
@@ -82,6 +89,28 @@ def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> 
     mend = "audit the seed that a maintainer's review gives, by audit_seed=, and pack it again"
     what = f"{own}, which its submitter may have chosen: boards leave it out"
     findings.warn("audit", where, what, mend)
+
+
+def _check_judge(name: str, audit: Audit, task: Task, findings: Findings) -> None:
+    """Hold the check of an audit's judge against the rubrics of the track; warn without one."""
+    where = f"tracks.{name}.audit.judge_check"
+    if audit.judge == PEOPLE or is_embedded_judge(audit.judge):
+        if audit.judge_check:
+            what = f"auditor {shown(audit.judge)} is asked no known items"
+            findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
+        return
+    if not audit.judge_check:
+        what = f"audit judge {shown(audit.judge)} was not checked on known items: boards say so"
+        findings.warn(
+            JUDGE_CHECK, where, what, "audit without judge_check=no, and pack the run again"
+        )
+        return
+    check_shares(audit.judge_check, where, findings)
+    shares = [audit.judge_check.get(one.name) for one in task.rubrics]
+    if task.rubrics and not any(share is not None and is_admitted(share) for share in shares):
+        names = ", ".join(one.name for one in task.rubrics)
+        what = f"its judge got too few known items of {names} right to audit {name}"
+        findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
 
 
 def _check_draw(audited: Audited, findings: Findings) -> frozenset[str]:

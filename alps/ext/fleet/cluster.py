@@ -1,22 +1,19 @@
 """The engine of a cluster: each shard is a task of dask.distributed, and its folder is shared.
 
-Tasks hold settings, and no key: those come from the environment of the workers.
+Tasks hold settings, and no key: those come from the environment of the workers. A task starts a
+process of its own, which ends with the worker: the workers of a cluster are somebody's.
 """
 
 import asyncio
 import json
 import os
-import socket
 import time
-from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from alps.errors import AlpsError, RunFolderError, UsageError
-from alps.ext.fleet.owner import owner_of
 from alps.ext.fleet.shards import Divided, Endings, raise_error_of, watched
-from alps.ext.fleet.task import carry_out_shard
+from alps.ext.fleet.worker import carry_out_shard
 from alps.llm.secrets import redact
 from alps.run.collector import stopping_together
 from alps.run.opened import SUMMARY
@@ -49,7 +46,7 @@ async def count_workers(scheduler: str) -> int:
     return sum(threads.values())
 
 
-async def carry_out(run: Divided) -> None:
+async def carry_out_on_cluster(run: Divided) -> None:
     """Carry out what is left of the shards of a run on a cluster.
 
     Where its scheduler is gone, it is looked for again until `patience` is over.
@@ -60,31 +57,28 @@ async def carry_out(run: Divided) -> None:
     _refuse_secrets(run)
     scheduler, endings = str(run.settings.scheduler), Endings(run)
     gone_since: float | None = None
-    with watched(run) as heard:
-        async with owner_of(run, heard).serving(_address_towards(scheduler)) as owner:
-            while left := run.left():
-                try:
-                    async with _client(scheduler, run.settings.patience) as client:
-                        if gone_since is not None:
-                            waited = time.monotonic() - gone_since
-                            await _wait_for_workers(client, run.settings.patience - waited)
-                        gone_since = None
-                        shards = (_carried_out(run, n, client, owner, endings) for n in left)
-                        async with stopping_together(shards) as tasks:
-                            await asyncio.gather(*tasks)
-                except (OSError, FutureCancelledError) as error:
-                    gone_since = gone_since or time.monotonic()
-                    if time.monotonic() - gone_since > run.settings.patience:
-                        raise AlpsError(f"scheduler={scheduler}: it is gone ({error})") from error
-                    say_once(f"scheduler={scheduler}: it is gone, and looked for again (patience=)")
-                    await asyncio.sleep(_LOOK_AGAIN)
+    async with watched(run):
+        while left := run.left():
+            try:
+                async with _client(scheduler, run.settings.patience) as client:
+                    if gone_since is not None:
+                        waited = time.monotonic() - gone_since
+                        await _wait_for_workers(client, run.settings.patience - waited)
+                    gone_since = None
+                    shards = (_carried_out(run, number, client, endings) for number in left)
+                    async with stopping_together(shards) as tasks:
+                        await asyncio.gather(*tasks)
+            except (OSError, FutureCancelledError) as error:
+                gone_since = gone_since or time.monotonic()
+                if time.monotonic() - gone_since > run.settings.patience:
+                    raise AlpsError(f"scheduler={scheduler}: it is gone ({error})") from error
+                say_once(f"scheduler={scheduler}: it is gone, and looked for again (patience=)")
+                await asyncio.sleep(_LOOK_AGAIN)
 
 
-async def _carried_out(
-    run: Divided, number: int, client: Any, owner: Mapping[str, Any], endings: Endings
-) -> None:
+async def _carried_out(run: Divided, number: int, client: Any, endings: Endings) -> None:
     """Carry out a shard, however many workers are lost on the way."""
-    order = {"settings": run.settings_of(number), "owner": owner}
+    order = {"settings": run.settings_of(number)}
     while True:
         # A key of its own: the scheduler may still know an earlier try.
         key = f"alps-{number}-of-{run.count}-{uuid4().hex}"
@@ -143,19 +137,3 @@ async def _wait_for_workers(client: Any, seconds: float) -> None:
 def _client(scheduler: str, patience: float = _CONNECTING) -> Any:
     timeout = max(_LOOK_AGAIN, min(_CONNECTING, patience))
     return Client(scheduler, asynchronous=True, timeout=timeout, set_as_default=False, name="alps")
-
-
-def _address_towards(scheduler: str) -> str:
-    """Return the address of this machine that a machine is seen from; nothing is sent to it.
-
-    Raises:
-        UsageError: If it names no machine.
-    """
-    try:
-        host, port = urlsplit(scheduler).hostname, urlsplit(scheduler).port
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind) as looking:
-            looking.connect(address)
-            return str(looking.getsockname()[0])
-    except (OSError, ValueError) as error:
-        raise UsageError(f"scheduler={scheduler}: expected tcp://HOST:PORT ({error})") from error

@@ -1,12 +1,25 @@
-"""The engine that `engine=` names: this process, processes of this machine, or a cluster."""
+"""The engine that `engine=` names: processes of this machine, or the workers of a cluster."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
 
 from alps.event_loop import run_loop
-from alps.ext.fleet.shards import divide, merged
+from alps.ext.fleet.shards import Divided, Endings, divide, merged, raise_error_of, watched
+from alps.ext.fleet.worker import ENTRY, LONGEST, as_line
+from alps.run.collector import stopping_together
 from alps.run.finished import Finished
 from alps.run.opened import SUMMARY
 from alps.run.session import refuse_without_effect, run_folder
 from alps.run.start import run_here
 from alps.settings import RunSettings
+
+# Seconds that a worker has to end in before it is killed
+_PATIENCE = 10.0
 
 
 def run(settings: RunSettings) -> Finished:
@@ -17,21 +30,79 @@ def run(settings: RunSettings) -> Finished:
     Raises:
         AlpsError: If the settings, the data or the folder can't be used, or a shard fails.
     """
-    finished_before = (run_folder(settings) / SUMMARY).exists() and not settings.fresh
-    if finished_before:
+    if (run_folder(settings) / SUMMARY).exists() and not settings.fresh:
         return run_here(settings)
     refuse_without_effect(settings)
     if settings.engine == "processes":
-        from alps.ext.fleet.processes import carry_out
-
-        divided = divide(settings)
+        divided, carry_out = divide(settings), carry_out_in_processes
     else:
-        from alps.ext.fleet.cluster import carry_out, count_workers
+        from alps.ext.fleet.cluster import carry_out_on_cluster, count_workers
 
         # The keys are those of the workers: here there may be none.
         workers = settings.workers or run_loop(count_workers(str(settings.scheduler)))
-        divided = divide(settings, workers=workers, keys=False)
+        divided, carry_out = divide(settings, workers=workers, keys=False), carry_out_on_cluster
     with divided.held():
         if divided.left():
             run_loop(carry_out(divided))
         return merged(divided)
+
+
+async def carry_out_in_processes(run: Divided) -> None:
+    """Carry out what is left of the shards, each in a process with an interpreter of its own.
+
+    Raises:
+        AlpsError: If one fails; the others are ended.
+    """
+    left, endings, known = iter(run.left()), Endings(run), run.data.description
+
+    async def work() -> None:
+        # One stream for all: who gets the short ones takes more of them.
+        for number in left:
+            # Read once, here: to draw every pool again took each shard longer than its own part.
+            order = {"settings": run.settings_of(number), "data": known}
+            while not await _is_carried_out(order):
+                endings.add(number, "its process ended")
+
+    async with watched(run):
+        working = (work() for _ in range(min(run.workers, run.count)))
+        async with stopping_together(working) as workers:
+            # Not gathered: where this is cancelled each worker is cancelled once, and has time
+            # to wait for its process.
+            for ended in asyncio.as_completed(workers):
+                await ended
+
+
+async def _is_carried_out(order: Mapping[str, Any]) -> bool:
+    """Carry out a shard; tell whether its process lived to say so."""
+    async with _worker() as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdin.write(as_line(order))
+        answer = await worker.stdout.readline()
+    if not answer:
+        return False
+    raise_error_of(json.loads(answer))
+    return True
+
+
+@asynccontextmanager
+async def _worker() -> AsyncIterator[Process]:
+    """Start a worker, and end it on leaving."""
+    # In a session of its own: Ctrl-C is for the parent, which then ends its workers.
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, *ENTRY),
+        stdin=PIPE,
+        stdout=PIPE,
+        start_new_session=True,
+        limit=LONGEST,
+    )
+    try:
+        yield worker
+    finally:
+        assert worker.stdin is not None
+        worker.stdin.close()
+        try:
+            await asyncio.wait_for(worker.wait(), _PATIENCE)
+        except TimeoutError:
+            worker.kill()
+            await worker.wait()

@@ -1,9 +1,10 @@
 """Division of a run into shards that others carry out, and what they leave in its place."""
 
+import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 from alps import errors
 from alps.errors import AlpsError, BudgetError, RunFolderError, UsageError
 from alps.ext.fleet.merge import merge
-from alps.llm.ledger import Totals
+from alps.ext.sizes.run import folder_of
+from alps.jsonl import parse_json
+from alps.llm.ledger import Totals, counted_in
 from alps.llm.secrets import redact
 from alps.run.finished import Finished
 from alps.run.folder import changed_code, locked_folder
@@ -25,6 +28,10 @@ from alps.text import whole_number
 
 _MOST_ENDINGS = 3
 _NOT_OF_SHARDS = ("engine", "workers", "scheduler", "config", "dry_run", "out", "fresh")
+# What all workers keep to together is divided among them: each keeps to its part
+_LIMITS = ("concurrency", "requests_per_minute", "judge_requests_per_minute")
+# Seconds between two looks at how far the shards are
+_LOOK = 0.5
 
 
 @dataclass(frozen=True)
@@ -66,11 +73,29 @@ class Divided:
         return [n for n in range(1, self.count + 1) if not _is_finished(self.shard(n))]
 
     def settings_of(self, number: int) -> dict[str, Any]:
-        """Return the settings of a shard as JSON has them."""
+        """Return the settings of a shard as JSON has them, with its part of limits and caps."""
         given = self.settings.model_dump(mode="json", include=self.settings.model_fields_set)
         kept = {name: given[name] for name in given if name not in _NOT_OF_SHARDS}
         out = str(self.shard(number).absolute())
-        return {**kept, "shard": f"{number}/{self.count}", "out": out}
+        return {**kept, **self._parts_of(number), "shard": f"{number}/{self.count}", "out": out}
+
+    def _parts_of(self, number: int) -> dict[str, Any]:
+        """Return the limits of one worker, and what a shard may spend with what it has spent."""
+        settings = self.settings
+        parts: dict[str, Any] = {}
+        for name in _LIMITS:
+            value = getattr(settings, name)
+            if isinstance(value, int):
+                parts[name] = value // self.workers
+        tokens, cost = counted_in([self.shard(number)])
+        all_tokens, all_cost = counted_in(self.shards)
+        sharing = max(1, len(self.left()))
+        if settings.max_total_tokens is not None:
+            left = max(0, settings.max_total_tokens - all_tokens)
+            parts["max_total_tokens"] = tokens + left // sharing
+        if settings.max_cost is not None:
+            parts["max_cost"] = cost + max(0.0, settings.max_cost - all_cost) / sharing
+        return parts
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -109,6 +134,7 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
             "out="
         )
     at_once = settings.workers or workers or os.cpu_count() or 1
+    at_once = min([at_once, *_limits_of(settings)])
     # A shard a worker and no more: each shard checks its memory system, which takes 64 searches.
     # As before, whatever the number of workers is now: another division would begin anew.
     count = _count_in(_place_of(folder)) or min(at_once, session.data.n_sessions)
@@ -160,21 +186,68 @@ def merged(run: Divided) -> Finished:
     return replace(finished, former=kept_former(run.folder, was_whole=whole))
 
 
-@contextmanager
-def watched(run: Divided) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Show how the shards of a run go on; yield what takes the news of a record."""
-    totals, spent = Totals(), {}
+def _limits_of(settings: RunSettings) -> list[int]:
+    """Return the limits that are divided: more workers than one of them allows would do nothing."""
+    limits = (getattr(settings, name) for name in _LIMITS)
+    return [limit for limit in limits if isinstance(limit, int)]
+
+
+@asynccontextmanager
+async def watched(run: Divided) -> AsyncIterator[None]:
+    """Show how the shards of a run go on, by the rows of their journals."""
+    totals, left = Totals(), run.left()
     title = f"{run.settings.task} {redact(run.settings.model)}"
-    left = run.records * len(run.left()) // run.count
-    with progress_line(title, left, totals) as advance:
+    with progress_line(title, run.records * len(left) // run.count, totals) as advance:
+        scores = [Rows(path) for number in left for path in _journals(run, number, "scores")]
+        calls = [Rows(run.shard(number) / "calls.jsonl") for number in left]
 
-        def heard(news: Mapping[str, Any]) -> None:
-            spent[news["shard"]] = news["cost"], news["unpriced"]
-            totals.cost = sum(cost for cost, _ in spent.values())
-            totals.unpriced = sum(unpriced for _, unpriced in spent.values())
-            advance(news["scored"])
+        async def look() -> None:
+            while True:
+                await asyncio.sleep(_LOOK)
+                for row in _new(calls):
+                    cost = row.get("cost")
+                    totals.calls += 1
+                    totals.cost += cost if isinstance(cost, int | float) else 0.0
+                    totals.unpriced += cost is None
+                for row in _new(scores):
+                    advance(row.get("outcome") == "ok")
 
-        yield heard
+        looking = asyncio.ensure_future(look())
+        try:
+            yield
+        finally:
+            looking.cancel()
+
+
+def _journals(run: Divided, number: int, name: str) -> list[Path]:
+    sizes = [folder_of(Path(), size) for size in run.settings.less_contexts]
+    return [run.shard(number) / place / f"{name}.jsonl" for place in (Path(), *sizes)]
+
+
+class Rows:
+    """Rows that others append to a file, each read once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = path.stat().st_size if path.exists() else 0
+
+    def new(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows that are whole since the last time."""
+        with suppress(OSError), self._path.open("rb") as file:
+            file.seek(self._read)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._read += len(line)
+                with suppress(ValueError):
+                    row = parse_json(line)
+                    if isinstance(row, dict):
+                        yield row
+
+
+def _new(files: Sequence[Rows]) -> Iterator[Mapping[str, Any]]:
+    for rows in files:
+        yield from rows.new()
 
 
 class Endings:

@@ -1,44 +1,43 @@
 """A process that carries out one shard for its parent, and ends when its parent does.
 
 It is told what on a line of its input and answers with a line. What it runs prints to stderr alone.
+Nothing heavy is imported with this module: the workers of a cluster, who start such a process for a
+task, are somebody's.
 """
 
-import asyncio
 import json
 import os
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from alps.errors import AlpsError, FolderInUseError
-from alps.event_loop import cancel_loop, run_loop
-from alps.ext.fleet.leased import (
-    LOOPBACK,
-    Connection,
-    Leased,
-    LeasedBudget,
-    OwnerLostError,
-    connected,
-)
-from alps.ext.fleet.lines import as_line
-from alps.folders import kept_working_folder
-from alps.parsing import parse_settings
-from alps.run.services import opens_models
-from alps.run.session import Session, resolve
-from alps.run.shared import open_cache
-from alps.run.start import run_beside_others
-from alps.settings import RunSettings
+ENTRY = ("-P", "-m", "alps.ext.fleet.worker")
+"""What Python is started with for a worker; -P: no file of the working folder is a library."""
+LONGEST = 1 << 20
+"""Bytes; no answer holds more than an error."""
 
 # Seconds for which a shard waits for the worker that had it, which may still be ending
 _IN_USE, _LOOK_AGAIN = 120.0, 0.5
 # Seconds that a run has to end in; what it holds is on disk at any time
 _ENDING = 5.0
+# Seconds after which a process that does not end is killed
+_LONGEST_END = 10.0
+
+
+def as_line(message: Mapping[str, Any]) -> bytes:
+    """Return a message as one line of JSON."""
+    return json.dumps(message).encode() + b"\n"
 
 
 def main() -> None:
     """Carry out the shard, and end when the input does."""
+    from alps.event_loop import cancel_loop
+
     # Code of the user's may print, and read: neither may come between the lines.
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -55,9 +54,8 @@ def main() -> None:
 
     waiting = threading.Thread(target=wait_for_the_end, daemon=True)
     waiting.start()
-    # Interrupted by the end of the input alone: signals are for the parent. Without an answer the
-    # parent gives the shard to another worker.
-    with suppress(KeyboardInterrupt, OwnerLostError):
+    # Interrupted by the end of the input alone: signals are for the parent.
+    with suppress(KeyboardInterrupt):
         if order is not None:
             answers.write(as_line(_answer_to(order)))
             answers.flush()
@@ -66,13 +64,19 @@ def main() -> None:
 
 def _answer_to(order: Mapping[str, Any]) -> dict[str, str]:
     """Carry out a shard; return nothing, or the error that the user can mend."""
+    from alps.errors import AlpsError, FolderInUseError
+    from alps.parsing import parse_settings
+    from alps.run.session import resolve
+    from alps.run.start import carry_out
+    from alps.settings import RunSettings
+
+    os.environ["ALPS_PROGRESS"] = "off"  # the parent shows how all shards go on
     patience = time.monotonic() + _IN_USE
     try:
         session = resolve(parse_settings(order["settings"], RunSettings), known=order.get("data"))
         while True:
             try:
-                with kept_working_folder():
-                    run_loop(_carried_out(session, order["owner"]))
+                carry_out(session)
                 return {}
             except FolderInUseError:
                 if time.monotonic() >= patience:
@@ -82,36 +86,42 @@ def _answer_to(order: Mapping[str, Any]) -> dict[str, str]:
         return {"error": type(error).__name__, "message": str(error)}
 
 
-async def _carried_out(session: Session, address: Mapping[str, Any]) -> None:
-    """Carry out a shard on what all workers share, for as long as its owner is there.
+def carry_out_shard(order: Mapping[str, Any], folder: str) -> dict[str, str]:
+    """Carry out a shard in a folder that all workers share; return what its process answers.
 
-    Raises:
-        OwnerLostError: If the owner is lost; what was answered is on disk.
+    An answer names the host. It has no `done` where the process did not live to give one.
     """
-    async with connected(address, str(session.settings.shard)) as owner:
-        shared = _shared(session, owner, here=address["host"] in LOOPBACK)
-        running = asyncio.ensure_future(run_beside_others(session, shared, owner.watched))
+    host = socket.gethostname()
+    try:
+        worker = subprocess.Popen(
+            [sys.executable, *ENTRY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
+        )
+    except OSError as error:
+        why = f"{folder}: {error.strerror} on {host}; the workers must share it"
+        return {"error": "RunFolderError", "message": why}
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    with worker.stdout:
         try:
-            either: set[asyncio.Future[Any]] = {running, owner.lost}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                raise OwnerLostError(f"{address['host']}:{address['port']}")
-            await running
+            worker.stdin.write(as_line(order))
+            worker.stdin.flush()
+            answer: dict[str, str] | None = json.loads(worker.stdout.readline() or b"null")
+        except BrokenPipeError:
+            answer = None
         finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-            await shared.aclose()
+            _end(worker)
+    return {"host": host} if answer is None else {"host": host, "done": "yes", **answer}
 
 
-def _shared(session: Session, owner: Connection, *, here: bool) -> Leased:
-    settings = session.settings
-    if not opens_models(settings, session.data.tasks, session.parts):
-        return Leased(owner=owner, here=here)
-    from alps.llm.structured import Ladder
-
-    capped = settings.max_cost is not None or settings.max_total_tokens is not None
-    budget = LeasedBudget(owner) if capped else None
-    return Leased(open_cache(), budget, Ladder(), owner=owner, here=here)
+def _end(worker: "subprocess.Popen[bytes]") -> None:
+    assert worker.stdin is not None
+    with suppress(BrokenPipeError):
+        worker.stdin.close()
+    try:
+        worker.wait(_LONGEST_END)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.wait()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 
 from alps.errors import DataError
 from alps.sizes import read_packed
+from alps.slips import HEAD, refuse_encoding
 
 _MESSAGES = {
     "missing": "is missing",
@@ -90,6 +91,7 @@ def _content(path: Path) -> str:
             size = f"{int(pointer[1]):,} bytes"
             fault = f"a Git LFS pointer to a file of {size}; fetch that file, as with git lfs pull"
             raise DataError(fault, path=path)
+        refuse_encoding(content[:HEAD], path)
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError("not UTF-8", path=path) from error

@@ -15,6 +15,7 @@ from alps.prompts import Prompt, read_prompt
 from alps.rows import Manifest
 from alps.run.source import options_of
 from alps.settings import RunSettings
+from alps.slips import read_text
 from alps.tasks import load_tracks
 
 # The name of our own wording.
@@ -95,9 +96,7 @@ def _read_single(path: Path, used: Sequence[str]) -> Wording:
 
 def _read(path: Path, name: str) -> Prompt:
     try:
-        prompt = read_prompt(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 text ({error.reason})", path=path) from error
+        prompt = read_prompt(read_text(path), str(path))
     except ValueError as error:
         raise DataError(
             "must be an id line: '<!-- id: NAME/VERSION -->'", path=path, line=1

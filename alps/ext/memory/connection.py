@@ -14,7 +14,8 @@ from alps.ext.memory.answers import read_answer
 from alps.ext.memory.protocol import MemorySystem, Opening
 from alps.schema import Outcome
 from alps.systems.base import Tracebacks, described, one_line
-from alps.systems.user_code import Caller
+from alps.systems.user_class import attribute
+from alps.systems.user_code import Caller, end_of
 
 METHODS = ("open", "ingest", "settle", "search", "reset")
 TIMED_OUT = "no answer within"
@@ -103,6 +104,7 @@ class ClassConnection:
     Args:
         system: The object.
         settings: What it says of itself; None to ask it.
+        key: The setting that names it, as messages say it.
         tracebacks: The file that keeps what it raises; None for nowhere.
     """
 
@@ -114,20 +116,23 @@ class ClassConnection:
         system: MemorySystem,
         *,
         settings: Mapping[str, Any] | None = None,
+        key: str = "memory",
         tracebacks: Path | None = None,
     ) -> None:
         self._system = system
         self._tracebacks = Tracebacks(tracebacks)
         self._caller = Caller()
         self._turn = asyncio.Lock()
-        methods = (*METHODS, *OPTIONAL)
-        self.can = frozenset(name for name in methods if callable(getattr(system, name, None)))
-        self.persistent = bool(getattr(system, "persistent", False))
+        there = (name for name in (*METHODS, *OPTIONAL) if attribute(system, name, key, callable))
+        self.can = frozenset(there)
+        self.persistent = attribute(system, "persistent", key, bool)
         self.settings = dict(getattr(system, "settings", {})) if settings is None else settings
 
     async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
         """Call a method of the object."""
-        function = getattr(self._system, method)
+        function, error = end_of(lambda: getattr(self._system, method))
+        if error is not None:
+            raise MemoryFailed(method, f"raised {described(error)}") from error
         in_thread = not inspect.iscoroutinefunction(function)
         async with self._turn if in_thread else nullcontext():
             started = time.perf_counter()

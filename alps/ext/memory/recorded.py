@@ -10,6 +10,7 @@ from alps.ext.memory.protocol import Said, Session
 from alps.ext.memory.turns import whole_turns
 from alps.jsonl import Row, dump, scan
 from alps.schema import read_memories
+from alps.slips import refuse_form_of
 
 _NAMES = ("records.jsonl", "predictions.jsonl")
 
@@ -69,6 +70,7 @@ def _file(path: Path) -> Path:
 
 
 def _rows(path: Path) -> Iterable[Row]:
+    refuse_form_of(path)
     for line, (_, _, row) in enumerate(scan(path), start=1):
         if row is None:
             raise DataError("not a JSON object", path=path, line=line)

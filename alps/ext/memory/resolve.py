@@ -162,7 +162,7 @@ def _connect(name: str, options: MemoryOptions) -> Connection:
         system = instantiate(name.removeprefix(PYTHON), key, METHODS)
         log = None if options.folder is None else options.folder / TRACEBACKS
         settings = {"class": name.removeprefix(PYTHON), **declared_settings(system, key)}
-        return ClassConnection(system, settings=settings, tracebacks=log)
+        return ClassConnection(system, settings=settings, key=key, tracebacks=log)
     if name.startswith(HTTP):
         from alps.ext.memory.server import HttpConnection
 

@@ -1,7 +1,6 @@
 """Plans of sweeps: a TOML file becomes the settings of many runs, and each of its faults a line."""
 
 import json
-import tomllib
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -10,9 +9,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from alps.errors import AlpsError, UsageError
+from alps.errors import AlpsError, DataError, UsageError
 from alps.parsing import parse_settings, parse_words, unlike_any
 from alps.settings import FrozenSettings, RunSettings
+from alps.slips import read_toml
 
 _CAPS = ("max_cost", "max_total_tokens")
 _OF_ALL = ("out", *_CAPS)
@@ -202,12 +202,12 @@ def _over(
 def _read(path: Path, faults: list[str], above: tuple[Path, ...]) -> _Tables:
     """Read a plan and those that it extends; what can't be read is told in `faults`."""
     try:
-        values = tomllib.loads(path.expanduser().read_text(encoding="utf-8-sig"))
+        values = read_toml(path.expanduser())
     except OSError as error:
         faults.append(f"{path}: {error.strerror or 'can not be read'}")
         return _Tables()
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        faults.append(f"{path}: not TOML ({error})")
+    except DataError as error:
+        faults.append(str(error))
         return _Tables()
     base, extends = _Tables(), values.pop("extends", None)
     if extends is not None and not isinstance(extends, str):

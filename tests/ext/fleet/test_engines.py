@@ -1,21 +1,14 @@
 """Engines that divide a run among processes: merged, it is the run of one process."""
 
-import asyncio
 import os
 import signal
 
 import pytest
 
 from alps.errors import AlpsError, UsageError
-from alps.ext.fleet.engines import run as carry_out
-from alps.ext.fleet.leased import LeasedBudget, LeasedLimiter, connected
-from alps.ext.fleet.owner import Owner
-from alps.llm.budget import Budget
-from alps.llm.ledger import Totals
-from alps.llm.prices import price_of
-from alps.llm.types import Request
 from alps.parsing import parse_words
-from alps.settings import AskSettings, RunSettings
+from alps.run.start import run as carry_out
+from alps.settings import RunSettings
 from tests.cluster import cluster, state_of
 from tests.endtoend import finish, one_line, run, start, wait_until
 from tests.ext.fleet.test_shards import MEMORY, OFF, VERDICT, is_the_same
@@ -149,31 +142,6 @@ def asking(server, *words):
         *("judge=openai/judge", f"judge_api_base={server.url}", "concurrency=2"),
         *("limit=12", "baseline_records=3", "structured=json", "judge_structured=json", *words),
     )
-
-
-async def assert_leases_of_a_lost_worker_are_free():
-    """Have a worker hold the only place and all of the budget, and lose it."""
-    caps = {"max_cost": None, "max_total_tokens": 3_000}
-    owner = Owner(Budget(**caps, spent=Totals(), price=price_of), lambda news: None)
-    asked = Request("openai/m", (), None)
-    settings = AskSettings(concurrency=1)
-    async with owner.serving("127.0.0.1") as address, connected(address, "1/2") as lost:
-        limiter = LeasedLimiter(lost, ("http://there", "openai"), settings)
-        await limiter.__aenter__()
-        assert await LeasedBudget(lost).reserve(asked, ()) is not None
-        async with connected(address, "2/2") as other:
-            limiter = LeasedLimiter(other, ("http://there", "openai"), settings)
-            waiting = asyncio.ensure_future(limiter.__aenter__())
-            await asyncio.sleep(0.1)
-            assert not waiting.done()
-            lost.close()
-            await asyncio.wait_for(waiting, 60)
-            # What was asked may be on the bill.
-            assert await LeasedBudget(other).reserve(asked, ()) is None
-
-
-def test_the_place_of_a_lost_worker_is_free_again_and_its_request_counts_as_paid():
-    asyncio.run(assert_leases_of_a_lost_worker_are_free())
 
 
 CANARY = "canary-of-the-workers-4711"

@@ -23,6 +23,7 @@ from alps.jsonl import Row, parse_json, scan
 from alps.judges.labels import ITEMS
 from alps.run.folder import write_json
 from alps.schema import Record
+from alps.slips import refuse_form_of
 
 PLAN, SHOWN, RECORDS = "annotate.json", "shown.jsonl", "records.jsonl"
 Answer = Mapping[str, Any]
@@ -120,6 +121,7 @@ def read_lines(path: Path) -> list[Row]:
         DataError: If a line is not an object.
     """
     rows = []
+    refuse_form_of(path)
     for line, (_, _, row) in enumerate(scan(path), start=1):
         if row is None:
             raise DataError("not a JSON object", path=path, line=line)

@@ -1,0 +1,150 @@
+"""A file that an editor saved in another form is one line that says so, whoever reads it."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from alps.data import release
+from tests.tracks import Ran, alps_here
+
+SAMPLES = Path(release.__file__).parent / "samples" / "dev" / "task1"
+RUN = ("run", "task=extraction", "limit=2", "judge=lexical", "out=out")
+PLAIN = (*RUN, "model=rules")
+
+
+def lines(name: str) -> list[dict[str, object]]:
+    text = (SAMPLES / name).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()[:2]]
+
+
+def write_lines(path: Path, rows: list[dict[str, object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+
+def predictions(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    rows = [{"benchmark_id": row["benchmark_id"], "memory_items": []} for row in lines(INPUT)]
+    write_lines(folder / "mine.jsonl", rows)
+    return folder / "mine.jsonl", (*RUN, "model=predictions:mine.jsonl")
+
+
+INPUT, GOLD = release.INPUT, release.GOLD
+
+
+def data(folder: Path, name: str) -> tuple[Path, tuple[str, ...]]:
+    for file in (INPUT, GOLD):
+        write_lines(folder / "mine" / "dev" / "task1" / file, lines(file))
+    return folder / "mine" / "dev" / "task1" / name, (*PLAIN, "data=mine")
+
+
+def recorded_judge(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    rows: list[dict[str, object]] = [
+        {"benchmark_id": row["benchmark_id"], "model_output": None, "judge_output": None}
+        for row in lines(INPUT)
+    ]
+    write_lines(folder / "records.jsonl", rows)
+    return folder / "records.jsonl", (
+        *RUN[:3],
+        "out=out",
+        "model=rules",
+        "judge=recorded:records.jsonl",
+    )
+
+
+def config(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    path = folder / "mine.toml"
+    path.write_text('model = "rules"\n')
+    return path, (*RUN, "config=mine.toml")
+
+
+def plan(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    path = folder / "mine.toml"
+    path.write_text('limit = 1\n[matrix]\ntask = "extraction"\nmodel = "rules"\n')
+    return path, ("sweep", "mine.toml")
+
+
+def imported(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    path = folder / "mine.json"
+    row = {"question": "q", "answer": "a", "response": "r", "category": "1", "llm_score": 1}
+    path.write_text(json.dumps({"0": [row]}))
+    return path, ("import", "mem0", "mine.json", "out=imported")
+
+
+READERS: dict[str, Callable[[Path], tuple[Path, tuple[str, ...]]]] = {
+    "predictions": predictions,
+    "the input of a data folder": lambda folder: data(folder, INPUT),
+    "the gold of a data folder": lambda folder: data(folder, GOLD),
+    "a recorded judge": recorded_judge,
+    "a config": config,
+    "a plan": plan,
+    "an import": imported,
+}
+OF_ROWS = (
+    "predictions",
+    "the input of a data folder",
+    "the gold of a data folder",
+    "a recorded judge",
+)
+ENCODINGS = {"utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-32": "UTF-32"}
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+def test_another_encoding_is_named(tmp_path, reader, encoding):
+    path, words = reader(tmp_path)
+    path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+    line = alps_here(*words).one_line
+    assert f"{path.name}: is {ENCODINGS[encoding]}: save it as UTF-8" in line
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("reader", [READERS[name] for name in OF_ROWS], ids=OF_ROWS)
+def test_a_list_where_lines_were_meant_is_named(tmp_path, reader, indent):
+    path, words = reader(tmp_path)
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text(json.dumps(rows, indent=indent))
+    assert f"{path.name}: is one JSON list: write JSON Lines" in alps_here(*words).one_line
+
+
+@pytest.mark.parametrize("reader", [READERS[name] for name in OF_ROWS], ids=OF_ROWS)
+def test_an_object_on_several_lines_is_named(tmp_path, reader):
+    path, words = reader(tmp_path)
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text("".join(f"{json.dumps(row, indent=2)}\n" for row in rows))
+    line = alps_here(*words).one_line
+    assert f"{path.name}: is JSON on several lines: write each object on one line" in line
+
+
+def done(words: tuple[str, ...]) -> Ran:
+    """Run a command in a folder where nothing of it stands; of the clock nothing is told."""
+    for made in ("out", "imported", "sweeps", "runs"):
+        shutil.rmtree(made, ignore_errors=True)
+    ran = alps_here(*words)
+    assert ran.code in (0, 1), ran.err
+    return replace(ran, out=re.sub(r"[\d.]+ s\b", "", ran.out))
+
+
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+def test_a_mark_of_utf_8_and_other_line_ends_change_nothing(tmp_path, reader):
+    path, words = reader(tmp_path)
+    plain = done(words)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert done(words) == plain
+
+
+@pytest.mark.parametrize("table", ['[m]\nx = "\xe9"\n', "x = " + "9" * 5_000])
+@pytest.mark.parametrize("reader", [config, plan], ids=["a config", "a plan"])
+def test_a_table_that_can_not_be_read_is_one_line(tmp_path, reader, table):
+    path, words = reader(tmp_path)
+    path.write_bytes(table.encode("latin-1"))
+    assert f"{path.name}: not " in alps_here(*words).one_line

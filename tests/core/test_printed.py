@@ -1,0 +1,75 @@
+"""What commands print, held word for word in tests/printed/.
+
+Each NAME.txt holds one command or several that belong together, in 80 columns: the words, stdout,
+stderr where there is any, and the exit code where it is not 0. `ALPS_PRINTED=write` writes the
+files anew; the change is read in the diff of the commit.
+"""
+
+import difflib
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.stories import STORIES, carried_out, printed_by
+
+HELD = ROOT / "tests" / "printed"
+WRITE = os.environ.get("ALPS_PRINTED") == "write"
+CASES = [(name, story) for story, told in STORIES.items() for name in told.printed()]
+NUMBER = r"[\d.,]+"
+OTHERS = (
+    (r"http://127\.0\.0\.1:\d+", "ADDRESS"),
+    (r"^Took [\d.]+ (s|min)", "Took SECONDS"),
+    (r" +(just now|\d+ \w+ ago)$", " WHEN"),
+    (r"\b20\d\d-\d\d-\d\d\b", "DAY"),
+    (r"[\d.]+ ms a query", "TIME a query"),
+    (r"tried for\s[\d.]+ s", "tried for SECONDS"),
+    # What a memory system took.
+    (r"^( (open|ingest|settle|search|answer|delete|reset) +\d+)( +[\d.]+)+$", r"\1  SECONDS"),
+    (r"^( [\d,]+ .*) [\d.]+ ( *(\$0|–))$", r"\1 SECONDS\2"),
+    (r"[\d.]+ s \((p50|p95|p99)\)", r"SECONDS (\1)"),
+    (r"^( ok  .*) \d\.\d\d$", r"\1 SECONDS"),
+    (r"(passed|failed) in [\d.]+ s", r"\1 in SECONDS"),
+    # What holds such figures.
+    (r" [\d,]+,\d{3} bytes", " BYTES bytes"),
+    (rf"^( (submission|memory-\d/memory)\.json\w? +){NUMBER}$", r"\1BYTES"),
+    # What is installed here.
+    (r"\balps \d+\.\d+\.\d+\w*( on Python [\d.]+)?", "alps VERSION"),
+    (r"^ok    aiohttp (?s:.*?)(?=^\w)", "ok    LIBRARIES\n"),
+)
+
+
+def alike(text: str, folder: Path) -> str:
+    """Return a printed text without what differs from day to day and from machine to machine."""
+    text = text.replace(str(folder), "FOLDER")
+    for pattern, name in OTHERS:
+        text = re.sub(pattern, name, text, flags=re.MULTILINE)
+    text = re.sub(r"(?:^\d+/\d+ .*\n)+", in_order, text, flags=re.MULTILINE)
+    return re.sub(r" +$", "", text, flags=re.MULTILINE)
+
+
+def in_order(ended: re.Match[str]) -> str:
+    """Return the lines of runs that end side by side in one order, whichever ends first."""
+    lines = ended[0].splitlines(keepends=True)
+    return "".join(sorted(f"N/{line.partition('/')[2]}" for line in lines))
+
+
+@pytest.mark.parametrize(("name", "story"), CASES, ids=[name for name, _ in CASES])
+def test_a_command_prints_what_is_held(name, story, tmp_path_factory):
+    folder, held = carried_out(story, tmp_path_factory), HELD / f"{name}.txt"
+    text = alike((printed_by(folder) / held.name).read_text("utf-8"), folder)
+    if WRITE:
+        held.write_text(text, encoding="utf-8")
+        pytest.skip(f"{held.name} was written")
+    before = held.read_text("utf-8") if held.exists() else ""
+    changed = difflib.unified_diff(
+        before.splitlines(), text.splitlines(), f"tests/printed/{held.name}", "now", lineterm=""
+    )
+    if before != text:
+        pytest.fail("\n".join([*changed, "ALPS_PRINTED=write writes it anew"]), pytrace=False)
+
+
+def test_every_held_text_is_printed_by_a_command():
+    assert {path.stem for path in HELD.iterdir()} == {name for name, _ in CASES}
