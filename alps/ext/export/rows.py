@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from alps.ext.audits.slices import SCRIPT, script_of, texts_of
+from alps.ext.audits.slices import SCRIPT
 from alps.jsonl import Row, scan
 from alps.rows import Interval, Score, TrackSummary
 from alps.run.opened import MANIFEST, SUMMARY, Key, Run, read_wanted
 from alps.show.caveats import share_of_known
 from alps.show.record import state_of
 from alps.tasks import Task
+from alps.text import script_of, texts_of
 
 GENERATE, JUDGE = "generate", "judge"
 SIZE = "max_context_tokens"

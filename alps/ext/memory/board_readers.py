@@ -8,18 +8,29 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
 from alps.errors import AlpsError
+from alps.ext.memory.board_setup import (
+    ahead,
+    no_difference,
+    reader_of,
+    rows_without_memory,
+    without_memory,
+)
 from alps.leaderboard.checks.card import is_own
+from alps.leaderboard.checks.copies import others_beside, unreadable_beside
+from alps.leaderboard.comparison import record_scores
+from alps.leaderboard.findings import MOST_EXAMPLES, Findings
 from alps.leaderboard.gold_data import needs_reader, task_under
-from alps.leaderboard.memory_setup import reader_of
-from alps.leaderboard.record_scores import record_scores
-from alps.leaderboard.site_data import System
-from alps.leaderboard.submission import without_memory
+from alps.leaderboard.parts import Difference
+from alps.leaderboard.site_data import System, load_one
+from alps.leaderboard.submission import BESIDE, Submission, memory_folder
+from alps.leaderboard.untrusted import shown
 from alps.show.formatting import number
 from alps.stats.paired import holm, mcnemar
-from alps.tasks import Task
+from alps.tasks import Task, all_tracks
 from alps.tasks.base import OF_MEMORY
 from alps.text import letters
 
@@ -122,7 +133,7 @@ def _conditions(system: System, track: str) -> Mapping[str, object]:
 
 def _scores(system: System, track: str) -> Mapping[str, float]:
     headline = task_under(track, _conditions(system, track)).headline
-    rows = record_scores(system.rows_without_memory(track), [headline])
+    rows = record_scores(rows_without_memory(system, track), [headline])
     return rows.get(headline.name, {})
 
 
@@ -186,3 +197,53 @@ def _sign_test(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     higher = sum(one[name] > other[name] for name in shared)
     lower = sum(one[name] < other[name] for name in shared)
     return mcnemar(higher, lower).p
+
+
+def differences(systems: Sequence[System], track: str) -> dict[str, Difference]:
+    """Return by slug how far memory systems are ahead of no memory, and what others' runs say."""
+    held, found = hold_against(systems, track), {}
+    for system in systems:
+        if track not in system.tracks or system.card.memory is None:
+            continue
+        none = held.get(system.slug, HeldAgainst())
+        note = none.otherwise or (ALONE if none.alone else "")
+        if reason := none.apart or no_difference(system, track):
+            found[system.slug] = Difference(reason=reason, note=note)
+            continue
+        headline = [metric for metric in all_tracks()[track].metrics if metric.headline]
+        scores = record_scores(rows_without_memory(system, track), headline)
+        found[system.slug] = Difference(ahead(system, track), note=note, scores=scores)
+    return found
+
+
+def check_same_reader(folder: Path, card: Submission, findings: Findings) -> None:
+    """Flag a run without memory that differs from one of the same reader on the same data."""
+    if card.memory is None:
+        return
+    systems, unread = [], unreadable_beside(folder)
+    for path in (folder, *(entry.folder for entry in others_beside(folder))):
+        try:
+            systems.append(load_one(path))
+        except AlpsError as error:
+            unread[path.name] = str(error)
+    for name, track in card.tracks.items():
+        if (memory := card.memory_of(track.run)) is not None:
+            held = hold_against(systems, name, unread)
+            where = f"{memory_folder(memory)}/{BESIDE}: {name}"
+            _say(card, where, held.get(card.slug, HeldAgainst()), findings)
+    # Its own rows are a finding where they are verified.
+    for name in sorted(unread.keys() - {card.slug})[:MOST_EXAMPLES]:
+        why = shown(unread[name], 160)
+        what = f"runs without memory of {shown(name, 60)}, which can't be read ({why})"
+        findings.unchecked.append(f"{what}: nothing is held against them")
+
+
+def _say(card: Submission, where: str, held: HeldAgainst, findings: Findings) -> None:
+    if held.apart:
+        mend = "ask the reader again with alps beside; boards rank neither until they agree"
+        findings.warn("beside", where, f"{card.slug}: {shown(held.apart, 300)}", mend)
+    if held.otherwise:
+        mend = "say in notes why other settings of the model score otherwise"
+        findings.warn("beside", where, f"{card.slug}: {shown(held.otherwise, 300)}", mend)
+    if held.alone:
+        findings.note("beside", where, ALONE)

@@ -4,52 +4,27 @@ The submission's own verdicts stand for a cheap judge, and the maintainer's for 
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from alps.errors import BudgetError, UsageError
 from alps.ext.audits import FOLDER
 from alps.ext.audits.audit import SCORES, audit_run, read_audit
+from alps.ext.audits.board_checks import scores_of
 from alps.ext.audits.draws import draw_tracks
 from alps.ext.audits.records import corrected_scores, records_of
-from alps.leaderboard.audits import scores_of
+from alps.leaderboard.rescore import SampledRun
 from alps.leaderboard.settings import RescoreSettings
 from alps.leaderboard.submission import Entry, Sampled
 from alps.parsing import parse_settings
 from alps.rows import AuditedScore
-from alps.run.estimate import Stage
 from alps.run.folder import claimed_folder
 from alps.run.opened import read_manifest, read_rows
 from alps.run.source import Data, open_data
 from alps.settings import RunSettings
 
 _SEEDS = 2**31
-
-
-@dataclass(frozen=True)
-class SampledRun:
-    """A run of a submission of which a sample was judged again.
-
-    Attributes:
-        tracks: By track, the corrected scores as a review has them, and the judge's fingerprint.
-        sampled: What was drawn, by track.
-    """
-
-    tracks: Mapping[str, Mapping[str, Any]]
-    sampled: Mapping[str, Sampled]
-
-
-def sampled_stages(stages: Sequence[Stage], share: float) -> list[Stage]:
-    """Return what judging a share of the sessions would ask, about."""
-    parts = []
-    for stage in stages:
-        calls, tokens = ceil(share * stage.calls), int(share * stage.least_tokens)
-        # The most stays that of all: which records are drawn is not known yet.
-        parts.append(replace(stage, calls=calls, least_tokens=tokens, exact=False))
-    return parts
 
 
 def judge_sample(

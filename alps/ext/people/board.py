@@ -11,38 +11,17 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from alps.ext.people.agreement.rows import AGREED, GoldAgreement
+from alps.leaderboard.parts import BoardPart
 from alps.leaderboard.provenance import Place
+from alps.leaderboard.ranking import PeopleRow
 from alps.leaderboard.untrusted import read_model
 from alps.tasks import Metric
 
-AGREEMENT = "agreement.json"
-"""The name of the file beside the folder of submissions."""
 _KINDS = {figure: kind for kind, figure in AGREED.items()}
 
 
 @dataclass(frozen=True)
-class PeopleRow:
-    """How far two people agree on what a board is about.
-
-    Attributes:
-        names: What the two are called.
-        scores: The places of the figures, by metric.
-        sessions: On how many sessions.
-        rule: What matched their memories; empty where none are matched.
-        verbatim: The share of each person's items that are the draft's; None where none is known.
-        without: The agreement on all other items; None where there are none.
-    """
-
-    names: tuple[str, str]
-    scores: dict[str, Place]
-    sessions: Place
-    rule: str
-    verbatim: tuple[Place, Place] | None
-    without: Place | None
-
-
-@dataclass(frozen=True)
-class People:
+class AgreementFile:
     """An agreement file, and the places of its figures."""
 
     agreement: GoldAgreement
@@ -73,11 +52,17 @@ class People:
         return PeopleRow(names, scores, self.root["sessions"], rule, verbatim, without)
 
 
-def read_people(path: Path) -> People:
-    """Read an agreement file.
+class PeoplePart(BoardPart):
+    """The row of people."""
 
-    Raises:
-        DataError: If it can't be read, or is none of two people on gold; names file and field.
-    """
-    agreement = read_model(path, GoldAgreement)
-    return People(agreement, Place(path.name, "", from_json(path.read_bytes())))
+    def people(self, path: Path) -> AgreementFile:
+        """Read an agreement file.
+
+        Raises:
+            DataError: If it can't be read, or is none of two people on gold; names file and field.
+        """
+        agreement = read_model(path, GoldAgreement)
+        return AgreementFile(agreement, Place(path.name, "", from_json(path.read_bytes())))
+
+
+BOARD = PeoplePart()

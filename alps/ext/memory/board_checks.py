@@ -1,46 +1,179 @@
-"""Checks of memory systems: admission, phases, and answers that follow from the hits."""
+"""Checks of memory systems in submissions: diary, admission, phases, hits, and rows beside a run.
 
-from collections.abc import Mapping, Sequence
+Answers have to follow from the hits. Rows beside a run are verified as if each were submitted.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from alps.errors import AlpsError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
+
+from alps.errors import AlpsError, UsageError
 from alps.event_loop import run_loop
-from alps.ext.memory import FILE
+from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.admission import CHECKS, DECLARED
+from alps.ext.memory.board_setup import beside_of, without_memory
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.listed_memories import Direct
 from alps.ext.memory.phases import phases_of, used_otherwise
-from alps.ext.memory.protocol import Hit
-from alps.ext.memory.reader import Reader
+from alps.ext.memory.protocol import LONGEST_ID, Hit
+from alps.ext.memory.reader import Reader, through
+from alps.ext.memory.resolve import MemoryOptions, is_alone, is_ours, open_memory
 from alps.ext.memory.store import cut, sample_key
-from alps.leaderboard.checks.memory_rows import PackedDiary, read_diary
-from alps.leaderboard.checks.rows import TrackRows, named
+from alps.leaderboard.checks.card import is_own
+from alps.leaderboard.checks.rows import LONGEST_ANSWER, TrackRows, named
 from alps.leaderboard.checks.scores import differences, figure
+from alps.leaderboard.checks.suspicion import as_run, differing
+from alps.leaderboard.comparison import ahead_of
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, needs_reader
-from alps.leaderboard.memory_setup import beside_of
+from alps.leaderboard.parts import parts_of
 from alps.leaderboard.recompute import Rows
-from alps.leaderboard.record_scores import ahead_of
 from alps.leaderboard.submission import (
+    BESIDE,
+    Check,
     MemoryCard,
+    Part,
     Submission,
     Track,
+    When,
     memory_folder,
     memory_of_run,
-    without_memory,
 )
-from alps.leaderboard.untrusted import shown
+from alps.leaderboard.untrusted import Count, Line, Seconds, faults_of, scan_rows, shown
+from alps.leaderboard.verify import Checked, TrackCheck
 from alps.rows import Phase
-from alps.schema import ShownToReader
+from alps.schema import Outcome, ShownToReader
 from alps.show.formatting import counted
 from alps.systems import System, Unheard, is_embedded, resolve_system
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
-from alps.tasks.by_memory import Context, Script, Search
+from alps.tasks.by_memory import FULL, Context, Script, Search
 
 _MEND = "submit it as the run has it"
+# More than ten times what the longest history of the samples has turns.
+MOST_HITS = 20_000
+_Id = Annotated[str, StringConstraints(max_length=LONGEST_ID)]
+_Text = Annotated[str, StringConstraints(max_length=LONGEST_ANSWER)]
+
+
+class HitRow(Part):
+    """A memory that was found, as `alps.ext.memory.protocol.Hit` has it."""
+
+    id: _Id
+    text: _Text
+    score: Annotated[float, Field(ge=-1e12, le=1e12)] | None
+    created_at: _Id | None
+    sources: Annotated[list[_Id], Field(max_length=1_000)]
+
+
+class DiaryRow(Part):
+    """A call of a memory system, or its admission."""
+
+    phase: Literal["admission", "open", "ingest", "settle", "search", "memories", "forget"]
+    user: _Id = ""
+    seconds: Seconds = 0.0
+    session: _Id | None = None
+    turns: Count | None = None
+    sessions: Count | None = None
+    bytes: Annotated[float, Field(ge=0, le=1e15)] | None = None
+    sample: _Id | None = None
+    hits: Annotated[list[HitRow], Field(max_length=MOST_HITS)] | None = None
+    when: When | None = None
+    checks: Annotated[list[Check], Field(max_length=50)] | None = None
+
+
+class AskedRow(Part):
+    """A request of a memory system to a model, as `alps.llm.proxy.Metered` has it."""
+
+    phase: Line
+    asked: Line
+    model: Line
+    prompt_tokens: Count
+    completion_tokens: Count
+    cost: Seconds | None
+    cached: bool
+    outcome: Outcome
+    seconds: Seconds
+
+
+@dataclass
+class PackedDiary:
+    """What the diary of a submission says.
+
+    Attributes:
+        hits: What was found, by the key of the sample.
+        admission: The checks before the run and after it.
+    """
+
+    hits: dict[str, list[Hit]] = field(default_factory=dict)
+    admission: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def note(self, row: Mapping[str, Any]) -> None:
+        """Add a row that was checked."""
+        if row["phase"] == "admission":
+            self.admission[row["when"]] = row["checks"]
+        elif row.get("sample") is not None:
+            hits = [Hit(**{**hit, "sources": tuple(hit["sources"])}) for hit in row["hits"]]
+            self.hits[row["sample"]] = hits
+
+
+def read_diary(folder: Path, memory: MemoryCard, findings: Findings) -> PackedDiary:
+    """Read the diary of a memory system, and look at the form of its ledger."""
+    diary, inside = PackedDiary(), memory_folder(memory)
+    samples: Counter[str] = Counter()
+    for row in _read(folder / inside / FILE, f"{inside}/{FILE}", DiaryRow, findings):
+        samples[str(row.get("sample"))] += row.get("sample") is not None
+        diary.note(row)
+    if twice := [name for name, count in samples.items() if count > 1]:
+        what = f"{len(twice):,} samples stand twice: {some_of(twice)}"
+        findings.serious("duplicate_ids", f"{inside}/{FILE}", what, PACK_AGAIN)
+    if memory.calls is not None:
+        for _ in _read(folder / inside / CALLS, f"{inside}/{CALLS}", AskedRow, findings):
+            pass
+    return diary
+
+
+def _read(
+    path: Path, where: str, form: type[BaseModel], findings: Findings
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows that have their form; each other one is a finding."""
+    try:
+        for number, row, unread in scan_rows(path):
+            fault = unread if row is None else _fault_of(row, form)
+            if fault or row is None:
+                findings.serious("row", f"{where}, line {number}", fault, PACK_AGAIN)
+            else:
+                yield row
+    except ValueError as error:
+        findings.serious("file", where, str(error), PACK_AGAIN)
+
+
+def _fault_of(row: Mapping[str, Any], form: type[BaseModel]) -> str:
+    try:
+        form.model_validate(row)
+    except ValidationError as error:
+        field_name, fault = faults_of(error)[0]
+        return f"{field_name}: {fault}"
+    if form is DiaryRow:
+        for phase, needed in _NEEDED.items():
+            if row["phase"] in phase and any(row.get(name) is None for name in needed):
+                return f"a row of {row['phase']} without {' and '.join(needed)}"
+    return ""
+
+
+_NEEDED = {
+    ("admission",): ("when", "checks"),
+    ("open", "ingest", "settle", "search", "memories", "forget"): ("user", "seconds"),
+    ("search", "memories"): ("sample", "hits"),
+    ("settle",): ("turns", "sessions"),
+}
+
+
 Admission = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -224,6 +357,60 @@ def keys_of(task: Task, sample: Any) -> list[str]:
     return [f"{key} {number}" for number in range(1, probes + 1)]
 
 
+def check_recomputed(check: TrackCheck, checked: Checked) -> None:
+    """Check the rows beside a run on a track, and how far all of them are ahead of no memory."""
+    memory = check.card.memory_of(check.track.run)
+    if memory is not None and checked.gold is not None:
+        scores = {"": checked.scores, **_scores_beside(check, memory)}
+        check_ahead(check.card, checked.gold, scores, check.findings)
+
+
+def _scores_beside(check: TrackCheck, memory: MemoryCard) -> dict[str, Rows]:
+    """Check the rows beside a run on a track as if each were submitted; return their scores."""
+    options, scores = check.options, {}
+    if isinstance(options.data, tuple):
+        options = replace(options, data=(options.data[memory.run],))
+    for row, other in memory.beside.items():
+        if check.name in other.tracks:
+            own, inside = Findings(), f"{memory_folder(memory)}/{BESIDE}/{row}"
+            card, folder = check.card.beside(memory, row), check.folder / inside
+            notes = dict.fromkeys(parts_of(card))
+            of_row = TrackCheck(folder, card, check.name, options, own, notes, floors=False)
+            checked = of_row.check()
+            _check_made_again(check.name, card, checked.gold, checked.predictions, own)
+            scores[row] = checked.scores
+            check.findings.take(own, inside)
+    return scores
+
+
+def _check_made_again(
+    name: str, card: Submission, gold: GoldTrack | None, rows: Rows, findings: Findings
+) -> None:
+    """Make the answers of a run beside another again, where its reader and its memory are ours.
+
+    Differences of memory systems are from such a run, so one that answers worse than it does is as
+    good as a better memory.
+    """
+    (run,) = card.runs
+    model, memory = str(run.settings.get("model")), str(run.settings.get("memory", FULL))
+    unchecked = f"{name}: what {shown(model)} answers with memory={shown(memory, 40)}"
+    # Users of a memory that keeps something, and those of a placebo, may come from other tracks.
+    made = is_alone(memory) or (is_ours(memory) and len(card.tracks) == 1)
+    if gold is None or not is_own(model) or not made:
+        findings.unchecked.append(f"{unchecked}, as it can't be made again here")
+        return
+    try:
+        other = [named(key) for key in differing(as_run(model, gold), gold, rows)]
+    except AlpsError as error:
+        findings.unchecked.append(f"{unchecked} ({shown(str(error), 160)})")
+        return
+    if other:
+        what = f"{len(other):,} answers are not those of {shown(model)} with memory="
+        what += f"{shown(memory, 40)} in this version: {some_of(other)}"
+        mend = "make the row again with alps beside, and pack the runs again"
+        findings.serious("beside", f"{name}/predictions.jsonl", what, mend)
+
+
 def check_hits(
     card: Submission, gold: GoldTrack, rows: TrackRows, diary: PackedDiary, findings: Findings
 ) -> None:
@@ -324,3 +511,23 @@ def check_ahead(
         for part, before, now in differences(printed, again, place):
             what = f"printed {figure(before)}, recomputed {figure(now)}"
             findings.serious("score", part, what, _MEND)
+
+
+def behind_memory(system: System, gold: GoldTrack) -> System:
+    """Return a system of ours as the run asked it: behind a memory of ours, where it had one.
+
+    Raises:
+        UsageError: If the memory is another one, which is never run here.
+    """
+    task = gold.task
+    name = str(task.conditions.get("memory", FULL))
+    if not is_ours(name):
+        raise UsageError(f"memory={shown(name, 40)}: not ours, and never run here")
+    options = MemoryOptions(k=int(task.conditions.get("k", DEFAULTS.k)))
+
+    def samples() -> Iterator[tuple[Task, Any]]:
+        for sample in gold.samples.values():
+            yield task, sample
+
+    most = task.conditions.get("max_context_tokens")
+    return through(open_memory(name, options, samples), system, task, most)

@@ -7,16 +7,21 @@ from typing import Any
 from alps.ext.audits.answer_seed import answer_seed
 from alps.ext.audits.draws import place_of
 from alps.ext.audits.records import corrected_scores, records_of
+from alps.judges.admission import is_admitted
 from alps.judges.base import fingerprint_id
-from alps.leaderboard.audit_draws import drawn_by_a_maintainer
-from alps.leaderboard.audits import scores_of
-from alps.leaderboard.checks.judge_check import check_audit_judge
+from alps.judges.resolve import is_embedded_judge
+from alps.leaderboard.checks.card import JUDGE_CHECK, check_shares
 from alps.leaderboard.checks.rows import TrackRows, check_answers, check_verdicts, named
 from alps.leaderboard.checks.scores import differences, figure
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
-from alps.leaderboard.gold_data import GoldTrack
+from alps.leaderboard.gold_data import GoldTrack, task_of
 from alps.leaderboard.recompute import Key, recompute
-from alps.leaderboard.submission import Audit, Review, RunCard, Submission, Track, only, without
+from alps.leaderboard.site_data import drawn_by_a_maintainer
+from alps.leaderboard.submission import Audit, RunCard, Track, only, without
+from alps.leaderboard.untrusted import shown
+from alps.leaderboard.verify import TrackCheck
+from alps.rows import PEOPLE
+from alps.run.opened import Key as RunKey
 from alps.tasks import Task
 
 
@@ -32,10 +37,9 @@ class Audited:
     rows: TrackRows
 
 
-def check_audit(
-    name: str, gold: GoldTrack, rows: TrackRows, findings: Findings, *, track: Track, run: RunCard
-) -> None:
+def check_audit(check: TrackCheck, gold: GoldTrack, rows: TrackRows) -> None:
     """Check the audit of a track whose own rows are in order, if it has one."""
+    name, track, run, findings = check.name, check.track, check.run, check.findings
     audit = track.audit
     if (audit is None) != (track.files.audit is None):
         what = "an audit without audit.jsonl, or the file without an audit"
@@ -56,7 +60,7 @@ def check_audit(
         gold=gold,
         rows=rows,
     )
-    check_audit_judge(name, audit, gold.task, findings)
+    _check_judge(name, audit, gold.task, findings)
     own = Findings()
     sessions = _check_draw(audited, own)
     if not own.refused:
@@ -66,18 +70,10 @@ def check_audit(
     findings.take(own, f"{name}/audit.jsonl")
 
 
-def check_audit_draw(
-    task: Task,
-    name: str,
-    rows: TrackRows,
-    findings: Findings,
-    *,
-    card: Submission,
-    review: Review | None,
-) -> None:
+def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> None:
     """Say of an audit that no maintainer drew that its submitter could choose the records."""
-    track = card.tracks[name]
-    if track.audit is None or drawn_by_a_maintainer(card, review, name):
+    name, track, review = check.name, check.track, check.review
+    if track.audit is None or drawn_by_a_maintainer(check.card, review, name):
         return
     where, own = f"tracks.{name}.audit.seed", f"drawn by seed {track.audit.seed}"
     given = None if review is None else review.audit_draw
@@ -85,7 +81,7 @@ def check_audit_draw(
         what = f"{own}, which a maintainer drew for other answers, verdicts or scores"
         findings.warn("audit", where, f"{what}: boards leave it out", "ask for a draw of these")
         return
-    seed = answer_seed(task, track.data_sha256, rows.predictions, rows.scores)
+    seed = answer_seed(task_of(name, track), track.data_sha256, rows.predictions, rows.scores)
     if track.audit.seed == seed:
         what = "drawn by its answers, of which a word more is another draw: boards leave it out"
         findings.note("audit", where, f"{what} until it is of a draw that a maintainer gave")
@@ -93,6 +89,28 @@ def check_audit_draw(
     mend = "audit the seed that a maintainer's review gives, by audit_seed=, and pack it again"
     what = f"{own}, which its submitter may have chosen: boards leave it out"
     findings.warn("audit", where, what, mend)
+
+
+def _check_judge(name: str, audit: Audit, task: Task, findings: Findings) -> None:
+    """Hold the check of an audit's judge against the rubrics of the track; warn without one."""
+    where = f"tracks.{name}.audit.judge_check"
+    if audit.judge == PEOPLE or is_embedded_judge(audit.judge):
+        if audit.judge_check:
+            what = f"auditor {shown(audit.judge)} is asked no known items"
+            findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
+        return
+    if not audit.judge_check:
+        what = f"audit judge {shown(audit.judge)} was not checked on known items: boards say so"
+        findings.warn(
+            JUDGE_CHECK, where, what, "audit without judge_check=no, and pack the run again"
+        )
+        return
+    check_shares(audit.judge_check, where, findings)
+    shares = [audit.judge_check.get(one.name) for one in task.rubrics]
+    if task.rubrics and not any(share is not None and is_admitted(share) for share in shares):
+        names = ", ".join(one.name for one in task.rubrics)
+        what = f"its judge got too few known items of {names} right to audit {name}"
+        findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
 
 
 def _check_draw(audited: Audited, findings: Findings) -> frozenset[str]:
@@ -156,3 +174,12 @@ def _check_corrected(audited: Audited, sessions: frozenset[str], findings: Findi
     for where, before, now in differences(printed, again, "corrected"):
         what = f"printed {figure(before)}, recomputed {figure(now)}"
         findings.serious("audit", where, what, PACK_AGAIN)
+
+
+def scores_of(track: str, rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[RunKey, Any]:
+    """Return the scores of rows by the keys of a run."""
+    scores = {}
+    for (name, repeat), row in rows.items():
+        if row.get("scores"):
+            scores[RunKey(track, name, repeat)] = row["scores"]
+    return scores

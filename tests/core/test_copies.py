@@ -13,8 +13,8 @@ from alps.schema import Turn
 from alps.tasks.base import TaskOptions
 from alps.tasks.utilization import tracks
 from alps.text import fold, letters
+from tests.core.test_exploits import load
 from tests.endtoend import rows
-from tests.leaderboard.test_exploits import load
 
 COPY, EMPTY = "the response is copied from the dialogue", "the response says nothing"
 SENTENCES = (

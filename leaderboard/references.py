@@ -1,10 +1,9 @@
 """Typed tables of reference rows: figures alone, who made them, on what, and how to recompute them.
 
-They stand below the boards and are never ranked. `references.json` of the package holds them; `alps
-reference` makes those that can be recomputed anew.
+They stand below the boards and are never ranked. `references.json` of the package holds them;
+`bench/reference_rows.py` of the repository makes those that can be recomputed anew.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from pydantic_core import from_json
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.untrusted import read_model
 
-REFERENCES = Path(__file__).parent.parent / "references.json"
+REFERENCES = Path(__file__).with_name("references.json")
 
 
 class _Part(BaseModel):
@@ -225,18 +224,3 @@ def read_references(path: Path = REFERENCES) -> ReferenceFile:
     """
     references = read_model(path, References)
     return ReferenceFile(references, Place(path.name, "", from_json(path.read_bytes())))
-
-
-def text_of(references: References) -> str:
-    """Return the file of reference tables: a line a row, so that a changed figure is one line."""
-    tables = []
-    for table in references.tables:
-        fields = []
-        for name, value in table.model_dump(mode="json", exclude_defaults=True).items():
-            written = json.dumps(value, ensure_ascii=False)
-            if name in ("columns", "rows"):
-                lines = ",\n   ".join(json.dumps(item, ensure_ascii=False) for item in value)
-                written = f"[\n   {lines}\n  ]"
-            fields.append(f'  "{name}": {written}')
-        tables.append(" {\n" + ",\n".join(fields) + "\n }")
-    return f'{{"format": {references.format}, "tables": [\n' + ",\n".join(tables) + "\n]}\n"

@@ -12,6 +12,7 @@ from typing import Any
 from alps import rows
 from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.admission import declared_in
+from alps.ext.memory.board_checks import first_fault
 from alps.ext.memory.comparison_runs import FOLDER
 from alps.ext.memory.phases import phases_of, stored_by, used_otherwise
 from alps.folders import file_names
@@ -26,11 +27,10 @@ from alps.leaderboard.cards import (
     write_rows,
     write_track,
 )
-from alps.leaderboard.checks.memory import first_fault
+from alps.leaderboard.comparison import ahead_of
 from alps.leaderboard.gold_data import needs_reader
 from alps.leaderboard.recompute import judge_named
-from alps.leaderboard.record_scores import ahead_of
-from alps.leaderboard.submission import MEMORY_FOLDER, memory_of_run, public_name, without
+from alps.leaderboard.submission import MEMORY_FOLDER, public_name, without
 from alps.leaderboard.untrusted import leak_in
 from alps.llm.ledger import Ledger
 from alps.run.opened import MANIFEST, Run, open_run
@@ -53,7 +53,7 @@ def admission_of(run: Run) -> dict[str, list[dict[str, Any]]]:
 
 def stopped_by(run: Run) -> str | None:
     """Return the check that a run without a summary was stopped by, and why it failed."""
-    if run.summary is not None or memory_of_run(run.manifest.settings) is None:
+    if run.summary is not None:
         return None
     return first_fault(admission_of(run))
 
