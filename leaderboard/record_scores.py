@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from alps.ext.memory.no_memory import failed_share, too_many_failed
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
-from alps.show.no_memory import failed_share, too_many_failed
 from alps.show.shared_records import SharedRecords
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric

@@ -440,7 +440,6 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
-    options=("prompt", "extras"),
     public=PublicAnswers(
         schema=MemoryList,
         paired=_paired,

@@ -17,10 +17,22 @@ from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, on
 from alps.llm.types import AnswerType
 from alps.own_code import import_own
 from alps.prompts import Prompt
-from alps.tasks.base import DEFAULTS, PARTS_OF_TASK, Task, TaskOptions
+from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
 from alps.tasks.metrics import PARTS_OF_METRIC, Metric, metric_row, read_metric
 
-TASKS = ("extraction", "update", "retrieval", "utilization", "personamem", "forgetting")
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "extraction": ("prompt", "extras"),
+    "update": (),
+    "retrieval": ("distractors",),
+    "utilization": ("ability", *OF_MEMORY),
+    "personamem": ("size", *OF_MEMORY, "persona", "answer", "orders", "parser"),
+    "forgetting": ("memory",),
+}
+"""The keys of a run that mean something to each task, and not to every task.
+
+They are read without importing the task. A memory system has keys besides these.
+"""
+TASKS = tuple(KEYS)
 ALL = "all"
 PYTHON = "python:"
 # Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
@@ -111,7 +123,8 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
     """
     module = _module(name)
     if not name.startswith(PYTHON):
-        return tuple(module.tracks(options))
+        tracks = module.tracks(options)
+        return tuple(replace(task, options=(*KEYS[name], *task.options)) for task in tracks)
     try:
         tracks = tuple(module.tracks(options))
     except AlpsError:

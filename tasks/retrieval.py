@@ -449,7 +449,6 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             score=score,
             metrics=METRICS,
             rubrics=RUBRICS,
-            options=("distractors",),
             selects={"distractors": str(size)},
             public=PublicAnswers(
                 texts=lambda answer: (answer["answer"], answer["reason"]),

@@ -29,7 +29,6 @@ from alps.schema import (
 )
 from alps.tasks.base import (
     AGREEMENT,
-    OF_MEMORY,
     Asking,
     ByMemory,
     JudgingOptions,
@@ -546,7 +545,6 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             fits=fits,
             rubrics=tuple(rubric(name) for name in ability.rubrics),
             conditions=memory_conditions(options),
-            options=("ability", *OF_MEMORY),
             selects={"ability": ability.name},
             public=PUBLIC,
             systems=SYSTEMS,

@@ -19,11 +19,12 @@ from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row, dump
 from alps.parsing import parse_settings
 from alps.rows import Manifest
-from alps.settings import RunSettings, in_current_words, largest_context
+from alps.settings import RunSettings, in_current_words
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import Records, TaskOptions
 from alps.tasks.by_memory import keeps_memories
 from alps.tasks.registry import ALL
+from alps.values import largest_context
 
 
 def itself(sample: Any) -> Any:

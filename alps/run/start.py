@@ -333,7 +333,7 @@ def _manifest(session: Session, services: Services, judged: Predictions | None) 
     settings, data = session.settings, session.data
     fingerprint = services.judge.fingerprint_for(rubrics_of(data.tasks))
     manifest = build_manifest(
-        settings=settings.experiment(),
+        settings=settings.recorded(),
         system=_described(services),
         data=data.description,
         prompts=prompt_hashes(settings, data.tasks),

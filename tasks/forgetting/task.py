@@ -236,7 +236,6 @@ TASK = Task(
         "floor/refusal": refusal,
         "floor/everything": everything,
     },
-    options=("memory",),
     shown=Shown(
         breakdowns=BREAKDOWNS,
         record_parts=record_parts,

@@ -19,7 +19,6 @@ from alps.prompts import load_prompt
 from alps.schema import Turn
 from alps.tasks.base import (
     DEFAULTS,
-    OF_MEMORY,
     Asking,
     ByMemory,
     PublicAnswers,
@@ -379,7 +378,6 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         metrics=METRICS,
         groups=lambda sample: groups_of(sample.question),
         conditions=conditions,
-        options=("size", *OF_MEMORY, "persona", "answer", "orders", "parser"),
         asking=Asking(for_class=for_class),
         public=PublicAnswers(
             longest=2_000,

@@ -26,10 +26,6 @@ def run_published(alps, *names):
     return done.stdout
 
 
-def share_of(sums):
-    return sums[..., 0] / sums[..., 1]
-
-
 def few_large_clusters(shares, size=100):
     values = [[float(place < share * size) for place in range(size)] for share in shares]
     names = [name for name in range(len(shares)) for _ in range(size)]
@@ -203,14 +199,6 @@ def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp
     assert "Without any record of some types" in page.text
 
 
-def test_a_run_of_another_task_is_shown_whole_without_breakdowns(alps):
-    assert alps("run", "task=extraction", "model=rules", "limit=4", "out=run").returncode == 0
-    shown = alps("show", "run")
-    assert shown.returncode == 0, shown.stderr
-    assert "rules on task1" in shown.stdout
-    assert "breakdown" not in shown.stdout
-
-
 def test_generated_data_say_what_is_wrong_with_each_wrong_answer(alps, tmp_path):
     assert alps("data", "personas", "out=made", "n=6").returncode == 0
     words = ("data=made", "model=floor/random", "out=run")
@@ -237,8 +225,6 @@ def test_generated_data_say_what_is_wrong_with_each_wrong_answer(alps, tmp_path)
     for kind, share in shares.items():
         count = sum(row["error"] == kind for row in wrong)
         assert (share["n"], share["value"]) == (count, pytest.approx(count / len(wrong)))
-    shown = alps("show", "run", wrong[0]["benchmark_id"]).stdout
-    assert "what is wrong" in shown
 
 
 def test_an_option_that_is_superseded_is_what_the_timeline_left_behind(tmp_path):

@@ -7,13 +7,14 @@ from typing import Any
 
 from alps.errors import BudgetError, RunFolderError, UsageError
 from alps.ext.memory.named_code import refuse_untyped
+from alps.ext.memory.settings import MemoryModels
 from alps.folders import own_folder, slug
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
 from alps.run.fresh import refuse_other_code
 from alps.run.opened import MANIFEST, open_run, read_manifest
 from alps.run.start import run
-from alps.settings import MemoryModels, RunSettings
+from alps.settings import RunSettings
 from alps.tasks.by_memory import FULL, ORACLE, PLACEBO
 
 FOLDER = "beside"

@@ -33,6 +33,7 @@ from alps.ext.memory.replay import (
     find,
     is_verbatim,
 )
+from alps.ext.memory.settings import MemoryKeys
 from alps.ext.memory.store import Store, cut, sample_key
 from alps.folders import kept_working_folder
 from alps.jsonl import Appender, Row, scan
@@ -164,6 +165,10 @@ class _Desk:
     answered: dict[tuple[Key, str], bool] = field(default_factory=dict)
     journal: Appender = field(init=False)
 
+    @property
+    def keys(self) -> MemoryKeys:
+        return MemoryKeys.of(self.settings)
+
     def __post_init__(self) -> None:
         self.hits = found_in(self.place / FILE)
         path = self.place / FOLDER / "diagnosis.jsonl"
@@ -220,7 +225,7 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
     async with closing(desk.services):
         memory = desk.memory
         if not isinstance(memory, Store):
-            name = desk.settings.memory
+            name = desk.keys.memory
             raise UsageError(f"{desk.run.folder}: memory={name} is no memory system")
         answers = sum(1 for _ in _scored(desk))
         if not answers:
@@ -307,7 +312,7 @@ def _wanted(desk: _Desk, one: _Missed, life: Life) -> Wanted:
 
 async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> None:
     finder = ByMeaning(desk.services.judge)
-    replay = Replay(memory, finder, k=desk.settings.k, timeout=desk.settings.timeout)
+    replay = Replay(memory, finder, k=desk.keys.k, timeout=desk.settings.timeout)
     await replay.open(desk.place / FOLDER / "memory")
     gate = asyncio.Semaphore(_USERS_AT_ONCE)
 
@@ -327,11 +332,11 @@ async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> 
 
 def _found(desk: _Desk, one: _Missed) -> tuple[Found | None, Found | None]:
     """Return what of the memories shown says what is needed, and what of all hits."""
-    hits = desk.hits.get(one.sample_key, [])[: desk.settings.k]
+    hits = desk.hits.get(one.sample_key, [])[: desk.keys.k]
     located = desk.located.get(one.sample_key)
     hit = find([hit.text for hit in hits], one.needed) if located is None else located.hit
     # One that was shortened may have lost the very words: the budget cut it.
-    whole = len(hits) - cut(hits, desk.settings.most_context).left_out
+    whole = len(hits) - cut(hits, desk.keys.most_context).left_out
     return (hit if hit is not None and hit.place <= whole else None), hit
 
 

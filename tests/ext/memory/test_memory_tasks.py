@@ -19,7 +19,6 @@ from alps.run.source import open_data
 from alps.run.start import run
 from alps.schema import Memory, RetrievalSample
 from alps.settings import RunSettings
-from alps.show.run_tables import show_run
 from alps.systems.embedded import Unheard
 from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
@@ -151,7 +150,7 @@ def test_a_place_without_a_candidate_is_shown_in_words():
     assert [side.id for side in ranked] == ["–", "c2", "–", "–", "–"]
 
 
-def test_the_summary_and_the_table_have_the_times_of_each_phase(bm25, capsys):
+def test_the_summary_has_the_times_of_each_phase(bm25):
     phases = bm25.summary.phases
     diary = rows(bm25.folder / "memory.jsonl")
     for name in ("ingest", "settle", "search", "memories"):
@@ -160,8 +159,6 @@ def test_the_summary_and_the_table_have_the_times_of_each_phase(bm25, capsys):
         assert phases[name].seconds == pytest.approx(sum(seconds))
         assert seconds[0] <= phases[name].p50 <= phases[name].p95 <= phases[name].p99 <= seconds[-1]
     assert rows_of_summary(bm25)["phases"]["search"]["calls"] == phases["search"].calls
-    show_run(bm25.summary, {task.track: task.metrics for task in bm25.tasks}, folder="here")
-    assert "seconds a call by phase" in capsys.readouterr().out
 
 
 def rows_of_summary(done):
