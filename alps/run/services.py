@@ -342,7 +342,7 @@ def check_names(
         resolve_systems(settings.model, tasks)
     elif generate:
         program_environment(settings.passed)
-    if generate and any(task.continuations is not None for task in tasks):
+    if generate and any(task.asking.continuations is not None for task in tasks):
         _check_compares(settings, tasks)
     if generate and settings.scoring != "alps" and settings.extras != "none":
         raise UsageError(
@@ -426,7 +426,7 @@ def _llm_systems(
 
     draws = range(settings.repeats)
     answers, compares = tuple(map(answering, draws)), tuple(map(comparing, draws))
-    return tuple(answers if task.continuations is None else compares for task in tasks)
+    return tuple(answers if task.asking.continuations is None else compares for task in tasks)
 
 
 def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_EVER) -> Judge:
@@ -567,7 +567,7 @@ def structured_modes(
     modes: dict[str, str] = {}
     if ladder is None:
         return modes
-    if not is_local(settings.model, tasks) and not all(task.plain for task in tasks):
+    if not is_local(settings.model, tasks) and not all(task.asking.plain for task in tasks):
         modes["model"] = settings.structured or ladder.mode(settings.model, settings.api_base)
     if not is_embedded_judge(settings.judge):
         modes["judge"] = settings.judge_structured or ladder.mode(

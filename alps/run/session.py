@@ -256,11 +256,11 @@ def pin_data(settings: RunSettings, folder: Path, tasks: Sequence[Task]) -> RunS
         UsageError: If what `data=` says can't be read or resolved, or no split is named.
         RunFolderError: If the manifest in `folder` can't be read.
     """
-    name = hub_name(settings.data, tasks[0].hub)
+    name = hub_name(settings.data, tasks[0].data.hub)
     if name is None:
         return settings
     data = _kept(name, folder)
-    if data is None and any(task.open_records is None for task in tasks):
+    if data is None and any(task.data.open_records is None for task in tasks):
         data = open_hub(name.data, settings.split).data
     elif data is None:
         data = name.pinned()

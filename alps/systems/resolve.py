@@ -100,7 +100,7 @@ def _refuse_variants(model: str, task: Task) -> None:
     Raises:
         UsageError: If the task asks several.
     """
-    if task.variants is not None:
+    if task.asking.variants is not None:
         ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
         raise UsageError(
             f"model={model}: recorded answers are to the records as they stand, and {task.name} "

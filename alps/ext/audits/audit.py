@@ -15,25 +15,26 @@ from typing import Any
 from alps.errors import RunFolderError, UsageError
 from alps.ext.audits import FOLDER
 from alps.ext.audits.draws import Draws, draw_tracks
+from alps.ext.audits.rows import AuditManifest, Drawn
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
 from alps.judges.admission import refusal_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.resolve import LABELLED
 from alps.llm.ledger import Ledger
-from alps.rows import PEOPLE, AuditManifest, Drawn
+from alps.rows import PEOPLE
 from alps.run.collector import stopping_together
 from alps.run.engine import Result, TrackPlan, Unit, evaluate, heard_prediction, is_judged, units
 from alps.run.folder import caps_left, write_json
 from alps.run.journal import Journal
-from alps.run.judge_check import Checks, admit_judge, rubrics_of
+from alps.run.judge_check import Checks, admit_judge
 from alps.run.progress import progress_line
 from alps.run.services import check_judge, closing, open_judge
 from alps.run.session import OF_THE_JUDGE, effective_judge
 from alps.run.source import Data, TrackData
 from alps.settings import RunSettings
 from alps.systems import Unheard
-from alps.tasks.base import JUST_THE_SCORE, Records
+from alps.tasks.base import JUST_THE_SCORE, Records, rubrics_of
 
 ABOUT = "audit.json"
 VERDICTS, SCORES = "verdicts.jsonl", "scores.jsonl"

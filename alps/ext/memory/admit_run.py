@@ -61,7 +61,7 @@ def check_estimable(memory: Memory | None, tasks: Sequence[Task]) -> None:
     lost: dict[str, None] = {}
     left: dict[str, None] = {}
     for task in tasks:
-        needed = task.by_memory is not None and task.by_memory.lists
+        needed = task.by_memory.answers is not None and task.by_memory.answers.lists
         (lost if needed else left)[task.name] = None
     if lost:
         mend = f"; give task={','.join(left)}" if left else ""

@@ -38,7 +38,7 @@ from alps.run.source import Data
 from alps.settings import RunSettings, as_typed
 from alps.systems.resolve import RECORDED
 from alps.tasks import Task
-from alps.tasks.recall import FULL
+from alps.tasks.by_memory import FULL
 
 
 class Part(RunPart):
