@@ -10,7 +10,7 @@ from alps.data.hub import HIDDEN_SPLIT, HUB
 from alps.data.hub import public_name as public_data
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import dump, scan
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.checks.rows import CallRow, ScoreRow
 from alps.leaderboard.parts import MEMORY as MEMORY_FIELD
@@ -28,7 +28,7 @@ from alps.leaderboard.submission import (
 )
 from alps.leaderboard.untrusted import all_text, leak_in, leak_in_answer, shown
 from alps.run.opened import Run
-from alps.tasks.recall import keeps_memories
+from alps.tasks.by_memory import keeps_memories
 
 # What a card calls the split of data that have none, as a task's files of its own.
 WHOLE = "whole"

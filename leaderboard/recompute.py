@@ -15,7 +15,7 @@ from typing import Any
 from alps.event_loop import run_loop
 from alps.judges.admission import partly_admitted
 from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import RELATIONS, MatchQuestion, Relation, SupportQuestion
 from alps.judges.question import Question
 from alps.judges.resolve import RECORDED

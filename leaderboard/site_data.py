@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from alps.errors import DataError, UsageError
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.recompute import judge_of

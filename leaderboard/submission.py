@@ -37,7 +37,7 @@ from alps.leaderboard.untrusted import (
     open_plain,
     read_model,
 )
-from alps.tasks.recall import FULL, keeps_memories
+from alps.tasks.by_memory import FULL, keeps_memories
 
 CARD, REVIEW = "submission.json", "review.json"
 SAMPLES = "samples"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import AlpsError
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
 from alps.leaderboard.checks.card import check_judge_check

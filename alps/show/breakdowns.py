@@ -5,16 +5,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
-from rich.console import RenderableType
-from rich.text import Text
 
 from alps.rows import BreakdownRow, GroupRow, Interval
 from alps.run.opened import open_run
 from alps.show import charts
 from alps.show.bins import Bin, curve_of_bins
-from alps.show.formatting import counted, interval, number, visible
+from alps.show.formatting import counted
 from alps.show.run_tables import NARROW, show_run
-from alps.show.terminal import figures_table, terminal
+from alps.show.table import (
+    BLANK,
+    Cell,
+    Cells,
+    Part,
+    Table,
+    dim,
+    figures,
+    named,
+    row_of,
+    thousands,
+    with_interval,
+)
 
 
 def show_whole_run(folder: Path) -> None:
@@ -25,40 +35,32 @@ def show_whole_run(folder: Path) -> None:
         RunFolderError: If a file of it can't be read.
     """
     run = open_run(folder)
-    narrow = terminal().width < NARROW
-    parts: list[RenderableType] = []
+    parts: list[Part] = []
     for track in run.finished.tracks.values():
         for breakdown in track.breakdowns.values():
-            parts += breakdown_parts(breakdown, narrow=narrow)
+            parts += [breakdown_table(breakdown), BLANK]
     metrics = {track: task.metrics for track, task in run.tasks.items()}
     show_run(run.finished, metrics, folder=str(folder), breakdowns=parts)
 
 
-def breakdown_parts(breakdown: BreakdownRow, *, narrow: bool) -> Iterator[RenderableType]:
-    """Yield the table of a breakdown, and what to know before it is read."""
-    between = () if narrow else ("95 % interval",)
-    columns = [breakdown.metric, *between]
+def breakdown_table(breakdown: BreakdownRow) -> Table:
+    """Return the table of a breakdown, and what to know before it is read."""
+    between = figures("95 % interval", from_width=NARROW)
+    columns = [named(), *figures(breakdown.metric), *between]
     if breakdown.standardised:
-        columns += ["standardised", *between]
-    table = figures_table(breakdown.title, "", *columns, "n")
+        columns += [*figures("standardised"), *between]
+    rows = []
     for group in breakdown.groups:
-        name = Text(visible(group.group))
-        if group.also:
-            name.append(f"\n  {visible(group.also)}", style="dim")
-        cells = _cells(group.figure, narrow=narrow)
+        cells: list[Cells] = [Cell(group.group, note=group.also), *_cells(group.figure)]
         if breakdown.standardised:
-            cells += _cells(group.standardised, narrow=narrow)
-        table.add_row(name, *cells, f"{group.figure.n:,}")
-    yield table
-    for line in notes_of(breakdown):
-        yield Text(visible(line), style="dim")
-    yield Text()
+            cells += _cells(group.standardised)
+        rows.append(row_of(*cells, thousands(group.figure.n)))
+    columns += figures("n")
+    return Table(breakdown.title, columns, rows, list(map(dim, notes_of(breakdown))))
 
 
-def _cells(figure: Interval | None, *, narrow: bool) -> list[str]:
-    if figure is None:
-        return ["–"] if narrow else ["–", "–"]
-    return [number(figure.value), *(() if narrow else (interval(figure),))]
+def _cells(figure: Interval | None) -> tuple[Cells, Cells]:
+    return ("–", "–") if figure is None else with_interval(figure)
 
 
 def notes_of(breakdown: BreakdownRow) -> Iterator[str]:

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.audits.compare import compare_audits
 from alps.judges.agreement import people_agree, people_say
 from alps.run.opened import Run
 from alps.show.contrasts import (
     Contrast,
     Counts,
     MetricComparison,
-    SliceContrast,
     TrackComparison,
     contrasts_of,
     corrected_together,
@@ -30,8 +28,7 @@ from alps.show.formatting import (
     letter_of,
 )
 from alps.show.judge_check import judge_of
-from alps.show.no_memory import without_difference
-from alps.show.pareto import fronts
+from alps.show.parts import CorrectedComparison, Pair, ShownPart, shown_parts
 from alps.show.shared_records import (
     SharedRecords,
     Values,
@@ -72,15 +69,15 @@ class Side:
 class Comparison:
     """What `compare_runs` found.
 
-    `audited` are the same comparisons by the audits that all runs share; their tests are families
-    of their own. `known` is what calibrations say of the judge of all runs.
+    `corrected` are the same comparisons by scores that extensions correct. `known` is what
+    calibrations say of the judge of all runs.
     """
 
     sides: tuple[Side, ...]
     tracks: tuple[TrackComparison, ...]
     notes: tuple[str, ...]
     seed: int
-    audited: tuple[TrackComparison, ...] = ()
+    corrected: tuple[CorrectedComparison, ...] = ()
     known: tuple[str, ...] = ()
 
     def tests(self, first: str, second: str) -> int:
@@ -121,12 +118,15 @@ class Comparison:
             "diagnostics": self.diagnostics,
             "tracks": {track.track: _track_json(track, list(runs)) for track in self.tracks},
             "notes": list(self.notes),
-            **self._audits_json(list(runs)),
+            **self._corrected_json(list(runs)),
         }
 
-    def _audits_json(self, letters: Sequence[str]) -> dict[str, Any]:
-        rows = {track.track: _track_json(track, letters) for track in self.audited}
-        return {"corrected_by_audits": rows} if rows else {}
+    def _corrected_json(self, letters: Sequence[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for one in self.corrected:
+            rows = {track.track: _track_json(track, letters) for track in one.tracks}
+            found |= {one.key: rows} if rows else {}
+        return found
 
     def _repr_html_(self) -> str:
         from alps.show.compare_table import print_comparison
@@ -159,28 +159,24 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
         refuse_other_data(by_letter, track)
         refuse_other_scoring(by_letter, track)
     values = {letter: record_values(run) for letter, run in by_letter.items()}
-    tracks = [_compare_track(by_letter, track, values, headlines) for track in shared]
+    parts = shown_parts(*(run.finished for run in by_letter.values()))
+    tracks = [_compare_track(by_letter, track, values, headlines, parts) for track in shared]
     # Every record may have failed in one run or another, though all have the track.
     if not any(track.shared for track in tracks):
         raise UsageError("no record is scored in all of these runs")
-    audited, uncorrected = compare_audits(by_letter, shared)
-    notes = (*_notes(by_letter, [*shared, *untold]), *untold.values(), *uncorrected)
-    corrected = doubted(corrected_together(audited), partial(_trusted_audits, by_letter))
+    again = (part.corrected(by_letter, shared) for part in parts)
+    corrected = tuple(one for one in again if one is not None)
+    notes = [*_notes(by_letter, [*shared, *untold]), *untold.values()]
+    for one in corrected:
+        notes += one.notes
     known = tuple(_known(next(iter(by_letter.values()))))
     own = doubted(corrected_together(tracks), partial(_trusted, by_letter))
-    return Comparison(tuple(sides), own, notes, seed, corrected, known)
+    return Comparison(tuple(sides), own, tuple(notes), seed, corrected, known)
 
 
 def _trusted(runs: Mapping[str, Run], track: str, metric: Metric) -> bool:
     """Tell whether people agree with the judge of all runs on a metric."""
     judges = {run.judge_fingerprint(track) for run in runs.values()}
-    return all(people_agree(one, metric.rubrics) for one in judges)
-
-
-def _trusted_audits(runs: Mapping[str, Run], _track: str, metric: Metric) -> bool:
-    """Tell whether people audited all runs, or agree with the judge who did."""
-    audits = [run.finished.audit for run in runs.values()]
-    judges = {audit.fingerprint for audit in audits if audit is not None and not audit.by_people}
     return all(people_agree(one, metric.rubrics) for one in judges)
 
 
@@ -210,6 +206,7 @@ def _compare_track(
     track: str,
     values: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]],
     headlines: bool,
+    parts: Sequence[ShownPart],
 ) -> TrackComparison:
     records = {letter: values[letter].get(track, {}) for letter in runs}
     ids = list(next(iter(records.values())))
@@ -230,7 +227,9 @@ def _compare_track(
             " and tests"
         )
     sessions = known or dict(zip(ids, ids, strict=True))
-    withheld = without_difference(runs, track)
+    withheld: dict[Pair, str] = {}
+    for part in parts:
+        withheld |= part.withheld(runs, track)
     for pair, reason in withheld.items():
         notes.append(f"No difference between {' and '.join(pair)}: {reason}")
     metrics = []
@@ -243,8 +242,9 @@ def _compare_track(
     )
     if compared.lead is None:
         return compared
-    found = fronts(runs, track, compared.lead.metric, {name: sessions[name] for name in ids})
-    return replace(compared, fronts=tuple(found))
+    of_records = compared.lead.metric, {name: sessions[name] for name in ids}
+    more = (part.more(runs, track, *of_records) for part in parts)
+    return replace(compared, more=tuple(one for one in more if one is not None))
 
 
 def _compare_metric(
@@ -318,22 +318,9 @@ def _track_json(track: TrackComparison, letters: Sequence[str]) -> dict[str, Any
         "metrics": {metric.metric.name: _metric_json(metric) for metric in track.metrics},
         "notes": list(track.notes),
     }
-    if track.bent:
-        row["bent"] = [bent.row() for bent in track.bent]
-    if track.slices:
-        row["slices"] = list(map(_slice_json, track.slices))
-    if track.fronts:
-        row["pareto"] = [front.as_json() for front in track.fronts]
+    for more in track.more:
+        row |= more.row
     return row
-
-
-def _slice_json(one: SliceContrast) -> dict[str, Any]:
-    about = {"by": one.by, "slice": one.name, "first": one.pair[0], "second": one.pair[1]}
-    row: dict[str, Any] = {**about, "audited": one.audited, "n": one.n}
-    if one.difference is None:
-        return {**row, "difference": None, "reason": one.reason}
-    row |= {"difference": one.difference.estimate.row, "p": one.difference.p}
-    return {**row, "p_holm": one.corrected, "detectable": one.difference.detectable}
 
 
 def _metric_json(metric: MetricComparison) -> dict[str, Any]:

@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from alps.rows import BentRow
 from alps.stats.bootstrap import Estimate
 from alps.stats.paired import Difference, McNemar, Ranked, holm, shared_letters
 from alps.tasks import Metric
 
 if TYPE_CHECKING:
-    from alps.show.pareto import Front
+    from alps.show.parts import More
 
 SIGNIFICANT = 0.05
 """The highest p that is bold, and tells two runs apart."""
@@ -69,30 +68,6 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class SliceContrast:
-    """The headline of two runs on one slice of their records, corrected by shared audits.
-
-    Attributes:
-        by: What the slices are by.
-        name: That of the slice.
-        pair: The letters of the runs.
-        difference: First less second; None where there are too few audits, and `reason` says so.
-        audited: How many records of the slice are audited in both.
-        n: How many there are.
-        corrected: p by Holm's method over all slices and pairs of the track.
-    """
-
-    by: str
-    name: str
-    pair: tuple[str, str]
-    difference: Difference | None
-    audited: int
-    n: int
-    reason: str | None = None
-    corrected: float | None = None
-
-
-@dataclass(frozen=True)
 class MetricComparison:
     """One metric: every pair of runs.
 
@@ -109,10 +84,8 @@ class TrackComparison:
     """One track that all runs have.
 
     `clusters` is the number of sessions among the `shared` records, None where the sessions are not
-    known. `counts` is in the order of the runs; `notes` say what was not compared, and why. Of a
-    comparison by audits, `bent` is with what the errors of the judge go along in all runs together,
-    and `slices` are the differences of the headline by slice.
-    `fronts` are those of runs at several context sizes.
+    known. `counts` is in the order of the runs; `notes` say what was not compared, and why;
+    `more` is what extensions add.
     """
 
     track: str
@@ -121,9 +94,7 @@ class TrackComparison:
     counts: tuple[Counts, ...]
     metrics: tuple[MetricComparison, ...]
     notes: tuple[str, ...]
-    bent: tuple[BentRow, ...] = ()
-    slices: tuple[SliceContrast, ...] = ()
-    fronts: "tuple[Front, ...]" = ()
+    more: "tuple[More, ...]" = ()
 
     @property
     def lead(self) -> MetricComparison | None:

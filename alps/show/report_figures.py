@@ -9,7 +9,17 @@ from markupsafe import Markup
 from alps.errors import UsageError
 from alps.rows import Score
 from alps.show import charts
-from alps.show.charts import DASHES, Line, axis_of, colour_of, line_sign, recall_curve
+from alps.show.charts import (
+    DASHES,
+    Chart,
+    Key,
+    Line,
+    axis_of,
+    colour_of,
+    letter_sign,
+    line_sign,
+    recall_curve,
+)
 from alps.show.compare import compare_runs
 from alps.show.contrasts import MetricComparison, TrackComparison
 from alps.show.formatting import counted
@@ -27,16 +37,6 @@ class SharedAxis:
     floors: list[FloorRow]
     axis: Markup
     plane: Markup
-
-
-@dataclass(frozen=True)
-class CurveFigure:
-    """Recall over pool sizes of runs on the same pools, with the signs of the floors in it."""
-
-    heads: list[Head]
-    metric: str
-    drawing: Markup
-    floors: list[tuple[str, Markup]]
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _shared_axis(sections: list[Section]) -> SharedAxis:
     return SharedAxis(sections, floors, axis_labels(axis_of(lead)), plane)
 
 
-def recall_curves(heads: Sequence[Head]) -> list[CurveFigure]:
+def recall_curves(heads: Sequence[Head]) -> list[Chart]:
     """Draw recall over pool sizes, the runs on the same pools together."""
     figures = []
     for members in _alike(heads, _pool_sections):
@@ -198,30 +198,36 @@ def recall_curves(heads: Sequence[Head]) -> list[CurveFigure]:
 
 
 def _pool_sections(head: Head) -> list[Section]:
-    return [section for section in head.scored if section.task.pool_size is not None]
+    return [section for section in head.scored if section.task.data.pool_size is not None]
 
 
 def _rated_sections(head: Head) -> list[Section]:
-    return [section for section in head.scored if section.headline.metric.rates]
+    return [section for section in head.scored if section.headline.metric.needs.rating]
 
 
-def _curve(heads: list[Head]) -> CurveFigure:
+def _curve(heads: list[Head]) -> Chart:
     lines = []
+    legend: list[Key] = []
     for head in heads:
         points = _points(_pool_sections(head))
+        note = head.run.name if len(heads) > 1 else ""
+        legend.append(Key(letter_sign(head.letter, head.colour), head.run.model, note))
         lines.append(Line(head.run.model, head.letter, colour_of(head.colour), points))
     first = _pool_sections(heads[0])
-    signs: list[tuple[str, Markup]] = []
-    for floor in first[0].floors:
-        if floor.headline is not None:
-            # By dashes and not by colour: baselines are grey, and a page may be printed.
-            dashes = DASHES[len(signs) % len(DASHES)]
-            points = _points(first, floor.name)
-            lines.append(Line(floor.name, "", "floor-line", points, dashes))
-            signs.append((floor.name, line_sign(dashes)))
+    floors = [floor for floor in first[0].floors if floor.headline is not None]
+    for n, floor in enumerate(floors):
+        # By dashes and not by colour: baselines are grey, and a page may be printed.
+        dashes = DASHES[n % len(DASHES)]
+        lines.append(Line(floor.name, "", "floor-line", _points(first, floor.name), dashes))
+        legend.append(Key(line_sign(dashes), floor.name))
     metric = first[0].headline.metric.title
+    about = (
+        f"{metric} over the number of distractors added to the one right memory. The bands are "
+        "95 % intervals; the y-axis starts at 0."
+    )
     drawing = recall_curve(lines, name=f"{metric} over the number of distractors")
-    return CurveFigure(heads, metric, drawing, signs)
+    title = "Recall and the size of the pool"
+    return Chart("curves", "Size of the pool", title, about, drawing, legend)
 
 
 def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple[int, Any]]:
@@ -232,7 +238,7 @@ def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple
         if floor is not None:
             score = next((row.headline for row in section.floors if row.name == floor), None)
         if score is not None and score.value is not None:
-            points.append((section.task.pool_size or 0, score))
+            points.append((section.task.data.pool_size or 0, score))
     return sorted(points, key=lambda point: point[0])
 
 

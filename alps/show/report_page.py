@@ -13,13 +13,14 @@ from typing import Any
 from markupsafe import Markup
 
 from alps.errors import UsageError
-from alps.ext.sizes.tables import context_figures
 from alps.judges.agreement import people_say
 from alps.judges.resolve import known_agreement
 from alps.run.opened import Run, open_run
+from alps.show.charts import Chart
 from alps.show.formatting import counted, p_value
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.judge_check import judge_check_lines, judge_mark
+from alps.show.parts import shown_parts
 from alps.show.report_figures import ability_tables, differences_of, recall_curves, share_axes
 from alps.show.report_sections import Section, heads_of
 from alps.show.run_tables import conditions, empty_line, method_lines
@@ -92,7 +93,7 @@ def render(runs: Sequence[Run]) -> str:
         "differences": differences_of(heads),
         "comparisons": share_axes(sections),
         "curves": recall_curves(heads),
-        "contexts": context_figures(sections),
+        "more": charts_of(runs, sections),
         "abilities": ability_tables(heads),
     }
     return environment.get_template("report.html").render(
@@ -108,19 +109,26 @@ def render(runs: Sequence[Run]) -> str:
     )
 
 
+def charts_of(runs: Sequence[Run], sections: Sequence[Section]) -> list[list[Chart]]:
+    """Return the charts of extensions, those of one name together."""
+    together: dict[str, list[Chart]] = {}
+    for part in shown_parts(*(run.finished for run in runs)):
+        for chart in part.charts(sections):
+            together.setdefault(chart.name, []).append(chart)
+    return list(together.values())
+
+
 def _contents(sections: Sequence[Section], figures: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the fragments of the page's parts, and their titles."""
     if figures["differences"].tables:
         yield "differences", "Differences"
     if len(sections) == 1:
         yield "headline-1", "Headline"
-    for name, title in (
-        ("curves", "Size of the pool"),
-        ("contexts", "Context sizes"),
-        ("abilities", "Abilities"),
-    ):
-        if figures[name]:
-            yield f"{name}-1", title
+    for charts in (figures["curves"], *figures["more"]):
+        if charts:
+            yield f"{charts[0].name}-1", charts[0].contents
+    if figures["abilities"]:
+        yield "abilities-1", "Abilities"
     if len(sections) == 1:
         for name, title in _parts(sections[0]):
             yield f"{sections[0].anchor}-{name}", title

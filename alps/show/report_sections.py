@@ -9,9 +9,8 @@ from itertools import groupby
 from markupsafe import Markup
 
 from alps.errors import RunFolderError
-from alps.ext.calibration.corrected_tables import audit_lines, correction_lines
 from alps.jsonl import Row
-from alps.rows import AuditedTrack, Floor, Interval, Score, Summary, TrackSummary
+from alps.rows import Floor, Interval, Score, Summary, TrackSummary
 from alps.run.opened import Key, Run, Samples
 from alps.run.stored import stored_rows
 from alps.show import charts
@@ -21,9 +20,11 @@ from alps.show.charts import colour_of
 from alps.show.formatting import letter_of, served_lines
 from alps.show.histogram import histogram
 from alps.show.outcomes import AccountRow, account
+from alps.show.parts import shown_parts
 from alps.show.record import Highlights, RecordCard, cards, rule, state_of
 from alps.show.run_tables import has_floors, needs_rating_judge, undefined
 from alps.show.svg import axis_labels
+from alps.show.table import Line, on_page
 from alps.tasks import Metric, Task
 from alps.tasks.record_parts import ScoredAnswer
 
@@ -90,6 +91,7 @@ class Section:
     records: list[tuple[str, list[RecordCard]]]
     rule: str
     samples: Samples
+    tables: list[Markup]
 
     @property
     def anchor(self) -> str:
@@ -146,35 +148,6 @@ class Section:
         return baselines_title(floor.score for floor in self.floors)
 
     @property
-    def corrected(self) -> list[MetricRow]:
-        """The rows whose score stands corrected beside the one that the judge gave."""
-        rows: list[MetricRow] = []
-        for scale in self.scales:
-            rows += (row for row in scale.rows if row.score.corrected is not None)
-        return rows
-
-    @property
-    def correction_lines(self) -> list[str]:
-        """How they were corrected, in sentences."""
-        corrected = {}
-        for row in self.corrected:
-            if row.score.corrected is not None:
-                corrected[row.metric.title] = row.score.corrected
-        return correction_lines(corrected)
-
-    @property
-    def audited(self) -> AuditedTrack | None:
-        """What audits found on this track; None without."""
-        audit = self.run.finished.audit
-        return audit.tracks.get(self.track) if audit is not None else None
-
-    @property
-    def audit_lines(self) -> list[str]:
-        """What its audits rest on and cost, in sentences."""
-        audit = self.run.finished.audit
-        return audit_lines(audit, self.track, self.task.metrics) if audit is not None else []
-
-    @property
     def comparable_with(self) -> tuple[str, ...]:
         """What two sections must share to be drawn on one axis."""
         return (
@@ -226,7 +199,7 @@ class _Passed:
 def _passed(
     task: Task, lead: Metric, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
 ) -> _Passed:
-    passed = _Passed(Highlights(task.highlights))
+    passed = _Passed(Highlights(task.shown.highlights))
     for key, row in scores.items():
         state = state_of(row, predictions.get(key))
         passed.outcomes[state] += 1
@@ -253,6 +226,9 @@ def _build_section(
     passed = _passed(task, lead, scores, predictions)
     outcomes = account(passed.outcomes)
     chosen, samples = cards(run, track, passed.highlights.chosen(), scores, predictions)
+    tables: list[Markup] = []
+    for part in shown_parts(summary):
+        tables += map(on_page, part.tables(summary, track, task.metrics))
     # The id of a pattern is that of the whole page: the first of two would fill both bars.
     hatching = f"unscored-{anchor(run, letter, track)}"
     return Section(
@@ -281,8 +257,9 @@ def _build_section(
         matrix=draw_actions(found.counts),
         breakdowns=[page_part(row, colour_of(position)) for row in found.breakdowns.values()],
         records=chosen,
-        rule=rule(task.highlights),
+        rule=rule(task.shown.highlights),
         samples=samples,
+        tables=tables,
     )
 
 
@@ -399,6 +376,15 @@ class Head:
     def comparable(self) -> bool:
         """Whether all its headlines may stand beside those of LLM judges."""
         return all(section.comparable for section in self.sections)
+
+    @property
+    def tables(self) -> list[Markup]:
+        """What extensions show of the whole run."""
+        found: list[Markup] = []
+        for part in shown_parts(self.summary):
+            found += map(on_page, part.tables_of_run(self.summary))
+            found += (on_page(Line(note)) for note in part.notes(self.summary))
+        return found
 
     @property
     def served(self) -> list[str]:

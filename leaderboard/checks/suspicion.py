@@ -60,7 +60,7 @@ def check_suspicion(
     where = f"{task.track}/predictions.jsonl"
     if gold is not None:
         check_gold_overlap(where, task, _with_gold(gold, answers), findings)
-    if any(metric.ranking for metric in task.metrics):
+    if any(metric.needs.ranking for metric in task.metrics):
         _check_ranked(where, rows.scores, findings)
     _check_constant(where, task, list(answers.values()), findings)
     texts = {named(key): _text(answer) for key, answer in answers.items()}
@@ -201,7 +201,7 @@ def as_run(model: str, gold: GoldTrack) -> System:
     system = in_variants(resolve_system(model, gold.task), gold.task)
     task = gold.task
     asked = {MEMORY, "max_context_tokens", "k"} & task.conditions.keys()
-    if (task.recall is None and task.by_memory is None) or not asked:
+    if (task.by_memory.recall is None and task.by_memory.answers is None) or not asked:
         return system
     return needed(MEMORY).behind(system, gold)
 

@@ -136,7 +136,7 @@ def board_table(
     beside: list[Metric] = []
     more: list[Metric] = []
     for metric in board.others:
-        if metric.name in board.metric.beside:
+        if metric.name in board.metric.on_boards.companions:
             beside.append(metric)
             columns.append(_metric_column(metric))
         elif not brief:
@@ -188,7 +188,7 @@ def _account_columns(board: Board) -> Iterator[Column]:
     yield Column("failed", "failed", "figure", "coverage", first="ascending")
     yield Column("cost", "cost", "figure", "cost", first="ascending")
     yield Column("tokens", "tokens", "figure", "cost", first="ascending")
-    if board.task.pool_size is not None:
+    if board.task.data.pool_size is not None:
         yield Column("seconds", "time a query", "figure", "cost", first="ascending")
 
 
@@ -379,7 +379,7 @@ def _account(board: Board, row: Standing) -> Iterator[Markup]:
     yield figure(calls["cost"], money)
     tokens = calls["prompt_tokens"].value + calls["completion_tokens"].value
     yield computed(tokens, "tokens", row.system.slug, board.key.track)
-    if board.task.pool_size is not None:
+    if board.task.data.pool_size is not None:
         yield figure(track["seconds_per_query"], seconds)
 
 

@@ -58,7 +58,7 @@ def write_tasks(renderer: Renderer) -> None:
             continue
         for task in tracks:
             _write_boards(renderer, task)
-        if every[0].pool_size is not None:
+        if every[0].data.pool_size is not None:
             write_pools(renderer, name)
         else:
             panels = [_panel(content.by_track[task.track][0]) for task in tracks]
@@ -258,7 +258,7 @@ def _points(scores: BySize) -> list[tuple[int, Figure]]:
 
 
 def _size(board: Board) -> int:
-    return board.task.pool_size or 0
+    return board.task.data.pool_size or 0
 
 
 def _systems(boards: Sequence[Board]) -> dict[str, Standings]:

@@ -96,6 +96,42 @@ def test_a_package_of_a_stranger_brings_commands(tmp_path):
     assert python(tmp_path, package, "-m", "alps", "data", "count", "out").stdout == "2\n"
 
 
+LONGEST = PAGE.partition('title="longest.py"\n')[2].partition("```")[0]
+
+
+def test_a_package_of_a_stranger_adds_a_table_wherever_a_run_is_shown(tmp_path):
+    package = installed(tmp_path / "site", "longest", LONGEST, "longest:EXTENSION")
+    done = python(tmp_path, package, "-m", "alps", *RUN)
+    assert done.returncode == 0, done.stderr
+    answers = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
+    size = f"{max(map(len, answers)):,}"
+    shown = python(tmp_path, package, "-m", "alps", "show", "out").stdout
+    for printed in (done.stdout, shown):
+        assert "Sizes of answers\n" in printed
+        assert re.search(rf"(?m)^longest answer +{size}$", printed)
+    assert python(tmp_path, package, "-m", "alps", "report", "out", "out=page.html").returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "<caption>Sizes of answers</caption>" in page
+    assert f">{size}</data>" in page
+    # Without the package the run is read as it is.
+    assert "Sizes of answers" not in python(tmp_path, tmp_path, "-m", "alps", "show", "out").stdout
+
+
+SHOWN = """
+import sys
+from alps.show.breakdowns import show_whole_run
+from pathlib import Path
+show_whole_run(Path("out"))
+print(*(name for name in sys.modules if name.startswith("alps.ext.") and name.count(".") > 2))
+"""
+
+
+def test_what_is_shown_of_a_plain_run_loads_nothing_of_an_extension(tmp_path):
+    assert python(tmp_path, ROOT, "-m", "alps", *RUN).returncode == 0
+    shown = python(tmp_path, ROOT, "-c", SHOWN)
+    assert (shown.returncode, shown.stdout.splitlines()[-1]) == (0, ""), shown.stderr
+
+
 BROKEN = {
     "no module of it": ("", "elsewhere:EXTENSION", "No module named 'elsewhere'"),
     "it raises": ("raise RuntimeError('two\\nlines')", "broken:EXTENSION", "RuntimeError: two"),

@@ -19,7 +19,7 @@ from alps.completion import takes
 @command()
 @takes(
     "RUN… judge=… prompts=DIR [out=DIR] [format=json]",
-    "alps.settings:SensitivitySettings",
+    "alps.ext.judging.settings:SensitivitySettings",
     runs=True,
 )
 @takes_time
@@ -37,9 +37,9 @@ def sensitivity(words: tuple[str, ...]) -> None:
     from alps.ext.judging.grid import judge_cells
     from alps.ext.judging.run_prompts import plan_wordings
     from alps.ext.judging.sensitivity import find_sensitivity, print_sensitivity
+    from alps.ext.judging.settings import SensitivitySettings
     from alps.parsing import parse_words, part_words
     from alps.run.opened import find_run
-    from alps.settings import SensitivitySettings
 
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, SensitivitySettings)
@@ -55,7 +55,7 @@ def sensitivity(words: tuple[str, ...]) -> None:
 @command()
 @takes(
     "RUN… judge=a,b [prompts=DIR] [draws=…] [out=DIR] [format=json]",
-    "alps.settings:JudgesSettings",
+    "alps.ext.judging.settings:JudgesSettings",
     runs=True,
 )
 @takes_time
@@ -77,10 +77,10 @@ def judges(words: tuple[str, ...]) -> None:
     from alps.ext.judging.judges import observe
     from alps.ext.judging.page import FILE, write_observatory_page
     from alps.ext.judging.run_judges import plan_judges
+    from alps.ext.judging.settings import JudgesSettings
     from alps.ext.judging.tables import print_observatory
     from alps.parsing import parse_words, part_words
     from alps.run.opened import find_run
-    from alps.settings import JudgesSettings
 
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, JudgesSettings)

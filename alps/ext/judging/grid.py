@@ -11,6 +11,7 @@ from typing import Any
 from alps.errors import UsageError
 from alps.ext.judging.prompts import Wording
 from alps.judges.resolve import is_embedded_judge
+from alps.keys import AskSettings
 from alps.llm.ledger import counted_in
 from alps.rows import Calls, Manifest
 from alps.run.finished import Finished
@@ -19,7 +20,6 @@ from alps.run.opened import read_manifest, refuse_same_names
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
 from alps.run.start import score_again
-from alps.settings import AskSettings
 
 # Settings of the commands that judge in cells, of which a single run knows nothing.
 _OUR_OWN = frozenset({"judge", "prompts", "draws", "format", "out", "max_cost", "max_total_tokens"})

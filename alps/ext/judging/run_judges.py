@@ -9,11 +9,10 @@ from pathlib import Path
 from alps.errors import UsageError
 from alps.ext.judging.grid import Cell, CellPlan, plan_cells, read_same_data
 from alps.ext.judging.prompts import Wording, read_wordings, rubrics_of
+from alps.ext.judging.settings import JudgesSettings
 from alps.folders import same_file, slug
-from alps.judges.constant import CONSTANT_JUDGES
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import CONSTANT_JUDGES, LexicalJudge
 from alps.judges.resolve import is_embedded_judge
-from alps.settings import JudgesSettings
 
 TRIVIAL_JUDGES = (LexicalJudge.name, *CONSTANT_JUDGES)
 

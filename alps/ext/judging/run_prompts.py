@@ -6,8 +6,8 @@ from pathlib import Path
 from alps.errors import UsageError
 from alps.ext.judging.grid import Cell, CellPlan, plan_cells, read_same_data
 from alps.ext.judging.prompts import Wording, read_wordings, rubrics_of
+from alps.ext.judging.settings import SensitivitySettings
 from alps.judges.resolve import is_embedded_judge
-from alps.settings import SensitivitySettings
 
 
 def plan_wordings(sources: Sequence[Path], settings: SensitivitySettings) -> CellPlan:

@@ -2,14 +2,27 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
 from alps.ext.judging.judges import FIGURES, Observatory, TrackJudges
-from alps.show.formatting import counted, interval, number, spent, visible
-from alps.show.run_tables import print_parts, run_legend
-from alps.show.terminal import figures_table
+from alps.show.formatting import counted, number, spent
+from alps.show.run_tables import run_legend
+from alps.show.table import (
+    BLANK,
+    Cell,
+    Cells,
+    Column,
+    Line,
+    Part,
+    Row,
+    Table,
+    dim,
+    figures,
+    named,
+    print_parts,
+    row_of,
+    with_interval,
+)
 
 _ACROSS = 9
 """Columns of a matrix that fit beside the numbers of its rows and a judge's name."""
@@ -17,97 +30,97 @@ _ACROSS = 9
 
 def print_observatory(found: Observatory, console: Console) -> None:
     """Print for every track the scores, the agreements, the sources of the spread and the ranks."""
-    names = [(letter, folder, model) for letter, (folder, model) in found.runs.items()]
-    parts: list[RenderableType] = [run_legend(names)]
+    runs = [(letter, folder, model) for letter, (folder, model) in found.runs.items()]
+    parts: list[Part] = [run_legend(runs)]
     for track in found.tracks:
-        parts += [Text(), *_track_parts(track)]
-    print_parts(console, parts, list(found.notes), _explanations(found))
+        parts += [BLANK, *_track_parts(track)]
+    lines = [*(f"{note}." for note in found.notes), *_explanations(found)]
+    print_parts(console, parts, map(dim, lines))
 
 
-def _track_parts(track: TrackJudges) -> Iterator[RenderableType]:
+def _track_parts(track: TrackJudges) -> Iterator[Part]:
     title = f"{track.track}, {track.metric.title.strip()}"
     if not track.n:
-        yield Text(visible(f"{title}: no record is scored in every run by all."), style="bold")
+        yield Line(f"{title}: no record is scored in every run by all.", "bold")
         return
     where = "" if track.clusters is None else f" from {counted(track.clusters, 'session')}"
     yield from _scores(f"{title}: {counted(track.n, 'record')}{where}", track)
-    yield Text()
+    yield BLANK
     yield from _matrix(track)
     if track.sources:
-        yield Text()
+        yield BLANK
         yield _sources(track)
     if track.swaps:
-        yield Text()
+        yield BLANK
         yield _swaps(track)
     if track.winner is not None:
         shares = (f"{letter} {number(share)}" for letter, share in track.winner.items())
-        yield Text(f"P(winner): {', '.join(shares)}")
+        yield Line(f"P(winner): {', '.join(shares)}")
 
 
 def _scores(title: str, track: TrackJudges) -> Iterator[Table]:
     letters = list(track.judged[0].scores)
     for start in range(0, len(letters), _ACROSS):
         part = letters[start : start + _ACROSS]
-        table = _judges_table(title, part)
+        rows = []
         for place, one in enumerate(track.judged):
-            cells = [number(one.scores[letter]) for letter in part]
-            table.add_row(*_names(track, place), *cells, style="" if one.counts else "dim")
-        yield table
+            cells = [Cell(number(one.scores[letter]), one.scores[letter]) for letter in part]
+            style = "" if one.counts else "dim"
+            rows.append(row_of(*_names(track, place), *cells, style=style))
+        yield Table(title, _judge_columns(part), rows)
 
 
 def _matrix(track: TrackJudges) -> Iterator[Table]:
     shown = {}
     for pair in track.agreements:
-        shown[pair.first, pair.second] = number(pair.estimate.value)
+        agreed = pair.estimate.value
+        shown[pair.first, pair.second] = Cell(number(agreed), agreed)
     count = len(track.judged)
     pairs = len(track.judged[0].scores) * track.n
     title = f"Agreement ({FIGURES[track.figure]}, n = {pairs:,} answers)"
     for start in range(0, count - 1, _ACROSS):
         across = range(start, min(start + _ACROSS, count - 1))
-        table = _judges_table(title, [str(place + 1) for place in across])
+        rows = []
         for place in range(start, count):
             cells = [shown.get((other, place), "") for other in across]
-            table.add_row(*_names(track, place), *cells)
-        yield table
+            rows.append(row_of(*_names(track, place), *cells))
+        yield Table(title, _judge_columns([str(place + 1) for place in across]), rows)
 
 
-def _judges_table(title: str, columns: Sequence[str]) -> Table:
-    """Return a table with a row a judge and prompt, whose names are folded."""
-    table = figures_table(title, "", "judge", "prompt", *columns)
-    for column in table.columns[1:3]:
-        column.justify, column.no_wrap, column.overflow = "left", False, "fold"
-    return table
+def _judge_columns(titles: Sequence[str]) -> list[Column]:
+    """Return the columns of a table with a row a judge and prompt, whose names are folded."""
+    return [named(), named("judge", "fold"), named("prompt", "fold"), *figures(*titles)]
 
 
-def _names(track: TrackJudges, place: int) -> tuple[str, Text, Text]:
+def _names(track: TrackJudges, place: int) -> tuple[Cells, ...]:
     one = track.judged[place]
-    prompt = one.prompt if one.counts else "(beside)"
-    return str(place + 1), Text(visible(one.judge)), Text(visible(prompt))
+    return str(place + 1), one.judge, one.prompt if one.counts else "(beside)"
 
 
 def _sources(track: TrackJudges) -> Table:
-    columns = ("source", "sd", "share", "95 % interval")
-    table = figures_table("Sources of the spread of a score", "run", *columns)
-    table.columns[1].justify = "left"
+    rows: list[Row] = []
     for one in track.sources:
         for name, component in one.components.items():
-            share = component.share
-            row = (number(component.deviation), number(share.value), interval(share))
-            table.add_row(one.letter, name, *row)
+            deviation = Cell(number(component.deviation), component.deviation)
+            rows.append(row_of(one.letter, name, deviation, *with_interval(component.share)))
         if one.draws is not None:
-            table.add_row(one.letter, "  asking once more", number(one.draws), "", "")
-        table.add_section()
-    return table
+            draws = Cell(number(one.draws), one.draws)
+            rows.append(row_of(one.letter, "  asking once more", draws, "", ""))
+        rows[-1] = rows[-1]._replace(ends=True)
+    columns = [named("run"), named("source", "no"), *figures("sd", "share", "95 % interval")]
+    return Table("Sources of the spread of a score", columns, rows)
 
 
 def _swaps(track: TrackJudges) -> Table:
+    rows = []
+    for swap in track.swaps:
+        shares = swap.ahead, swap.behind, swap.swapped
+        numbers = (Cell(number(share), share) for share in shares)
+        rows.append(row_of(f"{swap.first} – {swap.second}", *numbers))
     cells = sum(one.counts for one in track.judged)
     title = f"Order of two runs over {counted(cells, 'judge and prompt', 'judges and prompts')}"
-    table = figures_table(title, "pair", "first ahead", "second ahead", "swapped")
-    for swap in track.swaps:
-        row = (number(swap.ahead), number(swap.behind), number(swap.swapped))
-        table.add_row(f"{swap.first} – {swap.second}", *row)
-    return table
+    columns = [named("pair"), *figures("first ahead", "second ahead", "swapped")]
+    return Table(title, columns, rows)
 
 
 def _explanations(found: Observatory) -> Iterator[str]:

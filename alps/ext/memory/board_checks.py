@@ -15,7 +15,7 @@ from alps.errors import AlpsError, UsageError
 from alps.event_loop import run_loop
 from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.admission import CHECKS, DECLARED
-from alps.ext.memory.board_setup import beside_of, without_memory
+from alps.ext.memory.board_setup import ahead_of, beside_of, without_memory
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.listed_memories import Direct
 from alps.ext.memory.phases import phases_of, used_otherwise
@@ -27,7 +27,6 @@ from alps.leaderboard.checks.card import is_own
 from alps.leaderboard.checks.rows import LONGEST_ANSWER, TrackRows, named
 from alps.leaderboard.checks.scores import differences, figure
 from alps.leaderboard.checks.suspicion import as_run, differing
-from alps.leaderboard.comparison import ahead_of
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, needs_reader
 from alps.leaderboard.parts import parts_of
@@ -52,7 +51,7 @@ from alps.systems import System, Unheard, is_embedded, resolve_system
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
-from alps.tasks.recall import FULL, Script, Search, Shown
+from alps.tasks.by_memory import FULL, Context, Script, Search
 
 _MEND = "submit it as the run has it"
 # More than ten times what the longest history of the samples has turns.
@@ -332,7 +331,7 @@ class _FromDiary:
         """Tell whether all is there that was found for a sample."""
         return all(key in self._diary.hits for key in keys_of(task, sample))
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return what a reader was shown."""
         hits = self._diary.hits[sample_key(task, sample)]
         return cut(hits[: self._k], max_tokens)
@@ -347,13 +346,13 @@ class _FromDiary:
 def keys_of(task: Task, sample: Any) -> list[str]:
     """Return the keys of a sample in a diary: one for a reader, one a probe where none reads."""
     key = sample_key(task, sample)
-    if task.by_memory is None:
+    if task.by_memory.answers is None:
         return [key]
-    if isinstance(task.by_memory, Script):
-        steps = task.by_memory.steps(sample)
+    if isinstance(task.by_memory.answers, Script):
+        steps = task.by_memory.answers.steps(sample)
         probes = sum(isinstance(step, Search) for step in steps)
     else:
-        probes = len(task.by_memory.probes(sample))
+        probes = len(task.by_memory.answers.probes(sample))
     return [f"{key} {number}" for number in range(1, probes + 1)]
 
 
@@ -462,7 +461,7 @@ def _fault_of_answer(
     return "" if same else "another answer"
 
 
-def _noted(part: Shown) -> ShownToReader:
+def _noted(part: Context) -> ShownToReader:
     return ShownToReader(
         turns=len(part.turns),
         memories=len(part.memories),

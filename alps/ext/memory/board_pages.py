@@ -27,8 +27,8 @@ from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import MemoryCard
 from alps.show.formatting import visible
 from alps.tasks import Metric
-from alps.tasks.recall import FULL, LAST, ORACLE, PLACEBO
-from alps.tasks.recall import NOTHING as NO_MEMORY
+from alps.tasks.by_memory import FULL, LAST, ORACLE, PLACEBO
+from alps.tasks.by_memory import NOTHING as NO_MEMORY
 
 TEMPLATE = Path(__file__).with_name("templates") / "board.html"
 MOST_HITS = 10

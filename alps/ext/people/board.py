@@ -33,7 +33,7 @@ class AgreementFile:
         verbatim = without = None
         rule = ""
         for metric in metrics:
-            part, _, figure = metric.people.partition(".")
+            part, _, figure = metric.on_boards.people.partition(".")
             place = self.root["parts"][part]
             score = place["figures"][figure]
             if not score["value"]:

@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from alps.data.annotations import SAID
+from alps.ext.people.agreement.annotations import SAID
 from alps.ext.people.agreement.measure import Measured
 from alps.ext.people.agreement.rows import (
     DraftRow,

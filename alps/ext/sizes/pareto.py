@@ -7,20 +7,16 @@ costs no more, ties with it: the records don't say that it is worse.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from rich.console import RenderableType
-from rich.text import Text
-
-from alps.ext.memory.phases import question_of
+from alps.ext.memory.phases import question_of, tokens_shown
 from alps.ext.sizes.run import folder_of
 from alps.run.opened import Run
-from alps.run.stored import stored_rows
 from alps.show.contrasts import SIGNIFICANT
-from alps.show.formatting import dollars, interval, number, seconds, signed, tokens
+from alps.show.formatting import dollars, seconds, tokens
+from alps.show.parts import More
 from alps.show.shared_records import SharedRecords, Values, metric_values, values_in
-from alps.show.terminal import figures_table
+from alps.show.table import BLANK, Cell, Part, Table, change, figures, named, row_of, scored
 from alps.stats.bootstrap import Estimate
 from alps.stats.curves import Spot, front_of, rival_of
 from alps.stats.paired import Difference, holm
@@ -155,16 +151,6 @@ def _values(inside: Path, track: str, metric: Metric) -> dict[str, float]:
     return metric_values(values_in(inside / "scores.jsonl", track=track).get(track, {}), metric)
 
 
-def tokens_shown(inside: Path, track: str) -> float | None:
-    """Return how many tokens of a history a reader was shown; None where nobody counted them."""
-    counts = []
-    with stored_rows(inside / "predictions.jsonl", track=track) as rows:
-        for key, row in rows.items():
-            if key.track == track and row.get("shown"):
-                counts.append(float(row["shown"]["tokens"]))
-    return fmean(counts) if counts else None
-
-
 def _places(
     points: Sequence[Point], axis: str, records: SharedRecords, metric: Metric
 ) -> list[Place]:
@@ -198,28 +184,32 @@ def _corrected(places: Sequence[Place]) -> list[Place]:
     return corrected
 
 
-def front_tables(found: Sequence[Front]) -> Iterator[RenderableType]:
-    """Yield a table of each front."""
-    for front in found:
-        title, written = AXES[front.axis]
-        head = f"{front.track}: {front.metric} against {title} (Pareto)"
-        columns = ("at most", front.axis, "score", "behind", "95 % interval", "")
-        table = figures_table(head, "run", *columns)
-        for place in front.places:
-            behind = ("", "")
-            if place.difference is not None:
-                estimate = place.difference.estimate
-                behind = signed(estimate.value), interval(estimate)
-            point = place.point
-            size = "–" if point.size is None else f"{point.size:,}"
-            cells = size, written(place.taken), number(point.score.value), *behind
-            style = "bold" if place.rival is None else ""
-            table.add_row(point.run, *cells, place.standing, style=style)
-        yield Text()
-        yield table
-
-
 EXPLANATION = (
     "front: no other point scores as high for as little. ties: its paired difference from the "
     "best point that takes no more is not significant (p ≥ .05, Holm)."
 )
+
+
+def more_of(found: Sequence[Front]) -> More | None:
+    """Return fronts as a comparison adds them to a track; None where there is none."""
+    if not found:
+        return None
+    tables: list[Part] = []
+    for front in found:
+        tables += [BLANK, _table(front)]
+    return More({"pareto": [front.as_json() for front in found]}, tables, EXPLANATION)
+
+
+def _table(front: Front) -> Table:
+    title, written = AXES[front.axis]
+    rows = []
+    for place in front.places:
+        point = place.point
+        behind = ("", "") if place.difference is None else change(place.difference.estimate)
+        size = "–" if point.size is None else f"{point.size:,}"
+        cells = size, Cell(written(place.taken), place.taken), scored(point.score), *behind
+        style = "bold" if place.rival is None else ""
+        rows.append(row_of(point.run, *cells, place.standing, style=style))
+    head = f"{front.track}: {front.metric} against {title} (Pareto)"
+    columns = "at most", front.axis, "score", "behind", "95 % interval", ""
+    return Table(head, [named("run"), *figures(*columns)], rows)
