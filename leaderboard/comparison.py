@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from alps.leaderboard.provenance import Place
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
-from alps.show.shared_records import SharedRecords, failed_share, too_many_failed
-from alps.stats.bootstrap import Estimate, Floats, cluster_index, clustered_difference
+from alps.stats.bootstrap import Floats, cluster_index, clustered_difference
 from alps.stats.paired import holm_all, t_tests
 from alps.tasks import Metric
 
@@ -47,32 +46,6 @@ def record_scores(
                 records.setdefault(name, []).append(worst)
             means[metric.name] = {name: sum(own) / len(own) for name, own in records.items()}
     return means
-
-
-def ahead_of(
-    rows: Iterable[Mapping[str, Any]],
-    others: Iterable[Mapping[str, Any]],
-    metric: Metric,
-    sessions: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return how far the scores of `rows` are ahead of those without memory, record by record.
-
-    Records without a known session stand alone. There is no value where too many answers failed.
-
-    Args:
-        rows: The scores of the run with a memory.
-        others: Those of the run without.
-        metric: What is compared.
-        sessions: The session of each record.
-    """
-    rows, others = list(rows), list(others)
-    reason = too_many_failed(failed_share(rows), failed_share(others))
-    if reason is not None:
-        return Estimate(None, None, None, 0, reason).row
-    both = [record_scores(one, [metric]).get(metric.name, {}) for one in (rows, others)]
-    ids = sorted(both[0].keys() & both[1].keys())
-    own = {name: sessions.get(name, name) for name in ids}
-    return SharedRecords.of(metric, ids, both, own).difference(*both).estimate.row
 
 
 def _number(scores: object, name: str) -> float | None:

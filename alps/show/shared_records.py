@@ -17,7 +17,6 @@ import numpy as np
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row
 from alps.rows import Score
-from alps.run.engine import NO_GOLD
 from alps.run.opened import Run, open_run, read_wanted
 from alps.run.stored import stored_rows
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
@@ -30,10 +29,6 @@ from alps.tasks import Metric, MicroRatio
 _DATA_PLACES = ("settings.data", "settings.split", "settings.limit", "settings.seed", "data.split")
 Values = Mapping[str, float]
 """The value of one metric by the ids of the records that have it."""
-
-
-MOST_FAILED = 0.05
-"""The largest share of failed answers with which a run has a difference from no memory."""
 
 
 @dataclass(frozen=True)
@@ -335,26 +330,3 @@ def _words(value: object) -> str:
 def _short(text: str) -> str:
     # A hash is told apart by its beginning, and a prompt of a page would bury the message.
     return text if len(text) <= 40 else f"{text[:12]}…"
-
-
-def failed_share(rows: Iterable[Mapping[str, Any]]) -> float:
-    """Return the share of answers, by the rows of their scores, that failed or were not judged."""
-    failed = total = 0
-    for row in rows:
-        if row.get("outcome") != NO_GOLD:
-            total += 1
-            failed += row.get("outcome") != "ok"
-    return failed / total if total else 0.0
-
-
-def too_many_failed(own: float, without: float) -> str | None:
-    """Say why a run has no difference from the one without memory; None where it has one.
-
-    Args:
-        own: The share of its answers that failed.
-        without: That of the run without memory.
-    """
-    if max(own, without) <= MOST_FAILED:
-        return None
-    shares = f"{own:.1%} of its answers and {without:.1%} of those without memory failed"
-    return f"{shares}; at most {MOST_FAILED:.0%} may".replace("%", " %")

@@ -15,7 +15,7 @@ from alps.errors import AlpsError, UsageError
 from alps.event_loop import run_loop
 from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.admission import CHECKS, DECLARED
-from alps.ext.memory.board_setup import beside_of, without_memory
+from alps.ext.memory.board_setup import ahead_of, beside_of, without_memory
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.listed_memories import Direct
 from alps.ext.memory.phases import phases_of, used_otherwise
@@ -27,7 +27,6 @@ from alps.leaderboard.checks.card import is_own
 from alps.leaderboard.checks.rows import LONGEST_ANSWER, TrackRows, named
 from alps.leaderboard.checks.scores import differences, figure
 from alps.leaderboard.checks.suspicion import as_run, differing
-from alps.leaderboard.comparison import ahead_of
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, needs_reader
 from alps.leaderboard.parts import parts_of

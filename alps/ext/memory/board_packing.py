@@ -13,6 +13,7 @@ from alps import rows
 from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.admission import declared_in
 from alps.ext.memory.board_checks import first_fault
+from alps.ext.memory.board_setup import ahead_of
 from alps.ext.memory.comparison_runs import FOLDER
 from alps.ext.memory.phases import phases_of, stored_by, used_otherwise
 from alps.folders import file_names
@@ -27,7 +28,6 @@ from alps.leaderboard.cards import (
     write_rows,
     write_track,
 )
-from alps.leaderboard.comparison import ahead_of
 from alps.leaderboard.gold_data import needs_reader
 from alps.leaderboard.recompute import judge_named
 from alps.leaderboard.submission import MEMORY_FOLDER, public_name, without

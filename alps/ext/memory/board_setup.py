@@ -4,11 +4,13 @@ What must be the same for two of them to be ranked together is read out of the c
 of the manifest; nobody types it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from alps.ext.memory.admission import declared_in
+from alps.ext.memory.no_memory import failed_share, too_many_failed
 from alps.ext.memory.resolve import HTTP, MCP, PROGRAM, PYTHON
+from alps.leaderboard.comparison import record_scores
 from alps.leaderboard.gold_data import needs_reader
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.ranking import RowBeside
@@ -24,7 +26,9 @@ from alps.leaderboard.submission import (
     memory_of_run,
 )
 from alps.llm.options import SAMPLING
-from alps.tasks import Task
+from alps.show.shared_records import SharedRecords
+from alps.stats.bootstrap import Estimate
+from alps.tasks import Metric, Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
 from alps.tasks.by_memory import FULL, NOTHING
 
@@ -199,3 +203,29 @@ def rows_without_memory(system: System, track: str) -> Iterator[dict[str, Any]]:
     if memory is not None and row is not None:
         name = f"{memory_folder(memory)}/{BESIDE}/{row}/{track}/scores.jsonl"
         yield from system.entry.read(name, "benchmark_id")
+
+
+def ahead_of(
+    rows: Iterable[Mapping[str, Any]],
+    others: Iterable[Mapping[str, Any]],
+    metric: Metric,
+    sessions: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return how far the scores of `rows` are ahead of those without memory, record by record.
+
+    Records without a known session stand alone. There is no value where too many answers failed.
+
+    Args:
+        rows: The scores of the run with a memory.
+        others: Those of the run without.
+        metric: What is compared.
+        sessions: The session of each record.
+    """
+    rows, others = list(rows), list(others)
+    reason = too_many_failed(failed_share(rows), failed_share(others))
+    if reason is not None:
+        return Estimate(None, None, None, 0, reason).row
+    both = [record_scores(one, [metric]).get(metric.name, {}) for one in (rows, others)]
+    ids = sorted(both[0].keys() & both[1].keys())
+    own = {name: sessions.get(name, name) for name in ids}
+    return SharedRecords.of(metric, ids, both, own).difference(*both).estimate.row

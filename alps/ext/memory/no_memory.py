@@ -4,12 +4,39 @@ A failed answer scores the minimum, so failures of the run without memory would 
 memory system.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import combinations
+from typing import Any
 
+from alps.run.engine import NO_GOLD
 from alps.run.opened import Run
-from alps.show.shared_records import failed_share, too_many_failed
 from alps.tasks.by_memory import FULL, NOTHING
+
+MOST_FAILED = 0.05
+"""The largest share of failed answers with which a run has a difference from no memory."""
+
+
+def failed_share(rows: Iterable[Mapping[str, Any]]) -> float:
+    """Return the share of answers, by the rows of their scores, that failed or were not judged."""
+    failed = total = 0
+    for row in rows:
+        if row.get("outcome") != NO_GOLD:
+            total += 1
+            failed += row.get("outcome") != "ok"
+    return failed / total if total else 0.0
+
+
+def too_many_failed(own: float, without: float) -> str | None:
+    """Say why a run has no difference from the one without memory; None where it has one.
+
+    Args:
+        own: The share of its answers that failed.
+        without: That of the run without memory.
+    """
+    if max(own, without) <= MOST_FAILED:
+        return None
+    shares = f"{own:.1%} of its answers and {without:.1%} of those without memory failed"
+    return f"{shares}; at most {MOST_FAILED:.0%} may".replace("%", " %")
 
 
 def without_difference(runs: Mapping[str, Run], track: str) -> dict[tuple[str, str], str]:
