@@ -11,7 +11,7 @@ from alps.data.hub import public_name as public_data
 from alps.errors import RunFolderError, UsageError
 from alps.ext.audits import FOLDER
 from alps.jsonl import dump, scan
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.audits import audit_card, audit_rows
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.checks.rows import CallRow, ScoreRow

@@ -36,7 +36,7 @@ from alps.llm.ledger import Ledger
 from alps.run.opened import MANIFEST, Run, open_run
 from alps.run.summary import summarise_calls
 from alps.show.shared_records import sessions_of
-from alps.tasks.recall import NOTHING
+from alps.tasks.by_memory import NOTHING
 
 _OWN_SETTINGS = ("name", "k", "options", *LEFT_OUT)
 """What a memory system says of itself in the manifest that the settings of the run say, too."""

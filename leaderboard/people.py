@@ -54,7 +54,7 @@ class People:
         verbatim = without = None
         rule = ""
         for metric in metrics:
-            part, _, figure = metric.people.partition(".")
+            part, _, figure = metric.on_boards.people.partition(".")
             place = self.root["parts"][part]
             score = place["figures"][figure]
             if not score["value"]:

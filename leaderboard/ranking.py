@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from alps.judges.base import fingerprint_id
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.baseline_differences import Above, Baseline, above, strongest
 from alps.leaderboard.checks.copies import Answers, answers_of, originals
 from alps.leaderboard.gold_data import needs_reader, task_under
@@ -194,7 +194,9 @@ class Board:
         for metric in self.task.metrics:
             fits = metric.judged == (self.key.judge is not None)
             scored = any(row.score(metric.name)["value"] for row in rows)
-            scored |= bool(metric.relations) and metric.name in self.metric.beside
+            scored |= (
+                bool(metric.needs.relations) and metric.name in self.metric.on_boards.companions
+            )
             if fits and scored and metric.name != self.metric.name:
                 others.append(metric)
         return tuple(others)
@@ -259,7 +261,7 @@ class _Files:
 def _printed(board: Board) -> Iterator[Metric]:
     """Yield the metric of a board, and those that are printed right beside it."""
     for metric in board.task.metrics:
-        if metric is board.metric or metric.name in board.metric.beside:
+        if metric is board.metric or metric.name in board.metric.on_boards.companions:
             yield metric
 
 
@@ -287,7 +289,7 @@ def _leads(system: System, track: str, place: Place) -> Iterator[str]:
 
 
 def _leads_a_board(metric: Metric) -> bool:
-    return metric.headline or metric.own_board
+    return metric.headline or metric.on_boards.own_board
 
 
 def _key(system: System, track: str, metric: str, place: Place) -> Key:
@@ -347,7 +349,7 @@ def _board(
         is_proven = row.recomputed and not row.system.refuted and not row.withheld
         is_proven &= not row.no_difference
         (floors if row.system.is_floor else proven if is_proven else others).append(row)
-    beside = {key.metric, *metric.beside}
+    beside = {key.metric, *metric.on_boards.companions}
     embedded = tuple(_floors(rows, key))
     baseline = strongest(list(_baselines(floors, embedded, metric)))
     standings = [*_with_ranks(proven, files), *others]

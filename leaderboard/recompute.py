@@ -23,7 +23,7 @@ from alps.jsonl import dump
 from alps.judges.admission import partly_admitted
 from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
 from alps.judges.calibration_file import Calibration, calibration_files, read_calibration
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import RELATIONS, MatchQuestion, Relation, SupportQuestion
 from alps.judges.question import Question
 from alps.judges.resolve import RECORDED

@@ -94,7 +94,7 @@ def rescore(
         AlpsError: If the submission is not in order, or the judge or the data can't be used.
     """
     _check_in_order(folder)
-    if (settings.audit_judge, settings.audit, settings.audit_labels) != (None, None, None):
+    if settings.model_fields_set & {"audit_judge", "audit", "audit_labels"}:
         raise UsageError("audit_judge=: a review judges every record; alps score RUN audits a run")
     entry = read_entry(folder)
     work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
@@ -275,7 +275,7 @@ def _as_run(entry: Entry, index: int, settings: RescoreSettings, folder: Path) -
             _check_ids(name, rows, known.get(name), data)
             lines += map(dump, rows)
     folder.mkdir(parents=True, exist_ok=True)
-    description = {"data": opened.description, "settings": experiment.experiment()}
+    description = {"data": opened.description, "settings": experiment.recorded()}
     write_json(folder / "manifest.json", description)
     (folder / "predictions.jsonl").write_bytes(b"".join(lines))
     return folder

@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from alps.errors import DataError, UsageError
 from alps.ext.memory import FILE
 from alps.ext.memory.comparison_runs import FOLDER as BESIDE
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.audit_draws import drawn_by_a_maintainer
 from alps.leaderboard.contradictions import contradictions, same_judge
 from alps.leaderboard.gold_data import SampleTrack, known_track
@@ -29,7 +29,7 @@ from alps.leaderboard.submission import (
     without_memory,
 )
 from alps.tasks import all_tracks
-from alps.tasks.recall import FULL
+from alps.tasks.by_memory import FULL
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from alps.leaderboard.fields import (
     Url,
 )
 from alps.leaderboard.untrusted import LARGEST_FILE, open_plain, read_model
-from alps.tasks.recall import FULL, NOTHING, keeps_memories
+from alps.tasks.by_memory import FULL, NOTHING, keeps_memories
 
 CARD, REVIEW = "submission.json", "review.json"
 SAMPLES = "samples"

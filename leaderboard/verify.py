@@ -8,7 +8,7 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.ext.memory.comparison_runs import FOLDER as BESIDE
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
 from alps.leaderboard.checks.audits import check_audit, check_audit_draw

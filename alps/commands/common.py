@@ -84,7 +84,7 @@ def show_finished(carry_out: Callable[[], Any]) -> None:
     began = time.monotonic()
     finished = carry_out()
     # After it: what can't be started needs no tables.
-    from alps.ext.calibration.next_steps import after_run
+    from alps.extension import extensions
     from alps.show.run_tables import show_run
 
     show_run(
@@ -95,8 +95,9 @@ def show_finished(carry_out: Callable[[], Any]) -> None:
         took=time.monotonic() - began,
     )
     tell_former(finished)
-    if command := after_run(finished.folder, finished.summary, finished.tasks):
-        click.echo(f"People can check this judge: {command}")
+    for extension in extensions():
+        if line := extension.next_step(finished):
+            click.echo(line)
     stop_at_budget(finished)
     if finished.complaint is not None:
         raise TooManyFailuresError(finished.complaint)

@@ -2,8 +2,6 @@
 
 import sys
 
-import click
-
 from alps.commands.common import command, console
 from alps.completion import takes
 
@@ -19,14 +17,15 @@ def doctor(settings: tuple[str, ...]) -> None:
       alps doctor
       alps doctor memory=python:mine:Store memory.index=small
     """
-    from alps.ext.memory.check_table import examine_memory
+    from alps.extension import extensions, load
     from alps.parsing import parse_words
     from alps.settings import DoctorSettings
     from alps.show.doctor import examine
 
-    asked = parse_words(settings, DoctorSettings)
-    if asked.memory is not None:
-        sys.exit(examine_memory(asked, console()))
-    if others := sorted(asked.model_fields_set):
-        raise click.UsageError(f"{others[0]}= goes with memory=NAME")
-    sys.exit(examine(console()))
+    asked, screen = parse_words(settings, DoctorSettings), console()
+    for extension in extensions():
+        if extension.examine:
+            code = load(extension.examine)(asked, screen)
+            if code is not None:
+                sys.exit(code)
+    sys.exit(examine(screen))

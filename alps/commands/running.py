@@ -27,18 +27,17 @@ def run(settings: tuple[str, ...]) -> None:
       alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
       alps run task=extraction model=openai/gpt-4.1-mini,openai/gpt-4.1
     """
-    from alps.ext.sweeps.plan import plan_of_words
+    from alps.extension import extensions, load
     from alps.llm.secrets import redact
     from alps.parsing import parse_words
     from alps.run.dry_run import dry_run
     from alps.run.start import run as carry_out
     from alps.settings import RunSettings
 
-    if (plan := plan_of_words(settings)) is not None:
-        from alps.ext.sweeps.commands import show_sweep
-
-        show_sweep(plan, only="all")
-        return
+    for extension in extensions():
+        if extension.takes_words(settings):
+            load(extension.run_words)(settings)
+            return
     parsed = parse_words(settings, RunSettings)
     tell(f"{parsed.task}: {redact(parsed.model)}, loading", announced=not parsed.dry_run)
     if parsed.dry_run:

@@ -13,7 +13,7 @@ from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.folders import kept_working_folder, slug, working_folder
 from alps.judges.base import fingerprint_id
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.rows import Pools, Summary
@@ -40,7 +40,7 @@ from alps.run.fresh import (
     set_aside,
     task_code,
 )
-from alps.run.judge_check import Checks, admit_judge, rubrics_of
+from alps.run.judge_check import Checks, admit_judge
 from alps.run.opened import MANIFEST, SUMMARY
 from alps.run.parts import Course, Parts, engine_of, parts_of
 from alps.run.progress import Watched, progress_line
@@ -61,7 +61,7 @@ from alps.run.summary import served, served_row, summarise_calls, summarise_trac
 from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
-from alps.tasks import JudgingOptions, Task
+from alps.tasks.base import JudgingOptions, Task, rubrics_of
 from alps.tasks.registry import PYTHON, recorded
 
 VERDICTS = "verdicts.jsonl"
@@ -333,7 +333,7 @@ def _manifest(session: Session, services: Services, judged: Predictions | None) 
     settings, data = session.settings, session.data
     fingerprint = services.judge.fingerprint_for(rubrics_of(data.tasks))
     manifest = build_manifest(
-        settings=settings.experiment(),
+        settings=settings.recorded(),
         system=_described(services),
         data=data.description,
         prompts=prompt_hashes(settings, data.tasks),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.show.compare import (
     Comparison,
     Contrast,
@@ -163,7 +163,7 @@ def _discordant(track: TrackComparison) -> Iterator[Line]:
         counts += f", {test.second_only} only in {contrast.second}"
         # Of records that belong together its p is none.
         exact = f"; exact McNemar p {p_value(test.p)}" if contrast.exact else ""
-        if metric.metric.sign_test and not contrast.exact:
+        if metric.metric.inference.sign_test and not contrast.exact:
             exact = f"; exact sign test of single records, uncorrected: p {p_value(test.p)}"
         yield Line(f"{metric.metric.title.strip()}: {counts}{exact}.")
 
@@ -239,7 +239,9 @@ def _explanations(comparison: Comparison, *, narrow: bool) -> Iterator[str]:
             yield f"No interval: {reason}."
     if any(contrast.difference.estimate.method for contrast in contrasts):
         yield f"Intervals where few sessions hold many records: {RESAMPLED}."
-    if any(metric.metric.sign_test for track in comparison.tracks for metric in track.metrics):
+    if any(
+        metric.metric.inference.sign_test for track in comparison.tracks for metric in track.metrics
+    ):
         yield "The sign test takes records of one session for independent; the table's p does not."
     more = [one.explanation for track in comparison.tracks for one in track.more]
     yield from dict.fromkeys(filter(None, more))

@@ -150,7 +150,8 @@ def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
     current = in_current_words(settings)
     for name, wording in _CONDITIONS.items():
         value = current.get(name)
-        if value is not None and value != RunSettings.model_fields[name].default:
+        field = RunSettings.model_fields.get(name)
+        if value is not None and (field is None or value != field.default):
             yield wording.format(as_typed(value))
 
 

@@ -211,11 +211,11 @@ def recall_curves(heads: Sequence[Head]) -> list[Chart]:
 
 
 def _pool_sections(head: Head) -> list[Section]:
-    return [section for section in head.scored if section.task.pool_size is not None]
+    return [section for section in head.scored if section.task.data.pool_size is not None]
 
 
 def _rated_sections(head: Head) -> list[Section]:
-    return [section for section in head.scored if section.headline.metric.rates]
+    return [section for section in head.scored if section.headline.metric.needs.rating]
 
 
 def _curve(heads: list[Head]) -> Chart:
@@ -251,7 +251,7 @@ def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple
         if floor is not None:
             score = next((row.headline for row in section.floors if row.name == floor), None)
         if score is not None and score.value is not None:
-            points.append((section.task.pool_size or 0, score))
+            points.append((section.task.data.pool_size or 0, score))
     return sorted(points, key=lambda point: point[0])
 
 

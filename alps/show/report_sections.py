@@ -265,7 +265,7 @@ class _Passed:
 def _passed(
     task: Task, lead: Metric, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
 ) -> _Passed:
-    passed = _Passed(Highlights(task.highlights))
+    passed = _Passed(Highlights(task.shown.highlights))
     for key, row in scores.items():
         state = state_of(row, predictions.get(key))
         passed.outcomes[state] += 1
@@ -323,7 +323,7 @@ def _build_section(
         matrix=draw_actions(found.counts),
         breakdowns=[page_part(row, colour_of(position)) for row in found.breakdowns.values()],
         records=chosen,
-        rule=rule(task.highlights),
+        rule=rule(task.shown.highlights),
         samples=samples,
         tables=tables,
     )

@@ -51,7 +51,7 @@ from alps.show.table import (
 )
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric, all_tracks
-from alps.tasks.base import headline_of, only_rated
+from alps.tasks.metrics import headline_of, only_rated
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NARROW = 72
@@ -193,7 +193,7 @@ def _floors_on(metric: Metric, track: TrackSummary, *, judge: str) -> Iterator[R
     """Yield what each trivial baseline scores on a metric, to be shown below the run's score."""
     # Copies of the old list are most of an updated list, so a whole-list F1 of .8 says nothing
     # without the .8 of returning the old list unchanged.
-    if not metric.with_floors:
+    if not metric.on_boards.with_baselines:
         return
     for name, floor in track.floors.items():
         score = floor.scores.get(metric.name)
@@ -294,7 +294,7 @@ def has_floors(track: TrackSummary) -> bool:
 def _floor_tables(
     track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool
 ) -> Iterator[Table]:
-    paired = [metric for metric in metrics if metric.paired_floors]
+    paired = [metric for metric in metrics if metric.inference.baseline_differences]
     if not any(floor.differences for floor in track.floors.values()):
         yield _floors(track, metrics, narrow=narrow)
         return
@@ -357,7 +357,9 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         items = counted(track.rejected_gold, "gold item")
         yield f"Marked as rejected by their annotators: {items} of the scored records."
     if track.unchecked:
-        what = next(filter(None, (metric.checked for metric in metrics)), "against the dialogue")
+        what = next(
+            filter(None, (metric.needs.question for metric in metrics)), "against the dialogue"
+        )
         yield f"Not checked {what}, as the judge failed: {track.unchecked}."
     if track.seconds_per_query is not None:
         yield f"{track.seconds_per_query * 1000:.1f} ms a query."

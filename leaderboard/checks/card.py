@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from alps import __version__
 from alps.judges.base import fingerprint_id
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.contradictions import contradictions
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.names import fault_of_name

@@ -38,7 +38,7 @@ from alps.systems import System, Unheard, is_embedded, resolve_system
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
-from alps.tasks.recall import Script, Search, Shown
+from alps.tasks.by_memory import Context, Script, Search
 
 _MEND = "submit it as the run has it"
 Admission = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -199,7 +199,7 @@ class _FromDiary:
         """Tell whether all is there that was found for a sample."""
         return all(key in self._diary.hits for key in keys_of(task, sample))
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return what a reader was shown."""
         hits = self._diary.hits[sample_key(task, sample)]
         return cut(hits[: self._k], max_tokens)
@@ -214,13 +214,13 @@ class _FromDiary:
 def keys_of(task: Task, sample: Any) -> list[str]:
     """Return the keys of a sample in a diary: one for a reader, one a probe where none reads."""
     key = sample_key(task, sample)
-    if task.by_memory is None:
+    if task.by_memory.answers is None:
         return [key]
-    if isinstance(task.by_memory, Script):
-        steps = task.by_memory.steps(sample)
+    if isinstance(task.by_memory.answers, Script):
+        steps = task.by_memory.answers.steps(sample)
         probes = sum(isinstance(step, Search) for step in steps)
     else:
-        probes = len(task.by_memory.probes(sample))
+        probes = len(task.by_memory.answers.probes(sample))
     return [f"{key} {number}" for number in range(1, probes + 1)]
 
 
@@ -275,7 +275,7 @@ def _fault_of_answer(
     return "" if same else "another answer"
 
 
-def _noted(part: Shown) -> ShownToReader:
+def _noted(part: Context) -> ShownToReader:
     return ShownToReader(
         turns=len(part.turns),
         memories=len(part.memories),

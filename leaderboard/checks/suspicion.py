@@ -21,7 +21,7 @@ from alps.systems import System, resolve_system
 from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS
-from alps.tasks.recall import FULL
+from alps.tasks.by_memory import FULL
 from alps.text import fold
 
 # A larger share of one and the same answer; fewer answers say nothing about shares.
@@ -63,7 +63,7 @@ def check_suspicion(
     where = f"{task.track}/predictions.jsonl"
     if gold is not None:
         check_gold_overlap(where, task, _with_gold(gold, answers), findings)
-    if any(metric.ranking for metric in task.metrics):
+    if any(metric.needs.ranking for metric in task.metrics):
         _check_ranked(where, rows.scores, findings)
     _check_constant(where, task, list(answers.values()), findings)
     texts = {named(key): _text(answer) for key, answer in answers.items()}
@@ -240,7 +240,7 @@ def _behind_memory(system: System, gold: GoldTrack) -> System:
     """
     task = gold.task
     asked = only(task.conditions, ("memory", "max_context_tokens", "k"))
-    if (task.recall is None and task.by_memory is None) or not asked:
+    if (task.by_memory.recall is None and task.by_memory.answers is None) or not asked:
         return system
     name = str(asked.get("memory", FULL))
     if not is_ours(name):

@@ -31,8 +31,8 @@ from alps.show.charts import axis_of
 from alps.show.formatting import signed, visible
 from alps.show.svg import axis_labels
 from alps.tasks import Metric, Task
-from alps.tasks.recall import FULL, LAST, ORACLE, PLACEBO
-from alps.tasks.recall import NOTHING as NO_MEMORY
+from alps.tasks.by_memory import FULL, LAST, ORACLE, PLACEBO
+from alps.tasks.by_memory import NOTHING as NO_MEMORY
 
 KINDS = {
     "llm": "LLM",
@@ -146,7 +146,7 @@ def board_table(
     beside: list[Metric] = []
     more: list[Metric] = []
     for metric in board.others:
-        if metric.name in board.metric.beside:
+        if metric.name in board.metric.on_boards.companions:
             beside.append(metric)
             columns.append(_metric_column(metric))
         elif not brief:
@@ -190,7 +190,7 @@ def _account_columns(board: Board) -> Iterator[Column]:
     yield Column("failed", "failed", "figure", "coverage", first="ascending")
     yield Column("cost", "cost", "figure", "cost", first="ascending")
     yield Column("tokens", "tokens", "figure", "cost", first="ascending")
-    if board.task.pool_size is not None:
+    if board.task.data.pool_size is not None:
         yield Column("seconds", "time a query", "figure", "cost", first="ascending")
 
 
@@ -397,7 +397,7 @@ def _account(board: Board, row: Standing) -> Iterator[Markup]:
     yield figure(calls["cost"], money)
     tokens = calls["prompt_tokens"].value + calls["completion_tokens"].value
     yield computed(tokens, "tokens", row.system.slug, board.key.track)
-    if board.task.pool_size is not None:
+    if board.task.data.pool_size is not None:
         yield figure(track["seconds_per_query"], seconds)
 
 

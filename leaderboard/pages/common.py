@@ -51,7 +51,9 @@ class Content:
     @cached_property
     def tasks(self) -> list[str]:
         """The names of the tasks that have pages: those of memory systems once one is ranked."""
-        return [name for name in TASKS if self.tracks_of(name) or not load_task(name).needs_memory]
+        return [
+            name for name in TASKS if self.tracks_of(name) or not load_task(name).by_memory.required
+        ]
 
     def tracks_of(self, task: str) -> list[Task]:
         """Return the tracks of a task that have boards."""
@@ -175,7 +177,7 @@ def judge_id(system: System, track: str) -> str:
 def data_name(task: Task, system: System) -> str:
     """Return the data set that a system was run on, and its split; files of its own have none."""
     card = system.run(task.track)["data"]
-    split = f" {card['split'].value}" if task.open_records is None else ""
+    split = f" {card['split'].value}" if task.data.open_records is None else ""
     return f"{card['name'].value}{split}"
 
 
@@ -186,7 +188,7 @@ def page_of(task: Task) -> str:
 
 def records_folder(task: Task) -> str:
     """Return the folder of the records of a track: pools of every size share one."""
-    return task.track if task.pool_size is None else task.place.partition("/")[0]
+    return task.track if task.data.pool_size is None else task.place.partition("/")[0]
 
 
 def record_file(name: str) -> str:

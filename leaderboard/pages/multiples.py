@@ -74,11 +74,11 @@ class Beside:
 def multiples_of(content: Content, system: System) -> Iterator[Multiple]:
     """Yield the panels of a system that have several rows."""
     places = list(_standings(content, system))
-    pools = [place for place in places if place[0].task.pool_size is not None]
+    pools = [place for place in places if place[0].task.data.pool_size is not None]
     smallest = {board.task.name: board for board, _ in reversed(pools)}
     tasks = []
     for board, row in places:
-        if board.task.pool_size is None or smallest[board.task.name] is board:
+        if board.task.data.pool_size is None or smallest[board.task.name] is board:
             tasks.append((board.task.heading, board, row))
     sizes = [(board.task.heading.partition(", ")[2], board, row) for board, row in pools]
     yield from _panel("Tasks", "", tasks)
@@ -86,7 +86,7 @@ def multiples_of(content: Content, system: System) -> Iterator[Multiple]:
         yield from _panel("Pool size", f"{pools[0][0].task.name}.html", sizes)
     for board, row in places:
         # Pools of all sizes have the same queries.
-        if board.task.pool_size is None or smallest[board.task.name] is board:
+        if board.task.data.pool_size is None or smallest[board.task.name] is board:
             yield from _slices(board, row)
     failures = list(_failures(system))
     if failures:
@@ -160,7 +160,7 @@ def beside_of(content: Content, system: System) -> Iterator[Beside]:
         rival = next((other for other in others if other.records and other.recomputed), None)
         if known is None or rival is None or board.task.name in smallest:
             continue
-        if board.task.pool_size is not None:
+        if board.task.data.pool_size is not None:
             smallest.add(board.task.name)
         shared = sorted(row.records.keys() & rival.records.keys())
         yield Beside(

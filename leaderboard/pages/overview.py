@@ -120,14 +120,14 @@ def _columns(renderer: Renderer) -> Iterator[Column]:
     tracks = all_tracks().values()
     for name in content.tasks:
         tasks = [task for task in tracks if task.name == name]
-        sizes = [task.pool_size for task in tasks if task.pool_size is not None]
+        sizes = [task.data.pool_size for task in tasks if task.data.pool_size is not None]
         ends = (min(sizes), max(sizes)) if sizes else (None,)
         for task in tasks:
             boards = content.by_track.get(task.track)
             known = any(
                 task.headline.name in row.scores for row in content.references.on(task.track)
             )
-            if task.pool_size not in ends or not (boards or known):
+            if task.data.pool_size not in ends or not (boards or known):
                 continue
             leading = view(boards[0], most=0, brief=True, first=False) if boards else None
             standings = boards[0].standings if boards else ()

@@ -78,7 +78,7 @@ def _points(scores: BySize) -> list[tuple[int, Figure]]:
 
 
 def _size(board: Board) -> int:
-    return board.task.pool_size or 0
+    return board.task.data.pool_size or 0
 
 
 def _systems(boards: Sequence[Board]) -> dict[str, Standings]:

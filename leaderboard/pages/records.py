@@ -17,7 +17,7 @@ from alps.leaderboard.pages.common import Content, Renderer, answer_id, record_f
 from alps.leaderboard.provenance import Place, figure
 from alps.leaderboard.site_data import System
 from alps.show.formatting import visible
-from alps.tasks import Task, all_tracks
+from alps.tasks import MicroRatio, Task, all_tracks
 from alps.tasks.base import Row
 from alps.tasks.record_parts import AnsweredRecord, Passage
 
@@ -136,7 +136,7 @@ def _systems(content: Content, task: Task) -> Sequence[System]:
 
 def _passages(task: Task, sample: Any) -> list[Passage]:
     """Return the texts that a record asks about, of a sample with neither dialogue nor query."""
-    parts = task.record_parts(AnsweredRecord(sample, None, None, None))
+    parts = task.shown.record_parts(AnsweredRecord(sample, None, None, None))
     return [part for part in parts if isinstance(part, Passage) and part.text]
 
 
@@ -166,7 +166,7 @@ def _answers_of(system: System, task: Task, records: Mapping[str, Record]) -> di
     shown = [
         (metric.name, escape(metric_title(metric)))
         for metric in task.metrics
-        if metric.numerator is None
+        if not isinstance(metric.value, MicroRatio)
     ]
     where = f"{system.slug}/{task.track}/scores.jsonl"
     name_of = Markup("<strong>{}</strong>").format(foreign(system.card.name))
@@ -340,6 +340,6 @@ def _cut(value: object) -> str:
 
 def _body_of(task: Task) -> Callable[[System, Task, Record, Row, FileRow | None], str]:
     """Return how an answer is written: as memories next to gold, as a choice, or as a text."""
-    if task.paired is not None:
+    if task.public.paired is not None:
         return _memories
     return _choice if task.public.choice is not None else _response

@@ -49,7 +49,7 @@ def write_tasks(renderer: Renderer) -> None:
             continue
         for task in tracks:
             _write_boards(renderer, task)
-        if every[0].pool_size is not None:
+        if every[0].data.pool_size is not None:
             write_pools(renderer, name)
         else:
             panels = [_panel(content.by_track[task.track][0]) for task in tracks]

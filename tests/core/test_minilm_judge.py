@@ -6,8 +6,8 @@ import pytest
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
+from alps.judges.embedded import MiniLMJudge
 from alps.judges.matching import Item, MatchQuestion
-from alps.judges.minilm import MiniLMJudge
 from alps.judges.resolve import embedded_judge, is_embedded_judge
 from alps.parsing import parse_words
 from alps.run.start import run

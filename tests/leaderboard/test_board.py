@@ -5,14 +5,12 @@ import pytest
 from alps.run.scores import Board, count_failure
 from alps.schema import FAILURES, UNHEARD
 from alps.stats.bootstrap import Estimate
-from alps.tasks import Metric, Scored
+from alps.tasks import Metric, MicroRatio, Scored
 
 F1 = Metric("f1", "F1")
 RECALL = Metric("recall_indirect", "recall, indirect")
 ERROR = Metric("confidence_error", "confidence error", lower_is_better=True)
-MICRO = Metric(
-    "f1_micro", "F1 (micro)", numerator={"matched": 2}, denominator={"gold": 1, "predicted": 1}
-)
+MICRO = Metric("f1_micro", "F1 (micro)", MicroRatio({"matched": 2}, {"gold": 1, "predicted": 1}))
 METRICS = (F1, RECALL, ERROR, MICRO)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alps.data.audit_findings import natural
-from alps.data.audit_gold import _OMISSION, _is_said
+from alps.data.audit_records import _OMISSION, _is_said
 from alps.llm.repair import _unfenced, readings
 from alps.schema import Evidence, Turn
 from alps.show.dialogue import _ELLIPSIS, locate

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from alps.errors import DataError, UsageError
-from alps.judges.lexical import AGREEMENT
+from alps.judges.embedded import AGREEMENT
 from alps.leaderboard import site as site_module
 from alps.leaderboard.commands import build_command
 from alps.leaderboard.gold_data import own_track

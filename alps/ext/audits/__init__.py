@@ -25,6 +25,8 @@ EXTENSION = Extension(
     "audits",
     has_part=_has_part,
     part="alps.ext.audits.part:Part",
+    judging="alps.ext.audits.settings:AuditKeys",
+    operational=_KEYS,
     rescores=_rescores,
     rescore="alps.ext.audits.part:audit_again",
     shows=lambda summary: summary.audit is not None,

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, UsageError, closest
+from alps.ext.judging.settings import JudgesSettings, SensitivitySettings
 from alps.folders import same_file, slug
-from alps.judges.constant import CONSTANT_JUDGES
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import CONSTANT_JUDGES, LexicalJudge
 from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import rubric
+from alps.keys import AskSettings
 from alps.llm.ledger import counted_in
 from alps.parsing import parse_settings
 from alps.prompts import Prompt, read_prompt
@@ -27,7 +28,7 @@ from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
 from alps.run.source import options_of
 from alps.run.start import score_again
-from alps.settings import AskSettings, JudgesSettings, RunSettings, SensitivitySettings
+from alps.settings import RunSettings
 from alps.slips import read_text
 from alps.tasks import load_tracks
 

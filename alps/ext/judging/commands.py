@@ -19,7 +19,7 @@ from alps.completion import takes
 @command()
 @takes(
     "RUN… judge=… prompts=DIR [out=DIR] [format=json]",
-    "alps.settings:SensitivitySettings",
+    "alps.ext.judging.settings:SensitivitySettings",
     runs=True,
 )
 @takes_time
@@ -36,9 +36,9 @@ def sensitivity(words: tuple[str, ...]) -> None:
     """
     from alps.ext.judging.cells import judge_cells, plan_wordings
     from alps.ext.judging.sensitivity import find_sensitivity, print_sensitivity
+    from alps.ext.judging.settings import SensitivitySettings
     from alps.parsing import parse_words, part_words
     from alps.run.opened import find_run
-    from alps.settings import SensitivitySettings
 
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, SensitivitySettings)
@@ -54,7 +54,7 @@ def sensitivity(words: tuple[str, ...]) -> None:
 @command()
 @takes(
     "RUN… judge=a,b [prompts=DIR] [draws=…] [out=DIR] [format=json]",
-    "alps.settings:JudgesSettings",
+    "alps.ext.judging.settings:JudgesSettings",
     runs=True,
 )
 @takes_time
@@ -74,10 +74,10 @@ def judges(words: tuple[str, ...]) -> None:
     """
     from alps.ext.judging.cells import judge_cells, plan_judges
     from alps.ext.judging.judges import observe
+    from alps.ext.judging.settings import JudgesSettings
     from alps.ext.judging.tables import FILE, print_observatory, write_observatory_page
     from alps.parsing import parse_words, part_words
     from alps.run.opened import find_run
-    from alps.settings import JudgesSettings
 
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, JudgesSettings)

@@ -250,7 +250,7 @@ def judged_metric(run: Run, track: str) -> Metric | None:
         return run.lead(track)
     scores = run.summary_of(track).scores
     for metric in run.tasks[track].metrics:
-        if metric.rates and metric.name in scores:
+        if metric.needs.rating and metric.name in scores:
             return metric
     return None
 

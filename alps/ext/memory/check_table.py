@@ -3,25 +3,35 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from pydantic import BaseModel
 from rich.console import Console
 
+from alps.errors import UsageError
 from alps.ext.memory.admit_run import checks_of
 from alps.ext.memory.built_in import BOXED, PRODUCTS
 from alps.ext.memory.environments import APART, environment, installed, packages
+from alps.ext.memory.settings import DoctorKeys
 from alps.rows import Check
-from alps.settings import DoctorSettings
 from alps.show.formatting import counted
 from alps.show.table import Cell, Table, figures, named, printed, row_of
 
 
-def examine_memory(settings: DoctorSettings, console: Console) -> int:
-    """Print the admission of a memory system; return 0 where it passed, else 1.
+def examine_memory(settings: BaseModel, console: Console) -> int | None:
+    """Print the admission of the memory system that `memory=` names.
+
+    Returns:
+        0 where it passed, else 1; None where none is named.
 
     Raises:
         UsageError: If nothing is called so, or it is no memory system.
     """
-    name = str(settings.memory)
-    checks = checks_of(settings)
+    keys = DoctorKeys.of(settings)
+    if keys.memory is None:
+        if others := sorted(keys.model_fields_set & set(DoctorKeys.model_fields)):
+            raise UsageError(f"{others[0]}= goes with memory=NAME")
+        return None
+    name = keys.memory
+    checks = checks_of(keys)
     failed = sum(not check.passed for check in checks)
     console.print(*printed([_table(name, checks)]))
     passed = f"{counted(len(checks) - failed, 'check')} passed"

@@ -41,7 +41,7 @@ def memory_install(name: str) -> None:
 
 @command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
-@takes("[rows=…] [max_cost=…] [model=…] [format=json]", "alps.settings:BesideSettings")
+@takes("[rows=…] [max_cost=…] [model=…] [format=json]", "alps.ext.memory.settings:BesideSettings")
 @takes_time
 def beside(run_folder: str, settings: tuple[str, ...]) -> None:
     """Run the same reader with no memory, full context, oracle evidence and others; compare.
@@ -54,9 +54,9 @@ def beside(run_folder: str, settings: tuple[str, ...]) -> None:
     from alps.ext.memory.comparison import beside as compare_memories
     from alps.ext.memory.comparison import print_beside
     from alps.ext.memory.comparison_runs import run_beside
+    from alps.ext.memory.settings import BesideSettings
     from alps.parsing import parse_words
     from alps.run.opened import find_run
-    from alps.settings import BesideSettings
 
     parsed = parse_words(allow_typed(settings), BesideSettings)
     given = {} if parsed.max_cost is None else {"max_cost": parsed.max_cost}
@@ -68,7 +68,7 @@ def beside(run_folder: str, settings: tuple[str, ...]) -> None:
 @command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @click.argument("record", metavar="[ID]", default="")
-@takes("[memory=…] [model=…] [format=json]", "alps.settings:DiagnoseSettings")
+@takes("[memory=…] [model=…] [format=json]", "alps.ext.memory.settings:DiagnoseSettings")
 @takes_time
 def diagnose(run_folder: str, record: str, settings: tuple[str, ...]) -> None:
     """Find where a memory system lost what each wrong answer of a run needed.
@@ -82,9 +82,9 @@ def diagnose(run_folder: str, record: str, settings: tuple[str, ...]) -> None:
     """
     from alps.ext.memory.diagnose import diagnose as find_losses
     from alps.ext.memory.diagnose_table import print_diagnosis, print_miss
+    from alps.ext.memory.settings import DiagnoseSettings
     from alps.parsing import parse_words
     from alps.run.opened import find_run
-    from alps.settings import DiagnoseSettings
 
     if "=" in record:
         record, settings = "", (record, *settings)

@@ -33,7 +33,7 @@ from alps.show.table import (
 )
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric
-from alps.tasks.recall import FULL, NOTHING
+from alps.tasks.by_memory import FULL, NOTHING
 
 REFUSAL = "refusal"
 """A reader that declines whatever it is asked: the worst mark on each record, without a run."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from alps.run.engine import NO_GOLD
 from alps.run.opened import Run
-from alps.tasks.recall import FULL, NOTHING
+from alps.tasks.by_memory import FULL, NOTHING
 
 MOST_FAILED = 0.05
 """The largest share of failed answers with which a run has a difference from no memory."""

@@ -9,7 +9,7 @@ from alps.completion import takes
 @command("personas")
 @takes(
     "out=DIR [n=…] [size=…] [language=…] [seed=…] [model=…] [filter=…]",
-    "alps.settings:PersonaSettings",
+    "alps.ext.personas.settings:PersonaSettings",
 )
 def data_personas(settings: tuple[str, ...]) -> None:
     """Write invented users and questions about them in PersonaMem's files.
@@ -22,8 +22,8 @@ def data_personas(settings: tuple[str, ...]) -> None:
       alps data personas out=personas n=30 model=openai/gpt-4.1 filter=openai/gpt-4.1-mini
     """
     from alps.ext.personas.generate import generate
+    from alps.ext.personas.settings import PersonaSettings
     from alps.parsing import parse_words
-    from alps.settings import PersonaSettings
 
     parsed = parse_words(settings, PersonaSettings)
     done = generate(parsed)

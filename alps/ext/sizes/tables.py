@@ -11,7 +11,7 @@ from alps.show.formatting import dollars, interval, number, seconds, tokens
 from alps.show.parts import More, ShownPart
 from alps.show.table import Cell, Table, figures, named, row_of, ungrouped, with_interval
 from alps.tasks import Metric
-from alps.tasks.recall import FULL
+from alps.tasks.by_memory import FULL
 
 if TYPE_CHECKING:
     from alps.show.report_sections import Section

@@ -1,5 +1,6 @@
 """The command `sweep`, and a `run` whose words name several systems or tasks."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,13 @@ def sweep(plan: str, settings: tuple[str, ...]) -> None:
     given = {name: value for name, value in caps.items() if value is not None}
     read = replace(read, **given)
     show_sweep(read.answered_again() if parsed.fresh else read, only=parsed.only)
+
+
+def run_words(words: Sequence[str]) -> None:
+    """Carry out `alps run` of several models, as a sweep."""
+    from alps.ext.sweeps.plan import plan_of_words
+
+    show_sweep(plan_of_words(words), only="all")
 
 
 def show_sweep(plan: Any, *, only: Any) -> None:

@@ -13,8 +13,9 @@ from rich.console import Console
 
 from alps.cli import cli
 from alps.exit_codes import guarded
+from alps.ext.sweeps import models_of
 from alps.ext.sweeps.board import Board, Row, table_of
-from alps.ext.sweeps.plan import Cell, PlanError, models_of, read_plan
+from alps.ext.sweeps.plan import Cell, PlanError, read_plan
 from alps.ext.sweeps.sweep import Swept, sweep
 from alps.ext.sweeps.table import SweepReport, SweptRun, report_sweep, write_sweep_page
 from alps.llm import Client, Request

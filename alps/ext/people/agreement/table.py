@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 
-from alps.data.annotations import SAID
+from alps.ext.people.agreement.annotations import SAID
 from alps.ext.people.agreement.measure import Measured
 from alps.ext.people.agreement.rows import (
     DraftRow,
