@@ -17,6 +17,7 @@ from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
 from alps.leaderboard.checks.copies import answers_of, check_gold_overlap, likeness
 from alps.leaderboard.commands import rescore_command, verify_command
+from alps.leaderboard.comparison import record_scores
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.packing import pack
@@ -215,6 +216,17 @@ def test_an_unheard_answer_costs_what_a_wrong_one_costs(honest: Path, tmp_path: 
     assert [str(row.rank) for row in board.standings] == ["1", "2"]
     page = (build(subs, tmp_path / "site").out / "extraction.html").read_text("utf-8")
     assert "no response counts as wrong" in page
+
+
+@pytest.mark.parametrize(
+    ("outcome", "stage", "worst"),
+    [("transport", "generate", True), ("unparsable", "judge", True), ("no_gold", "judge", False)],
+)
+def test_what_was_not_heard_has_the_worst_score_in_tests(outcome, stage, worst):
+    heard = {"benchmark_id": "a", "outcome": "ok", "stage": "score", "scores": {"f1": 0.5}}
+    lost = {"benchmark_id": "b", "outcome": outcome, "stage": stage, "scores": {}}
+    found = record_scores([heard, lost], [TASK.headline])["f1"]
+    assert found == {"a": 0.5, **({"b": 0.0} if worst else {})}
 
 
 def _reword(row: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
 from alps.errors import DataError, UsageError
 from alps.judges.embedded import AGREEMENT
@@ -20,11 +21,12 @@ from alps.leaderboard.commands import build_command
 from alps.leaderboard.comparison import all_pairs, rank_classes
 from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.pages import systems
+from alps.leaderboard.pages.board_table import foreign
 from alps.leaderboard.ranking import build_boards
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build, check_site, serve
 from alps.leaderboard.site_data import load
-from alps.show.formatting import number
+from alps.show.formatting import number, visible
 from alps.show.spreadsheets import csv_of, plain_cell
 from alps.stats.paired import holm, paired_difference
 from tests import site_made
@@ -180,6 +182,9 @@ def test_pages_hold_nothing_that_could_run(site):
 
 
 def test_hostile_words_are_shown_as_words(site):
+    assert foreign(f"{HOSTILE}\u202e") == f"<bdi>{escape(visible(HOSTILE))}</bdi>"
+    for path in (site / "records").rglob("*.html"):
+        assert HOSTILE not in path.read_text("utf-8"), path
     record = next(path for path in (site / "records" / "task4_ability1").glob("*.html"))
     text = record.read_text("utf-8")
     assert "&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=" in text

@@ -18,7 +18,18 @@ from alps.leaderboard.commands import submit_command
 from alps.leaderboard.packing import pack, slug_of
 from alps.leaderboard.submission import CARD, kinds_of, public_name, read_entry
 from tests.endtoend import rows, summary
-from tests.submissions import DAY, HOME, SLUG, TRACKS, WHO, Shelf, card_of, make_run
+from tests.submissions import (
+    DAY,
+    DROPPED,
+    HOME,
+    SLUG,
+    TRACKS,
+    WHO,
+    Shelf,
+    card_of,
+    changed,
+    make_run,
+)
 
 
 @pytest.fixture
@@ -170,12 +181,6 @@ def test_runs_of_one_system_make_one_submission(shelf: Shelf, tmp_path: Path) ->
         pack([runs[1], other], WHO, out=tmp_path / "other" / SLUG)
 
 
-def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path) -> None:
-    (run / "summary.json").unlink()
-    with pytest.raises(UsageError, match="not finished; the same alps run again"):
-        pack([run], WHO, out=tmp_path / SLUG)
-
-
 @pytest.mark.parametrize("part", ["limit=3", "shard=1/2"])
 def test_a_part_of_a_split_is_refused(part: str, shelf: Shelf, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}", part)
@@ -183,22 +188,83 @@ def test_a_part_of_a_split_is_refused(part: str, shelf: Shelf, tmp_path: Path) -
         pack([run], WHO, out=tmp_path / SLUG)
 
 
-@pytest.mark.parametrize(
-    ("stage", "change"),
-    [
-        ("predictions", lambda found: found[0]["prediction"].update(memory_items=[])),
-        ("predictions", lambda found: found.pop()),
-        ("verdicts", lambda found: found[0].update(outcome="invalid", error="x")),
-        ("scores", lambda found: found[0]["scores"].update(f1=0.123)),
-    ],
-)
-def test_a_journal_that_changed_since_the_summary_is_refused(
-    run: Path, tmp_path: Path, stage: str, change: Callable[[list[dict[str, Any]]], object]
-) -> None:
+CHANGED = "changed since the summary; the same alps run again"
+ITEMS, SCORE = "0.prediction.memory_items", "0.scores.f1"
+JOURNALS = [
+    ("predictions", changed(ITEMS, []), CHANGED),
+    ("predictions", lambda found: found.pop(), CHANGED),
+    ("verdicts", changed("0.outcome", "invalid"), CHANGED),
+    ("scores", changed(SCORE, 0.123), CHANGED),
+    ("scores", changed(SCORE, float("nan")), r"task1/scores\.jsonl: .*can't be published"),
+]
+
+
+@pytest.mark.parametrize(("stage", "change", "why"), JOURNALS)
+def test_a_journal_that_changed_since_the_summary_is_refused(run, tmp_path, stage, change, why):
     change_rows(run, stage, change)
-    with pytest.raises(RunFolderError, match="changed since the summary; the same alps run again"):
+    with pytest.raises(RunFolderError, match=why):
         pack([run], WHO, out=tmp_path / SLUG)
     assert not (tmp_path / SLUG).exists()
+
+
+WEIGHTS = r"system\.settings\.weights: holds .* must not be published"
+PLACES = (
+    *("/srv/models/mine", f"{HOME}/model", "C:\\Users\\anna", "http://10.0.0.7:8000/v1"),
+    "gpu7.cluster.internal",
+)
+FILES = [
+    *(("manifest", "system.weights", place, WEIGHTS) for place in PLACES),
+    ("summary", "tracks.task1.scores.f1.high", float("inf"), r"scores\.f1\.high: .*finite"),
+    ("summary", "tracks.task1.floors", DROPPED, "lacks 'floors'; the same alps run again"),
+]
+
+
+@pytest.mark.parametrize(("file", "path", "value", "why"), FILES)
+def test_what_can_not_be_published_is_refused(run, tmp_path, file, path, value, why):
+    row = json.loads((run / f"{file}.json").read_text())
+    changed(path, value)(row)
+    (run / f"{file}.json").write_text(json.dumps(row))
+    with pytest.raises((UsageError, RunFolderError), match=why):
+        pack([run], WHO, out=tmp_path / SLUG)
+
+
+def test_an_unfinished_run_is_refused(run, tmp_path):
+    (run / "summary.json").unlink()
+    with pytest.raises(UsageError, match="not finished; the same alps run again"):
+        pack([run], WHO, out=tmp_path / SLUG)
+
+
+SECRET = "zebra-crossing-17-stripes-long"
+
+
+@pytest.mark.parametrize("secret", ["sk-proj-4711aBcDeFgHiJkLmNoP", SECRET])
+def test_a_key_in_an_answer_is_refused(run, tmp_path, monkeypatch, secret):
+    monkeypatch.setenv("MY_SERVICE_TOKEN", SECRET)
+    change_rows(run, "predictions", changed("-1.prediction.answer", f"My key is {secret}."))
+    with pytest.raises(UsageError, match="shape of a key") as raised:
+        pack([run], WHO, out=tmp_path / SLUG)
+    assert secret not in str(raised.value)
+    assert "asked_11" in str(raised.value)
+
+
+HUBS = [
+    ("hub@main", "a" * 40, {"name": "hub", "public": True}),
+    (f"hub:mine/own@{'b' * 40}", "b" * 40, {"name": "hub:mine/own", "public": False}),
+]
+
+
+@pytest.mark.parametrize(("data", "commit", "said"), HUBS)
+def test_a_run_on_the_hub_is_packed_by_its_name_without_a_network(
+    run, shelf, tmp_path, data, commit, said
+):
+    change_manifest(run, changed("settings.data", data))
+    change_manifest(run, changed("data.commit", commit))
+    packed = pack([run], WHO, out=tmp_path / SLUG)
+    own = packed.card.runs[0]
+    assert own.data.model_dump() == {**said, "split": "dev", "commit": commit}
+    assert own.settings["data"] == said["name"]
+    assert (packed.verification.serious, packed.verification.consistent) == (False, False)
+    assert pack([run], WHO, out=tmp_path / SLUG, data=str(shelf.data)).verification.consistent
 
 
 def test_a_changed_journal_is_refused_even_where_the_data_are_gone(
@@ -209,109 +275,6 @@ def test_a_changed_journal_is_refused_even_where_the_data_are_gone(
     change_rows(run, "scores", lambda found: found[0]["scores"].update(f1=0.123))
     with pytest.raises(RunFolderError, match="changed since the summary"):
         pack([run], WHO, out=tmp_path / SLUG)
-
-
-@pytest.mark.parametrize(
-    ("secret", "why"),
-    [
-        ("sk-proj-4711aBcDeFgHiJkLmNoP", "shape of a key"),
-        ("zebra-crossing-17-stripes-long", "shape of a key"),
-    ],
-)
-def test_a_key_in_an_answer_is_refused(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str, why: str
-) -> None:
-    monkeypatch.setenv("MY_SERVICE_TOKEN", "zebra-crossing-17-stripes-long")
-    change_rows(
-        run,
-        "predictions",
-        lambda found: found[-1]["prediction"].update(answer=f"My key is {secret}."),
-    )
-    with pytest.raises(UsageError, match=why) as raised:
-        pack([run], WHO, out=tmp_path / SLUG)
-    assert secret not in str(raised.value)
-    assert "asked_11" in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        "/srv/models/mine",
-        f"{HOME}/model",
-        "C:\\Users\\anna",
-        "http://10.0.0.7:8000/v1",
-        "gpu7.cluster.internal",
-    ],
-)
-def test_paths_and_hosts_on_the_card_are_refused(run: Path, tmp_path: Path, place: str) -> None:
-    change_manifest(run, lambda manifest: manifest["system"].update(weights=place))
-    with pytest.raises(
-        UsageError, match=r"system\.settings\.weights: holds .* must not be published"
-    ):
-        pack([run], WHO, out=tmp_path / SLUG)
-
-
-def test_a_number_that_is_not_finite_is_refused(run: Path, tmp_path: Path) -> None:
-    change_rows(run, "scores", lambda found: found[0]["scores"].update(f1=float("nan")))
-    with pytest.raises(RunFolderError, match=r"task1/scores\.jsonl: .*can't be published"):
-        pack([run], WHO, out=tmp_path / SLUG)
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (
-            lambda task1: task1["scores"]["f1"].update(high=float("inf")),
-            r"tracks\.task1\.scores\.f1\.high: .*finite",
-        ),
-        (lambda task1: task1.pop("floors"), "lacks 'floors'; the same alps run again"),
-    ],
-)
-def test_a_summary_that_can_not_be_published_is_refused(
-    run: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object], why: str
-) -> None:
-    found = summary(run)
-    change(found["tracks"]["task1"])
-    (run / "summary.json").write_text(json.dumps(found))
-    with pytest.raises((UsageError, RunFolderError), match=why):
-        pack([run], WHO, out=tmp_path / SLUG)
-
-
-def test_a_run_on_the_hub_is_packed_without_a_network(
-    run: Path, shelf: Shelf, tmp_path: Path
-) -> None:
-    def move(manifest: dict[str, Any]) -> None:
-        manifest["settings"]["data"] = "hub@main"
-        manifest["data"]["commit"] = "a" * 40
-
-    change_manifest(run, move)
-    packed = pack([run], WHO, out=tmp_path / SLUG)
-    assert packed.card.runs[0].data.model_dump() == {
-        "name": "hub",
-        "split": "dev",
-        "commit": "a" * 40,
-        "public": True,
-    }
-    assert (packed.verification.serious, packed.verification.consistent) == (False, False)
-    assert pack([run], WHO, out=tmp_path / SLUG, data=str(shelf.data)).verification.consistent
-
-
-def test_a_run_on_another_data_set_of_the_hub_is_packed_by_its_name(
-    run: Path, tmp_path: Path
-) -> None:
-    def move(manifest: dict[str, Any]) -> None:
-        manifest["settings"]["data"] = f"hub:mine/own@{'b' * 40}"
-        manifest["data"]["commit"] = "b" * 40
-
-    change_manifest(run, move)
-    packed = pack([run], WHO, out=tmp_path / SLUG).card.runs[0]
-    assert packed.data.model_dump() == {
-        "name": "hub:mine/own",
-        "split": "dev",
-        "commit": "b" * 40,
-        "public": False,
-    }
-    assert packed.settings["data"] == "hub:mine/own"
 
 
 def test_a_folder_whose_name_begins_as_the_hub_is_known_by_its_last_part_alone(
