@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from alps.api import Record, Run, aevaluate, calibrate, compare, evaluate, open_run
+    from alps.api import Record, Run, aevaluate, compare, evaluate, open_run
     from alps.errors import AlpsError
-    from alps.ext.memory.protocol import MemorySystem
     from alps.judges.base import Judge
     from alps.rows import Score
     from alps.systems import System
@@ -23,7 +22,6 @@ __version__ = "0.1.0"
 __all__ = [
     "AlpsError",
     "Judge",
-    "MemorySystem",
     "Metric",
     "Record",
     "Run",
@@ -32,7 +30,6 @@ __all__ = [
     "Task",
     "__version__",
     "aevaluate",
-    "calibrate",
     "compare",
     "evaluate",
     "open_run",
@@ -41,7 +38,6 @@ __all__ = [
 _DEFINED_IN = {
     "AlpsError": "alps.errors",
     "Judge": "alps.judges.base",
-    "MemorySystem": "alps.ext.memory.protocol",
     "Metric": "alps.tasks",
     "Score": "alps.rows",
     "System": "alps.systems",
@@ -55,10 +51,18 @@ if not (_package / "tasks").is_dir() and (_package.parent / "pyproject.toml").is
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: a command imports this package, and no more."""
-    if name not in __all__:
+    if name in __all__:
+        return getattr(import_module(_DEFINED_IN.get(name, "alps.api")), name)
+    from alps.extension import exports, load
+
+    # A part of the package that is not imported yet is asked for here, too.
+    where = None if name.startswith("_") else exports().get(name)
+    if where is None:
         raise AttributeError(f"module 'alps' has no attribute '{name}'")
-    return getattr(import_module(_DEFINED_IN.get(name, "alps.api")), name)
+    return load(where)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    from alps.extension import exports
+
+    return sorted({*__all__, *exports()})

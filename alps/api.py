@@ -1,4 +1,4 @@
-"""The Python API: what `alps run`, `alps compare` and `alps calibrate` do, as functions.
+"""The Python API: what `alps run` and `alps compare` do, as functions.
 
     import alps
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import datasets
     import pandas
 
-    from alps.ext.calibration.calibrate import Calibrated
     from alps.run.finished import Finished
     from alps.show.compare import Comparison
 
@@ -157,7 +156,7 @@ def evaluate(*, task: str, model: str, judge: str | None = None, **settings: Any
     Warns:
         UserWarning: If more records than `max_failures` failed or are unscored.
     """
-    return _called(lambda: _evaluated({"task": task, "model": model, "judge": judge, **settings}))
+    return called(lambda: _evaluated({"task": task, "model": model, "judge": judge, **settings}))
 
 
 async def aevaluate(*, task: str, model: str, judge: str | None = None, **settings: Any) -> Run:
@@ -190,40 +189,20 @@ def compare(*runs: "Run | str | Path") -> "Comparison":
     return compare_runs(folders)
 
 
-def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> "Calibrated":
-    """Compare a judge with people's labels, rubric by rubric.
-
-    Args:
-        judge: A litellm model, or `lexical`.
-        labels: A folder of labels, or `stress`: items whose answers are known.
-        settings: Any other setting of `alps calibrate`.
-
-    Raises:
-        AlpsError: If labels, judge or folder can't be used.
-    """
-    from alps.ext.calibration.calibrate import calibrate_judge
-    from alps.ext.calibration.settings import CalibrateSettings
-    from alps.parsing import parse_settings
-
-    given = {"judge": judge, "labels": str(labels), **settings}
-    parsed = parse_settings(_plain(given), CalibrateSettings)
-    return _called(lambda: calibrate_judge(parsed))
-
-
 def _evaluated(given: Mapping[str, Any]) -> Run:
     from alps.parsing import parse_settings
     from alps.run.start import run
     from alps.settings import RunSettings
 
     # Parsed as the command parses its words, so that both refuse the same mistakes.
-    finished: Finished = run(parse_settings(_plain(given), RunSettings))
+    finished: Finished = run(parse_settings(plain(given), RunSettings))
     # Where the command exits 1; an exception would keep the finished run from whoever called.
     if finished.complaint is not None:
         warnings.warn(finished.complaint, stacklevel=2)
     return Run(finished.folder)
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what was not given, and write paths as the command line has them."""
     values = {}
     for name, value in given.items():
@@ -232,7 +211,7 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _called(work: Callable[[], T]) -> T:
+def called(work: Callable[[], T]) -> T:
     """Call `work`; where this thread runs an event loop, as in a notebook, apart from it."""
     import asyncio
 

@@ -17,11 +17,6 @@ COMMANDS = {
     "report": "alps.commands.looking:report",
     "compare": "alps.commands.looking:compare",
     "data": "alps.commands.data:data",
-    "submit": "alps.commands.boards:submit",
-    "verify": "alps.commands.boards:verify",
-    "rescore": "alps.commands.boards:rescore",
-    "leaderboard": "alps.commands.boards:leaderboard",
-    "reference": "alps.commands.boards:reference",
     "doctor": "alps.commands.machine:doctor",
 }
 """Where the commands of the spine lie; extensions name their own."""

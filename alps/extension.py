@@ -7,13 +7,18 @@ The spine runs, scores and shows a task, and knows no extension by its name. Eac
 
 import pkgutil
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    Mixins = list[type[BaseModel]]
 
 GROUP = "alps.extensions"
 
@@ -23,8 +28,20 @@ def never(settings: Any, folder: Path) -> bool:
     return False
 
 
+def _nothing_of(summary: Any) -> bool:
+    return False
+
+
 def _never_again(typed: Collection[str]) -> bool:
     return False
+
+
+def _never_words(words: Sequence[str]) -> bool:
+    return False
+
+
+def _nothing_next(finished: Any) -> str:
+    return ""
 
 
 @dataclass(frozen=True)
@@ -48,8 +65,25 @@ class Extension:
         rescores: Tells by the names of the typed settings whether `alps score` is its own.
         rescore: What carries that out, from the folder of the run and the typed settings to a
             `Finished`: `mine:score`.
+        judging: The class of the keys that it adds to those of `alps run` and `alps score`,
+            `mine:Keys`: an `alps.keys.Keys` whose keys all have a default.
+        settings: The class of the keys that it adds to those of `alps run` alone.
+        doctor: The class of the keys that it adds to those of `alps doctor`.
+        examine: What examines what they name, from the settings of `alps doctor` and a console to
+            an exit code; None where they name nothing of it: `mine:examine`.
+        operational: Those of its keys that say how a run is carried out, not what it measures: a
+            resumed run may change them.
+        takes_words: Tells whether the words of `alps run` are its own to carry out.
+        run_words: What carries them out: `mine:run`.
+        next_step: Returns a line that follows the tables of a finished run, or nothing.
+        exports: Functions and classes that `alps` has of it, by their names there.
         begun: Tells of a run folder that holds one of its files whether a run is to go on from
             there; None where it has no say: `mine:is_begun`.
+        shows: Tells whether a summary has something of it to show.
+        shown: What tables, pages and comparisons show of that, an `alps.show.parts.ShownPart`:
+            `mine:Shown`.
+        board: Its part on boards, an `alps.leaderboard.parts.BoardPart`: `mine:BOARD`.
+        on_card: The setting of a run, or the field of a submission, that it has that part in.
     """
 
     name: str
@@ -62,7 +96,20 @@ class Extension:
     journals: tuple[str, ...] = ()
     rescores: Callable[[Collection[str]], bool] = _never_again
     rescore: str = ""
+    judging: str = ""
+    settings: str = ""
+    doctor: str = ""
+    examine: str = ""
+    operational: tuple[str, ...] = ()
+    takes_words: Callable[[Sequence[str]], bool] = _never_words
+    run_words: str = ""
+    next_step: Callable[[Any], str] = _nothing_next
+    exports: dict[str, str] = field(default_factory=dict)
     begun: str = ""
+    shows: Callable[[Any], bool] = _nothing_of
+    shown: str = ""
+    board: str = ""
+    on_card: str = ""
 
 
 @cache
@@ -84,6 +131,40 @@ def extended_commands() -> dict[str, str]:
     return commands
 
 
+def exports() -> dict[str, str]:
+    """Return where what `alps` has of extensions lies, by its name."""
+    return {name: where for one in extensions() for name, where in one.exports.items()}
+
+
+def operational_keys() -> frozenset[str]:
+    """Return the keys of extensions that a resumed run may change."""
+    return frozenset(key for extension in extensions() for key in extension.operational)
+
+
+def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseModel]") -> "Mixins":
+    """Return the classes of keys that extensions add to the `known` ones, the last one first.
+
+    Keys that can't be added are named and left out: they may break no command.
+    """
+    classes: Mixins = []
+    taken = {key for kind in known for key in kind.model_fields}
+    for extension in extensions():
+        if where := getattr(extension, kind):
+            try:
+                own = load(where)
+                keys = vars(own).get("__annotations__", {}).keys()
+                for key in sorted(keys & taken):
+                    raise ValueError(f"the key {key} is there already")
+                for key in sorted(key for key in keys if own.model_fields[key].is_required()):
+                    raise ValueError(f"the key {key} has no default")
+            except Exception as error:
+                _leave_out(f"{extension.name}: its keys", where, error)
+                continue
+            taken |= keys
+            classes.insert(0, own)
+    return classes
+
+
 def load(where: str) -> Any:
     """Import what `module:name` says."""
     module, _, name = where.partition(":")
@@ -91,7 +172,8 @@ def load(where: str) -> Any:
 
 
 def _own() -> Iterator[Extension]:
-    from alps import ext
+    # Not `from alps import`: what the package lacks is looked for among extensions.
+    ext = import_module("alps.ext")
 
     for module in pkgutil.iter_modules(ext.__path__, f"{ext.__name__}."):
         yield import_module(module.name).EXTENSION
@@ -103,14 +185,15 @@ def _of_others() -> Iterator[Extension]:
             found = entry.load()
         # Whatever a stranger's module raises: a broken extension must not break every command.
         except Exception as error:
-            why = f"{type(error).__name__}: {error}".splitlines()[0]
-            _leave_out(entry.name, entry.value, why)
+            _leave_out(f"the extension {entry.name}", entry.value, error)
             continue
         if isinstance(found, Extension):
             yield found
         else:
-            _leave_out(entry.name, entry.value, "it is no alps.extension.Extension")
+            why = TypeError("it is no alps.extension.Extension")
+            _leave_out(f"the extension {entry.name}", entry.value, why)
 
 
-def _leave_out(name: str, where: str, why: str) -> None:
-    print(f"alps: the extension {name} ({where}) is left out: {why}", file=sys.stderr)
+def _leave_out(what: str, where: str, error: Exception) -> None:
+    why = f"{type(error).__name__}: {error}".splitlines()[0]
+    print(f"alps: {what} ({where}) left out: {why}", file=sys.stderr)

@@ -36,7 +36,10 @@ _SCRIPTS = set(
     .scala .ex .exs .ml .hs .swift .cs .sql .wasm .json .ini .cfg .conf
     """.split()  # noqa: SIM905 - a list of quoted words hides what is in it
 )
-_LONGEST_NAME = 200
+_SHELLS = {"", ".sh", ".bash"}
+_MAY_BE_WRITTEN = {".json", ".txt", ".md"}
+_LONGEST_NAME, _LONGEST_SCRIPT, _MOST_LAYERS = 200, 1 << 16, 4
+_FOLDER_OF_SCRIPT = re.compile(r"\A\$(\([^)]*\)|\{[^}]*\}|\w+)/")
 _PYTHON = re.compile(r"python[\d.]*\Z")
 _TAKE_A_WORD = (["-W"], ["-X"])
 
@@ -157,9 +160,25 @@ class _Walk:
         elsewhere = _added_to_path(tree, path.parent)
         for name in _imports(tree, package):
             self.add_module(name, elsewhere)
+        if _imports_by_variable(tree):
+            self._add_what_may_be_imported(tree, package)
         for text, named in _named_files(tree, path.parent):
             below = shown.rpartition("/")[0]
             self.files.setdefault(f"{below}/{text}".lstrip("/"), named)
+
+    def _add_what_may_be_imported(self, tree: ast.AST, package: str) -> None:
+        """Add the modules that a source names in a text, and those of its packages.
+
+        It imports by a name that it makes up, and whatever is near may be meant.
+        """
+        for text in sorted(_texts_of(tree)):
+            if re.fullmatch(r"\.*\w+(\.\w+)*", text):
+                self.add_module(_absolute(text, package))
+        for name in {package, *_imports(tree, package)} - {""}:
+            spec = self._found(name, None) if "." not in name else None
+            for folder in (spec and spec.submodule_search_locations) or ():
+                for path in sorted(Path(folder).glob("*.py")) if _is_own(Path(folder)) else ():
+                    self.add_module(f"{name}.{path.stem}")
 
     def _found(self, name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
         try:
@@ -276,6 +295,22 @@ def _imports_by_name(function: ast.expr) -> bool:
     return name in ("import_module", "__import__", "run_module")
 
 
+def _imports_by_variable(tree: ast.AST) -> bool:
+    """Tell whether a source imports a module whose name does not stand where it does."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    named = [call.args[0] for call in calls if call.args and _imports_by_name(call.func)]
+    return any(not isinstance(argument, ast.Constant) for argument in named)
+
+
+def _texts_of(tree: ast.AST) -> set[str]:
+    """Return the short texts that stand in a source."""
+    words = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            words.add(node.value)
+    return {word for word in words if 0 < len(word) <= _LONGEST_NAME and word.isprintable()}
+
+
 def _absolute(name: str, package: str) -> str:
     """Return a name that dots may begin as one from the top."""
     bare = name.lstrip(".")
@@ -292,11 +327,7 @@ def _named_files(tree: ast.AST, folder: Path) -> Iterator[tuple[str, Path]]:
 
     Folders that it names are looked into, too.
     """
-    words = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            words.add(node.value)
-    short = sorted(word for word in words if 0 < len(word) <= _LONGEST_NAME and word.isprintable())
+    short = sorted(_texts_of(tree))
     texts = [word for word in short if Path(word).suffix in _NAMED_IN_SOURCE]
     if not texts:
         return
@@ -307,7 +338,12 @@ def _named_files(tree: ast.AST, folder: Path) -> Iterator[tuple[str, Path]]:
     for text in texts:
         for place in folders:
             path = folder / (place + text)
-            if not os.path.isabs(text) and path.is_file():
+            if os.path.isabs(text):
+                continue
+            if "*" in text:
+                for found in sorted(path.parent.glob(path.name)) if path.parent.is_dir() else ():
+                    yield found.relative_to(folder).as_posix(), found
+            elif path.is_file():
                 yield place + text, path
 
 
@@ -322,9 +358,11 @@ def _commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
                 yield from _commands(list(within))
 
 
-def _hashes_of_words(words: Sequence[str]) -> Hashes:
-    found = _hashes_of_executable(words[0]) if words else {}
+def _hashes_of_words(words: Sequence[str], above: Sequence[Path] = ()) -> Hashes:
+    """Return the hashes of what a command names; `above` are the scripts that it is a line of."""
+    found = _hashes_of_executable(words[0], above) if words else {}
     folders = [word for word in words[1:] if os.path.isdir(word)]
+    folders += [str(script.parent) for script in above]
     asked = None
     for place, word in enumerate(words):
         if asked == "-m":
@@ -332,7 +370,7 @@ def _hashes_of_words(words: Sequence[str]) -> Hashes:
         elif asked == "-c":
             found |= _of_code(word)
         elif place:
-            found |= _of_named(word, folders)
+            found |= _of_named(word, folders, above)
         asked = word if word in ("-m", "-c") and _of_python(words[:place]) else None
     return found
 
@@ -345,7 +383,7 @@ def _of_python(words: Sequence[str]) -> bool:
     return bool(rest) and _PYTHON.match(Path(rest[-1]).name) is not None
 
 
-def _hashes_of_executable(word: str) -> Hashes:
+def _hashes_of_executable(word: str, above: Sequence[Path]) -> Hashes:
     path = shutil.which(word)
     if path is None or _PYTHON.match(Path(word).name):
         return {}
@@ -355,24 +393,29 @@ def _hashes_of_executable(word: str) -> Hashes:
         return {}
     # What is installed for all projects, such as node, is found by its bare name.
     bare = os.sep not in word
-    return {} if bare and not _is_text(Path(path)) else _of_script(Path(path))
+    return {} if bare and not _is_text(Path(path)) else _of_script(Path(path), above)
 
 
-def _of_named(word: str, folders: Sequence[str]) -> Hashes:
+def _of_named(word: str, folders: Sequence[str], above: Sequence[Path]) -> Hashes:
     """Return the hashes of the file that a word names, also behind `--name=`.
 
     Args:
         word: A word of a command.
         folders: Those that the command names: it may begin in one, as behind `cd`.
+        above: The scripts that the command is a line of.
     """
     texts = dict.fromkeys((word, word.partition("=")[2]))
+    if above:  # as in `"$(dirname "$0")/answer.py"`
+        texts[_FOLDER_OF_SCRIPT.sub("", word)] = None
     for folder, text in product(("", *folders), texts):
         path = Path(folder, text)
         with suppress(OSError, ValueError):
             if text and path.is_dir():
                 path /= "__main__.py"
             if text and path.is_file() and _is_source(path):
-                return _of_script(path)
+                # What a script names may be what it writes.
+                written = bool(above) and path.suffix in _MAY_BE_WRITTEN
+                return {} if written else _of_script(path, above)
     return {}
 
 
@@ -388,18 +431,34 @@ def _is_text(path: Path) -> bool:
         return b"\0" not in file.read(_LOOKED_AT)
 
 
-def _of_script(path: Path) -> Hashes:
-    """Return the hashes of a script, and of what it imports where it is one of Python."""
+def _of_script(path: Path, above: Sequence[Path] = ()) -> Hashes:
+    """Return the hashes of a script, and of what it imports, or its lines name."""
+    if path in above:
+        return {}
     shown = _shown(path, path.name)
     with path.open("rb") as file:
-        is_python = path.suffix == ".py" or b"python" in file.readline(_LONGEST_NAME)
+        first = file.readline(_LONGEST_NAME)
+    is_python = path.suffix == ".py" or (first.startswith(b"#!") and b"python" in first)
     if not is_python:
-        return {shown: sha256(path.read_bytes()).hexdigest()}
+        found = {shown: sha256(path.read_bytes()).hexdigest()}
+        return found | _of_lines(path, above) if path.suffix in _SHELLS else found
     below = shown.rpartition("/")[0]
     beside = [str(path.resolve().parent), str(path.absolute().parent)]
     walk = _Walk(_below([*beside, *_python_path()]), f"{below}/".lstrip("/"))
     walk.add_source(path, shown)
     return walk.hashes()
+
+
+def _of_lines(script: Path, above: Sequence[Path]) -> Hashes:
+    """Return the hashes of what the lines of a script of a shell name."""
+    found: Hashes = {}
+    if len(above) >= _MOST_LAYERS or script.stat().st_size > _LONGEST_SCRIPT:
+        return found
+    for line in script.read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError):  # quotes that go on in the next line
+            for words in _commands(shlex.split(line, comments=True)):
+                found |= _hashes_of_words(words, (*above, script))
+    return found
 
 
 def _of_script_module(name: str, folders: Sequence[str]) -> Hashes:

@@ -66,8 +66,7 @@ class Corrected(Fields):
         labelled: How many labels it is based on.
         judged: How many answers were judged.
         n: How many answers are scored, those that failed among them.
-        outside: Whether the value or a bound is off the scale.
-        impossible: Whether the value itself is.
+        outside: Whether the value or a bound is off the scale; `impossible`: the value itself.
         calibration: The hashes of the calibrations, by their names.
         notes: What is doubtful.
         youden: The judge's sensitivity + specificity − 1.
@@ -377,37 +376,6 @@ class RubricCheck(Fields):
     n: int
 
 
-class Drawn(Fields):
-    """The sessions of a track that are audited.
-
-    Attributes:
-        records: How many of its records with gold they hold.
-        n: How many there are.
-        seed: Of the drawing; None in older audits, whose tracks share that of the audit.
-    """
-
-    sessions: list[str]
-    records: int
-    n: int
-    seed: int | None = None
-
-
-class AuditManifest(Fields):
-    """What an audit is: who judges, which known items it got right, and the drawn sessions."""
-
-    judge: str
-    fingerprint: Json
-    share: float
-    seed: int = 0
-    tracks: dict[str, Drawn]
-    judge_check: dict[str, RubricCheck] | None = None
-
-    def seed_of(self, track: str) -> int:
-        """Return the seed by which a track was drawn."""
-        own = self.tracks[track].seed
-        return self.seed if own is None else own
-
-
 class AuditedScore(Fields):
     """A score that audits of some records correct, over all records.
 
@@ -512,6 +480,7 @@ class Summary(Fields):
         audit: What audits of some of the records correct.
         judge_check_before: The same of a check that `judge_check=no` sets aside.
         judge_check: Known items an LLM judge got right, by rubric; empty or None if not checked.
+        parts: What extensions of strangers found.
     """
 
     judge: str
@@ -531,6 +500,7 @@ class Summary(Fields):
     audit: AuditSummary | None = None
     judge_check: dict[str, RubricCheck] | None = None
     judge_check_before: dict[str, RubricCheck] | None = None
+    parts: dict[str, Any] = {}
 
     @property
     def stopped_by_budget(self) -> bool:

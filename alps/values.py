@@ -1,6 +1,7 @@
 """Values of settings: how they are typed, and what each may be."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -64,6 +65,11 @@ def shard_of(text: str) -> tuple[int, int]:
     if match is None or int(match[1]) > int(match[2]):
         raise ValueError("expected NUMBER/COUNT, as 3/8")
     return int(match[1]), int(match[2])
+
+
+def largest_context(sizes: int | Sequence[int] | None) -> int | None:
+    """Return the largest size of `max_context_tokens=`, which the scores of a run are of."""
+    return max(sizes) if isinstance(sizes, list | tuple) else sizes  # type: ignore[return-value]
 
 
 def _at_home(path: str) -> str:

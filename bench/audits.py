@@ -37,7 +37,7 @@ from alps.errors import UsageError
 from alps.ext.audits.draws import LEAST
 from alps.ext.audits.records import Pairs, corrected_score
 from alps.judges.base import EmbeddedJudge, Judge
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation, gold_items
 from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge

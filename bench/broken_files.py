@@ -227,11 +227,11 @@ def real_track(name: str) -> Files:
     """Return the smallest rows of a track of the samples, in the release layout."""
     split = open_split("samples", None)
     task = tracks()[name]
-    if task.pool_size is not None:
+    if task.data.pool_size is not None:
         assert isinstance(split, Split)
         pairs = [
             (row, gold or {})
-            for row, gold in islice(PoolSource(split, seed=0).rows(task.pool_size), 1)
+            for row, gold in islice(PoolSource(split, seed=0).rows(task.data.pool_size), 1)
         ]
     else:
         pairs = [(pair.input, pair.gold or {}) for pair in read_track(split.track(task.place))]

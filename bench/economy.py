@@ -25,7 +25,6 @@ from document import Bound, Section, missed, terminal, write_section
 from sample import sample_folder
 from words import read_words
 
-from alps.judges.authors_v1 import AuthorsPair, label_similarity, match, value_similarity
 from alps.judges.llm import LlmJudge
 from alps.judges.matching import Item, MatchQuestion
 from alps.judges.recorded import RELATION_OF
@@ -35,6 +34,7 @@ from alps.llm.recording import Recorder
 from alps.llm.schemas import schema_of
 from alps.llm.types import Request
 from alps.schema import Memory, read_gold, read_memories
+from alps.tasks.authors_v1 import AuthorsPair, label_similarity, match, value_similarity
 
 HOME = Path(__file__).resolve().parent.parent
 GOLD_FIELD = {"task1": "memory_items", "task2": "answer"}

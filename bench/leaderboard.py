@@ -144,7 +144,7 @@ def _track(track: SampleTrack, rows: Sequence[Row], judge: Mapping[str, str], fi
     return {
         "run": 0,
         "task": track.task.name,
-        "conditions": {"pools": {"seed": 0}} if track.task.pool_size else {},
+        "conditions": {"pools": {"seed": 0}} if track.task.data.pool_size else {},
         "n": len(rows),
         "scored": len(rows),
         "unscored": 0,

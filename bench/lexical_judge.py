@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from alps.embeddings import DECIMALS, embed, require
 from alps.errors import UsageError
-from alps.judges import minilm
+from alps.judges.embedded import MINILM_THRESHOLD
 from alps.rejection import shown_value
 from alps.schema import read_memories
 from alps.similarity import THRESHOLD, similarity
@@ -175,7 +175,7 @@ def minilm_lines(pairs: list[Pair], truth: Flags, groups: Groups) -> Iterator[st
         return
     gold = embed([shown_value(pair.gold) for pair in pairs]).astype(np.float64)
     predicted = embed([shown_value(pair.predicted) for pair in pairs]).astype(np.float64)
-    decided = (gold * predicted).sum(axis=1).round(DECIMALS) >= minilm.THRESHOLD
+    decided = (gold * predicted).sum(axis=1).round(DECIMALS) >= MINILM_THRESHOLD
     yield f"  {'minilm':24s}{interval_text(decided[None, :], truth, groups)}"
 
 

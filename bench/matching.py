@@ -29,11 +29,11 @@ from document import Bound, Section, missed, terminal, write_section
 from sample import sample_folder
 from words import read_words, whole
 
-from alps.judges.authors_v1 import algorithm_score
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import assign
 from alps.judges.relate import match_memories
 from alps.schema import CANONICAL_LABELS, Memory, read_gold, read_memories
+from alps.tasks.authors_v1 import algorithm_score
 from alps.tasks.extraction import precision_recall_f1
 
 TIMES = 20.0

@@ -26,11 +26,11 @@ from words import read_words
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from alps.judges.matching import Item, MatchQuestion
+from alps.keys import AskSettings
 from alps.llm.ledger import Ledger
 from alps.parsing import parse_words
 from alps.run.services import closing, open_judge
 from alps.run.session import effective_judge
-from alps.settings import AskSettings
 from tests.loopback import running
 
 KEY = "sk-canary-of-the-wire-table"

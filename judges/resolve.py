@@ -13,11 +13,16 @@ from typing import Any
 
 from alps.errors import AlpsError, UsageError, closest
 from alps.folders import typed_path
-from alps.judges import lexical, minilm
 from alps.judges.base import Judge
-from alps.judges.constant import CONSTANT_JUDGES, ConstantJudge
+from alps.judges.embedded import (
+    AGREEMENT,
+    CONSTANT_JUDGES,
+    MINILM_AGREEMENT,
+    ConstantJudge,
+    LexicalJudge,
+    MiniLMJudge,
+)
 from alps.judges.fitted import FITTED, FittedJudge, read_fitted
-from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import (
     POLICIES,
     RELATIONS,
@@ -30,7 +35,6 @@ from alps.judges.matching import (
     SupportJudgement,
     SupportQuestion,
 )
-from alps.judges.minilm import MiniLMJudge
 from alps.judges.options import OptionQuestion, majority
 from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
@@ -175,7 +179,7 @@ def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float
 
 
 EMBEDDED_JUDGES = ("lexical", "minilm")
-AGREEMENTS: Mapping[str, str] = {"lexical": lexical.AGREEMENT, "minilm": minilm.AGREEMENT}
+AGREEMENTS: Mapping[str, str] = {"lexical": AGREEMENT, "minilm": MINILM_AGREEMENT}
 """How far embedded judges can be trusted, as it was measured."""
 RECORDED = "recorded:"
 LABELLED = "people:"

@@ -1,1 +1,15 @@
 """Submissions and the static leaderboard."""
+
+from alps.extension import Extension
+
+_HERE = "alps.leaderboard.command_line"
+EXTENSION = Extension(
+    "leaderboard",
+    needs=("audits", "calibration", "memory", "people"),
+    commands={
+        "submit": f"{_HERE}:submit",
+        "verify": f"{_HERE}:verify",
+        "rescore": f"{_HERE}:rescore",
+        "leaderboard": f"{_HERE}:leaderboard",
+    },
+)

@@ -53,15 +53,15 @@ def own_track(name: str, seed: int = 0, options: TaskOptions = DEFAULTS) -> Samp
     """
     task, split = all_tracks().get(name), open_split(SAMPLES, None)
     assert isinstance(split, Split)
-    if task is not None and task.open_records is not None:
+    if task is not None and task.data.open_records is not None:
         try:
-            return SampleTrack(*_read(TrackData(task, task.open_records(SAMPLES, options))))
+            return SampleTrack(*_read(TrackData(task, task.data.open_records(SAMPLES, options))))
         # Samples that are generated once need a folder to be kept in.
         except UsageError:
             return None
-    if task is None or not (task.pool_size or split.has(task.place)):
+    if task is None or not (task.data.pool_size or split.has(task.place)):
         return None
-    place = _pools(split, seed) if task.pool_size else split.track(task.place)
+    place = _pools(split, seed) if task.data.pool_size else split.track(task.place)
     return SampleTrack(*_read(TrackData(task, place)))
 
 
@@ -81,14 +81,14 @@ def known_track(
     if name not in all_tracks() or conditions.get("seed"):
         return None
     task = all_tracks()[name]
-    if task.open_records is not None and conditions:
+    if task.data.open_records is not None and conditions:
         try:
             options = options_of(_settings_of(name, conditions, data=SAMPLES, split=None, seed=0))
         except AlpsError:
             return None
         track = own_track(name, 0, options)
     else:
-        track = own_track(name, seed) if seed and task.pool_size else own_track(name)
+        track = own_track(name, seed) if seed and task.data.pool_size else own_track(name)
     return track if track is not None and track.sha256 == sha256 else None
 
 
@@ -118,7 +118,7 @@ def task_under(name: str, conditions: Mapping[str, Any]) -> Task:
 
 def needs_reader(task: Task) -> bool:
     """Tell whether what a memory finds is read by a reader, and is not itself the answer."""
-    return task.recall is not None and task.by_memory is None
+    return task.by_memory.recall is not None and task.by_memory.answers is None
 
 
 def open_gold(name: str, track: Track, run: RunCard, *, data: str, split: str | None) -> GoldTrack:

@@ -14,7 +14,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import InitVar, dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,12 +23,13 @@ from pydantic import BaseModel
 from alps.data.audit_findings import AuditReport
 from alps.data.hub import RELEASE
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.rubric import Rubric
+from alps.judges.rubric import SUPPORT, Rubric
 from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
-from alps.tasks.recall import ByMemory, Recall, Script, keeps_memories
+from alps.tasks.by_memory import MemoryProbes, Recall, Script, keeps_memories
+from alps.tasks.metrics import Breakdown, Metric, headline_of, only_rated
 from alps.tasks.record_parts import OF_ANY_TASK, AnsweredRecord, Highlight, Part, no_parts
 
 Row = Mapping[str, Any]
@@ -49,96 +50,6 @@ class SampleLike(Protocol):
     def session_id(self) -> str:
         """The session it comes from; intervals are clustered by it."""
         ...
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One figure of a task.
-
-    A metric is the mean of its per-record values, or, with `numerator` and `denominator` given, the
-    ratio of sums of per-record counts (micro). It needs a judge that tells `relations` apart, one
-    that can say what a dialogue supports where `support` is set, one that rates answers by a rubric
-    where `rates` is set, and a system that ranks where `ranking` is. `optional` metrics are left
-    out where no record has them. Its values lie in [lowest, highest]. Where it is the mean of a
-    judge's marks, `rubrics` names what it is the mean of, as people label it. Where trivial
-    baselines score high on it, `with_floors` has theirs printed right below it. No judge has a part
-    in it where `judged` is not set. `beside` names metrics that boards print next to it, and
-    `own_board` gives it a board though it is not the headline. Where the judge is asked for it
-    alone, `checked` says what, as in `Not checked whether the memory was used`. With `ratios`,
-    groups of pairs of counts, it is the mean over groups of the mean ratio within each (macro);
-    with `excess`, pairs of counts, the largest of their k ratios less 1/k. Where few sessions hold
-    many records a mean has no interval; a `resampled` one then gets that of a bootstrap over
-    sessions. `paired_floors` puts the difference to each trivial baseline beside it, and
-    `sign_test` the exact sign test of single records beside a comparison of two runs, as published
-    comparisons have it. `people` names the figure of an agreement file that is people's on it, as
-    `PART.FIGURE`: what one annotator scores against the gold of another.
-    """
-
-    name: str
-    title: str
-    numerator: Mapping[str, float] | None = None
-    denominator: Mapping[str, float] | None = None
-    headline: bool = False
-    relations: frozenset[str] = frozenset()
-    support: bool = False
-    rates: bool = False
-    ranking: bool = False
-    optional: bool = False
-    lower_is_better: bool = False
-    lowest: float = 0.0
-    highest: float = 1.0
-    rubrics: tuple[str, ...] = ()
-    with_floors: bool = False
-    judged: bool = True
-    beside: tuple[str, ...] = ()
-    own_board: bool = False
-    checked: str = ""
-    ratios: tuple[tuple[tuple[str, str], ...], ...] = ()
-    resampled: bool = False
-    paired_floors: bool = False
-    sign_test: bool = False
-    excess: tuple[tuple[str, str], ...] = ()
-    people: str = ""
-
-    @property
-    def of_sums(self) -> tuple[tuple[str, str], ...]:
-        """The pairs of counts that it is a statistic of; none for a mean over records."""
-        return self.excess or tuple(pair for group in self.ratios for pair in group)
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    """A metric by groups of records; `Scored.groups` says which group a record is in.
-
-    Attributes:
-        name: The key in files.
-        title: What tables call it.
-        metric: The name of the metric whose mean each group has; None for the share that each group
-            has of the records that are in one.
-        groups: The groups in the order of tables, each with another name or a meaning, or none.
-            Others follow, the largest first.
-        standardised: Another breakdown whose groups are mixed differently in each group of this
-            one: a second figure gives each the mix of all records (direct standardisation).
-        warning: What to know before the figures are read.
-    """
-
-    name: str
-    title: str
-    metric: str | None
-    groups: Mapping[str, str] = field(default_factory=dict)
-    standardised: str | None = None
-    warning: str = ""
-
-
-def headline_of(metrics: Sequence[Metric]) -> Metric:
-    """Return the metric that stands for a track: the one marked so, else the first."""
-    return next((metric for metric in metrics if metric.headline), metrics[0])
-
-
-def only_rated(metrics: Sequence[Metric]) -> bool:
-    """Tell whether there is no metric but those of a judge that rates answers by a rubric."""
-    figures = [metric for metric in metrics if not metric.optional]
-    return bool(figures) and all(metric.rates for metric in figures)
 
 
 @dataclass(frozen=True)
@@ -234,6 +145,11 @@ def anything_fits(sample: Any, prediction: Row) -> None:
     """Accept any prediction: what most tasks make of the check against the sample."""
 
 
+def no_groups(sample: Any) -> Mapping[str, str]:
+    """Return no groups: what a task without breakdowns makes of a sample."""
+    return {}
+
+
 async def no_judgement(
     sample: Any, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
@@ -248,16 +164,15 @@ class Scored:
     Attributes:
         scores: By metric; a metric that is not defined for the record is absent.
         counts: What micro metrics sum up.
-        details: What was matched, missed and extra, for whoever reads the record.
+        details: What was matched, missed and extra, for whoever reads the record; the detail with
+            the name of a breakdown is the group of the answer in it.
         question: What is the same for duplicates of a question, for a task whose data have any.
-        groups: Its group in each breakdown of the task, by the name of the breakdown.
     """
 
     scores: Mapping[str, float]
     counts: Mapping[str, float] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     question: Hashable = None
-    groups: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -352,6 +267,10 @@ class PublicAnswers:
             have as `gold` the right id; None where answers are texts.
         overlap: What of an answer is compared with its gold; None where nothing can be.
         gold: What was expected, of a sample with gold: a mark, the words and a remark, a line each.
+        schema: What a prediction is in files, which submitted answers are held to; the schema of
+            the answer where left out.
+        paired: How many gold and how many predicted memories the pairs of a verdict may name, for a
+            task whose verdicts must have pairs; None for others.
         unit: How the compared values are counted, as in `9 of 10 predicted values are the gold's`.
     """
 
@@ -362,7 +281,112 @@ class PublicAnswers:
     choice: Callable[[Row], tuple[str, Sequence[str]]] | None = None
     overlap: Callable[[Any, Row], Overlap] | None = None
     gold: Callable[[Any], Sequence[tuple[str, str, str]]] = gold_as_text
+    schema: type[BaseModel] | None = None
+    paired: Callable[[Any, Prediction], tuple[int, int]] | None = None
     unit: str = "answers are the gold"
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a sample is asked where that is more than one message and one typed answer.
+
+    Attributes:
+        plain: Whether an LLM answers in plain text.
+        prompts: Further prompts whose hashes are in the manifest.
+        for_class: What a class of the user's is given; the sample without its gold where left out.
+        variants: Every form in which a sample is asked, under its own id; None where it is asked as
+            it stands.
+        joined: What the answers to all variants of a sample, in their order, come to together.
+        continuations: What is compared by log-probability instead of being asked; `to_prediction`
+            then gets an `alps.llm.likelihood.Compared`. None where a typed answer is asked for.
+    """
+
+    plain: bool = False
+    prompts: tuple[Prompt, ...] = ()
+    for_class: Callable[[Any], Any] = without_gold
+    variants: Callable[[Any], Sequence[Any]] | None = None
+    joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
+    continuations: Callable[[Any], Continuations] | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What tables, pages and boards show of a task.
+
+    Attributes:
+        title: What boards and pages call the track; its name, capitalised, where left out.
+        variant: What tells it from other tracks of its task in the address of a page, as `100`.
+        breakdowns: What is reported of groups of records beside the metrics.
+        record_parts: What is shown of one record; nothing but its prediction where left out.
+        highlights: The groups of records that teach most about a run, in the order of the page;
+            those of any task where left out.
+    """
+
+    title: str = ""
+    variant: str = ""
+    breakdowns: tuple[Breakdown, ...] = ()
+    record_parts: Callable[[AnsweredRecord], Sequence[Part]] = no_parts
+    highlights: tuple[Highlight, ...] = OF_ANY_TASK
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """Where the records of a task are, if not in a folder of its track alone.
+
+    Attributes:
+        folder: The folder in the release layout; the track where left out.
+        hub: The data set of the Hugging Face hub, OWNER/NAME, that `data=hub` means.
+        pool_size: How many distractors a retrieval pool has; the pools are built where the data has
+            none.
+        described: What the manifest says of samples that the task makes itself.
+        open_records: Finds its records at what `data=` says, for a task that has files of its own.
+        read_results: Reads answers that others published as CSV: each with its line.
+        check_results: Refuses such a file that does not belong to the samples, in a DataError;
+            returns what a user should know of it, a line each.
+        check_shown: Refuses a sample of which something that a system is shown is not there, in a
+            DataError; asked of every sample before the first call of a run that shows them.
+        audit: Audits what `data=` and `split=` say, for a task that has files of its own; returns
+            None where they are no such files.
+    """
+
+    folder: str = ""
+    hub: str = RELEASE
+    pool_size: int | None = None
+    described: Mapping[str, Any] = field(default_factory=dict)
+    open_records: Callable[[str, TaskOptions], Records] | None = None
+    read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
+    check_results: Callable[[Path, Iterable[Any]], Sequence[str]] | None = None
+    check_shown: Callable[[Any], None] | None = None
+    audit: Callable[[str, str | None], AuditReport | None] | None = None
+
+
+@dataclass(frozen=True)
+class ByMemory:
+    """How a memory system takes part in a task; in none where all is left out.
+
+    Attributes:
+        recall: How a reader is asked through a memory; None where samples have no history.
+        answers: How a memory system answers in place of the system, where the answer is the memory
+            itself and `memory=` names one.
+        required: Whether memory systems alone can answer: a run without one refuses the task, and
+            `task=all` leaves it out.
+    """
+
+    recall: Recall | None = None
+    answers: MemoryProbes | Script | None = None
+    required: bool = False
+
+
+PARTS_OF_TASK = {
+    "form": "public=PublicAnswers(schema=…)",
+    "paired": "public=PublicAnswers(paired=…)",
+    "recall": "by_memory=ByMemory(recall=…)",
+    "needs_memory": "by_memory=ByMemory(required=…)",
+    **{part.name: f"asking=Asking({part.name}=…)" for part in fields(Asking)},
+    **{part.name: f"shown=Shown({part.name}=…)" for part in fields(Shown)},
+    **{part.name: f"data=TaskData({part.name}=…)" for part in fields(TaskData)},
+}
+"""How what `Task` took as a keyword of its own before is written now."""
 
 
 @dataclass(frozen=True)
@@ -371,68 +395,39 @@ class Task:
 
     Attributes:
         name: The task; several tracks may belong to it.
-        track: The track as it stands in files and tables; its folder is the same, unless `folder`
-            says otherwise.
-        prompt: What an LLM is sent; its hash is in the manifest, as are those of `prompts`.
+        track: The track as it stands in files and tables; its folder is the same, unless
+            `data.folder` says otherwise.
+        prompt: What an LLM is sent; its hash is in the manifest.
+        answer: The typed answer of a system.
         read_sample: Builds a sample, or a list of samples, from an input row and a gold row; the
             latter may be None.
         messages: Renders what an LLM is asked.
-        answer: The typed answer of a system.
-        plain: Whether an LLM answers in plain text instead.
-        fits: Raises a ValueError where a prediction can't be one for this very sample.
+        input_row: The row that an external program is given: what a system may see, and nothing
+            else.
+        to_prediction: Turns the typed answer into the release's form of a prediction.
+        has_gold: Whether the sample can be scored.
+        score: Scores one prediction by its verdict; failed predictions come with a verdict of None.
+        metrics: What is reported, in this order.
+        judge: Asks the judge about one prediction; returns the verdict row without ids. Left out
+            where nothing is to be judged.
         rubrics: The judge's instructions that its scores depend on.
-        conditions: What the track is run under beyond its name, printed and written with its
-            scores.
+        likely: The likeliest prediction for a sample with gold, before there is one: a dry run
+            counts the calls that judging it takes, and without it none.
+        fits: Raises a ValueError where a prediction can't be one for this very sample.
+        groups: The group of a sample in each breakdown that does not hang on the answer, by the
+            name of the breakdown.
         systems: Answers without a model, by the name that `model=` gives them: a function, or
             `module:name` of one in `alps.systems`, imported when it is asked. Those called
             `floor/…` stand beside every score.
         options: The settings of a run that mean something to it, beyond those of every task.
         selects: The settings that choose this track among those of its task.
-        title: What boards and pages call the track; its name, capitalised, where left out.
-        variant: What tells it from other tracks of its task in the address of a page, as `100`.
-        form: What a prediction is in files, which submitted answers are held to; the schema of the
-            answer where left out.
-        paired: How many gold and how many predicted memories the pairs of a verdict may name, for a
-            task whose verdicts must have pairs; None for others.
+        conditions: What the track is run under beyond its name, printed and written with its
+            scores.
+        asking: How it is asked where that is more than one message and one typed answer.
+        shown: What tables, pages and boards show of it.
         public: How submitted answers are looked at.
-        chance: What a blind guess scores on the headline.
-        record_parts: What is shown of one record; nothing but its prediction where left out.
-        highlights: The groups of records that teach most about a run, in the order of the page;
-            those of any task where left out.
-        pool_size: How many distractors a retrieval pool has; the pools are built where the data has
-            none.
-        input_row: The row that an external program is given: what a system may see, and nothing
-            else.
-        for_class: What a class of the user's is given; the sample without its gold where left out.
-        to_prediction: Turns the typed answer into the release's form of a prediction.
-        has_gold: Whether the sample can be scored.
-        judge: Asks the judge about one prediction; returns the verdict row without ids. Left out
-            where nothing is to be judged.
-        score: Scores one prediction by its verdict; failed predictions come with a verdict of None.
-        metrics: What is reported, in this order.
-        likely: The likeliest prediction for a sample with gold, before there is one: a dry run
-            counts the calls that judging it takes, and without it none.
-        variants: Every form in which a sample is asked, under its own id; None where it is asked as
-            it stands.
-        joined: What the answers to all variants of a sample, in their order, come to together.
-        recall: How it is asked through a memory; None where its samples have no history.
-        by_memory: How a memory system answers it in place of the system, where its answer is the
-            memory itself and `memory=` names one.
-        needs_memory: Whether memory systems alone can answer it: a run without one refuses it, and
-            `task=all` leaves it out.
-        described: What the manifest says of samples that the task makes itself.
-        breakdowns: What is reported of groups of records beside the metrics.
-        open_records: Finds its records at what `data=` says, for a task that has files of its own.
-        read_results: Reads answers that others published as CSV: each with its line.
-        check_results: Refuses such a file that does not belong to the samples, in a DataError;
-            returns what a user should know of it, a line each.
-        check_shown: Refuses a sample of which something that a system is shown is not there, in a
-            DataError; asked of every sample before the first call of a run that shows them.
-        hub: The data set of the Hugging Face hub, OWNER/NAME, that `data=hub` means.
-        audit: Audits what `data=` and `split=` say, for a task that has files of its own; returns
-            None where they are no such files.
-        continuations: What is compared by log-probability instead of being asked; `to_prediction`
-            then gets an `alps.llm.likelihood.Compared`. None where a typed answer is asked for.
+        data: Where its records are, if not in a folder of its track alone.
+        by_memory: How a memory system takes part.
     """
 
     name: str
@@ -446,45 +441,22 @@ class Task:
     has_gold: Callable[[Any], bool]
     score: Callable[[Any, Prediction, Row | None, Judge], Scored]
     metrics: tuple[Metric, ...]
-    for_class: Callable[[Any], Any] = without_gold
-    prompts: tuple[Prompt, ...] = ()
-    plain: bool = False
-    fits: Callable[[Any, Row], None] = anything_fits
-    rubrics: tuple[Rubric, ...] = ()
-    conditions: Mapping[str, Any] = field(default_factory=dict)
-    folder: str = ""
-    pool_size: int | None = None
-    systems: Mapping[str, Answer | str] = field(default_factory=dict)
-    options: tuple[str, ...] = ()
-    selects: Mapping[str, str] = field(default_factory=dict)
-    title: str = ""
-    variant: str = ""
-    form: type[BaseModel] | None = None
-    paired: Callable[[Any, Prediction], tuple[int, int]] | None = None
-    public: PublicAnswers = PublicAnswers()
-    chance: float = 0.0
-    record_parts: Callable[[AnsweredRecord], Sequence[Part]] = no_parts
-    highlights: tuple[Highlight, ...] = OF_ANY_TASK
     judge: Callable[[Any, Prediction, Judge, JudgingOptions], Awaitable[dict[str, Any]]] = (
         no_judgement
     )
+    rubrics: tuple[Rubric, ...] = ()
     likely: Callable[[Any], dict[str, Any]] | None = None
-    variants: Callable[[Any], Sequence[Any]] | None = None
-    joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
-    recall: Recall | None = None
-    by_memory: ByMemory | Script | None = None
-    needs_memory: bool = False
-    described: Mapping[str, Any] = field(default_factory=dict)
-    breakdowns: tuple[Breakdown, ...] = ()
-    open_records: Callable[[str, "TaskOptions"], Records] | None = None
-    read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
-    check_results: Callable[[Path, Iterable[Any]], Sequence[str]] | None = None
-    check_shown: Callable[[Any], None] | None = None
-    hub: str = RELEASE
-    audit: Callable[[str, str | None], AuditReport | None] | None = None
-    continuations: Callable[[Any], Continuations] | None = None
-    # Not used any more; tasks of users' own may give it for one more version.
-    judge_requests: InitVar[object] = None
+    fits: Callable[[Any, Row], None] = anything_fits
+    groups: Callable[[Any], Mapping[str, str]] = no_groups
+    systems: Mapping[str, Answer | str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    selects: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    asking: Asking = Asking()
+    shown: Shown = Shown()
+    public: PublicAnswers = PublicAnswers()
+    data: TaskData = TaskData()
+    by_memory: ByMemory = ByMemory()
 
     def under(self, conditions: Mapping[str, Any]) -> "Task":
         """Return the track under further conditions, which its data decide."""
@@ -493,17 +465,18 @@ class Task:
     @property
     def place(self) -> str:
         """The folder of its track in the release layout."""
-        return self.folder or self.track
+        return self.data.folder or self.track
 
     @property
     def heading(self) -> str:
         """What boards and pages call the track."""
-        return self.title or self.name.capitalize()
+        return self.shown.title or self.name.capitalize()
 
     @property
     def page(self) -> str:
         """The name of the track's page, without the suffix."""
-        return f"{self.name}-{self.variant}" if self.variant else self.name
+        variant = self.shown.variant
+        return f"{self.name}-{variant}" if variant else self.name
 
     @property
     def judged(self) -> bool:
@@ -518,7 +491,7 @@ class Task:
     @property
     def stored(self) -> type[BaseModel]:
         """What a prediction is in files."""
-        return self.form or self.answer.schema
+        return self.public.schema or self.answer.schema
 
     @property
     def only_rated(self) -> bool:
@@ -530,19 +503,29 @@ class Task:
         """The metric that stands for the track."""
         return headline_of(self.metrics)
 
+    def rubrics_behind(self, metric: Metric) -> list[str]:
+        """Return the names of the rubrics that a metric depends on."""
+        if metric.needs.support:
+            return [SUPPORT]
+        labelled = set(metric.rubrics)
+        named = [one.name for one in self.rubrics if one.labels.keys() & labelled]
+        return named or [one.name for one in self.rubrics]
+
     @property
     def prompt_sha256(self) -> str:
         """The sha256 of its prompt and of the schema that an LLM's answer is held to."""
         # The schema is sent with the request: another one asks for other answers.
-        return asked_sha256(self.prompt, None if self.plain else schema_of(self.answer.schema))
+        return asked_sha256(
+            self.prompt, None if self.asking.plain else schema_of(self.answer.schema)
+        )
 
     def answered_by(
-        self, by_memory: ByMemory | Script, options: TaskOptions, *settings: str
+        self, answers: MemoryProbes | Script, options: TaskOptions, *settings: str
     ) -> "Task":
         """Return the track as the memory system of `options` answers it; itself without one.
 
         Args:
-            by_memory: How it does.
+            answers: How it does.
             options: What the run chooses.
             settings: Those of `OF_MEMORY` that mean something to it then.
         """
@@ -553,12 +536,28 @@ class Task:
             if name in settings:
                 chosen[name] = value
         taken = tuple(dict.fromkeys((*self.options, *settings)))
+        by_memory = replace(self.by_memory, answers=answers)
         asked = replace(self, by_memory=by_memory, options=taken)
         return asked.under(chosen)
 
+    def groups_of(self, sample: Any, score: Row) -> dict[str, str]:
+        """Return the group of a scored answer in each breakdown that it belongs to.
+
+        Args:
+            sample: What was asked.
+            score: The details of its score, or its row of `scores.jsonl`.
+        """
+        groups: dict[str, str] = {}
+        known = self.groups(sample) if self.shown.breakdowns else {}
+        for breakdown in self.shown.breakdowns:
+            group = known.get(breakdown.name, score.get(breakdown.name))
+            if group is not None:
+                groups[breakdown.name] = group
+        return groups
+
     def answer_to(self, sample: Any) -> AnswerType[Any] | None:
         """Return what an LLM is held to for `sample`; None for plain text."""
-        if self.plain:
+        if self.asking.plain:
             return None
 
         def read(node: object) -> Read[Any]:
@@ -568,3 +567,8 @@ class Task:
             return found
 
         return self.answer if self.fits is anything_fits else replace(self.answer, read=read)
+
+
+def rubrics_of(tasks: Iterable[Task]) -> list[Rubric]:
+    """Return the rubrics that the scores of tasks depend on, each once."""
+    return list({rubric.id: rubric for task in tasks for rubric in task.rubrics}.values())

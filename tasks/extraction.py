@@ -42,18 +42,18 @@ from alps.tasks.base import (
     AGREEMENT,
     JUST_THE_SCORE,
     JudgingOptions,
-    Metric,
     Overlap,
     PublicAnswers,
     Row,
     Scored,
+    Shown,
     Task,
     TaskOptions,
     agreement_score,
     chat_messages,
 )
-from alps.tasks.by_memory import as_memories
-from alps.tasks.recall import ByMemory, History, Probe
+from alps.tasks.by_memory import History, MemoryProbes, Probe, as_memories
+from alps.tasks.metrics import Metric, MicroRatio, Needs, OnBoards
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -77,53 +77,51 @@ PROMPT = load_prompt("alps.tasks", "prompts", "extraction")
 RECALL_PROMPT = load_prompt("alps.tasks", "prompts", "extraction_recall")
 
 _STRICT = frozenset({"narrower"})
-_UNANNOTATED: dict[str, Any] = {"support": True, "optional": True}
+_UNANNOTATED: dict[str, Any] = {"needs": Needs(support=True), "optional": True}
 _EXTRAS: dict[str, Any] = {**_UNANNOTATED, "lower_is_better": True}
 METRICS = (
     # Macro: a long session with many memories weighs no more than a short one.
-    Metric("f1", "F1 (macro)", headline=True, people="task1.set_f1", beside=("f1_strict",)),
+    Metric(
+        "f1",
+        "F1 (macro)",
+        headline=True,
+        on_boards=OnBoards(people="task1.set_f1", companions=("f1_strict",)),
+    ),
     # Next to it: added detail, and an excerpt that only contains a memory, match under the other.
-    Metric("f1_strict", "F1, strict policy", relations=_STRICT),
+    Metric("f1_strict", "F1, strict policy", needs=Needs(relations=_STRICT)),
     Metric("precision", "precision"),
     Metric("recall", "recall"),
     Metric("recall_direct", "recall, direct memories"),
     Metric("recall_indirect", "recall, indirect memories"),
-    Metric(
-        "f1_micro", "F1 (micro)", numerator={"matched": 2}, denominator={"gold": 1, "predicted": 1}
-    ),
-    Metric(
-        "precision_micro",
-        "precision (micro)",
-        numerator={"matched": 1},
-        denominator={"predicted": 1},
-    ),
-    Metric("recall_micro", "recall (micro)", numerator={"matched": 1}, denominator={"gold": 1}),
+    Metric("f1_micro", "F1 (micro)", MicroRatio({"matched": 2}, {"gold": 1, "predicted": 1})),
+    Metric("precision_micro", "precision (micro)", MicroRatio({"matched": 1}, {"predicted": 1})),
+    Metric("recall_micro", "recall (micro)", MicroRatio({"matched": 1}, {"gold": 1})),
     Metric("label_similarity", "label-path similarity of matches"),
     Metric("type_accuracy", "type accuracy of matches"),
     Metric("confidence_error", "confidence error of matches", lower_is_better=True),
     AGREEMENT,
     Metric(
-        "hallucination_rate", "hallucinated share", {"unsupported": 1}, {"checked": 1}, **_EXTRAS
+        "hallucination_rate",
+        "hallucinated share",
+        MicroRatio({"unsupported": 1}, {"checked": 1}),
+        **_EXTRAS,
     ),
     Metric(
         "misattribution_rate",
         "share about somebody else",
-        {"not_about_user": 1},
-        {"checked": 1},
+        MicroRatio({"not_about_user": 1}, {"checked": 1}),
         **_EXTRAS,
     ),
     Metric(
         "unannotated_share",
         "supported share of the extras",
-        {"supported": 1},
-        {"extras": 1},
+        MicroRatio({"supported": 1}, {"extras": 1}),
         **_UNANNOTATED,
     ),
     Metric(
         "precision_supported",
         "precision, supported extras right",
-        {"checked": 1, "unsupported": -1, "not_about_user": -1},
-        {"checked": 1},
+        MicroRatio({"checked": 1, "unsupported": -1, "not_about_user": -1}, {"checked": 1}),
         **_UNANNOTATED,
     ),
 )
@@ -442,10 +440,9 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
-    options=("prompt", "extras"),
-    form=MemoryList,
-    paired=_paired,
     public=PublicAnswers(
+        schema=MemoryList,
+        paired=_paired,
         texts=values_of,
         overlap=_overlap,
         gold=gold_lines,
@@ -461,8 +458,7 @@ TASK = Task(
         # An excerpt contains what a memory says: an obliging judge calls that a match.
         "floor/excerpts": "baselines:excerpts",
     },
-    record_parts=record_parts,
-    highlights=HIGHLIGHTS,
+    shown=Shown(record_parts=record_parts, highlights=HIGHLIGHTS),
 )
 
 
@@ -475,7 +471,7 @@ _RECALL = replace(
 )
 
 
-BY_MEMORY = ByMemory(
+BY_MEMORY = MemoryProbes(
     history=lambda sample: History((sample.dialogue,)),
     probes=lambda sample: (Probe(len(sample.dialogue)),),
     prediction=lambda sample, found: to_prediction(as_memories(found[0])),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,14 +17,27 @@ from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, on
 from alps.llm.types import AnswerType
 from alps.own_code import import_own
 from alps.prompts import Prompt
-from alps.tasks.base import DEFAULTS, Metric, Task, TaskOptions
+from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
+from alps.tasks.metrics import PARTS_OF_METRIC, Metric, metric_row, read_metric
 
-TASKS = ("extraction", "update", "retrieval", "utilization", "personamem", "forgetting")
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "extraction": ("prompt", "extras"),
+    "update": (),
+    "retrieval": ("distractors",),
+    "utilization": ("ability", *OF_MEMORY),
+    "personamem": ("size", *OF_MEMORY, "persona", "answer", "orders", "parser"),
+    "forgetting": ("memory",),
+}
+"""The keys of a run that mean something to each task, and not to every task.
+
+They are read without importing the task. A memory system has keys besides these.
+"""
+TASKS = tuple(KEYS)
 ALL = "all"
 PYTHON = "python:"
 # Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
 # ValueErrors.
-_CALLED = ("messages", "input_row", "has_gold", "score", "record_parts")
+_CALLED = ("messages", "input_row", "has_gold", "score", "groups")
 # The `python:MODULE` names that the user typed in this process: the only modules that may be
 # imported. What a manifest or a card names is a stranger's word, and looking at a file must not run
 # what it names.
@@ -94,7 +107,7 @@ def audit_data(data: str, split: str | None) -> AuditReport:
         DataError: If a file can't be read.
     """
     for name in TASKS:
-        own = load_task(name).audit
+        own = load_task(name).data.audit
         report = None if own is None else own(data, split)
         if report is not None:
             return report
@@ -110,7 +123,8 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
     """
     module = _module(name)
     if not name.startswith(PYTHON):
-        return tuple(module.tracks(options))
+        tracks = module.tracks(options)
+        return tuple(replace(task, options=(*KEYS[name], *task.options)) for task in tracks)
     try:
         tracks = tuple(module.tracks(options))
     except AlpsError:
@@ -120,6 +134,14 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
     if (fault := _fault_of(tracks)) is not None:
         raise UsageError(f"task={name}: {fault}")
     return tuple(_in_one_line(task, name) for task in tracks)
+
+
+_UNKNOWN_KEYWORD = re.compile(r"(Metric|Task|Scored)\.__init__\(\) got an unexpected .* '(\w+)'")
+_PARTS = {
+    "Metric": PARTS_OF_METRIC,
+    "Task": PARTS_OF_TASK,
+    "Scored": {"groups": "groups=… of Task"},
+}
 
 
 def _fault_of(tracks: Sequence[object]) -> str | None:
@@ -174,15 +196,22 @@ def _in_one_line(task: Task, name: str) -> Task:
     calls: dict[str, Any] = {
         function: guarded(function, getattr(task, function)) for function in _CALLED
     }
-    return replace(task, judge=judge, **calls)
+    parts = guarded("record_parts", task.shown.record_parts)
+    return replace(task, judge=judge, shown=replace(task.shown, record_parts=parts), **calls)
 
 
 def _described(error: BaseException) -> str:
-    """Return an exception of the user's code on one line."""
+    """Return an exception of the user's code on one line.
+
+    Of a keyword that is in a part of `Task` or `Metric` now, it says how it is written.
+    """
     try:
         message = str(error)
     except BaseException:  # an exception may raise when it is asked for its message
         message = ""
+    called = _UNKNOWN_KEYWORD.match(message)
+    if called is not None and called[2] in _PARTS[called[1]]:
+        message += f"; write {_PARTS[called[1]][called[2]]}"
     return one_line(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
 
@@ -213,7 +242,6 @@ RECORDED = "shown_by"
 
 _NAME = re.compile(r"[\w.@/-]{1,80}\Z")
 _LONGEST_TITLE = 80
-_METRICS = TypeAdapter(tuple[Metric, ...])
 _CONDITIONS = TypeAdapter(dict[str, str | int | float | bool | None])
 
 
@@ -222,7 +250,7 @@ def recorded(task: Task) -> dict[str, Any]:
 
     Its metrics and conditions, as plain JSON.
     """
-    metrics = [_plain(metric) for metric in task.metrics]
+    metrics = [metric_row(metric) for metric in task.metrics]
     return {"metrics": metrics, "conditions": dict(task.conditions)}
 
 
@@ -262,27 +290,20 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     )
 
 
-def _plain(metric: Metric) -> dict[str, Any]:
-    row = asdict(metric)
-    # What came later is left out where it is not given: summaries keep their bytes.
-    if not metric.excess:
-        del row["excess"]
-    return {**row, "relations": sorted(metric.relations), "rubrics": list(metric.rubrics)}
-
-
 def _metrics(summary: Mapping[str, Any]) -> tuple[Metric, ...]:
     scores = summary.get("scores")
     # Older runs, and those that are not finished, record none: the names of scores are left.
     names = [name for name in scores if _NAME.match(name)] if isinstance(scores, dict) else []
     try:
-        metrics = _METRICS.validate_python(summary[RECORDED]["metrics"])
-    except (LookupError, TypeError, ValidationError):
-        metrics = ()
+        metrics = [read_metric(row) for row in summary[RECORDED]["metrics"]]
+    except (LookupError, TypeError, AttributeError, ValidationError):
+        metrics = []
     # Texts of a file that is not ours, printed in a terminal.
     shown = {}
     for metric in metrics:
         if metric.name in names:
-            shown[metric.name] = replace(metric, title=_titled(metric), checked="")
+            needs = replace(metric.needs, question="")
+            shown[metric.name] = replace(metric, title=_titled(metric), needs=needs)
     for name in names:
         shown.setdefault(name, Metric(name, name))
     return tuple(shown.values()) or (Metric("score", "score", headline=True),)

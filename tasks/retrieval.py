@@ -18,19 +18,28 @@ from alps.rejection import shown_value
 from alps.schema import Prediction, RetrievalAnswer, RetrievalSample, Turn
 from alps.tasks.base import (
     AGREEMENT,
+    Asking,
     JudgingOptions,
-    Metric,
     PublicAnswers,
     Row,
     Scored,
+    Shown,
     Task,
+    TaskData,
     TaskOptions,
     agreement_score,
     chat_messages,
     verdict_row,
 )
-from alps.tasks.by_memory import is_no_candidate, ranking_of
-from alps.tasks.recall import ByMemory, History, Probe, Remembered
+from alps.tasks.by_memory import (
+    History,
+    MemoryProbes,
+    Probe,
+    Remembered,
+    is_no_candidate,
+    ranking_of,
+)
+from alps.tasks.metrics import Metric, Needs, OnBoards
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -53,20 +62,26 @@ SIZES = (100, 300, 500, 700, 1000)
 USED = "memory_used"
 RUBRICS = (rubric(USED),)
 
+_RANKING = Needs(ranking=True)
 METRICS = (
-    Metric("recall_at_1", "recall@1", headline=True, judged=False, people="task3.same_memory"),
-    Metric("recall_at_5", "recall@5", ranking=True, judged=False),
-    Metric("recall_at_10", "recall@10", ranking=True, judged=False),
-    Metric("mrr", "mean reciprocal rank", ranking=True, judged=False),
+    Metric(
+        "recall_at_1",
+        "recall@1",
+        headline=True,
+        judged=False,
+        on_boards=OnBoards(people="task3.same_memory"),
+    ),
+    Metric("recall_at_5", "recall@5", needs=Needs(ranking=True), judged=False),
+    Metric("recall_at_10", "recall@10", needs=Needs(ranking=True), judged=False),
+    Metric("mrr", "mean reciprocal rank", needs=Needs(ranking=True), judged=False),
     Metric(
         USED,
         "memory used in the answer",
-        rates=True,
         optional=True,
         rubrics=(USED,),
+        needs=Needs(rating=True, question="whether the memory was used"),
         # Recall tells nothing of it: the right memory can be found and left unused.
-        own_board=True,
-        checked="whether the memory was used",
+        on_boards=OnBoards(own_board=True),
     ),
     AGREEMENT,
 )
@@ -414,13 +429,11 @@ def _by_hits(
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return one track for every pool size that is asked for."""
     wanted = SIZES if options.distractors == "all" else (int(options.distractors),)
-    by_memory = ByMemory(_history, _probes, partial(_by_hits, k=options.k), lists=False)
+    by_memory = MemoryProbes(_history, _probes, partial(_by_hits, k=options.k), lists=False)
     return tuple(
         Task(
             name="retrieval",
             track=f"task3_d{size}",
-            folder=f"task3/d{size}",
-            pool_size=size,
             prompt=PROMPT,
             answer=AnswerType(
                 schema=RetrievalAnswer, read=read_answer, partial=False, decision=_choice_of
@@ -436,20 +449,22 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             score=score,
             metrics=METRICS,
             rubrics=RUBRICS,
-            options=("distractors",),
             selects={"distractors": str(size)},
-            form=Choice,
             public=PublicAnswers(
                 texts=lambda answer: (answer["answer"], answer["reason"]),
                 choice=_choice_of,
                 gold=lambda sample: (("gold", _value(sample, sample.gold), ""),),
+                schema=Choice,
             ),
-            title=f"Retrieval, {size:,} distractors",
-            variant=str(size),
             systems=SYSTEMS,
-            record_parts=record_parts,
-            highlights=HIGHLIGHTS,
-            for_class=_for_class,
+            asking=Asking(for_class=_for_class),
+            shown=Shown(
+                title=f"Retrieval, {size:,} distractors",
+                variant=str(size),
+                record_parts=record_parts,
+                highlights=HIGHLIGHTS,
+            ),
+            data=TaskData(folder=f"task3/d{size}", pool_size=size),
         ).answered_by(by_memory, options, "memory", "k")
         for size in wanted
     )

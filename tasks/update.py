@@ -30,13 +30,13 @@ from alps.tasks.base import (
     Overlap,
     PublicAnswers,
     Row,
+    Shown,
     Task,
     TaskOptions,
     chat_messages,
 )
-from alps.tasks.by_memory import changes
+from alps.tasks.by_memory import History, MemoryProbes, Probe, changes
 from alps.tasks.extraction import dumped, gold_lines, values_of, with_labels
-from alps.tasks.recall import ByMemory, History, Probe
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -371,8 +371,8 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
-    paired=_paired,
     public=PublicAnswers(
+        paired=_paired,
         texts=values_of,
         overlap=_overlap,
         gold=gold_lines,
@@ -386,8 +386,7 @@ TASK = Task(
         # the end: this one uses such cues without reading.
         "floor/positional": "baselines:positional",
     },
-    record_parts=record_parts,
-    highlights=HIGHLIGHTS,
+    shown=Shown(record_parts=record_parts, highlights=HIGHLIGHTS),
 )
 
 
@@ -396,7 +395,7 @@ def _probes(sample: UpdateSample) -> tuple[Probe, Probe]:
     return Probe(len(sample.old_dialogue)), Probe(len(_dialogue(sample)))
 
 
-BY_MEMORY = ByMemory(
+BY_MEMORY = MemoryProbes(
     history=lambda sample: History((sample.old_dialogue, sample.new_dialogue)),
     probes=_probes,
     prediction=lambda sample, found: to_prediction(changes(sample.memory, *found)),

@@ -15,8 +15,9 @@ from alps.judges.matching import Match, Pair, assign, left_over
 from alps.judges.relate import Relations, counted_extras, relation_counts, relations_of, set_aside
 from alps.schema import Action, Memory, Prediction, UpdatedMemory, UpdateSample
 from alps.similarity import features
-from alps.tasks.base import AGREEMENT, Metric, Row, Scored, agreement_score
+from alps.tasks.base import AGREEMENT, Row, Scored, agreement_score
 from alps.tasks.extraction import memory_rows, pairs_matched, precision_recall_f1, rejected
+from alps.tasks.metrics import Metric, MicroRatio, OnBoards
 from alps.text import fold
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -29,18 +30,31 @@ _ON_THE_SAME_MATTER = ("same", "narrower", "broader", "conflicting")
 def _per_action(action: str) -> tuple[Metric, Metric]:
     right = {f"right_{action}": 1.0}
     return (
-        Metric(f"precision_{action}", f"precision of {action}", right, {f"predicted_{action}": 1}),
-        Metric(f"recall_{action}", f"recall of {action}", right, {f"gold_{action}": 1}),
+        Metric(
+            f"precision_{action}",
+            f"precision of {action}",
+            MicroRatio(right, {f"predicted_{action}": 1}),
+        ),
+        Metric(f"recall_{action}", f"recall of {action}", MicroRatio(right, {f"gold_{action}": 1})),
     )
 
 
 # Doing nothing keeps most of a list right, so the headline is F1 on what changed.
 METRICS = (
-    Metric("f1_changed", "F1 of changed memories (macro)", headline=True, beside=("f1",)),
+    Metric(
+        "f1_changed",
+        "F1 of changed memories (macro)",
+        headline=True,
+        on_boards=OnBoards(companions=("f1",)),
+    ),
     Metric("precision_changed", "precision, changed memories"),
     Metric("recall_changed", "recall, changed memories"),
     # An answer that changes nothing gets .68 of it on our samples: alone it would read as skill.
-    Metric("f1", "F1 of the whole list (macro)", with_floors=True, people="task2.set_f1"),
+    Metric(
+        "f1",
+        "F1 of the whole list (macro)",
+        on_boards=OnBoards(with_baselines=True, people="task2.set_f1"),
+    ),
     Metric("precision", "precision, whole list"),
     Metric("recall", "recall, whole list"),
     Metric("action_accuracy", "action accuracy"),
@@ -48,18 +62,21 @@ METRICS = (
     Metric(
         "contradiction_kept",
         "contradictions kept",
-        {"kept_gone": 1},
-        {"gone": 1},
+        MicroRatio({"kept_gone": 1}, {"gone": 1}),
         lower_is_better=True,
     ),
     Metric(
         "over_update",
         "retained memories rewritten",
-        {"rewritten": 1},
-        {"retained": 1},
+        MicroRatio({"rewritten": 1}, {"retained": 1}),
         lower_is_better=True,
     ),
-    Metric("lost", "retained memories lost", {"lost": 1}, {"retained": 1}, lower_is_better=True),
+    Metric(
+        "lost",
+        "retained memories lost",
+        MicroRatio({"lost": 1}, {"retained": 1}),
+        lower_is_better=True,
+    ),
     AGREEMENT,
 )
 

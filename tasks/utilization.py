@@ -29,13 +29,14 @@ from alps.schema import (
 )
 from alps.tasks.base import (
     AGREEMENT,
-    OF_MEMORY,
+    Asking,
+    ByMemory,
     JudgingOptions,
-    Metric,
     Overlap,
     PublicAnswers,
     Row,
     Scored,
+    Shown,
     Task,
     TaskOptions,
     agreement_score,
@@ -43,7 +44,8 @@ from alps.tasks.base import (
     memory_conditions,
     verdict_row,
 )
-from alps.tasks.recall import History, Place, Recall, Shown
+from alps.tasks.by_memory import Context, History, Place, Recall
+from alps.tasks.metrics import Metric, Needs, OnBoards
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -79,20 +81,25 @@ _INTERACTION = re.compile(
 )
 
 
+_RATED = Needs(rating=True)
+
+
 def _binary(name: str, title: str, *, headline: bool = False) -> Metric:
-    return Metric(name, title, headline=headline, rates=True, rubrics=(name,))
+    return Metric(name, title, headline=headline, rubrics=(name,), needs=_RATED)
 
 
 def _within(metric: Metric) -> Metric:
     """Return the length-controlled form of a headline: a longer answer has the lowest mark."""
     title = f"  in at most {LONGEST_ANSWER:,} letters"
     name = f"{metric.name}_within"
-    return replace(metric, name=name, title=title, headline=False, beside=(), optional=True)
+    return replace(
+        metric, name=name, title=title, headline=False, on_boards=OnBoards(), optional=True
+    )
 
 
 def _emotional(name: str, title: str, dimensions: Sequence[str] = EMOTIONAL.marks) -> Metric:
     rubrics = tuple(f"ei_{dimension}" for dimension in dimensions)
-    return Metric(name, title, rates=True, lowest=1.0, highest=5.0, rubrics=rubrics)
+    return Metric(name, title, lowest=1.0, highest=5.0, rubrics=rubrics, needs=_RATED)
 
 
 SYSTEMS = {
@@ -119,7 +126,8 @@ class Ability:
         """Its headline, the same within the length, and the rest."""
         lead, *rest = self.rated
         within = _within(lead)
-        return replace(lead, beside=(within.name, *lead.beside)), within, *rest
+        shown = OnBoards(companions=(within.name, *lead.on_boards.companions))
+        return replace(lead, on_boards=shown), within, *rest
 
 
 ABILITIES = (
@@ -136,8 +144,8 @@ ABILITIES = (
                 "pf",
                 "preference following",
                 headline=True,
-                rates=True,
-                beside=("pf_general", "pf_interaction"),
+                needs=_RATED,
+                on_boards=OnBoards(companions=("pf_general", "pf_interaction")),
             ),
             _binary("pf_general", "  general preferences"),
             _binary("pf_interaction", "  interaction preferences"),
@@ -166,7 +174,7 @@ ABILITIES = (
             replace(
                 _emotional("ei", "emotional intelligence (1–5)"),
                 headline=True,
-                beside=("ei_en", "ei_zh"),
+                on_boards=OnBoards(companions=("ei_en", "ei_zh")),
             ),
             _emotional("ei_en", "  in English"),
             _emotional("ei_zh", "  in Chinese"),
@@ -500,14 +508,14 @@ def _place(sample: UtilizationSample) -> Place:
     return Place(sha256(said.encode()).hexdigest(), len(sample.dialogue), sample.query)
 
 
-def _shown(sample: UtilizationSample, shown: Shown) -> UtilizationSample:
+def _shown(sample: UtilizationSample, shown: Context) -> UtilizationSample:
     return sample.model_copy(update={"dialogue": shown.turns, "memories": shown.memories})
 
 
-def _evidence(sample: UtilizationSample) -> Shown | None:
+def _evidence(sample: UtilizationSample) -> Context | None:
     """Return the true memories with the dialogue: what is left to tell systems apart is use."""
     target = sample.gold
-    return None if target is None else Shown(target.dialogue, target.memories)
+    return None if target is None else Context(target.dialogue, target.memories)
 
 
 def _needed(sample: UtilizationSample) -> tuple[str, ...]:
@@ -525,7 +533,6 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             track=f"task4_ability{ability.number}",
             prompt=PROMPT,
             answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False),
-            plain=True,
             read_sample=partial(read_samples, ability=ability, options=options),
             messages=messages,
             input_row=input_row,
@@ -538,15 +545,17 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             fits=fits,
             rubrics=tuple(rubric(name) for name in ability.rubrics),
             conditions=memory_conditions(options),
-            options=("ability", *OF_MEMORY),
-            recall=RECALL,
             selects={"ability": ability.name},
             public=PUBLIC,
-            title=ability.title,
-            variant=ability.name,
             systems=SYSTEMS,
-            record_parts=record_parts,
-            highlights=HIGHLIGHTS,
+            asking=Asking(plain=True),
+            shown=Shown(
+                title=ability.title,
+                variant=ability.name,
+                record_parts=record_parts,
+                highlights=HIGHLIGHTS,
+            ),
+            by_memory=ByMemory(recall=RECALL),
         )
         for ability in ABILITIES
         if options.ability in (ability.name, "all")

@@ -1,10 +1,37 @@
-"""Classifiers of the sentences of forgetting, learnt from the forms of one seed."""
+"""Readers of the sentences of forgetting, and classifiers learnt from the forms of one seed."""
 
 import re
 from itertools import pairwise
 from math import log
 
+from alps.tasks.forgetting.forms import forms_of
+
 PLACES = ("before", "first", "second")
+
+
+def pattern(form, after=""):
+    """Return what reads the sentences of a form: the role, the name, what it is for and not for."""
+    escaped = re.sub(r"\\{(\w+)\\}", r"{\1}", re.escape(form + after))
+    slots = {"name": r"\w+ (?P<name>\w+)", "role": r"(?P<role>[\w ]+?)"}
+    slots |= {"use": r"(?P<use>[\w ]+?)", "leave": r"(?P<leave>[\w ]+?)"}
+    # A sentence begins with a capital, and so may a slot.
+    return re.compile(escaped.format(**slots), re.IGNORECASE)
+
+
+class Reads:
+    """What a user says in the forms of some seeds, as one who learnt those would read it."""
+
+    def __init__(self, *seeds):
+        drawn = [forms_of(seed) for seed in seeds]
+        self.told = [pattern(form) for forms in drawn for form in forms.told]
+        self.changed = [pattern(form) for forms in drawn for form in forms.changed]
+        self.scoped = [pattern(form) for forms in drawn for form in forms.scoped]
+        self.forget = [pattern(form) for forms in drawn for form in forms.forget]
+
+    @staticmethod
+    def first(patterns, text):
+        matches = (pattern.search(text) for pattern in patterns)
+        return next(filter(None, matches), None)
 
 
 def form_of(text, name, role):

@@ -18,8 +18,11 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from tests.annotated import write_annotations
 from tests.endtoend import rows, run
 from tests.loopback import Answer, Script, serve
+from tests.report_runs import make_hard_run, make_tracks_run
+from tests.visitors import write_visitors
 
 FAULT = "fault"
 """What ended a story early, for all who ask for it."""
@@ -216,6 +219,16 @@ def write_results(folder: Path) -> None:
     (folder / "results.json").write_text(json.dumps(found))
 
 
+def write_what_slips_name(folder: Path) -> None:
+    """Write data of one split and of two, an empty folder, and files that are none of these."""
+    write_visitors(folder / "data", 2)
+    for split in ("dev", "validation"):
+        write_visitors(folder / "splits", 1, split=split)
+    (folder / "holiday").mkdir()
+    (folder / "file").write_text("a file")
+    (folder / "bad.jsonl").write_text('{"benchmark_id": "visitor_00", "memory_items": 7}\n')
+
+
 def ask_help_of_all(folder: Path) -> None:
     """Print the help of every command that the help names, and of those inside."""
     ask_help(folder, "")
@@ -231,6 +244,47 @@ def ask_help(folder: Path, group: str) -> None:
             ask_help(folder, command)
 
 
+SLIPS = """
+run task=extraction modle=rules
+run task=extractoin model=rules
+run task=summaries model=rules
+run task=extraction model=rules data=sample
+run task=extraction model=rules data=holiday
+run task=extraction model=rules data=nowhere
+run task=extraction model=rules data=splits
+run task=extraction model=rules data=data split=devv
+run task=extraction model=rules split=test
+run task=extraction model=ruls
+run task=extraction model=rules judge=lexcial
+run task=extraction model=rules limit
+run task=extraction model=rules limit=0
+run task=extraction model=rules limit=1.5
+run task=extraction model=rules limit=none
+run task=extraction model=rules --limit 3
+run task=extraction model=rules temperature=hot
+run task=extraction model=rules temperature=nan
+run task=extraction model=rules max_failures=200%
+run task=extraction model=rules max_failures=some
+run task=extraction model=rules model=oracle
+run task=extraction model=rules ability=pa
+run task=extraction model=rules out=file
+run model=rules
+run task=extraction
+run task=extraction model=predictions:nowhere.jsonl
+run task=extraction model=predictions:bad.jsonl data=data
+run task=extraction model=anthropic/claude-sonnet-4-5
+run task=extraction model=rules judge=anthropic/claude-sonnet-4-5
+run task=extraction model=opnai/gpt-4.1-mini
+run task=extraction model=openai/my-model api_base=localhost:1/v1
+rnu task=extraction model=rules
+scroe folder
+transport one two
+ranks
+score holiday judge=lexical
+score
+show nothing
+compare nothing
+"""
 TASKS = "task=extraction,update,retrieval,utilization"
 """By name: a task more must not change a byte of what is written of these."""
 PLAN = """
@@ -256,6 +310,11 @@ PA = "task=utilization ability=pa baseline_records=4"
 CHEAP = "judge=openai/cheap judge_api_base={server}"
 BETTER = "judge=openai/better judge_api_base={server} max_total_tokens=500000 date=2026-02-01"
 STRICT = "judge=openai/strict judge_api_base={server}"
+HARD = (
+    *("relations", "long", "arabic", "steering", "nothing-to-find", "mended", "unjudged"),
+    *("withheld", "refused", "truncated", "unparsable", "invalid", "empty", "unheard"),
+)
+OF_TRACKS = ("task2/anna", "task3_d300/anna", "task3_d300/cleo", "task4_ability4/1", "ability5:1")
 SIZES = "memory=bm25 max_context_tokens=256,1k size=32k"
 
 STORIES = {
@@ -313,6 +372,8 @@ STORIES = {
             Alps("labels draw mine n=16 out=labels", "labels-draw"),
             label_answers,
             Alps("agreement labels", "agreement"),
+            write_annotations,
+            Alps("agreement annotations", "agreement"),
             Alps(f"calibrate {STRICT} labels=labels out=known-today", "calibrate"),
             Alps("score mine calibration=known-today", "score-corrected"),
             Alps("calibrations known-today labels=labels out=trust.html", "calibrations"),
@@ -323,6 +384,7 @@ STORIES = {
                 "prompts=wordings out=judged",
                 "judges",
             ),
+            Alps("judges mine other anchors=anchors", "drift"),
             Alps(f"sensitivity mine other {STRICT} prompts=wordings out=worded", "sensitivity"),
         ),
         written=("mine", "known-today"),
@@ -336,6 +398,11 @@ STORIES = {
                 "run task=forgetting model=rules memory=bm25 limit=6 out=forgets", "run-forgetting"
             ),
             Alps("show sizes", "show-memory"),
+            Alps(
+                "run task=personamem model=rules memory=last:50 max_context_tokens=256,1k size=32k "
+                "limit=12 out=others"
+            ),
+            Alps("compare sizes others", "compare-sizes"),
             Alps("show sizes 1", "show-memory"),
             Alps("diagnose sizes", "diagnose"),
             Alps("diagnose sizes 1", "diagnose"),
@@ -351,6 +418,7 @@ STORIES = {
             Alps("run task=extraction,update model=rules shard=1/2 out=first"),
             Alps("run task=extraction,update model=rules shard=2/2 out=second"),
             Alps("merge whole first second", "merge"),
+            Alps("ls .", "merge"),
         ),
         written=("first", "whole"),
     ),
@@ -404,6 +472,19 @@ STORIES = {
             Alps("data pools data=samples out=pools", "data-pools"),
         )
     ),
+    # Records of which everything went wrong, and some of every task.
+    "hard": Story(
+        (
+            make_hard_run,
+            *(Alps(f"show hard-run {name}", "show-hard") for name in HARD),
+            Alps("show hard-run", "show-hard"),
+            Alps("ls .", "ls-hard"),
+            make_tracks_run,
+            *(Alps(f"show tracks-run {name}", "show-tracks") for name in OF_TRACKS),
+            Alps("run task=retrieval model=bm25 data=all-tasks out=ranked"),
+            Alps("show ranked cleo", "show-tracks"),
+        )
+    ),
     # What a stranger sees first, and what is said of slips.
     "met": Story(
         (
@@ -412,15 +493,14 @@ STORIES = {
             Alps("--version", "help"),
             Alps("run --help", "help-run"),
             ask_help_of_all,
-            Alps("run task=extraction modle=rules", "slips"),
-            Alps("run task=summaries model=rules", "slips"),
-            Alps("run task=extraction", "slips"),
-            Alps("run task=extraction model=rules limit=none", "slips"),
-            Alps("run task=extraction model=rules data=nowhere", "slips"),
-            Alps("run task=extraction model=rules ability=pa", "slips"),
-            Alps("show nothing", "slips"),
-            Alps("compare nothing", "slips"),
-            Alps("ranks", "slips"),
+            Alps("data", "help"),
+        )
+    ),
+    # What is said of slips, each in one line.
+    "slipped": Story(
+        (
+            write_what_slips_name,
+            *(Alps(words, "slips") for words in SLIPS.strip().splitlines()),
         )
     ),
 }

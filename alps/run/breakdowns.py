@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from alps.rows import BreakdownRow, GroupRow, Interval
 from alps.run.scores import Board
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean, ratio, resampled_statistic
-from alps.tasks.base import Breakdown, Metric, Task
+from alps.tasks import Breakdown, Metric, Task
 
 Members = Mapping[str, NDArray[np.bool_]]
 """Which records belong to each group."""
@@ -26,7 +26,7 @@ def break_down(
     """
     metrics = {metric.name: metric for metric in task.metrics}
     rows = {}
-    for breakdown in task.breakdowns:
+    for breakdown in task.shown.breakdowns:
         members = board.members(breakdown.name)
         if not members or breakdown.metric in without:
             continue
@@ -82,9 +82,11 @@ def _figures(
     rows = {}
     for group, inside in members.items():
         chosen = inside & defined
-        bounds = metric.lowest, metric.highest
         figure = clustered_mean(
-            values[chosen], clusters[chosen], bounds=bounds, resampled=metric.resampled
+            values[chosen],
+            clusters[chosen],
+            bounds=metric.bounds,
+            resampled=metric.inference.resampled,
         )
         own: dict[str, Any] = {}
         if strata:

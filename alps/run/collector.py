@@ -127,7 +127,10 @@ class Outcome:
         elif score.stage == "generate":
             count_failure(self.board, prediction.outcome)
         if score.scored is not None:
-            self.board.add(unit.place, unit.sample.session_id, score.scored, repeat=unit.repeat)
+            scored = score.scored
+            groups = unit.track.task.groups_of(unit.sample, scored.details)
+            session = unit.sample.session_id
+            self.board.add(unit.place, session, scored, repeat=unit.repeat, groups=groups)
 
     def remember_error(self, kind: str, error: str | None, place: int) -> None:
         """Keep the error of a sample, unless an earlier one failed in the same way."""

@@ -31,8 +31,8 @@ def check_recorded(settings: RunSettings, data: Data) -> None:
         _check_ids(path, tracks)
         return
     for track in tracks if path.is_file() else ():
-        if track.task.check_results is not None:
-            for line in track.task.check_results(path, track.samples()):
+        if track.task.data.check_results is not None:
+            for line in track.task.data.check_results(path, track.samples()):
                 say_once(f"{path}: {line}")
 
 
@@ -72,7 +72,7 @@ def check_shown(settings: RunSettings, data: Data) -> None:
     if is_local(settings.model, data.tasks) and not settings.model.startswith((PROGRAM, PYTHON)):
         return
     for track in data.tracks:
-        check = track.task.check_shown
+        check = track.task.data.check_shown
         for sample in track.samples() if check is not None else ():
             assert check is not None
             check(sample)

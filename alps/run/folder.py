@@ -265,7 +265,7 @@ def _difference(there: Any, here: Any, name: str) -> str:
 
 def prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str]:
     """Return the hashes of what a model is asked, by the prompts' names."""
-    others = [prompt for task in tasks for prompt in task.prompts]
+    others = [prompt for task in tasks for prompt in task.asking.prompts]
     others += [rubric(SUPPORT)] if settings.extras == "judge" else []
     own = {task.prompt.id: task.prompt_sha256 for task in tasks}
     return own | {prompt.id: prompt.sha256 for prompt in others}

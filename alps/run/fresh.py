@@ -104,7 +104,7 @@ def _is_of(folder: Path, settings: RunSettings) -> bool:
     """Tell whether a folder holds a run with these settings; one of others is refused elsewhere."""
     if not (folder / MANIFEST).is_file():
         return False
-    here: dict[str, Any] = json.loads(json.dumps(settings.experiment()))
+    here: dict[str, Any] = json.loads(json.dumps(settings.recorded()))
     return read_manifest(folder).settings == here
 
 

@@ -17,7 +17,6 @@ from alps.rows import RubricCheck
 from alps.run.collector import stopping_together
 from alps.run.journal import Journal
 from alps.schema import UNHEARD, Outcome
-from alps.tasks import Task
 
 FILE = "judge_check.jsonl"
 """The answers of the judge to known items, in a run folder."""
@@ -69,11 +68,6 @@ class _Asked:
             "error": verdict.error,
             "raw": [raw] if isinstance(raw, str) else list(raw),
         }
-
-
-def rubrics_of(tasks: Iterable[Task]) -> list[Rubric]:
-    """Return the rubrics that the scores of tasks depend on, each once."""
-    return list({rubric.id: rubric for task in tasks for rubric in task.rubrics}.values())
 
 
 async def admit_judge(

@@ -418,8 +418,8 @@ def _ids(run: Run, track: str) -> Iterator[str]:
 def _track_data(run: Run, track: str) -> TrackData:
     """Find the records of a track again, where the settings of the run say that they lie."""
     settings, task = run.manifest.settings, run.tasks[track]
-    if task.open_records is not None:
-        records = task.open_records(settings["data"], options_of(settings))
+    if task.data.open_records is not None:
+        records = task.data.open_records(settings["data"], options_of(settings))
         return TrackData(task, records, settings.get("limit"))
     split, limit = open_split(settings["data"], settings.get("split")), settings.get("limit")
     pools = run.tracks[track].pools

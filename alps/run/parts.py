@@ -56,6 +56,14 @@ class RunPart:
     def refuse(self) -> None:
         """Refuse settings that can't be meant, before the data is opened."""
 
+    def uses(self, key: str) -> bool:
+        """Tell whether it makes use of a key of the spine that means nothing to the rest."""
+        return False
+
+    def narrow(self, data: "Data") -> "Data":
+        """Return the data with those records alone that the run is of."""
+        return data
+
     def check(self, data: "Data", *, generate: bool, keys: bool) -> None:
         """Refuse what can't be carried out, before anything is written or paid for.
 

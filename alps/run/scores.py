@@ -24,9 +24,12 @@ from alps.stats.bootstrap import (
     resampled_statistic,
 )
 from alps.stats.curves import area_under
-from alps.tasks import Metric, Scored
+from alps.tasks.base import Scored
+from alps.tasks.metrics import LargestExcess, MacroRatio, Metric, MicroRatio
 
 Integers = NDArray[np.int64]
+Sums = MacroRatio | LargestExcess
+NO_GROUPS: Mapping[str, str] = {}
 
 
 class Board:
@@ -53,10 +56,23 @@ class Board:
         self.failed_judgements: Counter[str] = Counter()
         self.unscored = 0
 
-    def add(self, place: int, session_id: str, scored: Scored, *, repeat: int = 0) -> None:
+    def add(
+        self,
+        place: int,
+        session_id: str,
+        scored: Scored,
+        *,
+        repeat: int = 0,
+        groups: Mapping[str, str] = NO_GROUPS,
+    ) -> None:
         """Add a scored record.
 
-        `place` is its position in the data, `repeat` which of its answers this is.
+        Args:
+            place: Its position in the data.
+            session_id: Its session.
+            scored: Its scores and counts.
+            repeat: Which of its answers this is.
+            groups: Its group in each breakdown of the task.
         """
         self._place.append(place)
         self._repeat.put(len(self._repeat), repeat)
@@ -64,7 +80,7 @@ class Board:
         self._counts.update(scored.counts)
         if scored.question is not None:
             self._questions.add(scored.question)
-        for name, group in scored.groups.items():
+        for name, group in groups.items():
             codes = self._groups.setdefault(name, {})
             members = self._members.setdefault(name, Column())
             members.put(len(self._place) - 1, codes.setdefault(group, len(codes)))
@@ -108,37 +124,38 @@ class Board:
 
     def estimate(self, metric: Metric) -> Estimate:
         """Estimate one metric over the records for which it is defined."""
-        if metric.numerator is not None and metric.denominator is not None:
-            above, below = self._weighted(metric.numerator), self._weighted(metric.denominator)
+        value = metric.value
+        if isinstance(value, MicroRatio):
+            above, below = self._weighted(value.numerator), self._weighted(value.denominator)
             return clustered_ratio(
                 above,
                 below,
                 self._clusters(),
-                bounds=_bounds_of(metric),
-                resampled=metric.resampled,
+                bounds=metric.bounds,
+                resampled=metric.inference.resampled,
             )
-        if metric.of_sums:
-            return self._of_sums(metric)
+        if isinstance(value, Sums):
+            return self._of_sums(value)
         values = self._column(metric.name)
         defined = ~np.isnan(values)
         return clustered_mean(
             values[defined],
             self._clusters()[defined],
-            bounds=_bounds_of(metric),
-            resampled=metric.resampled,
+            bounds=metric.bounds,
+            resampled=metric.inference.resampled,
         )
 
-    def _of_sums(self, metric: Metric) -> Estimate:
+    def _of_sums(self, value: Sums) -> Estimate:
         """Estimate a statistic of sums of counts, by resampled clusters."""
-        _, features, clusters = self._counts_by_place(metric)
-        estimate = resampled_statistic(features, clusters.tolist(), _statistic_of(metric))
+        _, features, clusters = self._counts_by_place(value)
+        estimate = resampled_statistic(features, clusters.tolist(), _statistic_of(value))
         return replace(estimate, n=self.scored)
 
-    def _difference_of_sums(self, other: "Board", metric: Metric) -> Estimate:
-        places, mine, clusters = self._counts_by_place(metric)
-        others, theirs, _ = other._counts_by_place(metric)
+    def _difference_of_sums(self, other: "Board", value: Sums) -> Estimate:
+        places, mine, clusters = self._counts_by_place(value)
+        others, theirs, _ = other._counts_by_place(value)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
-        statistic, width = _statistic_of(metric), mine.shape[1]
+        statistic, width = _statistic_of(value), mine.shape[1]
 
         def apart(sums: Floats) -> Floats:
             first, second = sums[..., :width], sums[..., width:]
@@ -147,9 +164,9 @@ class Board:
         both = np.concatenate([mine[at], theirs[there]], axis=1)
         return resampled_statistic(both, clusters[at].tolist(), apart)
 
-    def _counts_by_place(self, metric: Metric) -> tuple[Integers, Floats, Integers]:
-        """Return places, the counts of a macro metric summed over repeats, and clusters."""
-        names = [name for pair in metric.of_sums for name in pair]
+    def _counts_by_place(self, value: Sums) -> tuple[Integers, Floats, Integers]:
+        """Return places, the counts of a statistic summed over repeats, and clusters."""
+        names = [name for pair in value.pairs for name in pair]
         order = self._order()
         columns = [np.nan_to_num(self._column(name)) for name in names]
         in_order = np.array(self._place, dtype=np.int64)[order]
@@ -160,8 +177,8 @@ class Board:
 
     def difference(self, other: "Board", metric: Metric) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over shared records."""
-        if metric.of_sums:
-            return self._difference_of_sums(other, metric)
+        if isinstance(metric.value, Sums):
+            return self._difference_of_sums(other, metric.value)
         places, mine, clusters = self._by_place(metric.name)
         others, theirs, _ = other._by_place(metric.name)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
@@ -169,8 +186,8 @@ class Board:
             mine[at],
             theirs[there],
             clusters[at],
-            bounds=_bounds_of(metric),
-            resampled=metric.resampled,
+            bounds=metric.bounds,
+            resampled=metric.inference.resampled,
         )
 
     def area(self, others: Sequence["Board"], sizes: Sequence[int], metric: Metric) -> Estimate:
@@ -181,14 +198,14 @@ class Board:
             sizes: Of this board and of the others.
             metric: What the curve is of; what is no mean has no area.
         """
-        if metric.of_sums or metric.numerator is not None:
+        if not metric.is_mean:
             return Estimate(None, None, None, self.scored, "only a mean over records has an area")
         places, _, clusters = self._by_place(metric.name)
         rows = [board._by_place(metric.name)[:2] for board in (self, *others)]
         shared = reduce(np.intersect1d, [at for at, _ in rows])
         columns = [values[np.isin(at, shared)] for at, values in rows]
         names = clusters[np.isin(places, shared)]
-        bounds = _bounds_of(metric)
+        bounds = metric.bounds
         return area_under(np.stack(columns, axis=1), sizes, names, bounds=bounds)
 
     def by_repeat(self, metric: Metric) -> list[float | None]:
@@ -219,7 +236,7 @@ class Board:
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best."""
         # What a record adds to a ratio is not limited.
-        if estimate.value is None or metric.numerator is not None or metric.excess:
+        if estimate.value is None or isinstance(metric.value, MicroRatio | LargestExcess):
             return None
         heard, whole = estimate.value * estimate.n, estimate.n + self.unscored
         limits = (
@@ -267,15 +284,11 @@ class Board:
         return found, means, np.array(self._cluster, dtype=np.int64)[rows[order[first]]]
 
 
-def _statistic_of(metric: Metric) -> Statistic:
-    if metric.excess:
+def _statistic_of(value: Sums) -> Statistic:
+    if isinstance(value, LargestExcess):
         return excess_of_ratios
-    sizes = [len(group) for group in metric.ratios]
+    sizes = [len(group) for group in value.groups]
     return lambda sums: mean_of_ratios(sums, sizes)
-
-
-def _bounds_of(metric: Metric) -> tuple[float, float]:
-    return metric.lowest, metric.highest
 
 
 def count_failure(board: Board, outcome: str) -> None:

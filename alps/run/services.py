@@ -5,13 +5,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from alps.errors import UsageError, closest, one_line
 from alps.judges.base import Judge
 from alps.judges.resolve import EMBEDDED_JUDGES, RepeatedJudge, embedded_judge, is_embedded_judge
+from alps.keys import AskSettings
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
@@ -19,7 +20,7 @@ from alps.run.opened import read_manifest
 from alps.run.parts import Parts
 from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.run.source import Data
-from alps.settings import AskSettings, PersonaSettings, RunSettings
+from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
 from alps.systems.process import program_environment
@@ -124,12 +125,36 @@ async def closing(services: Services) -> AsyncIterator[Services]:
         await services.aclose()
 
 
+class Limits(Protocol):
+    """The limits that a client keeps to, as settings have them."""
+
+    @property
+    def at_once(self) -> int | None:
+        """The most requests under way at each endpoint."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for one request."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which failures that may pass are tried again."""
+
+    @property
+    def max_cost(self) -> float | None:
+        """The most US dollars."""
+
+    @property
+    def max_total_tokens(self) -> int | None:
+        """The most tokens."""
+
+
 class Clients:
     """The clients of a run, one an endpoint, as each keeps to `concurrency` alone."""
 
     def __init__(
         self,
-        settings: "AskSettings | PersonaSettings",
+        settings: Limits,
         ledger: Ledger,
         sharing: Shared,
         batches: "Gathering | None" = None,
@@ -237,7 +262,7 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
 
 @asynccontextmanager
 async def open_clients(
-    settings: PersonaSettings, ledger: Ledger, asked: Sequence["Asked"]
+    settings: Limits, ledger: Ledger, asked: Sequence["Asked"]
 ) -> "AsyncIterator[tuple[Client, ...]]":
     """Open a client for each of some LLMs, one an endpoint, and close them on leaving.
 
@@ -317,7 +342,7 @@ def check_names(
         resolve_systems(settings.model, tasks)
     elif generate:
         program_environment(settings.passed)
-    if generate and any(task.continuations is not None for task in tasks):
+    if generate and any(task.asking.continuations is not None for task in tasks):
         _check_compares(settings, tasks)
     if generate and settings.scoring != "alps" and settings.extras != "none":
         raise UsageError(
@@ -351,7 +376,7 @@ def _local(
 
 
 def _client(
-    settings: AskSettings | PersonaSettings,
+    settings: Limits,
     ledger: Ledger,
     sharing: Shared,
     endpoint: "Endpoint | None" = None,
@@ -401,7 +426,7 @@ def _llm_systems(
 
     draws = range(settings.repeats)
     answers, compares = tuple(map(answering, draws)), tuple(map(comparing, draws))
-    return tuple(answers if task.continuations is None else compares for task in tasks)
+    return tuple(answers if task.asking.continuations is None else compares for task in tasks)
 
 
 def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_EVER) -> Judge:
@@ -454,9 +479,7 @@ def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
     return _capped(settings, ledger, () if is_embedded_judge(settings.judge) else (judge,))
 
 
-def _capped(
-    settings: AskSettings | PersonaSettings, ledger: Ledger, asked: Iterable["Asked"]
-) -> "Budget | None":
+def _capped(settings: Limits, ledger: Ledger, asked: Iterable["Asked"]) -> "Budget | None":
     """Return the budget of what is asked; a cap in dollars needs a price for each model."""
     for one in asked if settings.max_cost is not None else ():
         from alps.llm.prices import check_priced
@@ -544,7 +567,7 @@ def structured_modes(
     modes: dict[str, str] = {}
     if ladder is None:
         return modes
-    if not is_local(settings.model, tasks) and not all(task.plain for task in tasks):
+    if not is_local(settings.model, tasks) and not all(task.asking.plain for task in tasks):
         modes["model"] = settings.structured or ladder.mode(settings.model, settings.api_base)
     if not is_embedded_judge(settings.judge):
         modes["judge"] = settings.judge_structured or ladder.mode(

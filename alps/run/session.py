@@ -16,10 +16,10 @@ import click
 
 from alps.data.hub import HubName, hub_name, label, open_hub
 from alps.errors import UsageError
-from alps.ext.memory.resolve import SPOKEN
 from alps.folders import kept_working_folder, slug
 from alps.jsonl import Row
 from alps.judges.resolve import is_embedded_judge
+from alps.keys import AskSettings
 from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
@@ -29,13 +29,10 @@ from alps.run.opened import MANIFEST, read_manifest
 from alps.run.parts import Parts, parts_of
 from alps.run.services import check_names, say_once
 from alps.run.source import Data, open_data, open_data_once, open_known, options_of, refuse_changed
-from alps.settings import HERE, AskSettings, JudgeSettings, RunSettings, as_typed
+from alps.settings import JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
-from alps.systems.resolve import RECORDED
-from alps.tasks import Task, load_task, load_tracks
-from alps.tasks.base import DEFAULTS
-from alps.tasks.registry import ALL, PYTHON, TASKS, allow_modules
-from alps.values import shard_of
+from alps.tasks import Task, load_tracks
+from alps.tasks.registry import KEYS, PYTHON, allow_modules
 
 # Where the manifest keeps what `data=` said: the branch that it names may have moved on since.
 DATA_ASKED = "data_asked"
@@ -93,7 +90,6 @@ def resolve(
         AlpsError: What is unknown, missing, not taken or without effect, in one line.
     """
     allow_modules(settings.task)
-    refuse_without_effect(settings)
     folder, asked = run_folder(settings), settings.data
     parts = refusing_parts(settings, folder)
     # An unknown task is named before its options.
@@ -104,7 +100,7 @@ def resolve(
     else:
         data = open_known(settings, known)
     data = replace(data, asked=asked)
-    data = _in_shard(settings, data)
+    data = narrowed(data, parts)
     check_recorded(settings, data)
     check_shown(settings, data)
     if not dry:
@@ -119,6 +115,7 @@ def resolve(
 def refusing_parts(settings: RunSettings, folder: Path) -> Parts:
     """Open the parts of extensions in a run that is to begin; what can't be meant is refused."""
     parts = parts_of(settings, folder)
+    refuse_without_effect(settings, parts)
     for part in parts:
         part.refuse()
     return parts
@@ -141,20 +138,22 @@ def resolve_again(
     then = read_manifest(source)
     kept = {name: value for name, value in then.settings.items() if not _implied(name, value)}
     settings = parse_settings({**kept, **judging}, RunSettings)
-    refuse_without_effect(settings)
+    parts = refusing_parts(settings, source)
     if not baselines:
         settings = settings.model_copy(update={"baseline_records": 0})
-    parts = refusing_parts(settings, source)
     data = open_data(settings)
     if not dry:
         refuse_changed(source, then, settings, data)
         settings = effective_judge(settings)
     check_names(settings, data, parts, generate=False, keys=not dry)
-    return settings, _in_shard(settings, data.located())
+    return settings, narrowed(data.located(), parts)
 
 
-def _in_shard(settings: RunSettings, data: Data) -> Data:
-    return data if settings.shard is None else data.shard(*shard_of(settings.shard))
+def narrowed(data: Data, parts: Parts) -> Data:
+    """Return the records that the parts of a run leave it."""
+    for part in parts:
+        data = part.narrow(data)
+    return data
 
 
 def _implied(name: str, value: object) -> bool:
@@ -164,26 +163,24 @@ def _implied(name: str, value: object) -> bool:
     return name.startswith("judge") or default
 
 
-def refuse_without_effect(settings: AskSettings) -> None:
+def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
     """Refuse settings that would change nothing: whoever gave one believes that it does.
+
+    Args:
+        settings: All of them.
+        parts: Of extensions, which may use what the rest does not.
 
     Raises:
         UsageError: If there is such a setting, whether it was typed or stands in a config file.
     """
     if isinstance(settings, RunSettings):
-        _refuse_engine(settings)
         if is_local(settings.model, load_tracks(settings.task)):
             _refuse(settings, OF_THE_MODEL, f"model={redact(settings.model)} is no litellm model")
         if settings.answer == "logprob":
             why = "answer=logprob asks for no answer in words"
             _refuse(settings, (*SAMPLING, "structured"), why, instead="leave it out")
-        if settings.less_contexts and settings.model.startswith(RECORDED):
-            sizes = as_typed(settings.max_context_tokens)
-            raise UsageError(
-                f"max_context_tokens={sizes}: recorded answers were given at one size; name that"
-            )
-        programs = settings.model.startswith(PROGRAM), settings.memory.startswith(SPOKEN)
-        if settings.env is not None and not any(programs):
+        passes = settings.model.startswith(PROGRAM) or any(part.uses("env") for part in parts)
+        if settings.env is not None and not passes:
             raise UsageError(
                 f"env={settings.env} would change nothing: only program:CMD uses it; leave it out"
             )
@@ -193,13 +190,13 @@ def refuse_without_effect(settings: AskSettings) -> None:
         if forgotten:
             why = f"no judge= was given, so {settings.judge} judges"
         _refuse(settings, OF_THE_JUDGE, why)
-        if isinstance(settings, JudgeSettings) and _is_unchecked_in_vain(settings):
+        if isinstance(settings, JudgeSettings) and _is_unchecked_in_vain(settings, parts):
             raise UsageError(f"judge_check=no would change nothing: {why}; leave it out")
 
 
-def _is_unchecked_in_vain(settings: JudgeSettings) -> bool:
-    """Tell whether `judge_check=no` was given, and neither the run nor its audit asks an LLM."""
-    return not settings.judge_check and settings.audit_judge is None
+def _is_unchecked_in_vain(settings: JudgeSettings, parts: Parts) -> bool:
+    """Tell whether `judge_check=no` was given, and neither the run nor a part asks a judge."""
+    return not settings.judge_check and not any(part.uses("judge_check") for part in parts)
 
 
 def without_effect(settings: RunSettings) -> frozenset[str]:
@@ -208,28 +205,19 @@ def without_effect(settings: RunSettings) -> frozenset[str]:
     Raises:
         AlpsError: If the task is unknown.
     """
+    parts = parts_of(settings, run_folder(settings))
     names: tuple[str, ...] = ()
     if is_local(settings.model, load_tracks(settings.task)):
         names += OF_THE_MODEL
     if is_embedded_judge(settings.judge):
         names += OF_THE_JUDGE
-        names += ("judge_check",) if _is_unchecked_in_vain(settings) else ()
+        names += ("judge_check",) if _is_unchecked_in_vain(settings, parts) else ()
     return frozenset(name for name in names if _is_given(settings, name))
 
 
 def _is_given(settings: AskSettings, name: str) -> bool:
     value: Any = getattr(settings, name)
     return bool(value != type(settings).model_fields[name].default)
-
-
-def _refuse_engine(settings: RunSettings) -> None:
-    instead = "leave it out, or add engine="
-    if settings.engine == HERE:
-        _refuse(settings, ("workers", "scheduler"), f"engine={HERE} is this process", instead)
-    elif settings.engine == "dask" and settings.scheduler is None:
-        raise UsageError("engine=dask: which cluster? name it, as scheduler=tcp://HOST:8786")
-    elif settings.engine != "dask":
-        _refuse(settings, ("scheduler",), f"engine={settings.engine} asks none", "leave it out")
 
 
 def _refuse(
@@ -245,21 +233,17 @@ def _refuse(
 
 
 def _refuse_of_another_task(settings: RunSettings) -> None:
-    names = settings.task.split(",")
-    if any(name.startswith(PYTHON) for name in names):
+    if any(name.startswith(PYTHON) for name in settings.task.split(",")):
         return
-    names = list(TASKS) if ALL in names else names
-    # What a task makes of memory= depends on whether that names a system; the authors' scores are
-    # not defined for all tasks that are looked through here.
-    options = replace(options_of(settings), scoring=DEFAULTS.scoring)
-    taken = {key for name in names for key in load_task(name, options).options}
-    for task in TASKS:
-        for key in load_task(task, options).options:
-            value = getattr(settings, key)
-            if key not in taken and value != RunSettings.model_fields[key].default:
+    taken = {
+        key for task in load_tracks(settings.task, options_of(settings)) for key in task.options
+    }
+    for task, keys in KEYS.items():
+        for key in keys:
+            if key not in taken and key in RunSettings.model_fields and _is_given(settings, key):
+                value = as_typed(getattr(settings, key))
                 raise UsageError(
-                    f"{key}={as_typed(value)}: only {task} uses it; leave it out, or add {task} to "
-                    "task="
+                    f"{key}={value}: only {task} uses it; leave it out, or add {task} to task="
                 )
 
 
@@ -272,11 +256,11 @@ def pin_data(settings: RunSettings, folder: Path, tasks: Sequence[Task]) -> RunS
         UsageError: If what `data=` says can't be read or resolved, or no split is named.
         RunFolderError: If the manifest in `folder` can't be read.
     """
-    name = hub_name(settings.data, tasks[0].hub)
+    name = hub_name(settings.data, tasks[0].data.hub)
     if name is None:
         return settings
     data = _kept(name, folder)
-    if data is None and any(task.open_records is None for task in tasks):
+    if data is None and any(task.data.open_records is None for task in tasks):
         data = open_hub(name.data, settings.split).data
     elif data is None:
         data = name.pinned()

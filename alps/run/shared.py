@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from alps.folders import can_be_kept
-from alps.settings import AskSettings, RunSettings
+from alps.keys import AskSettings
+from alps.settings import RunSettings
 
 if TYPE_CHECKING:
     from alps.llm.budget import Budget

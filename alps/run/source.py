@@ -19,11 +19,12 @@ from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row, dump
 from alps.parsing import parse_settings
 from alps.rows import Manifest
-from alps.settings import RunSettings, in_current_words, largest_context
+from alps.settings import RunSettings, in_current_words
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import Records, TaskOptions
-from alps.tasks.recall import keeps_memories
+from alps.tasks.by_memory import keeps_memories
 from alps.tasks.registry import ALL
+from alps.values import largest_context
 
 
 def itself(sample: Any) -> Any:
@@ -63,7 +64,7 @@ class TrackData:
     def _pooled(self, source: PoolSource, sessions: Collection[str] | None) -> Iterator[Any]:
         for query in source.queries[: self.limit]:
             own = sessions is None or query.session_id in sessions
-            pool = source.pool(query, self.task.pool_size or 0) if own else None
+            pool = source.pool(query, self.task.data.pool_size or 0) if own else None
             yield None if pool is None else self.task.read_sample(*pool)
 
     def sessions(self) -> Iterator[str]:
@@ -97,7 +98,7 @@ class TrackData:
             return self.known
         if isinstance(self.place, Path):
             n = sum(1 for _ in self.samples())
-            return {"n": n, "sha256": track_hash(self.place), **self.task.described}
+            return {"n": n, "sha256": track_hash(self.place), **self.task.data.described}
         if isinstance(self.place, Records):
             n = sum(1 for _ in self.samples())
             about = {"n": n, "sha256": self.place.sha256, **self.place.described}
@@ -107,7 +108,7 @@ class TrackData:
         for row, gold in self._pools(self.place):
             digest.update(dump(row) + dump(gold))
             n += 1
-        share = self.place.generated_share(self.task.pool_size or 0)
+        share = self.place.generated_share(self.task.data.pool_size or 0)
         built = {"seed": self.place.seed, "generated": round(share, 4)}
         return {"n": n, "sha256": digest.hexdigest(), "pools": built}
 
@@ -163,7 +164,7 @@ class TrackData:
 
     def _pools(self, source: PoolSource) -> Iterator[tuple[Row, Row]]:
         """Build the pools as they are needed; kept, the larger ones would fill the memory."""
-        return islice(source.rows(self.task.pool_size or 0), self.limit)
+        return islice(source.rows(self.task.data.pool_size or 0), self.limit)
 
 
 @dataclass(frozen=True)
@@ -319,7 +320,7 @@ def _opened_layout(
     settings: RunSettings, tasks: Sequence[Task]
 ) -> tuple[Split | HubSplit | None, PoolSource | None]:
     """Open the split that tasks without files of their own read, and what builds their pools."""
-    if all(task.open_records is not None for task in tasks):
+    if all(task.data.open_records is not None for task in tasks):
         return None, None
     split = open_split(settings.data, settings.split)
     return split, PoolSource(split, seed=settings.seed) if isinstance(split, Split) else None
@@ -340,7 +341,7 @@ def open_data_once(settings: RunSettings, opened: dict[object, Data]) -> Data:
 
 def _may_lack(settings: RunSettings, task: Task) -> bool:
     """Tell whether a track that the data can't give is left out, for nobody named it."""
-    every_size = settings.distractors == ALL and task.pool_size is not None
+    every_size = settings.distractors == ALL and task.data.pool_size is not None
     return settings.task == ALL or every_size
 
 
@@ -363,15 +364,15 @@ def _find_track(
 ) -> TrackData:
     """Find the records of a track; pools are built where the data hold none of this size."""
     limit = settings.limit
-    if task.needs_memory and not keeps_memories(options_of(settings).memory):
+    if task.by_memory.required and not keeps_memories(options_of(settings).memory):
         raise UsageError(
             f"task={task.name}: only memory systems can be asked; name one, as model=memory:bm25"
         )
-    if task.open_records is not None:
-        records = task.open_records(settings.data, options_of(settings))
+    if task.data.open_records is not None:
+        records = task.data.open_records(settings.data, options_of(settings))
         return TrackData(task.under(records.conditions), records, limit)
     assert split is not None
-    pooled = task.pool_size is not None and source is not None
+    pooled = task.data.pool_size is not None and source is not None
     if pooled and isinstance(split, Split) and not split.has(task.place):
         assert source is not None
         return TrackData(task, source, limit)

@@ -1,6 +1,6 @@
 """`summary.json`: what a run found, with intervals, failures by kind, bounds and the floors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -8,16 +8,31 @@ from alps.jsonl import Row
 from alps.judges.admission import refusal_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.matching import SupportQuestion
-from alps.judges.rubric import SUPPORT, RubricQuestion
+from alps.judges.rubric import RubricQuestion
 from alps.llm.ledger import Totals
-from alps.rows import Calls, Floor, Interval, Score, ServedBy, TokensShown, TrackSummary
+from alps.llm.secrets import redact
+from alps.rows import (
+    Calls,
+    Floor,
+    Interval,
+    Pools,
+    Score,
+    ServedBy,
+    Summary,
+    TokensShown,
+    TrackSummary,
+)
 from alps.run.breakdowns import break_down
 from alps.run.collector import Outcome, Plan, is_unrated
 from alps.run.engine import TrackPlan
 from alps.run.scores import Board
+from alps.run.source import Data
 from alps.schema import FAILURES
+from alps.settings import RunSettings
 from alps.systems.embedded import Retriever
 from alps.tasks import Metric, Task
+from alps.tasks.base import rubrics_of
+from alps.tasks.registry import PYTHON, recorded
 
 
 def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSummary:
@@ -37,7 +52,7 @@ def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSumm
         own |= {"repeats": len(track.systems), "by_repeat": {lead.name: board.by_repeat(lead)}}
     if board.distinct is not None:
         own["distinct"] = board.distinct
-    if task.breakdowns:
+    if task.shown.breakdowns:
         own["breakdowns"] = break_down(board, task, without=refused_metrics(task, plan.judge))
     if outcome.shown:
         own["tokens_shown"] = _tokens_shown(outcome.shown)
@@ -123,11 +138,11 @@ def leading_metric(
 
 def _beyond(metric: Metric, judge: Judge, task: Task) -> str | None:
     """Say what keeps `judge` from scoring a metric of a task; None where nothing does."""
-    if metric.support and SupportQuestion not in judge.answers:
+    if metric.needs.support and SupportQuestion not in judge.answers:
         return f"judge {judge.name} does not read dialogues"
-    if metric.rates and RubricQuestion not in judge.answers:
+    if metric.needs.rating and RubricQuestion not in judge.answers:
         return f"judge {judge.name} rates no answers by a rubric"
-    if lacking := ", ".join(sorted(metric.relations - judge.relations)):
+    if lacking := ", ".join(sorted(metric.needs.relations - judge.relations)):
         return f"judge {judge.name} cannot tell '{lacking}' from 'same'"
     return _refused(metric, judge, task)
 
@@ -139,14 +154,7 @@ def refused_metrics(task: Task, judge: Judge) -> list[str]:
 
 def _refused(metric: Metric, judge: Judge, task: Task) -> str | None:
     """Say why `judge` is not admitted for a rubric that a metric depends on; None where it is."""
-    return refusal_of(judge, _rubrics_of(metric, task)) if metric.judged else None
-
-
-def _rubrics_of(metric: Metric, task: Task) -> list[str]:
-    if metric.support:
-        return [SUPPORT]
-    named = [one.name for one in task.rubrics if one.labels.keys() & set(metric.rubrics)]
-    return named or [one.name for one in task.rubrics]
+    return refusal_of(judge, task.rubrics_behind(metric)) if metric.judged else None
 
 
 def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
@@ -157,12 +165,12 @@ def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
     """
 
     def belongs(metric: Metric) -> bool:
-        if metric.ranking:
+        if metric.needs.ranking:
             return board.total("ranked") > 0
         if metric.optional:
             # Failures alone are no figure of answers.
-            asked = not metric.rates or board.total("asked") > 0
-            return plan.options.extras if metric.support else board.has(metric.name) and asked
+            asked = not metric.needs.rating or board.total("asked") > 0
+            return plan.options.extras if metric.needs.support else board.has(metric.name) and asked
         return True
 
     return [metric for metric in task.metrics if belongs(metric)] or [task.headline]
@@ -170,7 +178,7 @@ def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
 
 def _score(outcome: Outcome, judge: Judge, metric: Metric, task: Task) -> Score:
     reason = _beyond(metric, judge, task)
-    if metric.ranking and not outcome.board.total("ranked"):
+    if metric.needs.ranking and not outcome.board.total("ranked"):
         reason = reason or "the system ranks nothing"
     if reason:
         return _unscored(reason)
@@ -195,7 +203,7 @@ def _floor(plan: Plan, task: Task, outcome: Outcome, name: str) -> Floor:
     shown = []
     for metric in task.metrics:
         asked = _beyond(metric, judge, task) is None and (metric.headline or not metric.optional)
-        if asked and (not metric.ranking or floor.total("ranked")):
+        if asked and (not metric.needs.ranking or floor.total("ranked")):
             shown.append(metric)
     lead = leading_metric(task, judge, shown)
     if lead is None:
@@ -211,10 +219,53 @@ def _floor(plan: Plan, task: Task, outcome: Outcome, name: str) -> Floor:
         return Floor(judge=judge.name, lead=lead.name, scores=scores)
     above = Interval(**board.difference(floor, lead).row)
     own: dict[str, Any] = {}
-    paired = [metric for metric in shown if metric.paired_floors]
+    paired = [metric for metric in shown if metric.inference.baseline_differences]
     if paired:
         differences = {}
         for metric in paired:
             differences[metric.name] = Interval(**board.difference(floor, metric).row)
         own["differences"] = differences
     return Floor(judge=judge.name, lead=lead.name, scores=scores, above=above, **own)
+
+
+def summarise_run(
+    settings: RunSettings,
+    data: Data,
+    plan: Plan,
+    outcomes: Mapping[str, Outcome],
+    totals: Totals,
+) -> Summary:
+    """Return the summary of a run before extensions add to it.
+
+    Args:
+        settings: Those of the run.
+        data: What was asked about.
+        plan: What was evaluated.
+        outcomes: What came out of each track, by its name.
+        totals: What the calls came to.
+    """
+    tracks = {}
+    for planned, described in zip(plan.tracks, data.tracks, strict=True):
+        own: dict[str, Any] = {}
+        if (pools := described.description.get("pools")) is not None:
+            own["pools"] = Pools(**pools)
+        # A user's own task must be shown later without importing its code.
+        if PYTHON in settings.task:
+            own["shown_by"] = recorded(described.task)
+        track = summarise_track(plan, planned, outcomes[planned.task.track])
+        tracks[described.task.track] = track.model_copy(update=own)
+    # What only some runs have is set in those alone: the others' files lack it.
+    own = {}
+    if answered := served(totals):
+        own["served"] = answered
+    if left_out := data.description.get("left_out"):
+        own["left_out"] = left_out
+    return Summary(
+        judge=plan.judge.name,
+        judge_fingerprint=fingerprint_id(plan.judge.fingerprint_for(rubrics_of(data.tasks))),
+        comparable=plan.judge.comparable,
+        model=redact(settings.model),
+        tracks=tracks,
+        calls=summarise_calls(totals),
+        **own,
+    )

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -59,6 +59,41 @@ def colour_of(position: int) -> str:
 def axis_of(metric: Metric) -> Axis:
     """Return the axis that scores of a metric lie on."""
     return Axis(metric.lowest, metric.highest)
+
+
+class Key(NamedTuple):
+    """An entry of a legend: its sign, what it stands for, and more on that."""
+
+    sign: Markup
+    name: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing on a page.
+
+    Attributes:
+        name: That of its fragment: charts of one name stand together, and are counted.
+        contents: What the table of contents calls it.
+        title: Its heading.
+        about: What is drawn, in sentences.
+        drawing: The drawing.
+        legend: Its signs.
+    """
+
+    name: str
+    contents: str
+    title: str
+    about: str
+    drawing: Markup
+    legend: Sequence[Key] = ()
+
+
+def letter_sign(letter: str, colour: int) -> Markup:
+    """Draw the letter of a run in its colour."""
+    sign = '<span class="letter colour-{}" aria-hidden="true">{}</span>'
+    return Markup(sign).format(colour % COLOURS, letter)
 
 
 @dataclass(frozen=True)

@@ -4,34 +4,21 @@ Only runs on the same data under the same judge are compared. Records are paired
 repeats averaged; what belongs to one session is resampled together.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alps.errors import UsageError
-from alps.ext.audits.compare import compare_audits
 from alps.judges.agreement import people_agree, people_say
 from alps.run.opened import Run
-from alps.show.contrasts import (
-    Contrast,
-    Counts,
-    MetricComparison,
-    SliceContrast,
-    TrackComparison,
-    contrasts_of,
-    corrected_together,
-    diagnostics_of,
-    doubted,
-)
+from alps.show.caveats import judge_of
 from alps.show.formatting import (
     letter_of,
 )
-from alps.show.judge_check import judge_of
-from alps.show.no_memory import without_difference
-from alps.show.pareto import fronts
+from alps.show.parts import CorrectedComparison, Pair, ShownPart, shown_parts
 from alps.show.shared_records import (
     SharedRecords,
     Values,
@@ -44,12 +31,190 @@ from alps.show.shared_records import (
     sessions_of,
     told_tracks,
 )
-from alps.show.terminal import as_html
+from alps.show.table import as_html
+from alps.stats.bootstrap import Estimate
 from alps.stats.paired import (
+    Difference,
+    McNemar,
     Ranked,
+    holm,
     paired_mcnemar,
+    shared_letters,
 )
 from alps.tasks import Metric
+
+if TYPE_CHECKING:
+    from alps.show.parts import More
+
+
+SIGNIFICANT = 0.05
+"""The highest p that is bold, and tells two runs apart."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Records of one run on one track; `left_out` are scored in it, but not in all the others."""
+
+    asked: int
+    scored: int
+    left_out: int
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One metric of two runs, on the records for which both have it.
+
+    Attributes:
+        first: The letter of the one run.
+        second: The letter of the other.
+        scores: The means of both.
+        difference: First less second; a `detectable` of a sample without any spread is None.
+        mcnemar: Where every score is 0 or 1.
+        p: Of this test alone, made as the interval of `difference`: below .05 where that leaves out
+            0. Where there is no interval that of `difference`; None with fewer than two sessions.
+        exact: Whether `mcnemar` holds: every record stands alone.
+        corrected: `p` by Holm's method over its family: the headline of a track between any two of
+            the runs, or all other metrics of all tracks.
+        clusters: How many sessions the records come from.
+        doubted: Whether nobody showed that the judge agrees with people: its p is never bold.
+    """
+
+    first: str
+    second: str
+    scores: tuple[Estimate, Estimate]
+    difference: Difference
+    mcnemar: McNemar | None
+    p: float | None
+    exact: bool
+    clusters: int
+    corrected: float | None = None
+    doubted: bool = False
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is significant, under a judge that agrees with people."""
+        return not self.doubted and self.corrected is not None and self.corrected <= SIGNIFICANT
+
+    def withheld(self, reason: str) -> "Contrast":
+        """Return it without a difference and a test, and why."""
+        none = Estimate(None, None, None, self.difference.estimate.n, reason)
+        return replace(
+            self, difference=Difference(none, None, None), mcnemar=None, p=None, exact=False
+        )
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """One metric: every pair of runs.
+
+    Of more than two also their ranks, with the letters of ties, best first.
+    """
+
+    metric: Metric
+    contrasts: tuple[Contrast, ...]
+    ranked: tuple[Ranked, ...]
+
+
+@dataclass(frozen=True)
+class TrackComparison:
+    """One track that all runs have.
+
+    `clusters` is the number of sessions among the `shared` records, None where the sessions are not
+    known. `counts` is in the order of the runs; `notes` say what was not compared, and why;
+    `more` is what extensions add.
+    """
+
+    track: str
+    shared: int
+    clusters: int | None
+    counts: tuple[Counts, ...]
+    metrics: tuple[MetricComparison, ...]
+    notes: tuple[str, ...]
+    more: "tuple[More, ...]" = ()
+
+    @property
+    def lead(self) -> MetricComparison | None:
+        """The headline, or what could be compared in its place."""
+        for metric in self.metrics:
+            if metric.metric.headline:
+                return metric
+        return self.metrics[0] if self.metrics else None
+
+
+def contrasts_of(tracks: Sequence[TrackComparison]) -> list[Contrast]:
+    """Return every contrast, in the order of the tables."""
+    contrasts: list[Contrast] = []
+    for track in tracks:
+        for metric in track.metrics:
+            contrasts += metric.contrasts
+    return contrasts
+
+
+def diagnostics_of(tracks: Sequence[TrackComparison]) -> list[Contrast]:
+    """Return the tested contrasts of all metrics but the headlines."""
+    contrasts: list[Contrast] = []
+    for track in tracks:
+        for metric in track.metrics:
+            contrasts += metric.contrasts if metric is not track.lead else ()
+    return [contrast for contrast in contrasts if contrast.p is not None]
+
+
+def corrected_together(tracks: Sequence[TrackComparison]) -> tuple[TrackComparison, ...]:
+    """Correct every p within its family; letters of ties follow from the same p.
+
+    The headline of a track is what a comparison is made for: it is a family of its own, of all
+    pairs of runs. All other metrics are diagnostics, and one family, since a reader looks through
+    them for any bold p.
+    """
+    diagnostics = _by_holm(diagnostics_of(tracks))
+    results = []
+    for track in tracks:
+        metrics = []
+        for metric in track.metrics:
+            family = _by_holm(metric.contrasts) if metric is track.lead else diagnostics
+            contrasts = []
+            for contrast in metric.contrasts:
+                contrasts.append(replace(contrast, corrected=family.get(id(contrast))))
+            ranked = _with_letters(metric.ranked, contrasts)
+            metrics.append(replace(metric, contrasts=tuple(contrasts), ranked=ranked))
+        results.append(replace(track, metrics=tuple(metrics)))
+    return tuple(results)
+
+
+def _by_holm(contrasts: Sequence[Contrast]) -> dict[int, float]:
+    """Return the corrected p of each tested contrast of a family, by its identity."""
+    tested = [contrast for contrast in contrasts if contrast.p is not None]
+    corrected = holm([contrast.p for contrast in tested if contrast.p is not None])
+    return {id(one): p for one, p in zip(tested, corrected, strict=True)}
+
+
+def doubted(
+    tracks: Sequence[TrackComparison], trusted: Callable[[str, Metric], bool]
+) -> tuple[TrackComparison, ...]:
+    """Mark the differences of judged metrics whose judge is not `trusted` on a track."""
+    results = []
+    for track in tracks:
+        metrics = []
+        for metric in track.metrics:
+            doubt = metric.metric.judged and not trusted(track.track, metric.metric)
+            contrasts = [replace(one, doubted=doubt) for one in metric.contrasts]
+            metrics.append(replace(metric, contrasts=tuple(contrasts)))
+        results.append(replace(track, metrics=tuple(metrics)))
+    return tuple(results)
+
+
+def _with_letters(ranked: Sequence[Ranked], contrasts: Sequence[Contrast]) -> tuple[Ranked, ...]:
+    """Give runs the letters of their ties: those share one that do not differ significantly."""
+    if not ranked:
+        return ()
+    positions = {one.name: position for position, one in enumerate(ranked)}
+    different = []
+    for contrast in contrasts:
+        if contrast.corrected is not None and contrast.corrected <= SIGNIFICANT:
+            different.append((positions[contrast.first], positions[contrast.second]))
+    letters = shared_letters(len(ranked), different)
+    return tuple(replace(one, letters=own) for one, own in zip(ranked, letters, strict=True))
+
 
 _ROUNDING = 1e-12
 
@@ -72,15 +237,15 @@ class Side:
 class Comparison:
     """What `compare_runs` found.
 
-    `audited` are the same comparisons by the audits that all runs share; their tests are families
-    of their own. `known` is what calibrations say of the judge of all runs.
+    `corrected` are the same comparisons by scores that extensions correct. `known` is what
+    calibrations say of the judge of all runs.
     """
 
     sides: tuple[Side, ...]
     tracks: tuple[TrackComparison, ...]
     notes: tuple[str, ...]
     seed: int
-    audited: tuple[TrackComparison, ...] = ()
+    corrected: tuple[CorrectedComparison, ...] = ()
     known: tuple[str, ...] = ()
 
     def tests(self, first: str, second: str) -> int:
@@ -121,12 +286,15 @@ class Comparison:
             "diagnostics": self.diagnostics,
             "tracks": {track.track: _track_json(track, list(runs)) for track in self.tracks},
             "notes": list(self.notes),
-            **self._audits_json(list(runs)),
+            **self._corrected_json(list(runs)),
         }
 
-    def _audits_json(self, letters: Sequence[str]) -> dict[str, Any]:
-        rows = {track.track: _track_json(track, letters) for track in self.audited}
-        return {"corrected_by_audits": rows} if rows else {}
+    def _corrected_json(self, letters: Sequence[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for one in self.corrected:
+            rows = {track.track: _track_json(track, letters) for track in one.tracks}
+            found |= {one.key: rows} if rows else {}
+        return found
 
     def _repr_html_(self) -> str:
         from alps.show.compare_table import print_comparison
@@ -159,28 +327,24 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
         refuse_other_data(by_letter, track)
         refuse_other_scoring(by_letter, track)
     values = {letter: record_values(run) for letter, run in by_letter.items()}
-    tracks = [_compare_track(by_letter, track, values, headlines) for track in shared]
+    parts = shown_parts(*(run.finished for run in by_letter.values()))
+    tracks = [_compare_track(by_letter, track, values, headlines, parts) for track in shared]
     # Every record may have failed in one run or another, though all have the track.
     if not any(track.shared for track in tracks):
         raise UsageError("no record is scored in all of these runs")
-    audited, uncorrected = compare_audits(by_letter, shared)
-    notes = (*_notes(by_letter, [*shared, *untold]), *untold.values(), *uncorrected)
-    corrected = doubted(corrected_together(audited), partial(_trusted_audits, by_letter))
+    again = (part.corrected(by_letter, shared) for part in parts)
+    corrected = tuple(one for one in again if one is not None)
+    notes = [*_notes(by_letter, [*shared, *untold]), *untold.values()]
+    for one in corrected:
+        notes += one.notes
     known = tuple(_known(next(iter(by_letter.values()))))
     own = doubted(corrected_together(tracks), partial(_trusted, by_letter))
-    return Comparison(tuple(sides), own, notes, seed, corrected, known)
+    return Comparison(tuple(sides), own, tuple(notes), seed, corrected, known)
 
 
 def _trusted(runs: Mapping[str, Run], track: str, metric: Metric) -> bool:
     """Tell whether people agree with the judge of all runs on a metric."""
     judges = {run.judge_fingerprint(track) for run in runs.values()}
-    return all(people_agree(one, metric.rubrics) for one in judges)
-
-
-def _trusted_audits(runs: Mapping[str, Run], _track: str, metric: Metric) -> bool:
-    """Tell whether people audited all runs, or agree with the judge who did."""
-    audits = [run.finished.audit for run in runs.values()]
-    judges = {audit.fingerprint for audit in audits if audit is not None and not audit.by_people}
     return all(people_agree(one, metric.rubrics) for one in judges)
 
 
@@ -210,6 +374,7 @@ def _compare_track(
     track: str,
     values: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]],
     headlines: bool,
+    parts: Sequence[ShownPart],
 ) -> TrackComparison:
     records = {letter: values[letter].get(track, {}) for letter in runs}
     ids = list(next(iter(records.values())))
@@ -230,7 +395,9 @@ def _compare_track(
             " and tests"
         )
     sessions = known or dict(zip(ids, ids, strict=True))
-    withheld = without_difference(runs, track)
+    withheld: dict[Pair, str] = {}
+    for part in parts:
+        withheld |= part.withheld(runs, track)
     for pair, reason in withheld.items():
         notes.append(f"No difference between {' and '.join(pair)}: {reason}")
     metrics = []
@@ -243,8 +410,9 @@ def _compare_track(
     )
     if compared.lead is None:
         return compared
-    found = fronts(runs, track, compared.lead.metric, {name: sessions[name] for name in ids})
-    return replace(compared, fronts=tuple(found))
+    of_records = compared.lead.metric, {name: sessions[name] for name in ids}
+    more = (part.more(runs, track, *of_records) for part in parts)
+    return replace(compared, more=tuple(one for one in more if one is not None))
 
 
 def _compare_metric(
@@ -318,22 +486,9 @@ def _track_json(track: TrackComparison, letters: Sequence[str]) -> dict[str, Any
         "metrics": {metric.metric.name: _metric_json(metric) for metric in track.metrics},
         "notes": list(track.notes),
     }
-    if track.bent:
-        row["bent"] = [bent.row() for bent in track.bent]
-    if track.slices:
-        row["slices"] = list(map(_slice_json, track.slices))
-    if track.fronts:
-        row["pareto"] = [front.as_json() for front in track.fronts]
+    for more in track.more:
+        row |= more.row
     return row
-
-
-def _slice_json(one: SliceContrast) -> dict[str, Any]:
-    about = {"by": one.by, "slice": one.name, "first": one.pair[0], "second": one.pair[1]}
-    row: dict[str, Any] = {**about, "audited": one.audited, "n": one.n}
-    if one.difference is None:
-        return {**row, "difference": None, "reason": one.reason}
-    row |= {"difference": one.difference.estimate.row, "p": one.difference.p}
-    return {**row, "p_holm": one.corrected, "detectable": one.difference.detectable}
 
 
 def _metric_json(metric: MetricComparison) -> dict[str, Any]:

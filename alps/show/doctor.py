@@ -213,10 +213,10 @@ def _samples_of(name: str) -> str:
     """Count the samples of a task; of retrieval the queries, as pools are built when needed."""
     tracks = load_tracks(name)
     # Samples in files of its own are generated when a run asks for them; nothing is written here.
-    if tracks[0].open_records is not None:
+    if tracks[0].data.open_records is not None:
         return "generated"
     split = open_split("samples", None)
-    pools = tracks[0].pool_size is not None
+    pools = tracks[0].data.pool_size is not None
     # The samples hold queries and a bank of memories, from which pools of any size are built.
     if pools and isinstance(split, Split) and not split.has(tracks[0].place):
         from alps.data.pools import PoolSource

@@ -13,8 +13,8 @@ from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.rows import Calls, Summary
 from alps.run.opened import MANIFEST, Calibration, Run, open_run
 from alps.settings import RunSettings, as_typed, in_current_words
+from alps.show.caveats import judge_of
 from alps.show.formatting import interval, number, visible
-from alps.show.judge_check import judge_of
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 _NAMED_AT_MOST = 10
@@ -150,7 +150,8 @@ def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
     current = in_current_words(settings)
     for name, wording in _CONDITIONS.items():
         value = current.get(name)
-        if value is not None and value != RunSettings.model_fields[name].default:
+        field = RunSettings.model_fields.get(name)
+        if value is not None and (field is None or value != field.default):
             yield wording.format(as_typed(value))
 
 

@@ -153,7 +153,7 @@ def _view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
     prediction, verdict, score = record.prediction or {}, record.verdict or {}, record.score or {}
     answered = prediction.get("outcome") == "ok"
     # What could not be read as an answer is no part of the record: it is shown as raw text.
-    parts = task.record_parts(record if answered else replace(record, prediction=None))
+    parts = task.shown.record_parts(record if answered else replace(record, prediction=None))
     notes = [*prediction.get("notes", ()), *verdict.get("notes", ())]
     if answered and prediction.get("truncated"):
         notes.insert(0, "the answer was cut off (max_tokens)")

@@ -9,21 +9,21 @@ from itertools import groupby
 from markupsafe import Markup
 
 from alps.errors import RunFolderError
-from alps.ext.calibration.corrected_tables import audit_lines, correction_lines
 from alps.jsonl import Row
-from alps.rows import AuditedTrack, Floor, Interval, Score, Summary, TrackSummary
+from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import Key, Run, Samples
 from alps.run.stored import stored_rows
+from alps.schema import FAILURES, UNHEARD
 from alps.show import charts
-from alps.show.baselines import Below, baselines_title, below_baseline
-from alps.show.breakdowns import BreakdownPart, page_part
+from alps.show.caveats import Below, baselines_title, below_baseline
 from alps.show.charts import colour_of
-from alps.show.formatting import letter_of, served_lines
-from alps.show.histogram import histogram
-from alps.show.outcomes import AccountRow, account
+from alps.show.distributions import Bin, curve_of_bins, histogram
+from alps.show.formatting import MEANINGS, letter_of, served_lines
+from alps.show.parts import shown_parts
 from alps.show.record import Highlights, RecordCard, cards, rule, state_of
-from alps.show.run_tables import has_floors, needs_rating_judge, undefined
+from alps.show.run_tables import has_floors, needs_rating_judge, notes_of, undefined
 from alps.show.svg import axis_labels
+from alps.show.table import Line, on_page
 from alps.tasks import Metric, Task
 from alps.tasks.record_parts import ScoredAnswer
 
@@ -67,6 +67,73 @@ class FloorRow:
 
 
 @dataclass(frozen=True)
+class BreakdownGroup:
+    """A row of a breakdown on a page, with its interval drawn."""
+
+    row: GroupRow
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class BreakdownPart:
+    """A breakdown on a page; a standardised one has a drawn curve."""
+
+    row: BreakdownRow
+    groups: list[BreakdownGroup]
+    curve: Markup
+    notes: list[str]
+
+
+def page_part(row: BreakdownRow, style: str) -> BreakdownPart:
+    """Return a breakdown as a page draws it, in the colour of its run."""
+    groups = []
+    for group in row.groups:
+        drawn = charts.whisker(group.figure, name=group.group, style=style)
+        groups.append(BreakdownGroup(group, drawn))
+    curve = Markup()
+    if row.standardised:
+        bins = [Bin(one.group, one.figure, one.standardised) for one in row.groups]
+        curve = curve_of_bins(bins, name=f"{row.title}: {row.metric}", style=style)
+    return BreakdownPart(row, groups, curve, list(notes_of(row)))
+
+
+@dataclass(frozen=True)
+class AccountRow(charts.Part):
+    """What became of some of the records."""
+
+    meaning: str
+
+
+def account(states: Counter[str]) -> list[AccountRow]:
+    """Count what became of the records, by kind; every record is in exactly one row.
+
+    Args:
+        states: How many came to what `state_of` says.
+    """
+    repaired = "repaired before it could be read, then scored"
+    rows = [
+        AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),
+        AccountRow("repaired", "repaired", states["repaired"], repaired),
+    ]
+    for kind in FAILURES:
+        meaning = f"{MEANINGS[kind]}: scored as the worst"
+        rows.append(AccountRow(kind, f"failed {kind}", states[kind], meaning))
+    for kind in UNHEARD:
+        rows.append(AccountRow(kind, "unscored", states[kind], f"{MEANINGS[kind]}: unscored"))
+    unrated = f"{MEANINGS['unrated']}: unscored"
+    rows.append(AccountRow("not rated", "unscored", states["unrated"], unrated))
+    for state, count in sorted(states.items()):
+        if state.startswith("judge:"):
+            kind = state.removeprefix("judge:")
+            name, whose = f"judge {kind}", "of the judge: "
+            if kind == "no_gold":
+                name, whose = "no gold", ""
+            meaning = f"{whose}{MEANINGS.get(kind, kind)}: unscored"
+            rows.append(AccountRow(name, "unscored", count, meaning))
+    return [row for row in rows if row.count]
+
+
+@dataclass(frozen=True)
 class Section:
     """One track of one run."""
 
@@ -90,6 +157,7 @@ class Section:
     records: list[tuple[str, list[RecordCard]]]
     rule: str
     samples: Samples
+    tables: list[Markup]
 
     @property
     def anchor(self) -> str:
@@ -146,35 +214,6 @@ class Section:
         return baselines_title(floor.score for floor in self.floors)
 
     @property
-    def corrected(self) -> list[MetricRow]:
-        """The rows whose score stands corrected beside the one that the judge gave."""
-        rows: list[MetricRow] = []
-        for scale in self.scales:
-            rows += (row for row in scale.rows if row.score.corrected is not None)
-        return rows
-
-    @property
-    def correction_lines(self) -> list[str]:
-        """How they were corrected, in sentences."""
-        corrected = {}
-        for row in self.corrected:
-            if row.score.corrected is not None:
-                corrected[row.metric.title] = row.score.corrected
-        return correction_lines(corrected)
-
-    @property
-    def audited(self) -> AuditedTrack | None:
-        """What audits found on this track; None without."""
-        audit = self.run.finished.audit
-        return audit.tracks.get(self.track) if audit is not None else None
-
-    @property
-    def audit_lines(self) -> list[str]:
-        """What its audits rest on and cost, in sentences."""
-        audit = self.run.finished.audit
-        return audit_lines(audit, self.track, self.task.metrics) if audit is not None else []
-
-    @property
     def comparable_with(self) -> tuple[str, ...]:
         """What two sections must share to be drawn on one axis."""
         return (
@@ -226,7 +265,7 @@ class _Passed:
 def _passed(
     task: Task, lead: Metric, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
 ) -> _Passed:
-    passed = _Passed(Highlights(task.highlights))
+    passed = _Passed(Highlights(task.shown.highlights))
     for key, row in scores.items():
         state = state_of(row, predictions.get(key))
         passed.outcomes[state] += 1
@@ -253,6 +292,9 @@ def _build_section(
     passed = _passed(task, lead, scores, predictions)
     outcomes = account(passed.outcomes)
     chosen, samples = cards(run, track, passed.highlights.chosen(), scores, predictions)
+    tables: list[Markup] = []
+    for part in shown_parts(summary):
+        tables += map(on_page, part.tables(summary, track, task.metrics))
     # The id of a pattern is that of the whole page: the first of two would fill both bars.
     hatching = f"unscored-{anchor(run, letter, track)}"
     return Section(
@@ -281,8 +323,9 @@ def _build_section(
         matrix=draw_actions(found.counts),
         breakdowns=[page_part(row, colour_of(position)) for row in found.breakdowns.values()],
         records=chosen,
-        rule=rule(task.highlights),
+        rule=rule(task.shown.highlights),
         samples=samples,
+        tables=tables,
     )
 
 
@@ -399,6 +442,15 @@ class Head:
     def comparable(self) -> bool:
         """Whether all its headlines may stand beside those of LLM judges."""
         return all(section.comparable for section in self.sections)
+
+    @property
+    def tables(self) -> list[Markup]:
+        """What extensions show of the whole run."""
+        found: list[Markup] = []
+        for part in shown_parts(self.summary):
+            found += map(on_page, part.tables_of_run(self.summary))
+            found += (on_page(Line(note)) for note in part.notes(self.summary))
+        return found
 
     @property
     def served(self) -> list[str]:

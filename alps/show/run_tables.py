@@ -3,21 +3,20 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import Group
 
-from alps.ext.calibration.corrected_tables import audit_part, corrected_part
-from alps.ext.memory.phase_tables import admission_lines, phase_tables
-from alps.ext.sizes.tables import curve_tables
 from alps.judges.agreement import people_say
 from alps.judges.resolve import known_agreement
-from alps.rows import Score, Summary, TrackSummary
-from alps.run.opened import lead_of
-from alps.show.baselines import BELOW_MARK, baselines_title, below_baseline
+from alps.rows import BreakdownRow, Interval, Score, Summary, TrackSummary
+from alps.run.opened import lead_of, open_run
+from alps.show.caveats import (
+    BELOW_MARK,
+    baselines_title,
+    below_baseline,
+    judge_check_lines,
+    judge_mark,
+)
 from alps.show.charts import GOLD_ACTIONS, PREDICTED_ACTIONS
 from alps.show.formatting import (
     counted,
@@ -28,13 +27,31 @@ from alps.show.formatting import (
     served_lines,
     signed,
     spent,
-    visible,
 )
-from alps.show.judge_check import judge_check_lines, judge_mark
-from alps.show.terminal import WIDTH, terminal
+from alps.show.parts import ShownPart, shown_parts
+from alps.show.table import (
+    BLANK,
+    Cell,
+    Cells,
+    Column,
+    Line,
+    Part,
+    Row,
+    Table,
+    change,
+    dim,
+    figures,
+    named,
+    printed,
+    row_of,
+    terminal,
+    thousands,
+    ungrouped,
+    with_interval,
+)
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric, all_tracks
-from alps.tasks.base import headline_of, only_rated
+from alps.tasks.metrics import headline_of, only_rated
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NARROW = 72
@@ -66,7 +83,7 @@ def show_run(
     metrics: Mapping[str, Sequence[Metric]],
     *,
     folder: str,
-    breakdowns: Sequence[RenderableType] = (),
+    breakdowns: Sequence[Part] = (),
     resumed: int = 0,
     took: float | None = None,
 ) -> None:
@@ -82,105 +99,107 @@ def show_run(
     """
     console = terminal()
     narrow = console.width < NARROW
-    parts: list[RenderableType] = []
+    parts: list[Part] = []
     if resumed:
-        parts.append(Text(f"Resumed with {counted(resumed, 'answer')} from before."))
-    for name, track in summary.tracks.items():
-        parts.append(_scores(summary, name, track, metrics[name]))
-        parts += curve_tables(track, metrics[name])
-        parts += corrected_part(track, metrics[name])
-        parts += audit_part(summary, name, metrics[name])
-        if any(count.startswith("cell_") for count in track.counts):
-            parts.append(_actions(track))
-        if has_floors(track):
-            parts += _floor_tables(track, metrics[name], narrow=narrow)
-        parts += map(Text, _outcomes(track, metrics[name]))
+        parts.append(Line(f"Resumed with {counted(resumed, 'answer')} from before."))
+    extended = shown_parts(summary)
+    for name in summary.tracks:
+        parts += track_tables(summary, name, metrics[name], extended, narrow=narrow)
     if len(summary.tracks) > 1:
-        parts.append(_overview(summary, metrics, narrow=narrow))
+        parts.append(_overview(summary, metrics))
     parts += _below_lines(summary, metrics)
-    parts += phase_tables(summary)
+    for part in extended:
+        parts += part.tables_of_run(summary)
     parts += breakdowns
-    names = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
-    if names and not breakdowns:
-        parts.append(Text(f"{counted(len(names), 'breakdown')}: alps show {folder}"))
-    parts += map(Text, _footer(summary, metrics, folder=folder))
+    titles = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
+    if titles and not breakdowns:
+        parts.append(Line(f"{counted(len(titles), 'breakdown')}: alps show {folder}"))
+    parts += map(Line, _footer(summary, metrics, extended, folder=folder))
     if took is not None:
-        parts.append(Text(f"Took {duration(took)}."))
-    parts.append(Text(f"Run folder: {folder}"))
-    console.print(Group(*parts))
+        parts.append(Line(f"Took {duration(took)}."))
+    parts.append(Line(f"Run folder: {folder}"))
+    console.print(Group(*printed(parts, console.width)))
+
+
+def track_tables(
+    summary: Summary,
+    name: str,
+    metrics: Sequence[Metric],
+    extended: Sequence[ShownPart],
+    *,
+    narrow: bool,
+) -> Iterator[Part]:
+    """Yield the tables of a track: scores, what extensions found, baselines, outcomes."""
+    track = summary.tracks[name]
+    yield _scores(summary, name, track, metrics)
+    for part in extended:
+        yield from part.tables(summary, name, metrics)
+    if any(count.startswith("cell_") for count in track.counts):
+        yield _actions(track)
+    if has_floors(track):
+        yield from _floor_tables(track, metrics, narrow=narrow)
+    yield from map(Line, _outcomes(track, metrics))
+
+
+def show_whole_run(folder: Path) -> None:
+    """Print a finished run again, with all its breakdowns.
+
+    Raises:
+        UsageError: If it is not finished.
+        RunFolderError: If a file of it can't be read.
+    """
+    run = open_run(folder)
+    parts: list[Part] = []
+    for track in run.finished.tracks.values():
+        for breakdown in track.breakdowns.values():
+            parts += [breakdown_table(breakdown), BLANK]
+    metrics = {track: task.metrics for track, task in run.tasks.items()}
+    show_run(run.finished, metrics, folder=str(folder), breakdowns=parts)
 
 
 def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
     """Lay out which run each letter stands for: its folder, and what it is of."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    rows = []
     for letter, folder, about in runs:
-        name = Text(visible(str(folder)))
-        name.append(visible(f"  {about}"), style="dim")
-        grid.add_row(Text(letter, style="bold"), name)
-    return grid
+        rows.append(row_of(Cell(letter, style="bold"), Cell(str(folder), note=about)))
+    return Table("", [named(wraps="no"), named(wraps="fold")], rows, layout="legend")
 
 
-def print_parts(
-    console: Console,
-    parts: Sequence[RenderableType],
-    notes: Iterable[str],
-    explanations: Iterable[str],
-) -> None:
-    """Print tables and, below them, notes on these runs and what the columns mean."""
-    lines: list[Text] = []
-    for note in notes:
-        lines.append(Text(visible(f"{note}."), style="dim"))
-    for line in explanations:
-        lines.append(Text(visible(line), style="dim"))
-    console.print(Group(*parts, Text(), *lines), width=min(WIDTH, console.width))
-
-
-def _table(title: str) -> Table:
-    shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "min_width": min(WIDTH, len(title))}
-    return Table(title=Text(title, style="bold"), title_justify="left", **shape)
-
-
-def _scores(
-    summary: Summary, name: str, track: TrackSummary, metrics: Sequence[Metric]
-) -> RenderableType:
+def _scores(summary: Summary, name: str, track: TrackSummary, metrics: Sequence[Metric]) -> Table:
     by = f", judged by {summary.judge}{judge_mark(summary)}"
     judged = by if headline_of(metrics).judged else ""
-    table = _table(f"{summary.model} on {name}{conditions(track)}{judged}")
-    table.add_column("")
     bounded = any(score.worst_case is not None for score in track.scores.values())
     # What unscored records could do to a score: without any, it has no bounds.
-    for heading in ("score", "95 % interval", "n", *(("worst–best",) if bounded else ())):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("score", "95 % interval", "n", *(("worst–best",) if bounded else ()))
+    rows = []
     for metric in metrics:
         score = track.scores.get(metric.name)
         if score is None:
             continue
-        row = [metric.title, *_cells(score)]
+        cells: list[Cells] = [metric.title, *_cells(score)]
         if score.worst_case is not None:
-            row.append(f"{number(score.worst_case)}–{number(score.best_case)}")
-        table.add_row(*row, style="bold" if metric.headline else "")
-        for floor_row in _floors_on(metric, track, judge=summary.judge):
-            table.add_row(*floor_row, style="dim")
-    return table
+            cells.append(f"{number(score.worst_case)}–{number(score.best_case)}")
+        rows.append(row_of(*cells, style="bold" if metric.headline else ""))
+        rows += _floors_on(metric, track, judge=summary.judge)
+    title = f"{summary.model} on {name}{conditions(track)}{judged}"
+    return Table(title, [named(), *figures(*headings)], rows, layout="roomy")
 
 
-def _cells(score: Score) -> tuple[str, str, str]:
-    return number(score.value), interval(score), str(score.n)
+def _cells(score: Score) -> tuple[Cells, ...]:
+    return (*with_interval(score), ungrouped(score.n))
 
 
-def _floors_on(metric: Metric, track: TrackSummary, *, judge: str) -> Iterator[tuple[str, ...]]:
+def _floors_on(metric: Metric, track: TrackSummary, *, judge: str) -> Iterator[Row]:
     """Yield what each trivial baseline scores on a metric, to be shown below the run's score."""
     # Copies of the old list are most of an updated list, so a whole-list F1 of .8 says nothing
     # without the .8 of returning the old list unchanged.
-    if not metric.with_floors:
+    if not metric.on_boards.with_baselines:
         return
     for name, floor in track.floors.items():
         score = floor.scores.get(metric.name)
         if score is not None:
             title = name if floor.judge == judge else f"{name}, {floor.judge}"
-            yield (f"  {title}", *_cells(score))
+            yield row_of(f"  {title}", *_cells(score), style="dim")
 
 
 def conditions(track: TrackSummary) -> str:
@@ -199,7 +218,7 @@ def conditions(track: TrackSummary) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _actions(track: TrackSummary) -> RenderableType:
+def _actions(track: TrackSummary) -> Table:
     """Lay out gold actions against predicted ones."""
     cells: dict[str, dict[str, int]] = {}
     seen = set()
@@ -209,34 +228,33 @@ def _actions(track: TrackSummary) -> RenderableType:
             cells.setdefault(gold, {})[predicted] = count
             seen.add(predicted)
     columns = [name for name in PREDICTED_ACTIONS if name in seen]
-    table = _table("Actions: gold ↓, predicted →")
-    for name in ("", *columns):
-        table.add_column(name, justify="right" if name else "left")
+    rows = []
     for gold in GOLD_ACTIONS:
         if gold in cells:
-            table.add_row(gold, *(str(cells[gold].get(column, "")) for column in columns))
-    return table
+            rows.append(row_of(gold, *(str(cells[gold].get(column, "")) for column in columns)))
+    headings = [named(), *(Column(name, right=True) for name in columns)]
+    return Table("Actions: gold ↓, predicted →", headings, rows, layout="roomy")
 
 
-def _overview(
-    summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, narrow: bool
-) -> RenderableType:
+def _overview(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Table:
     """Put the headline of every task into one table: the whole run at a glance, never averaged."""
-    judged = f"judged by {summary.judge}{judge_mark(summary)}"
-    table = _table(f"{summary.model}, {judged}: every task, none of them averaged")
-    table.add_column("task and metric", overflow="fold")
-    wide = terminal().width >= _WIDE
-    rest = () if narrow else ("unscored", "Δ vs. strongest baseline") if wide else ("unscored",)
-    for name in ("score", "95 % interval", "n", *rest):
-        table.add_column(name, justify="right", no_wrap=True)
+    rows = []
     for name, track in summary.tracks.items():
         lead = lead_of(track, metrics[name])
         both = _task_and_metric(name, f"{lead.title}{conditions(track)}".strip())
         if below_baseline(track, metrics[name]) is not None:
             both += f" {BELOW_MARK}"
-        row = (*_cells(track.scores[lead.name]), str(track.unscored), _above_strongest(track))
-        table.add_row(both, *row[: len(table.columns) - 1])
-    return table
+        more = ungrouped(track.unscored), _above_strongest(track)
+        rows.append(row_of(both, *_cells(track.scores[lead.name]), *more))
+    columns = [
+        named("task and metric", wraps="fold"),
+        *figures("score", "95 % interval", "n"),
+        *figures("unscored", from_width=NARROW),
+        *figures("Δ vs. strongest baseline", from_width=_WIDE),
+    ]
+    judged = f"judged by {summary.judge}{judge_mark(summary)}"
+    title = f"{summary.model}, {judged}: every task, none of them averaged"
+    return Table(title, columns, rows, layout="roomy")
 
 
 def _task_and_metric(track: str, title: str) -> str:
@@ -248,12 +266,12 @@ def _task_and_metric(track: str, title: str) -> str:
     return f"{task}: {title}"
 
 
-def _below_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[Text]:
+def _below_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[Line]:
     """Warn of each track that scores below a trivial baseline."""
     for name, track in summary.tracks.items():
         if (below := below_baseline(track, metrics[name])) is not None:
             line = _task_and_metric(name, below.line)
-            yield Text(f"{BELOW_MARK} Warning, below a trivial baseline: {line}", style="bold")
+            yield Line(f"{BELOW_MARK} Warning, below a trivial baseline: {line}", "bold")
 
 
 def _above_strongest(track: TrackSummary) -> str:
@@ -275,48 +293,48 @@ def has_floors(track: TrackSummary) -> bool:
 
 def _floor_tables(
     track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool
-) -> Iterator[RenderableType]:
-    paired = [metric for metric in metrics if metric.paired_floors]
+) -> Iterator[Table]:
+    paired = [metric for metric in metrics if metric.inference.baseline_differences]
     if not any(floor.differences for floor in track.floors.values()):
         yield _floors(track, metrics, narrow=narrow)
         return
-    table = _table("Trivial baselines, and how far the run is above each (Δ)")
-    table.add_column("", overflow="fold")
-    for name in ("score", *(() if narrow else ("95 % interval",)), "Δ", "95 % interval of Δ"):
-        table.add_column(name, justify="right", no_wrap=True)
+    rows = []
     for metric in paired:
-        table.add_row(metric.title, style="bold")
+        rows.append(row_of(metric.title, style="bold"))
         for name, floor in track.floors.items():
             score, apart = floor.scores.get(metric.name), floor.differences.get(metric.name)
             if score is not None and apart is not None:
-                own = [number(score.value), *(() if narrow else (interval(score),))]
                 shown = name.removeprefix("floor/") if narrow else name
-                table.add_row(f"  {shown}", *own, signed(apart.value), interval(apart))
-    yield table
+                rows.append(row_of(f"  {shown}", *with_interval(score), *change(apart)))
+    own = [*figures("score"), *figures("95 % interval", from_width=NARROW)]
+    columns = [named(wraps="fold"), *own, *figures("Δ", "95 % interval of Δ")]
+    title = "Trivial baselines, and how far the run is above each (Δ)"
+    yield Table(title, columns, rows, layout="roomy")
 
 
-def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
+def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> Table:
     first = next(iter(track.floors.values()))
     judged = f", judged by {first.judge}" if headline_of(metrics).judged else ""
     lead = first.lead
     title = next((metric.title for metric in metrics if metric.name == lead), lead)
     apart = "\n" if narrow else " "
-    scores = [floor.scores.get(lead, _NO_SCORE) for floor in track.floors.values()]
-    table = _table(f"{baselines_title(scores)}{judged}")
-    table.add_column("", no_wrap=not narrow, overflow="fold")
-    table.add_column(title.replace(" (macro)", ""), justify="right")
-    table.add_column("95 % interval", justify="right", no_wrap=True)
-    table.add_column(f"Δ vs.{apart}baseline", justify="right", no_wrap=True)
+    rows, scores = [], []
     for name, floor in track.floors.items():
         score = floor.scores.get(lead, _NO_SCORE)
+        scores.append(score)
         gain = f"(another{apart}judge)"
         if score.value is None:
             gain = "–"
         elif floor.above is not None:
             gain = f"{number(floor.above.value)}{apart}{interval(floor.above)}"
         shown = name.removeprefix("floor/") if narrow else name
-        table.add_row(shown, number(score.value), interval(score), gain)
-    return table
+        rows.append(row_of(shown, *with_interval(score), gain))
+    columns = [
+        named(wraps="fold" if narrow else "no"),
+        Column(title.replace(" (macro)", ""), right=True),
+        *figures("95 % interval", f"Δ vs.{apart}baseline"),
+    ]
+    return Table(f"{baselines_title(scores)}{judged}", columns, rows, layout="roomy")
 
 
 def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
@@ -339,7 +357,9 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         items = counted(track.rejected_gold, "gold item")
         yield f"Marked as rejected by their annotators: {items} of the scored records."
     if track.unchecked:
-        what = next(filter(None, (metric.checked for metric in metrics)), "against the dialogue")
+        what = next(
+            filter(None, (metric.needs.question for metric in metrics)), "against the dialogue"
+        )
         yield f"Not checked {what}, as the judge failed: {track.unchecked}."
     if track.seconds_per_query is not None:
         yield f"{track.seconds_per_query * 1000:.1f} ms a query."
@@ -468,9 +488,13 @@ def _no_intervals(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> 
 
 
 def _footer(
-    summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, folder: str
+    summary: Summary,
+    metrics: Mapping[str, Sequence[Metric]],
+    extended: Sequence[ShownPart],
+    *,
+    folder: str,
 ) -> Iterator[str]:
-    yield from _missing_lines(summary, metrics)
+    yield from _missing_lines(summary, metrics, extended)
     for reason in summary.not_calibrated:
         yield f"Calibration not used: {reason}."
     if summary.calls.http or summary.calls.cached:
@@ -484,7 +508,9 @@ def _footer(
                 yield f"More on the errors: {path}"
 
 
-def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
+def _missing_lines(
+    summary: Summary, metrics: Mapping[str, Sequence[Metric]], extended: Sequence[ShownPart]
+) -> Iterator[str]:
     """Say why scores, intervals and tracks are missing."""
     untold: set[str] = set()
     bare: dict[str, None] = {}
@@ -499,7 +525,8 @@ def _missing_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) ->
     yield from method_lines(summary.tracks.values())
     if bare:
         yield f"– {', '.join(bare)}: no scored record has any."
-    yield from admission_lines(summary)
+    for part in extended:
+        yield from part.notes(summary)
     left_out: dict[str, list[str]] = {}
     for name, reason in summary.left_out.items():
         left_out.setdefault(reason, []).append(name)
@@ -530,3 +557,41 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
             yield f"  By a calibration: {told}."
     if judged:
         yield from judge_check_lines(summary)
+
+
+def breakdown_table(breakdown: BreakdownRow) -> Table:
+    """Return the table of a breakdown, and what to know before it is read."""
+    between = figures("95 % interval", from_width=NARROW)
+    columns = [named(), *figures(breakdown.metric), *between]
+    if breakdown.standardised:
+        columns += [*figures("standardised"), *between]
+    rows = []
+    for group in breakdown.groups:
+        cells: list[Cells] = [Cell(group.group, note=group.also), *_group_cells(group.figure)]
+        if breakdown.standardised:
+            cells += _group_cells(group.standardised)
+        rows.append(row_of(*cells, thousands(group.figure.n)))
+    columns += figures("n")
+    return Table(breakdown.title, columns, rows, list(map(dim, notes_of(breakdown))))
+
+
+def _group_cells(figure: Interval | None) -> tuple[Cells, Cells]:
+    return ("–", "–") if figure is None else with_interval(figure)
+
+
+def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
+    """Yield what to know of a breakdown: its warning, and which groups lack strata."""
+    if breakdown.warning:
+        yield f"Warning: {breakdown.warning}."
+    if any(group.figure.reason for group in breakdown.groups):
+        yield "–: too few sessions, or records, for an interval."
+    if not breakdown.standardised:
+        return
+    stratum = breakdown.standardised
+    yield f"Standardised: each row with the mix of {stratum}s that all records have."
+    lacking = []
+    for group in breakdown.groups:
+        if group.lacking:
+            lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
+    if lacking:
+        yield f"Without any record of some {stratum}s, and so of another mix: {', '.join(lacking)}."

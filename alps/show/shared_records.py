@@ -24,7 +24,7 @@ from alps.stats.paired import (
     Difference,
     paired_difference,
 )
-from alps.tasks import Metric
+from alps.tasks import Metric, MicroRatio
 
 _DATA_PLACES = ("settings.data", "settings.split", "settings.limit", "settings.seed", "data.split")
 Values = Mapping[str, float]
@@ -56,7 +56,7 @@ class SharedRecords:
         for column in columns:
             shared = [name for name in shared if name in column]
         own = [sessions[name] for name in shared]
-        return cls(shared, own, (metric.lowest, metric.highest), metric.resampled)
+        return cls(shared, own, metric.bounds, metric.inference.resampled)
 
     def column(self, values: Values) -> Floats:
         """Return the values of the records, in their order."""
@@ -243,7 +243,7 @@ def _why_not(
 ) -> str | None:
     """Return why runs with these scores can't be compared on a metric; None if they can."""
     # The mean over records of a share that counts sums is another number than the run's own.
-    if metric.numerator is not None:
+    if isinstance(metric.value, MicroRatio):
         return "a ratio of sums, which single records don't have"
     missing = [letter for letter, own in scores.items() if metric.name not in own]
     if missing:
@@ -251,7 +251,7 @@ def _why_not(
     for own in scores.values():
         if own[metric.name].unscored is not None:
             return own[metric.name].unscored
-    return "rated by different judges" if metric.rates and not alike else None
+    return "rated by different judges" if metric.needs.rating and not alike else None
 
 
 def refuse_other_data(runs: Mapping[str, Run], track: str) -> None:

@@ -273,7 +273,8 @@ def ppi(
     `bounded_interval` at that number of labels. `"difference"`, for differences of values within
     bounds, is the normal one. Where labels other than the commonest are few and rare, these three
     give way to `grouped_interval`: of rare values the variance that is seen covers too seldom. So
-    do the first two where the judge differs from few labels: of its errors too few are seen.
+    do the first two where all labels are at the bounds and the judge differs from few of them: of
+    its errors too few are seen.
 
     Source: Angelopoulos, Duchi and Zrnic, «PPI++», arXiv:2311.01453.
 
@@ -331,8 +332,8 @@ def ppi(
     few = interval != "normal" and few_differ(
         people, own[0], rare=RARE_DIFFERENCE if apart else RARE
     )
-    if interval in ("score", "bounded") and best != 0:
-        # Of a judge that is seldom wrong few errors are seen, if any.
+    if interval in ("score", "bounded") and best != 0 and np.isin(people, bounds).all():
+        # Of a judge that is seldom wrong few errors are seen, if any, and an error is the largest.
         few |= few_differ(people - judge, own[0], commonest=0.0, rare=RARE_DIFFERENCE)
     if few:
         ends = grouped_interval(people, judge, others, own, bounds=bounds, difference=apart)

@@ -62,8 +62,8 @@ class LikelihoodSystem:
         return moved
 
     def _of_options(self, task: Task, sample: Any) -> list[Request[Any]]:
-        assert task.continuations is not None
-        given = task.continuations(sample)
+        assert task.asking.continuations is not None
+        given = task.asking.continuations(sample)
         return [self._asked(given.prefix, option, sample.benchmark_id) for option in given.options]
 
     async def answer(self, task: Task, sample: Any) -> Prediction:

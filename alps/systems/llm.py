@@ -45,7 +45,7 @@ class LlmSystem:
             messages=task.messages(sample),
             answer=task.answer_to(sample),
             about=sample.benchmark_id,
-            structured=self._structured if not task.plain else None,
+            structured=self._structured if not task.asking.plain else None,
         )
 
     async def answer(self, task: Task, sample: Any) -> Prediction:

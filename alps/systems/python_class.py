@@ -53,7 +53,7 @@ class PythonSystem:
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Ask the object what `task` asks about `sample`."""
-        shown = task.for_class(sample)
+        shown = task.asking.for_class(sample)
         async with self._turns:
             ended = await self._caller.call(
                 lambda: self._object.predict(shown), self._timeout, in_thread=self._in_thread

@@ -36,7 +36,7 @@ class RecordedPredictions:
         self.name = f"predictions:{path.name}"
         self._path = path
         self._task = task
-        read = task.read_results if path.suffix == ".csv" else None
+        read = task.data.read_results if path.suffix == ".csv" else None
         self._is_table = read is not None
         self._lines, digest = _index(path, task.track) if read is None else _table(path, read)
         self.settings: Mapping[str, Any] = {"sha256": digest}

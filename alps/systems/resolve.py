@@ -36,6 +36,9 @@ def _tracebacks_in(folder: Path | None) -> Path | None:
 
 def is_embedded(model: str) -> bool:
     """Tell whether a task of the package is answered by an embedded system of that name."""
+    # Not looked for among tasks that a run need not import: providers come before a slash.
+    if "/" in model and not model.startswith(FLOOR):
+        return False
     return any(model in names for names in systems_by_task().values())
 
 
@@ -43,7 +46,7 @@ def is_local(model: str, tasks: Sequence[Task] = ()) -> bool:
     """Tell whether `model` needs no LLM client."""
     if model == NO_SYSTEM or model.startswith((RECORDED, PROGRAM, PYTHON)):
         return True
-    return is_embedded(model) or any(model in task.systems for task in tasks)
+    return any(model in task.systems for task in tasks) or is_embedded(model)
 
 
 def resolve_system(
@@ -97,7 +100,7 @@ def _refuse_variants(model: str, task: Task) -> None:
     Raises:
         UsageError: If the task asks several.
     """
-    if task.variants is not None:
+    if task.asking.variants is not None:
         ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
         raise UsageError(
             f"model={model}: recorded answers are to the records as they stand, and {task.name} "

@@ -56,24 +56,24 @@ class EmbeddedVariants(Embedded):
 
 def in_variants(system: System, task: Task) -> System:
     """Return the system as `task` asks it: itself, where each sample is asked as it stands."""
-    if task.variants is None or isinstance(system, Unheard):
+    if task.asking.variants is None or isinstance(system, Unheard):
         return system
     return embedded_in_variants(system, task) if isinstance(system, Embedded) else Variants(system)
 
 
 def embedded_in_variants(system: Embedded, task: Task) -> Embedded:
     """Return a system that answers at once as `task` asks it."""
-    return system if task.variants is None else EmbeddedVariants(system)
+    return system if task.asking.variants is None else EmbeddedVariants(system)
 
 
 def _variants(task: Task, sample: Any) -> Iterator[Any]:
-    assert task.variants is not None
-    yield from task.variants(sample)
+    assert task.asking.variants is not None
+    yield from task.asking.variants(sample)
 
 
 def _joined(task: Task, sample: Any, answers: list[Prediction]) -> Prediction:
-    assert task.joined is not None
-    joined = task.joined(sample, answers)
+    assert task.asking.joined is not None
+    joined = task.asking.joined(sample, answers)
     used = [answer.used for answer in answers if answer.used is not None]
     whole = reduce(UsedToAnswer.and_also, used) if used else None
     return joined.model_copy(update={"used": whole})

@@ -7,15 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Relation
 from alps.judges.rubric import GRADED, Rubric, rubric
-from alps.leaderboard.fields import Count, FingerprintId
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
 from alps.leaderboard.submission import Part, RunCard, Track
-from alps.leaderboard.untrusted import faults_of, scan_rows, shown, texts_of
+from alps.leaderboard.untrusted import Count, FingerprintId, faults_of, scan_rows, shown, texts_of
 from alps.llm.types import Structured
 from alps.schema import Outcome, Prediction
 from alps.tasks import Task
@@ -250,7 +249,7 @@ def check_verdicts(
 
 
 def _fault_of_verdict(row: Mapping[str, Any], task: Task) -> str:
-    if task.paired is not None and row["outcome"] == "ok" and row.get("pairs") is None:
+    if task.public.paired is not None and row["outcome"] == "ok" and row.get("pairs") is None:
         return "no pairs in it"
     return _fault_of_marks(row) or _fault_of_marks(row.get("used") or {})
 
@@ -379,12 +378,12 @@ def _out_of_range(
     gold: GoldTrack, sample: Any, row: Mapping[str, Any], verdict: Mapping[str, Any] | None
 ) -> str:
     """Say what of a verdict is about a memory that is not there, or stands twice."""
-    if verdict is None or sample.gold is None or gold.task.paired is None:
+    if verdict is None or sample.gold is None or gold.task.public.paired is None:
         return ""
     pairs, support = verdict.get("pairs") or (), verdict.get("support") or {"items": ()}
     if not pairs and not support["items"]:
         return ""
-    n_gold, n_predicted = gold.task.paired(sample, Prediction.model_validate(row))
+    n_gold, n_predicted = gold.task.public.paired(sample, Prediction.model_validate(row))
     return _fault_of_pairs(pairs, n_gold, n_predicted) or _fault_of_support(support, n_predicted)
 
 

@@ -13,17 +13,18 @@ from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.schema import Prediction, Record
 from alps.tasks.base import (
-    Breakdown,
-    Metric,
+    ByMemory,
     PublicAnswers,
     Row,
     Scored,
+    Shown,
     Task,
+    TaskData,
     TaskOptions,
     chat_messages,
 )
+from alps.tasks.by_memory import Remembered, Script
 from alps.tasks.extraction import TASK as EXTRACTION
-from alps.tasks.forgetting.forms import count_forms, forms_of
 from alps.tasks.forgetting.samples import (
     CONTEXT,
     DELETED,
@@ -31,10 +32,12 @@ from alps.tasks.forgetting.samples import (
     SUPERSEDED,
     Expected,
     ForgettingSample,
+    count_forms,
+    forms_of,
     gives,
     samples_of,
 )
-from alps.tasks.recall import Remembered, Script
+from alps.tasks.metrics import Breakdown, Metric
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -145,11 +148,7 @@ def score(
         leaked += [fact for fact in expected.gone if _in(texts, fact, expected.instead)]
     retained, leaks = float(not lost), float(bool(leaked))
     scores = {"joint": retained - leaks, "both": float(retained > leaks), "retained": retained}
-    return Scored(
-        scores | {"leaked": leaks},
-        details={"lost": lost, "leaked": leaked},
-        groups={"kind": sample.kind},
-    )
+    return Scored(scores | {"leaked": leaks}, details={"lost": lost, "leaked": leaked})
 
 
 def _in(texts: Sequence[str], fact: str, instead: Sequence[str] = ()) -> bool:
@@ -217,7 +216,6 @@ def _lost(answer: ScoredAnswer) -> Rank:
 TASK = Task(
     name="forgetting",
     track="forgetting",
-    folder=EXTRACTION.track,
     prompt=PROMPT,
     answer=AnswerType(schema=Returned, read=read_answer, partial=False),
     read_sample=read_sample,
@@ -228,7 +226,7 @@ TASK = Task(
     has_gold=lambda sample: True,
     score=score,
     metrics=METRICS,
-    breakdowns=BREAKDOWNS,
+    groups=lambda sample: {"kind": sample.kind},
     # A hit may be a whole turn, and turns of real sessions have thousands of characters.
     public=PublicAnswers(longest=200_000, gold=gold_lines),
     systems={
@@ -238,16 +236,19 @@ TASK = Task(
         "floor/refusal": refusal,
         "floor/everything": everything,
     },
-    record_parts=record_parts,
-    highlights=(
-        FAILED,
-        JUDGEMENT_FAILED,
-        REPAIRED,
-        Highlight("facts returned that should be gone", 6, _leaked),
-        Highlight("facts lost that should be kept", 4, _lost),
+    shown=Shown(
+        breakdowns=BREAKDOWNS,
+        record_parts=record_parts,
+        highlights=(
+            FAILED,
+            JUDGEMENT_FAILED,
+            REPAIRED,
+            Highlight("facts returned that should be gone", 6, _leaked),
+            Highlight("facts lost that should be kept", 4, _lost),
+        ),
     ),
-    options=("memory",),
-    needs_memory=True,
+    data=TaskData(folder=EXTRACTION.track),
+    by_memory=ByMemory(required=True),
 )
 
 
@@ -256,7 +257,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
     script = Script(lambda sample: sample.steps, prediction_of)
     forms = {"forms": count_forms(), "forms_drawn": len(forms_of(options.seed).all)}
     sampled = partial(read_sample, seed=options.seed)
-    task = replace(TASK, read_sample=sampled, described=forms)
+    task = replace(TASK, read_sample=sampled, data=replace(TASK.data, described=forms))
     # Samples of another seed are other samples, and stand on another board.
     task = task.under({"seed": options.seed} if options.seed else {})
     return (task.answered_by(script, options, "memory", "k"),)

@@ -34,7 +34,7 @@ from alps.data.audit_findings import (
     above_chance,
     chance_of,
 )
-from alps.data.audit_gold import SHORTEST_INSIDE
+from alps.data.audit_records import SHORTEST_INSIDE
 from alps.errors import DataError, UsageError, closest
 from alps.tasks.personamem.release import LETTERS, PersonaMem, Question, open_personamem, sizes_in
 from alps.text import fold

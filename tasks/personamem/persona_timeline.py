@@ -1,14 +1,19 @@
-"""Timelines of invented people, and what an engine writes about them.
+"""Timelines of invented people, what an engine writes about them, and the histories that tell them.
 
 An engine, be it templates or a model, gives texts alone: lists of entries that can stand for one
 another (`Material`), how the user tells each event (`Telling`), and how a question and its options
 are worded (`Wording`). The seed decides which entries become true, so that no engine knows the
-right answer when it writes the options.
+right answer when it writes the options. Templates are deterministic, embedded, in English and
+Chinese. A history has sessions in the order of their dates, with unrelated chats between.
 """
 
 import random
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
 
 TOPICS_OF_ONE = 5
 """Topics of one persona: with seven types each, 35 questions."""
@@ -176,3 +181,169 @@ def alike(entries: Sequence[str], count: int) -> tuple[str, ...]:
 
 def _ratio(entries: Sequence[str], window: Sequence[int]) -> float:
     return len(entries[window[-1]]) / max(1, len(entries[window[0]]))
+
+
+Language = Literal["en", "zh"]
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
+_FRAMES = {"begin": "like", "helper": "fact", "change": "change", "latest": "change"}
+Words = dict[str, Any]
+Chat = tuple[str, str]
+"""An unrelated question, and the assistant's answer."""
+
+
+@cache
+def words_of(language: Language) -> Words:
+    """Read the words and phrases of a language."""
+    text = (files("alps.tasks.personamem") / "words" / f"{language}.toml").read_text(
+        encoding="utf-8"
+    )
+    return tomllib.loads(text)
+
+
+def outline(words: Words, rng: random.Random) -> Outline:
+    """Draw who a persona is, and the topics."""
+    name, age = rng.choice(words["names"]), rng.randint(24, 67)
+    job, town = rng.choice(words["jobs"]), rng.choice(words["towns"])
+    names = rng.sample(sorted(words["topics"]), TOPICS_OF_ONE)
+    helpers = rng.sample(words["people"]["first"], TOPICS_OF_ONE)
+    topics, elsewhere = [], []
+    for topic in names:
+        entry = words["topics"][topic]
+        topics.append(Topic(topic, entry["title"], tuple(entry["items"])))
+    for topic in sorted(words["topics"]):
+        if topic not in names:
+            elsewhere.append(words["topics"][topic]["title"])
+    return Outline(name, age, job, town, tuple(topics), tuple(helpers), tuple(elsewhere))
+
+
+def material(words: Words, rng: random.Random) -> Material:
+    """Draw an outline, and say it in the language; reasons and items are those of the language."""
+    drawn = outline(words, rng)
+    biography = words["biography"].format(
+        name=drawn.name, age=drawn.age, job=drawn.job, town=drawn.town
+    )
+    reasons = tuple(Reason(reason["why"], reason["trait"]) for reason in words["reasons"])
+    return Material(biography, drawn.topics, reasons, drawn.helpers, drawn.elsewhere)
+
+
+def tellings(persona: Persona, words: Words, rng: random.Random) -> dict[tuple[str, str], Telling]:
+    """Say each event of a persona in a phrase of the language, by topic and event."""
+    told = {}
+    for interest in persona.interests:
+        title = words["topics"][interest.topic]["title"]
+        for event in EVENTS:
+            frame = rng.choice(words["frames"][_FRAMES.get(event, event)])
+            text = frame.format(**_slots(interest, event, words))
+            told[interest.topic, event] = Telling(f"{title[:1].upper()}{title[1:]}: {text}")
+    return told
+
+
+def _slots(interest: Interest, event: str, words: Words) -> dict[str, str]:
+    """Return what the phrases of an event may name."""
+    slots = {"date": date_in(words, interest.date(event))}
+    old, between, new = interest.likes
+    if event == "change":
+        return slots | {"old": old, "new": between, "why": interest.reasons[0].why}
+    if event == "latest":
+        return slots | {"old": between, "new": new, "why": interest.reasons[1].why}
+    item = interest.tried if event == "tried" else old
+    return slots | {"item": item, "person": interest.helper}
+
+
+def wordings(topic: Topic, words: Words) -> dict[str, Wording]:
+    """Return how each type of question asks about a topic."""
+    worded = {}
+    for kind in EVIDENCE:
+        question = words["ask"][kind].replace("{topic}", topic.title)
+        worded[kind] = Wording(question, words["answer"][kind])
+    return worded
+
+
+def date_in(words: Words, date: tuple[int, int]) -> str:
+    """Write a year and a month as the language does."""
+    year, month = date
+    return str(words["date"]).format(year=year, month=words["months"][month - 1])
+
+
+def chats(budget: int, sessions: int, words: Words, rng: random.Random) -> list[list[Chat]]:
+    """Make unrelated chats of about `budget` bytes in all, spread evenly over the sessions."""
+    chat, of_session = words["chat"], []
+    for _ in range(sessions):
+        left, made = budget // sessions, []
+        while left > 0:
+            thing = rng.choice(chat["things"])
+            sentences = rng.choices(chat["sentences"], k=rng.randint(4, 12))
+            answer = " ".join(
+                sentence.format(thing=thing, n=rng.randint(2, 60)) for sentence in sentences
+            )
+            question = rng.choice(chat["ask"]).format(thing=thing)
+            made.append((question, answer))
+            left -= len(question.encode()) + len(answer.encode())
+        of_session.append(made)
+    return of_session
+
+
+BYTES_A_TOKEN = 4
+_TOKENS = {"32k": 32_000, "128k": 128_000, "1M": 1_000_000}
+_FILLED = 0.9
+"""The share of the size that histories fill, as in the published sets."""
+_SESSIONS = {"32k": 10, "128k": 20, "1M": 60}
+"""Sessions of a history, as in the published sets."""
+
+
+@dataclass(frozen=True)
+class History:
+    """The messages of one persona.
+
+    Attributes:
+        evidence: The message of each event, by topic and event.
+        irrelevant: The messages of unrelated chats.
+    """
+
+    messages: list[dict[str, str]]
+    evidence: dict[tuple[str, str], int]
+    irrelevant: list[int]
+
+
+def tell(
+    persona: Persona,
+    told: Mapping[tuple[str, str], Telling],
+    size: str,
+    words: Words,
+    rng: random.Random,
+) -> History:
+    """Tell a timeline in sessions, and fill them up to the size."""
+    order = _in_order(persona)
+    sessions = _SESSIONS[size]
+    budget = int(_TOKENS[size] * _FILLED * BYTES_A_TOKEN)
+    spent = sum(len(told[key].text.encode()) + len(told[key].reply.encode()) for key in order)
+    biographies = len(persona.biography.encode()) * sessions
+    unrelated = chats(budget - spent - biographies, sessions, words, rng)
+    history, frames = History([], {}, []), words["frames"]
+    for number in range(sessions):
+        history.messages.append({"role": "system", "content": persona.biography})
+        _say(history, words, rng.choice(frames["smalltalk"]), rng.choice(frames["smallreply"]))
+        first, last = (len(order) * number // sessions, len(order) * (number + 1) // sessions)
+        for key in order[first:last]:
+            history.evidence[key] = len(history.messages)
+            reply = told[key].reply or rng.choice(frames["reply"])
+            _say(history, words, told[key].text, reply)
+        for question, answer in unrelated[number]:
+            history.irrelevant.extend((len(history.messages), len(history.messages) + 1))
+            _say(history, words, question, answer)
+    return history
+
+
+def _in_order(persona: Persona) -> list[tuple[str, str]]:
+    """Return the events by their dates; within a month by topic, in the order of a timeline."""
+    dated = []
+    for interest in persona.interests:
+        for place, event in enumerate(EVENTS):
+            year, month = interest.date(event)
+            dated.append((year, month, f"{interest.topic} {place}", (interest.topic, event)))
+    return [key for *_, key in sorted(dated)]
+
+
+def _say(history: History, words: Words, text: str, reply: str) -> None:
+    history.messages.append({"role": "user", "content": words["label_user"] + text})
+    history.messages.append({"role": "assistant", "content": words["label_assistant"] + reply})

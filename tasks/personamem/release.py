@@ -1,7 +1,8 @@
 """PersonaMem's files: questions as CSV, beside the histories that they are about.
 
 `questions_<size>.csv` names for each question the history it is about and where that history ends
-(Jiang et al., COLM 2025, arXiv 2504.14225).
+(Jiang et al., COLM 2025, arXiv 2504.14225). `options_<size>.jsonl`, a question a line, says why
+options of a generated set are wrong.
 """
 
 import glob
@@ -13,17 +14,49 @@ from pathlib import Path
 from alps.data.histories import HistorySource, open_histories
 from alps.data.hub import fetch_files, is_hub
 from alps.errors import DataError, UsageError, closest
+from alps.jsonl import scan
 from alps.schema import Turn
-from alps.tasks.personamem.options import read_kinds
-from alps.tasks.personamem.rows import LETTERS, SIZES, CsvRow, OnFault, Question, read_rows, refuse
-from alps.tasks.personamem.v2 import (
+from alps.slips import refuse_form_of
+from alps.tasks.personamem.rows import (
     BENCHMARKS,
+    LETTERS,
+    SIZES,
+    CsvRow,
     LinkedHistories,
+    OnFault,
+    Question,
     link_column,
     links_in,
     read_benchmark,
+    read_rows,
+    refuse,
     sizes_of,
 )
+
+
+def read_kinds(path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the kind of each option by question id; `gold` is that of the right one.
+
+    A folder without the file gives nothing: the published sets don't say it.
+
+    Raises:
+        DataError: If a row can't be read; names file, line and field.
+    """
+    kinds: dict[str, tuple[str, ...]] = {}
+    if not path.is_file():
+        return kinds
+    refuse_form_of(path)
+    for line, (_, _, row) in enumerate(scan(path), start=1):
+        if row is None:
+            raise DataError("not a JSON object", path=path, line=line)
+        question, options = row.get("question_id"), row.get("options")
+        if not isinstance(question, str):
+            raise DataError("expected a text", path=path, line=line, field="question_id")
+        if not isinstance(options, list) or not all(isinstance(kind, str) for kind in options):
+            raise DataError("expected a list of texts", path=path, line=line, field="options")
+        kinds[question] = tuple(options)
+    return kinds
+
 
 __all__ = [
     "LETTERS",

@@ -1,23 +1,216 @@
-"""Samples of PersonaMem, and what became of them: scores, trivial rules, figures.
+"""Scores of PersonaMem: what an answer is worth, trivial rules, metrics and breakdowns.
 
 In the published 32k set the gold is a longest option in .505 of the questions, and a rule that
 looks at type and length alone reaches .661, more than published memory systems. So every score
 stands beside such rules, and a second headline counts the questions that the rule gets wrong.
+
+Distance is confounded with type: in the published run without any history, which can't forget,
+accuracy falls from .83 at one session to .32 at six. So curves over distances are standardised
+over types, and the raw ones stand next to them.
+
+Generated users name a preference that was replaced twice, and the one that holds once, before what
+they tried and did not like. So whoever counts how often, and looks where first, each option is
+named in the history has three types right without understanding: those are a search.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any
 
 from alps.judges.base import Judge
-from alps.schema import Prediction, Turn
-from alps.tasks.base import Answer, Metric, Row, Scored
-from alps.tasks.personamem.answers import invalid_kind
-from alps.tasks.personamem.figures import error_of, groups_of
-from alps.tasks.personamem.mentions import NEW_IDEAS, SEARCHED, by_mentions, is_generated
+from alps.schema import Prediction
+from alps.tasks.base import Answer, Row, Scored
+from alps.tasks.metrics import Breakdown, Inference, MacroRatio, Metric, OnBoards
 from alps.tasks.personamem.release import LETTERS, PersonaMem, Question
-from alps.tasks.recall import Shown
+from alps.tasks.personamem.samples import ChoiceSample, invalid_kind
+from alps.text import fold
+
+PAPER = {
+    "recall_user_shared_facts": "acknowledge latest user preferences",
+    "recalling_facts_mentioned_by_the_user": "recall user-shared facts",
+    "track_full_preference_evolution": "track full preference evolution",
+    "recalling_the_reasons_behind_previous_updates": "revisit reasons behind preference updates",
+    "suggest_new_ideas": "suggest new ideas",
+    "generalizing_to_new_scenarios": "generalize to new scenarios",
+    "provide_preference_aligned_recommendations": "provide preference-aligned recommendations",
+}
+"""The seven types as the files name them, and as the paper does."""
+
+ERRORS = {
+    "superseded": "a preference or a reason that a later one replaced",
+    "order": "the preferences in a wrong order",
+    "other_topic": "what was said about another topic",
+    "disliked": "what was tried and not liked",
+    "known": "no new idea: the user named it",
+    "unsaid": "what the user never said",
+    "generic": "an answer that fits anybody",
+    "refusal": "invalid: a refusal",
+    "no_answer": "invalid: no answer",
+    "two_answers": "invalid: several options",
+    "not_an_option": "none of the options",
+    "cut_off": "invalid: cut off before the answer",
+    "too_long": "invalid: longer than the model, or its server, takes",
+    "format": "invalid: not in the form that was asked for",
+    "unknown": "the data don't say what is wrong with the option",
+}
+"""Why an answer is wrong, by kind."""
+
+_SESSIONS = (*range(1, 11), 20, 40, 60)
+_THOUSANDS = (4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 96, 128, 256, 512, 1_024)
+_CONFOUNDED = (
+    "distance is confounded with type: without any history, where nothing can be forgotten, "
+    "published answers fall from .83 to .32 over sessions"
+)
+
+
+def _session_bins() -> dict[int, str]:
+    """Return the bins of sessions by the largest number in each."""
+    bins = {1: "1"}
+    for before, last in pairwise(_SESSIONS):
+        bins[last] = str(last) if last == before + 1 else f"{before + 1}–{last}"
+    return bins
+
+
+def _token_bins() -> dict[int, str]:
+    """Return the bins of tokens by the largest number in each."""
+    bins = {}
+    for before, last in pairwise((0, *_THOUSANDS)):
+        bins[1_000 * last - 1] = f"{before}–{last}k"
+    return bins
+
+
+_BY_SESSIONS, _BY_TOKENS = _session_bins(), _token_bins()
+_BEYOND = "more"
+
+
+def _bin_of(value: int | None, bins: dict[int, str]) -> str | None:
+    if value is None:
+        return None
+    return next((label for last, label in bins.items() if value <= last), _BEYOND)
+
+
+def _in_order(bins: dict[int, str]) -> dict[str, str]:
+    return dict.fromkeys((*bins.values(), _BEYOND), "")
+
+
+BREAKDOWNS = (
+    Breakdown("type", "By type (in the data, in the paper)", "accuracy", PAPER),
+    Breakdown("topic", "By topic", "accuracy"),
+    Breakdown(
+        "sessions",
+        "By distance in sessions",
+        "accuracy",
+        _in_order(_BY_SESSIONS),
+        standardised="type",
+        warning=_CONFOUNDED,
+    ),
+    Breakdown(
+        "tokens",
+        "By distance in tokens",
+        "accuracy",
+        _in_order(_BY_TOKENS),
+        standardised="type",
+        warning=_CONFOUNDED,
+    ),
+    Breakdown(
+        "history",
+        "By length of the history in tokens",
+        "accuracy",
+        _in_order(_BY_TOKENS),
+        standardised="type",
+    ),
+    Breakdown("error", "Wrong answers by kind", None, ERRORS),
+)
+
+
+def groups_of(question: Question) -> dict[str, str]:
+    """Return the group of a question in each breakdown that it belongs to, whatever the answer."""
+    groups = {
+        "type": question.type,
+        "topic": question.topic,
+        "sessions": _bin_of(question.sessions_back, _BY_SESSIONS),
+        "tokens": _bin_of(question.tokens_back, _BY_TOKENS),
+        "history": _bin_of(question.tokens, _BY_TOKENS),
+    }
+    return {name: group for name, group in groups.items() if group is not None}
+
+
+def error_of(invalid: str | None, choice: str | None, kinds: Sequence[str]) -> str:
+    """Return what is wrong with a wrong answer, a key of `ERRORS`.
+
+    Args:
+        invalid: The kind of an invalid response; None for others.
+        choice: The letter of the option that was chosen; None for none of them.
+        kinds: Why each option is wrong, where the data say so.
+    """
+    if invalid is not None:
+        return invalid
+    if choice is None:
+        return "not_an_option"
+    place = LETTERS.index(choice)
+    return kinds[place] if place < len(kinds) and kinds[place] in ERRORS else "unknown"
+
+
+NEW_IDEAS = "suggest_new_ideas"
+SEARCHED = frozenset(
+    (NEW_IDEAS, "recall_user_shared_facts", "provide_preference_aligned_recommendations")
+)
+"""The types of generated sets that `by_mentions` gets right in at least nine of ten questions."""
+
+
+# The ids of published questions have hyphens. Where the questions came alone, nothing else tells.
+_GENERATED = re.compile(r"[0-9a-f]{32}")
+
+
+def is_generated(question: Question) -> bool:
+    """Tell whether a question is of `alps data personas`, by its id."""
+    return _GENERATED.fullmatch(question.id) is not None
+
+
+def by_mentions(files: PersonaMem, question: Question) -> list[int]:
+    """Return the options that a count of mentions picks; all where the history is not there.
+
+    For new ideas the least named ones. Else of those that are named, the least often named, and of
+    these the one that is named first.
+    """
+    everything = list(range(len(question.options)))
+    if not files.holds(question):
+        return everything
+    history = " ".join(_folded(files, question.history)[: question.end])
+    named = _own_parts([fold(option) for option in question.options])
+    counts = [history.count(part) for part in named]
+    if question.type == NEW_IDEAS:
+        return [place for place in everything if counts[place] == min(counts)]
+    least = min(filter(None, counts), default=0)
+    fewest = [place for place in everything if counts[place] == least]
+    first = {place: history.find(named[place]) for place in fewest}
+    return [place for place in fewest if first[place] == min(first.values())]
+
+
+@lru_cache(maxsize=4)
+def _folded(files: PersonaMem, history: str) -> tuple[str, ...]:
+    """Return the text of each turn of a history: dozens of questions share it."""
+    return tuple(fold(turn.text) for turn in files.whole_history(history))
+
+
+def _own_parts(options: Sequence[str]) -> list[str]:
+    """Return each option without the beginning and the end that all of them share."""
+    begun = _shared(options)
+    ended = _shared([option[begun:][::-1] for option in options])
+    return [option[begun : len(option) - ended] or option for option in options]
+
+
+def _shared(texts: Sequence[str]) -> int:
+    """Return how many characters all of them begin with."""
+    for place, characters in enumerate(zip(*texts, strict=False)):
+        if len(set(characters)) > 1:
+            return place
+    return min(map(len, texts))
+
 
 TYPES = {
     "recall_user_shared_facts": "latest preference acknowledged",
@@ -43,80 +236,6 @@ TYPES_OF_V2 = {
 }
 """The types of PersonaMem-v2, its `pref_type`."""
 _ALL_TYPES = TYPES | TYPES_OF_V2
-
-
-@dataclass(frozen=True)
-class ChoiceSample:
-    """One question; its history is read from the file when somebody asks for it.
-
-    Attributes:
-        benchmark_id: The id of the question.
-        session_id: The persona: questions about one person, duplicates among them, are not
-            independent.
-        files: Where the history is.
-        frequent: The letters that are right most often in the whole file.
-        hidden: Whether the system turns with the user's biography are left out.
-        shown: What a memory chose of the history; None for all of it.
-    """
-
-    benchmark_id: str
-    session_id: str
-    question: Question
-    files: PersonaMem
-    frequent: tuple[str, ...]
-    hidden: bool = False
-    shown: Shown | None = None
-
-    @property
-    def gold(self) -> str:
-        """The letter of the right option."""
-        return LETTERS[self.question.gold]
-
-    def history(self) -> tuple[Turn, ...]:
-        """Read the history up to the question.
-
-        Raises:
-            DataError: If it is not in the files.
-        """
-        turns = self.files.history(self.question)
-        if not self.hidden:
-            return turns
-        return tuple(turn for turn in turns if turn.role != "system")
-
-    def seen(self) -> Shown:
-        """Return what a system is shown of the history."""
-        return Shown(self.history()) if self.shown is None else self.shown
-
-
-@dataclass(frozen=True)
-class ChoiceQuestion:
-    """One question as a class of the user's is given it.
-
-    Attributes:
-        history: The turns that are shown.
-        memories: What a memory returned as texts.
-        options: The four answers, without letters.
-    """
-
-    benchmark_id: str
-    session_id: str
-    history: tuple[Turn, ...]
-    memories: tuple[str, ...]
-    message: str
-    options: tuple[str, ...]
-
-
-def for_class(sample: ChoiceSample) -> ChoiceQuestion:
-    """Return what a class of the user's is given: nothing that says which option is right."""
-    seen = sample.seen()
-    return ChoiceQuestion(
-        sample.benchmark_id,
-        sample.session_id,
-        seen.turns,
-        seen.memories,
-        sample.question.message,
-        sample.question.options,
-    )
 
 
 @dataclass(frozen=True)
@@ -167,15 +286,14 @@ def scored(
         invalid = invalid_kind(prediction.outcome, prediction.error)
     if invalid:
         counts[f"invalid_{invalid}"], details["invalid"] = 1.0, invalid
-    error = None
     if credit.choice != sample.gold:
-        error = error_of(invalid or None, credit.choice, sample.files.kinds_of(sample.question))
-        details["error"] = error
+        kinds = sample.files.kinds_of(sample.question)
+        details["error"] = error_of(invalid or None, credit.choice, kinds)
     question = sample.question
     if question.who:
         details["who"] = question.who
     same = (question.persona, question.topic, question.message)
-    return Scored(scores, counts, details, question=same, groups=groups_of(question, error))
+    return Scored(scores, counts, details, question=same)
 
 
 def by_length_and_type(question: Question) -> list[int]:
@@ -227,24 +345,31 @@ _HALVES = tuple(
     ((f"{kind}_leaked_hits", f"{kind}_leaked_n"), (f"{kind}_unleaked_hits", f"{kind}_unleaked_n"))
     for kind in _ALL_TYPES
 )
-_FIGURE = Metric("", "", judged=False, resampled=True, paired_floors=True)
-_OF_TYPES = Metric("", "", judged=False, resampled=True, optional=True)
+_FIGURE = Metric(
+    "", "", judged=False, inference=Inference(resampled=True, baseline_differences=True)
+)
+_OF_TYPES = Metric("", "", judged=False, optional=True, inference=Inference(resampled=True))
 METRICS = (
     replace(
         _FIGURE,
         name="accuracy",
         title="accuracy",
         headline=True,
-        sign_test=True,
-        beside=(
-            *("macro_accuracy", "leak_adjusted", "length_balanced"),
-            *("understanding", "search"),
+        inference=replace(_FIGURE.inference, sign_test=True),
+        on_boards=OnBoards(
+            companions=(
+                *("macro_accuracy", "leak_adjusted", "length_balanced"),
+                *("understanding", "search"),
+            )
         ),
     ),
-    replace(_FIGURE, name="macro_accuracy", title="mean over types", ratios=_PER_TYPE),
+    replace(_FIGURE, name="macro_accuracy", title="mean over types", value=MacroRatio(_PER_TYPE)),
     replace(_FIGURE, name="leak_adjusted", title="accuracy where the length rule is wrong"),
     replace(
-        _FIGURE, name="length_balanced", title="accuracy, length rule balanced", ratios=_HALVES
+        _FIGURE,
+        name="length_balanced",
+        title="accuracy, length rule balanced",
+        value=MacroRatio(_HALVES),
     ),
     # Of generated users alone: what a count of mentions solves is no understanding.
     replace(_OF_TYPES, name="understanding", title="accuracy, types to understand"),

@@ -3,8 +3,7 @@ import random
 
 import pytest
 
-from alps.data.audit import audit
-from alps.data.audit_pools import near
+from alps.data.audit import audit, near
 from alps.data.release import GOLD, INPUT, write_track
 from alps.errors import UsageError
 from alps.similarity import THRESHOLD, similarity

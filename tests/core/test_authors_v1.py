@@ -3,7 +3,11 @@ from statistics import fmean
 
 import pytest
 
-from alps.judges.authors_v1 import (
+from alps.judges.embedded import LexicalJudge
+from alps.judges.matching import MatchQuestion, gold_items, predicted_items
+from alps.schema import read_memories
+from alps.systems.baselines import content_free, content_free_fluent
+from alps.tasks.authors_v1 import (
     AuthorsPair,
     AuthorsScore,
     algorithm_score,
@@ -14,10 +18,6 @@ from alps.judges.authors_v1 import (
     pair_score,
     value_similarity,
 )
-from alps.judges.lexical import LexicalJudge
-from alps.judges.matching import MatchQuestion, gold_items, predicted_items
-from alps.schema import read_memories
-from alps.systems.baselines import content_free, content_free_fluent
 from tests.builders import extraction_sample, memory
 from tests.endtoend import rows
 

@@ -281,20 +281,6 @@ def test_equal_runs_differ_by_nothing_and_nothing_is_promised() -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_ratios_of_sums_are_left_out_and_named() -> None:
-    found = compared("rules", "oracle")
-    assert "f1_micro" not in {one.metric.name for one in found.tracks[0].metrics}
-    assert "(a ratio of sums, which single records don't have): F1 (micro)" in folded(shown(found))
-
-
-@pytest.mark.usefixtures("runs")
-def test_what_the_judge_can_not_tell_is_left_out_with_the_reason() -> None:
-    assert "cannot tell 'narrower' from 'same'): F1, strict policy" in folded(
-        shown(compared("rules", "oracle"))
-    )
-
-
-@pytest.mark.usefixtures("runs")
 def test_records_that_only_one_run_scored_are_counted() -> None:
     set_scores(Path("rules"), {"f1": [None, None, *[0.5] * (RECORDS - 2)]})
     found = compared("rules", "short")
@@ -496,20 +482,8 @@ def test_nothing_is_drawn_whatever_the_seed() -> None:
     assert one.tracks == other.tracks
 
 
-@pytest.mark.usefixtures("runs")
-def test_the_command_prints_the_table() -> None:
-    ran = alps_here("compare", "rules", "oracle")
-    assert ran.code == 0, ran.err
-    assert f"{RECORDS} shared records from {SESSIONS} sessions" in ran.out
-    assert max(len(line) for line in ran.out.splitlines()) <= 80
-
-
 def test_comparing_imports_nothing_heavy(runs: Path) -> None:
     assert modules_after(runs, "compare", "rules", "oracle").isdisjoint(HEAVY)
-
-
-def test_the_help_of_the_command_shows_an_example() -> None:
-    assert "alps compare runs/" in alps_here("compare", "--help").out
 
 
 @pytest.mark.parametrize(("verdict", "bold"), [(None, False), ("fail", False), ("pass", True)])

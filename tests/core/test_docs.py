@@ -27,10 +27,12 @@ import pytest
 
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
 from alps.ext.importers.settings import ImportSettings
+from alps.ext.judging.settings import JudgesSettings, SensitivitySettings
+from alps.ext.memory.settings import BesideSettings, DiagnoseSettings
 from alps.ext.people.agreement.settings import AgreementSettings
 from alps.ext.people.annotate.settings import AnnotateSettings, ExportSettings
+from alps.ext.personas.settings import PersonaSettings
 from alps.ext.view.settings import ViewSettings
-from alps.leaderboard.references.settings import ReferenceSettings
 from alps.leaderboard.settings import (
     RescoreSettings,
     ServeSettings,
@@ -38,17 +40,7 @@ from alps.leaderboard.settings import (
     SubmitSettings,
     VerifySettings,
 )
-from alps.settings import (
-    AuditSettings,
-    BesideSettings,
-    CompareSettings,
-    DiagnoseSettings,
-    JudgesSettings,
-    PersonaSettings,
-    PoolSettings,
-    RunSettings,
-    SensitivitySettings,
-)
+from alps.settings import AuditSettings, CompareSettings, PoolSettings, RunSettings
 from tests.conftest import ROOT
 from tests.endtoend import environment, install
 from tests.loopback import Answer, LoopbackServer, serve
@@ -64,7 +56,7 @@ SETTINGS = (
     *(AgreementSettings, CalibrateSettings, SensitivitySettings, JudgesSettings),
     *(CompareSettings, BesideSettings, DiagnoseSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
-    *(ReferenceSettings, ImportSettings, ViewSettings),
+    *(ImportSettings, ViewSettings),
 )
 LEFT_TO_CI = ("make ", "python3 -m venv ")
 """`.ci/run` runs these, from a clean clone on a bare machine: they install."""

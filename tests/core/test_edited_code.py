@@ -46,6 +46,11 @@ for line in sys.stdin:
 """
 OWN_TASK = "from alps.tasks.extraction import tracks\n"
 RECALL = ("task=utilization", "ability=pa", "limit=2", "model=rules")
+PLUGINS = """\
+for found in pkgutil.iter_modules(plug.__path__):
+    importlib.import_module(f"plug.{found.name}")
+"""
+GLOBBED = "TEXTS = [*(Path(__file__).parent / 'texts').glob('*.md')]\n"
 PROJECT = {
     "own.py": ANSWER,
     "uses.py": f"import helper\n{ANSWER}",
@@ -66,6 +71,12 @@ PROJECT = {
     "plain/deep/module.py": "",
     "settings.json": "{}",
     "run.sh": f"#!/bin/sh\nexec {sys.executable} tools/program.py\n",
+    "start.sh": f'exec {sys.executable} "$(dirname "$0")/tools/program.py"\n',
+    "variable.py": f"import importlib\nNAME = 'helper'\nimportlib.import_module(NAME)\n{ANSWER}",
+    "plugins.py": f"import importlib, pkgutil, plug\n{PLUGINS}{ANSWER}",
+    "plug/__init__.py": "",
+    "plug/one.py": "",
+    "globbed.py": f"from pathlib import Path\n{GLOBBED}{ANSWER}",
     "memory.py": MEMORY,
     "spoken.py": SPOKEN,
     "owntask.py": OWN_TASK,
@@ -89,6 +100,12 @@ CHANGES = [
     ((*TASK, f"model={PYTHON} -u -m pack"), "pack/deep.py"),
     ((*TASK, "model=program:./run.sh"), "run.sh"),
     ((*TASK, "model=program:sh -c 'exec ./run.sh'"), "run.sh"),
+    ((*TASK, "model=program:./run.sh"), "tools/program.py"),
+    ((*TASK, "model=program:sh run.sh"), "tools/beside.py"),
+    ((*TASK, "model=program:sh start.sh"), "tools/beside.py"),
+    ((*TASK, "model=python:variable:S"), "helper.py"),
+    ((*TASK, "model=python:plugins:S"), "plug/one.py"),
+    ((*TASK, "model=python:globbed:S"), "texts/ask.md"),
     ((*RECALL, "memory=python:memory:M"), "memory.py"),
     ((*RECALL, f"memory={PYTHON} spoken.py"), "memory.py"),
     (("task=python:owntask", "limit=2", "model=rules"), "owntask.py"),

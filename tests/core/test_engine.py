@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.run.engine import Result, Unit, evaluate, units
 from alps.run.engine import TrackPlan as Track
 from alps.run.source import open_data

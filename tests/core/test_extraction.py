@@ -6,7 +6,7 @@ import pytest
 
 from alps.errors import UsageError
 from alps.judges.base import EmbeddedJudge
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair
 from alps.schema import CANONICAL_LABELS, UNMAPPED, ExtractionSample, Memory, MemoryList, Prediction
 from alps.tasks import TASKS, Scored, load_task

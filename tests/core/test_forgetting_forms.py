@@ -5,7 +5,7 @@ from itertools import combinations, permutations
 
 import pytest
 
-from alps.tasks.forgetting.forms import CHANGES, SCOPES, forms_of
+from alps.tasks.forgetting.samples import CHANGES, SCOPES, forms_of
 from tests.form_classifiers import classifier_of_changes, classifier_of_scopes
 
 SEEDS = range(25)

@@ -11,9 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from alps.errors import UsageError
-from alps.show.formatting import number
 from alps.show.listing import age, list_runs
-from tests.endtoend import task1
 from tests.report_runs import make_hard_run, make_samples_run
 
 
@@ -56,21 +54,6 @@ def edit(path: Path, change: Callable[[dict], None]) -> None:
     value = json.loads(path.read_text(encoding="utf-8"))
     change(value)
     path.write_text(json.dumps(value), encoding="utf-8")
-
-
-def test_a_finished_run_shows_who_what_and_how_well(runs: Path) -> None:
-    text = folded(listed(runs))
-    score = task1(runs / "samples-run")["scores"]["f1"]
-    assert "rules · judged by lexical · on samples dev" in text
-    assert (
-        f"F1 (macro) {number(score['value'])} [{number(score['low'])}, {number(score['high'])}]"
-        in text
-    )
-    assert f"n {task1(runs / 'samples-run')['n']} finished no calls" in text
-
-
-def test_unscored_records_are_counted(runs: Path) -> None:
-    assert "n 17, 3 unscored" in folded(listed(runs))
 
 
 def test_the_newest_run_comes_first(runs: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alps.judges.base import fingerprint_id
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import (
     BLOCK,
     POLICIES,

@@ -24,7 +24,8 @@ from typing import Any
 from alps.llm.types import AnswerType, Read
 from alps.prompts import read_prompt
 from alps.schema import Record
-from alps.tasks.base import Metric, PublicAnswers, Row, Scored, Task, TaskOptions
+from alps.tasks.base import PublicAnswers, Row, Scored, Shown, Task, TaskOptions
+from alps.tasks.metrics import Metric
 from alps.tasks.record_parts import FAILED, Highlight, ScoredAnswer
 from alps.tasks.record_parts import AnsweredRecord, Facts, Part, Passage
 
@@ -139,8 +140,10 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             score=score,
             metrics=METRICS,
             systems={"rules": first_year, "floor/newest": newest},
-            record_parts=record_parts,
-            highlights=(FAILED, Highlight("wrong years", 5, wrong_year)),
+            shown=Shown(
+                record_parts=record_parts,
+                highlights=(FAILED, Highlight("wrong years", 5, wrong_year)),
+            ),
             public=PublicAnswers(choice=lambda answer: (answer["year"], ())),
         ),
     )

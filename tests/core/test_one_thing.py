@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alps.judges.base import EmbeddedJudge
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.llm import LlmJudge, payload_text
 from alps.judges.matching import (
     RELATIONS,
@@ -25,7 +25,7 @@ from alps.judges.matching import (
     gold_items,
     predicted_items,
 )
-from alps.judges.screening import LONGEST_VALUE, MOST_EXTRA, screen
+from alps.judges.relate import LONGEST_VALUE, MOST_EXTRA, screen
 from alps.llm.types import Request
 from alps.schema import Memory, Outcome, Prediction, Turn
 from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Scored

@@ -18,7 +18,7 @@ from alps.llm.types import AnswerType, Read
 from alps.prompts import read_prompt
 from alps.schema import Record
 from alps.judges.rubric import RubricQuestion, read_rubric
-from alps.tasks import Metric, Scored, Task
+from alps.tasks import Metric, MicroRatio, Needs, Scored, Task
 from pathlib import Path
 
 PROMPT = read_prompt("<!-- id: mood/1 -->\\nName the mood.", "moods.py")
@@ -84,21 +84,25 @@ def tracks(options):
 RUBRIC = """<!-- id: fitting/1 -->
 Does the `response` fit the mood of the `query`? Reply {"reason": …, "verdict": "met" or "not_met"}.
 """
-RATED = 'Metric("fitting", "fitting", headline=True, rates=True),'
+RATES = "needs=Needs(rating=True)"
+RATED = 'Metric("fitting", "fitting", headline=True, needs=Needs(rating=True)),'
 EXACT = 'Metric("exact", "exact", headline=True),'
 CALM = '"floor/calm": lambda sample: {"mood": "calm"}'
 BROKEN = '"floor/calm": lambda sample: {"mood": 1 / 0}'
 
 METRICS = {
     "rates": RATED,
-    "relations": 'Metric("exact", "exact", headline=True, relations=frozenset(["narrower"])),',
-    "support": 'Metric("exact", "exact", headline=True, support=True),',
-    "ranking": 'Metric("exact", "exact", headline=True, ranking=True),',
+    "relations": (
+        'Metric("exact", "exact", headline=True, needs=Needs(relations=frozenset(["narrower"]))),'
+    ),
+    "support": 'Metric("exact", "exact", headline=True, needs=Needs(support=True)),',
+    "ranking": 'Metric("exact", "exact", headline=True, needs=Needs(ranking=True)),',
     "optional": 'Metric("exact", "exact", headline=True, optional=True),',
     "optional that nobody has": 'Metric("nothing", "nothing", headline=True, optional=True),',
-    "no headline": 'Metric("fitting", "fitting", rates=True), Metric("exact", "exact"),',
+    "no headline": f'Metric("fitting", "fitting", {RATES}), Metric("exact", "exact"),',
     "micro": (
-        'Metric("m", "m", headline=True, rates=True, numerator={"a": 1.0}, denominator={"b": 1.0}),'
+        'Metric("m", "m", MicroRatio({"a": 1.0}, {"b": 1.0}), headline=True, '
+        "needs=Needs(rating=True)),"
     ),
 }
 
@@ -138,7 +142,7 @@ def test_whatever_its_metrics_a_task_with_a_baseline_is_summarised_listed_and_re
     finished = run_moods(folder, "model=predictions:answers.jsonl")
     assert (finished.returncode, finished.stderr) == (0, ""), finished.stderr
     assert "floor/calm" in summary(folder / "out")["tracks"]["mood"]["floors"]
-    rated_alone = all("rates=True" in metric for metric in metrics.split("Metric(")[1:])
+    rated_alone = all("rating=True" in metric for metric in metrics.split("Metric(")[1:])
     scored = 0 if rated_alone else 3  # the embedded judge rates nothing
     assert f"3 records: {scored} scored, {3 - scored} unscored." in finished.stdout
     again = run_moods(folder, "model=predictions:answers.jsonl")
@@ -197,12 +201,41 @@ REFUSED = {
         "its score raised KeyError: 'mood'",
     ),
     "tracks that raises": ({"systems": "**name"}, "tracks(options) raised TypeError"),
+    "a keyword of Metric that is in a part now": (
+        {"metrics": 'Metric("fitting", "fitting", rates=True),'},
+        "an unexpected keyword argument 'rates'; write needs=Needs(rating=…)",
+    ),
+    "a keyword of Task that is in a part now": (
+        {"systems": '}, title="Moods", **{'},
+        "an unexpected keyword argument 'title'; write shown=Shown(title=…)",
+    ),
 }
 
 
 @pytest.mark.parametrize(("changes", "told"), REFUSED.values(), ids=REFUSED)
 def test_what_is_wrong_with_the_module_is_one_line(tmp_path, changes, told):
     own_task(tmp_path, **changes)
+    assert told in one_line(run_moods(tmp_path, "model=predictions:answers.jsonl"))
+
+
+AGAIN = """
+one = tracks
+
+
+def tracks(options):
+    return RETURNED
+"""
+NO_TASKS = {
+    "none": ("()", "tracks(options) must return one or more alps.tasks.Task"),
+    "something else": ("('mood',)", "tracks(options) must return one or more alps.tasks.Task"),
+    "two of one name": ("one(options) + one(options)", "two of its tracks have the same name"),
+}
+
+
+@pytest.mark.parametrize(("returned", "told"), NO_TASKS.values(), ids=NO_TASKS)
+def test_tracks_that_are_none_or_of_one_name_are_refused(tmp_path, returned, told):
+    module = own_task(tmp_path) / "moods.py"
+    module.write_text(module.read_text() + AGAIN.replace("RETURNED", returned))
     assert told in one_line(run_moods(tmp_path, "model=predictions:answers.jsonl"))
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
+from alps.ext.judging.settings import SensitivitySettings
 from alps.leaderboard.settings import RescoreSettings, ServeSettings, SiteSettings, SubmitSettings
 from alps.parsing import parse_words
-from alps.settings import JudgeSettings, PoolSettings, RunSettings, SensitivitySettings
+from alps.settings import JudgeSettings, PoolSettings, RunSettings
 from tests.endtoend import contents
 from tests.tracks import alps_here
 

@@ -9,12 +9,10 @@ import pytest
 from alps.run.breakdowns import break_down
 from alps.run.scores import Board
 from alps.stats.bootstrap import RESAMPLED, clustered_mean, resampled_statistic
-from alps.tasks import Metric, Scored, load_task
-from alps.tasks.base import Breakdown
-from alps.tasks.personamem.figures import error_of
-from alps.tasks.personamem.options import read_kinds
+from alps.tasks import Breakdown, Inference, Metric, Scored, Shown, load_task
 from alps.tasks.personamem.personas import write_set
-from alps.tasks.personamem.release import read_questions
+from alps.tasks.personamem.release import read_kinds, read_questions
+from alps.tasks.personamem.scores import error_of
 from tests.pages import Page
 from tests.persona_runs import PUBLISHED, published, summary
 
@@ -26,10 +24,6 @@ def run_published(alps, *names):
         done = alps("run", "task=personamem", *words)
         assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def share_of(sums):
-    return sums[..., 0] / sums[..., 1]
 
 
 def few_large_clusters(shares, size=100):
@@ -124,17 +118,19 @@ def test_other_tasks_have_no_such_keys(alps, tmp_path):
 
 def board_of(rows):
     """Return a board of (session, type, distance, right) rows under one mean metric."""
-    board = Board((Metric("accuracy", "accuracy", resampled=True),))
+    board = Board((Metric("accuracy", "accuracy", inference=Inference(resampled=True)),))
     for place, (session, kind, distance, right) in enumerate(rows):
         groups = {"type": kind, "distance": distance}
-        board.add(place, session, Scored({"accuracy": right}, groups=groups))
+        board.add(place, session, Scored({"accuracy": right}), groups=groups)
     return board
 
 
 def broken_down(rows):
     distance = Breakdown("distance", "By distance", "accuracy", standardised="type")
-    task = replace(load_task("personamem"), breakdowns=(distance,))
-    task = replace(task, metrics=(Metric("accuracy", "accuracy", resampled=True),))
+    task = replace(load_task("personamem"), shown=Shown(breakdowns=(distance,)))
+    task = replace(
+        task, metrics=(Metric("accuracy", "accuracy", inference=Inference(resampled=True)),)
+    )
     return break_down(board_of(rows), task)["distance"]
 
 
@@ -203,14 +199,6 @@ def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp
     assert "Without any record of some types" in page.text
 
 
-def test_a_run_of_another_task_is_shown_whole_without_breakdowns(alps):
-    assert alps("run", "task=extraction", "model=rules", "limit=4", "out=run").returncode == 0
-    shown = alps("show", "run")
-    assert shown.returncode == 0, shown.stderr
-    assert "rules on task1" in shown.stdout
-    assert "breakdown" not in shown.stdout
-
-
 def test_generated_data_say_what_is_wrong_with_each_wrong_answer(alps, tmp_path):
     assert alps("data", "personas", "out=made", "n=6").returncode == 0
     words = ("data=made", "model=floor/random", "out=run")
@@ -237,8 +225,6 @@ def test_generated_data_say_what_is_wrong_with_each_wrong_answer(alps, tmp_path)
     for kind, share in shares.items():
         count = sum(row["error"] == kind for row in wrong)
         assert (share["n"], share["value"]) == (count, pytest.approx(count / len(wrong)))
-    shown = alps("show", "run", wrong[0]["benchmark_id"]).stdout
-    assert "what is wrong" in shown
 
 
 def test_an_option_that_is_superseded_is_what_the_timeline_left_behind(tmp_path):

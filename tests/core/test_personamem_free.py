@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.options import OptionQuestion, OptionVerdict, majority
 from tests.echoing import echo
 from tests.loopback import Answer, serve

@@ -4,10 +4,9 @@ from collections import defaultdict
 
 import pytest
 
-from alps.tasks.personamem.mentions import SEARCHED, by_mentions
 from alps.tasks.personamem.personas import write_set
 from alps.tasks.personamem.release import LETTERS, open_personamem
-from alps.tasks.personamem.scores import TYPES
+from alps.tasks.personamem.scores import SEARCHED, TYPES, by_mentions
 from tests.endtoend import summary
 
 

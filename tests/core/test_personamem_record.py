@@ -2,7 +2,7 @@
 
 import pytest
 
-from alps.tasks.personamem.record import drawn
+from alps.tasks.personamem.task import drawn
 from tests.loopback import Answer, serve
 from tests.pages import Page
 from tests.persona_runs import PUBLISHED, published

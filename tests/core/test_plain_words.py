@@ -18,11 +18,9 @@ from alps.exit_codes import guarded
 from alps.ext.calibration.page import write_calibration_page
 from alps.ext.calibration.settings import GATES, CalibrateSettings
 from alps.parsing import parse_words
-from alps.run.estimate import Stage
 from alps.run.scores import Board
 from alps.run.session import refuse_without_effect
 from alps.settings import JudgeSettings, RunSettings
-from alps.show.estimate import show_estimate
 from alps.systems import resolve_system
 from alps.tasks import Scored, load_task
 from tests.endtoend import environment, one_line
@@ -252,19 +250,6 @@ def test_tables_keep_to_a_narrow_terminal_and_leave_no_blanks_in_a_pipe(tmp_path
     assert not any(line.endswith(" ") for line in narrow)
     assert any(line.split()[:3] == ["Extraction:", "F1", "(macro)"] for line in narrow)
     assert max(map(len, told("ls", ".", COLUMNS="200").splitlines())) <= 120
-
-
-def test_an_estimate_names_the_setting_that_bounds_the_judge(capsys):
-    stages = [
-        Stage(stage, f"openai/{stage}", calls=2, most_tokens=None)
-        for stage in ("generate", "judge")
-    ]
-    show_estimate(stages, max_cost=None, max_total_tokens=None)
-    told_of = capsys.readouterr().out
-    assert "openai/generate: how much it can answer is unknown; max_tokens= bounds it." in told_of
-    assert (
-        "openai/judge: how much it can answer is unknown; judge_max_tokens= bounds it." in told_of
-    )
 
 
 def test_figures_that_no_record_defines_are_named_below_the_table(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from alps.judges.lexical import AGREEMENT
+from alps.judges.embedded import AGREEMENT
 from alps.schema import FAILURES
 from tests.conftest import ROOT
 from tests.endtoend import end, finish, rows, run, start, start_cold, summary, task1

@@ -278,7 +278,7 @@ def test_a_folder_no_run_and_a_full_disk_are_refused(copied_run: Path, tmp_path:
 
 def test_the_chosen_records_follow_the_rule(copied_run: Path) -> None:
     run = open_run(copied_run)
-    groups = load_task("extraction").highlights
+    groups = load_task("extraction").shown.highlights
     chosen = {
         group.title: [key.id for key in keys]
         for group, keys in choose(groups, run.rows("scores"), run.rows("predictions"))
@@ -302,7 +302,7 @@ def test_empty_places_are_given_out_again() -> None:
         }
 
     scores = {Key("task1", f"r{n}"): row(gold=1 + n % 7) for n in range(100)}
-    ((group, keys),) = choose(load_task("extraction").highlights, scores, {})
+    ((group, keys),) = choose(load_task("extraction").shown.highlights, scores, {})
     assert len(keys) == LIMIT > group.quota
     assert [scores[key]["counts"]["gold"] for key in keys] == sorted(
         (7,) * 14 + (6,) * 6, reverse=True
@@ -318,7 +318,7 @@ def test_of_many_records_the_best_of_all_are_chosen() -> None:
         values = {"f1": found / 4, "recall": found / 4, "precision": 1.0}
         row = {"outcome": "ok", "stage": "score", "scores": values}
         scores[Key("task1", f"r{n}")] = {**row, "counts": {"gold": 9, "matched": found}}
-    groups = load_task("extraction").highlights
+    groups = load_task("extraction").shown.highlights
     ranked = []
     for group in groups:
         ranks = {key: group.rank(ScoredAnswer("ok", row)) for key, row in scores.items()}
@@ -338,7 +338,7 @@ def test_of_many_records_the_best_of_all_are_chosen() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_printed_rule_names_every_group_and_the_places_add_up(task: str) -> None:
-    groups = load_task(task).highlights
+    groups = load_task(task).shown.highlights
     assert sum(group.quota for group in groups) == LIMIT
     assert all(f"{group.title} (up to {group.quota})" in rule(groups) for group in groups)
 

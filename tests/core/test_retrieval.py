@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from alps.data.release import read_samples, write_track
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.schema import Prediction
 from alps.systems import floor_systems
 from alps.tasks import TaskOptions, load_task, load_tracks
@@ -206,7 +206,7 @@ if c.value.startswith(f"Memory {number}-{number} "))
 
 def test_tracks_and_their_folders_are_those_of_the_release():
     found = load_tracks("retrieval", TaskOptions(distractors="all"))
-    assert [(task.track, task.place, task.pool_size) for task in found] == [
+    assert [(task.track, task.place, task.data.pool_size) for task in found] == [
         (f"task3_d{size}", f"task3/d{size}", size) for size in SIZES
     ]
     assert [task.track for task in load_tracks("retrieval", TaskOptions(distractors="700"))] == [

@@ -11,7 +11,7 @@ from alps.data.release import open_split, read_track
 from alps.errors import DataError
 from alps.judges.base import EmbeddedJudge, fingerprint_id
 from alps.judges.copying import copied_share, grounding, own_text
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.llm import LlmJudge
 from alps.judges.recorded import RecordedJudge
 from alps.judges.resolve import RepeatedJudge

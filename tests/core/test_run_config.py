@@ -118,13 +118,6 @@ def test_the_file_is_no_part_of_a_submission(made, monkeypatch):
     assert alps_here("verify", "nothing").code == 0
 
 
-def test_the_list_of_runs_does_not_mind_it(made, monkeypatch):
-    monkeypatch.chdir(made)
-    listed = alps_here("ls", ".").out
-    assert "finished" in listed
-    assert "config" not in listed
-
-
 def test_a_secret_does_not_get_into_the_file(tmp_path, monkeypatch):
     monkeypatch.setenv("DEMO_API_KEY", "canary-0123456789")
     given = {

@@ -7,8 +7,7 @@ from functools import cache
 import pytest
 
 from alps.judges.admission import FEWEST_RIGHT, ORDER, KnownItem, drawn_items, pool
-from alps.judges.constant import ALWAYS_NO, ALWAYS_YES, ConstantJudge
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import ALWAYS_NO, ALWAYS_YES, ConstantJudge, LexicalJudge
 from alps.judges.options import OptionVerdict
 from alps.judges.rubric import _OURS, OPTION, rubric
 from alps.similarity import features, similarity
@@ -65,6 +64,17 @@ def length(answer: str, text: str) -> float:
     return len(answer)
 
 
+def sentences(answer: str, text: str) -> float:
+    return sum(answer.count(mark) for mark in ".!?")
+
+
+def digits(answer: str, text: str) -> float:
+    return sum(map(str.isdigit, answer))
+
+
+FORMS = (length, sentences, digits)
+
+
 OVERLAPS = (shared, recall, precision, plain_words, characters, similarity)
 
 
@@ -72,7 +82,9 @@ OVERLAPS = (shared, recall, precision, plain_words, characters, similarity)
 def measured(name: str) -> dict[str, dict[str, float]]:
     """By measure, the value of each known item of a rubric, by its name."""
     items = pool(rubric(name))
-    values = {"length": {item.name: length(answer_of(item), "") for item in items}}
+    values = {}
+    for form in FORMS:
+        values[form.__name__] = {item.name: form(answer_of(item), "") for item in items}
     for part in texts_of(items[0]):
         for measure in OVERLAPS:
             own = {item.name: measure(answer_of(item), texts_of(item)[part]) for item in items}
@@ -95,7 +107,7 @@ def dozens(name: str) -> Iterator[list[KnownItem]]:
 
 
 @pytest.mark.parametrize("name", [name for name in _OURS if name != OPTION])
-def test_no_judge_by_words_or_by_length_is_admitted_at_its_best_threshold(name: str) -> None:
+def test_no_judge_by_words_or_by_form_is_admitted_at_its_best_threshold(name: str) -> None:
     admitted = {}
     for seed, drawn in enumerate(dozens(name)):
         for measure, values in measured(name).items():

@@ -18,7 +18,7 @@ from alps.tasks import load_task
 from alps.tasks.record_parts import AnsweredRecord
 from tests.builders import extraction_sample, memories, memory
 from tests.endtoend import rows
-from tests.report_runs import ARABIC, RECORDS, make_hard_run, make_samples_run
+from tests.report_runs import RECORDS, make_hard_run, make_samples_run
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +60,6 @@ def folded(text: str) -> str:
     return " ".join(text.split())
 
 
-def lines_with(text: str, *words: str) -> list[str]:
-    return [line for line in text.splitlines() if all(word in line for word in words)]
-
-
-def quoted(text: str, gold: str = "g1") -> str:
-    return text.partition("gold quotes)")[2].partition(f"[{gold}: ")[2].partition("]")[0]
-
-
 @pytest.mark.parametrize("name", RECORDS)
 @pytest.mark.parametrize("colour", [False, True])
 def test_every_record_fits_eighty_columns_and_steers_no_terminal(
@@ -85,68 +77,6 @@ def test_every_sample_can_be_shown(samples_run: Path) -> None:
         text = shown(samples_run, name)
         assert text.startswith(name)
         assert "Dialogue" in text
-
-
-def test_without_colour_the_evidence_stands_in_brackets(hard_run: Path) -> None:
-    text = shown(hard_run, "relations")
-    assert quoted(text, "g1") == "I run 10 km every Sunday"
-    assert quoted(text, "g3") == "I play the cello"
-    assert lines_with(text, "0 user", "g1, g2")
-
-
-def test_a_matched_pair_stands_on_one_row_with_relation_and_reason(hard_run: Path) -> None:
-    text = shown(hard_run, "relations")
-    assert lines_with(text, "g3 Plays the cello", "⊂", "p3 Plays the cello in a")
-    assert "narrower: UNDERGENERAL: because of UNDERGENERAL" in text
-    assert text.index("g3 Plays") < text.index("g1 Runs") < text.index("p1 Likes sport")
-
-
-def test_missed_gold_tells_what_the_judge_said_of_it(hard_run: Path) -> None:
-    text = folded(shown(hard_run, "relations"))
-    assert "p1 is broader: too general to match" in text
-    assert "p2 conflicts" in text
-    assert "conflicts with g2" in text
-
-
-def test_long_turns_are_folded_around_the_evidence(hard_run: Path) -> None:
-    text = folded(shown(hard_run, "long"))
-    assert "more characters»" in text
-    assert "I am allergic to cashews" in text
-    assert text.count("word") < 100
-    assert folded(shown(hard_run, "long", full=True)).count("word") >= 800
-
-
-@pytest.mark.parametrize("kind", ["refused", "truncated", "unparsable", "invalid"])
-def test_a_failed_prediction_shows_its_error_and_what_came(hard_run: Path, kind: str) -> None:
-    text = shown(hard_run, kind)
-    assert f"The prediction failed: it was {kind}" in text
-    assert folded(RECORDS[kind]["raw"]) in folded(text)
-    assert "scored as the worst" in folded(text)
-    assert lines_with(text, "g1 ", "missed")
-
-
-def test_an_unheard_prediction_is_unscored(hard_run: Path) -> None:
-    text = shown(hard_run, "unheard")
-    assert "transport: no response (API error)" in text
-    assert ": unscored" in text
-    assert "(no text)" in text
-
-
-def test_a_failed_judgement_shows_the_judges_error(hard_run: Path) -> None:
-    text = shown(hard_run, "unjudged")
-    assert "The judgement failed: no recorded verdict for this record" in text
-    assert "2 not judged" in text
-    assert "Bakes bread" in text
-
-
-def test_a_mended_prediction_tells_how(hard_run: Path) -> None:
-    text = shown(hard_run, "mended")
-    assert "repaired: answered, repaired before it could be read" in text
-    assert "a code fence" in text
-
-
-def test_withheld_gold_is_said(hard_run: Path) -> None:
-    assert "the reference is withheld" in shown(hard_run, "withheld")
 
 
 @pytest.mark.parametrize(
@@ -312,10 +242,6 @@ def test_a_run_is_found_by_path_or_by_name(
         find_run("one-rnu")
     with pytest.raises(UsageError, match="no run here"):
         find_run("runs")
-
-
-def test_right_to_left_text_is_kept(hard_run: Path) -> None:
-    assert ARABIC in shown(hard_run, "arabic")
 
 
 def test_the_support_of_an_extra_prediction_is_told() -> None:

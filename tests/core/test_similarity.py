@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.relate import match_memories
 from alps.similarity import THRESHOLD, features, numbers_of, similarity, similarity_matrix
 from tests.builders import memories

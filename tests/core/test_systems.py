@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from alps.errors import AlpsError, DataError, UsageError
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction, Turn
 from alps.systems import floor_systems, is_local, resolve_system
 from alps.tasks import load_task

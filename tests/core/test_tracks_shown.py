@@ -20,7 +20,6 @@ from alps.run.source import options_of
 from alps.show import charts
 from alps.show.charts import Line, recall_curve
 from alps.show.formatting import number
-from alps.show.listing import list_runs
 from alps.show.record_text import show_record
 from alps.show.report_page import SCRIPT, write_report
 from alps.show.report_sections import draw_actions
@@ -90,57 +89,6 @@ def test_every_record_of_every_track_fits_and_steers_no_terminal(tracks_run: Pat
         assert f"{key.track}, record " in text
         assert max(cell_len(line) for line in text.splitlines()) <= 80
         assert all(character == "\n" or character >= " " for character in text)
-
-
-def test_an_update_shows_what_should_become_of_the_old_list_and_what_did(tracks_run: Path) -> None:
-    text = folded(shown(tracks_run, "task2/anna"))
-    assert "m1 Lives in Graz replaced by g2" in text
-    assert "[m1: I live in Graz]. I keep bees. … 2 more turns (--full shows them)" in text
-    assert "[g3: bought a tram pass]" in text
-    assert "2 matched, 1 missed, 1 kept" in text
-    assert "old m1 Lives in Graz = p1 Lives in Graz should be gone retain" in text
-    assert "kept, though it should be gone: same" in text
-    assert "modify m1 · direct" in text
-    assert text.index("g3 Has a tram pass") < text.index("g1 Keeps bees")
-    assert "2 assistant" not in text
-    assert "How nice." in shown(tracks_run, "task2/anna", full=True)
-
-
-def test_a_retrieval_shows_query_gold_choice_and_answer(tracks_run: Path) -> None:
-    right, wrong = (
-        folded(shown(tracks_run, "task3_d300/anna")),
-        folded(shown(tracks_run, "task3_d300/cleo")),
-    )
-    assert "What shall I plant?" in right
-    assert "c002 Plants crocuses chosen: the right one" in right
-    assert "c003 Rides a tram the gold c002 Plants crocuses chosen: not the gold" in wrong
-    assert "pool 12 candidates memory used met reason so it reads" in wrong
-    assert "Answer ─" in wrong
-    assert "Crocuses, of course" in wrong
-
-
-def test_a_ranking_shows_its_beginning_and_the_rank_of_the_gold(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ("task=retrieval", "model=bm25", "data=all-tasks", "out=ranked")
-    assert run(place, "run", *words).returncode == 0
-    monkeypatch.chdir(place)
-    text = folded(shown(place / "ranked", "cleo"))
-    assert " of 12" in text.partition("rank of the gold ")[2][:8]
-    assert "The first 5 of the ranking" in text
-    assert text.partition("The first 5 of the ranking")[2].count(" c0") == 5
-
-
-def test_a_utilization_shows_target_response_and_verdict(tracks_run: Path) -> None:
-    text = folded(shown(tracks_run, "task4_ability4/1"))
-    assert "Target memory ─" in text
-    assert "Grows saffron" in text
-    assert "Try something with the saffron" in text
-    assert "rubric cf verdict not met reason so it reads grounding (proxy) ." in text
-    emotional = folded(shown(tracks_run, "ability5:1"))
-    assert "And how do I stay calm?" in emotional
-    assert "verdict resonation 2, expression 3, reception 5, each of 1–5" in emotional
-    assert "task4_ability5, record 2 of 2" in emotional
 
 
 def test_a_rule_that_overruled_the_judge_is_told(copied_run: Path) -> None:
@@ -240,41 +188,6 @@ def test_a_record_of_a_task_of_ones_own_shows_its_prediction(
     assert "recall@1" in Page((place / "own.html").read_text(encoding="utf-8")).text
 
 
-def test_the_list_names_the_tasks_and_averages_nothing(tracks_run: Path, tmp_path: Path) -> None:
-    shutil.copytree(tracks_run, tmp_path / "runs" / "several")
-    out = io.StringIO()
-    list_runs(tmp_path / "runs", Console(file=out, width=80))
-    text = out.getvalue()
-    assert "update, retrieval, utilization" in text
-    assert "11 tracks" in text
-    assert "n 18" in text
-    assert max(cell_len(line) for line in text.splitlines()) <= 80
-
-
-def test_the_list_gives_each_tracks_headline_where_there_is_room(
-    tracks_run: Path, tmp_path: Path
-) -> None:
-    copy = Path(shutil.copytree(tracks_run, tmp_path / "runs" / "few"))
-    kept = ("task2", "task3_d100")
-
-    def keep(value: dict[str, Any]) -> None:
-        tracks = value.get("tracks") or value["data"]["tracks"]
-        for name in [name for name in tracks if name not in kept]:
-            del tracks[name]
-
-    for name in ("manifest.json", "summary.json"):
-        edit(copy / name, keep)
-    out = io.StringIO()
-    list_runs(tmp_path / "runs", Console(file=out, width=80))
-    found = summary(tracks_run)["tracks"]
-    update, retrieval = (found[track]["scores"] for track in kept)
-    changed, recall = (
-        number(update["f1_changed"]["value"]),
-        number(retrieval["recall_at_1"]["value"]),
-    )
-    assert f"task2 f1_changed {changed} · task3_d100 recall_at_1 {recall}" in out.getvalue()
-
-
 def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(
     page: Page, tracks_run: Path
 ) -> None:
@@ -341,18 +254,20 @@ def test_the_page_says_which_figures_no_judge_has_a_part_in(
 def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run: Path) -> None:
     rows = open_run(tracks_run).rows("scores")
     update = {key: row for key, row in rows.items() if key.track == "task2"}
-    ((group, keys),) = choose(load_task("update").highlights, update, {})
+    ((group, keys),) = choose(load_task("update").shown.highlights, update, {})
     assert "kept that should be gone" in group.title
     assert [key.id for key in keys] == ["anna", "bert"]
     found = {
         group.title: [key.id for key in keys]
-        for group, keys in choose(load_task("retrieval").highlights, _of(rows, "task3_d100"), {})
+        for group, keys in choose(
+            load_task("retrieval").shown.highlights, _of(rows, "task3_d100"), {}
+        )
     }
     assert found == {
         "the wrong memory, the gold lowest in the ranking": ["cleo"],
         "the right memory": ["anna"],
     }
-    (low,) = choose(load_task("utilization").highlights, _of(rows, "task4_ability4"), {})
+    (low,) = choose(load_task("utilization").shown.highlights, _of(rows, "task4_ability4"), {})
     assert low[0].title == "the worst mark, though the words of the memory are there"
 
 

@@ -8,11 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alps.judges.base import EmbeddedJudge
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair
 from alps.schema import Memory, Prediction, UpdatedMemory, UpdateSample
 from alps.systems import baselines
 from alps.tasks.base import JUST_THE_SCORE, Scored
+from alps.tasks.metrics import MicroRatio
 from alps.tasks.update import METRICS, TASK
 from alps.tasks.update_scores import compare
 from tests.builders import memories, memory
@@ -77,14 +78,13 @@ def cells(scored: Scored) -> dict[tuple[str, ...], float]:
 
 def ratio(scored: Scored, name: str) -> float | None:
     metric = next(m for m in METRICS if m.name == name)
-    assert metric.numerator
-    assert metric.denominator
-    below = sum(weight * scored.counts.get(key, 0) for key, weight in metric.denominator.items())
-    return (
-        sum(weight * scored.counts.get(key, 0) for key, weight in metric.numerator.items()) / below
-        if below
-        else None
-    )
+    assert isinstance(metric.value, MicroRatio)
+    below = summed(metric.value.denominator, scored)
+    return summed(metric.value.numerator, scored) / below if below else None
+
+
+def summed(weights, scored):
+    return sum(weight * scored.counts.get(key, 0) for key, weight in weights.items())
 
 
 def changes(
@@ -318,7 +318,7 @@ def test_a_worked_example_by_hand():
         ("none", "modify"): 1,
         ("none", "add"): 1,
     }
-    figures = {name: ratio(scored, name) for name in [m.name for m in METRICS if m.numerator]}
+    figures = {name: ratio(scored, name) for name in [m.name for m in METRICS if not m.is_mean]}
     assert figures == pytest.approx(
         {"precision_retain": 2 / 3, "recall_retain": 2 / 3, "precision_add": 0, "recall_add": 0}
         | {
@@ -489,7 +489,7 @@ def test_the_gold_itself_scores_one_everywhere(sample):
     scored = score(sample, oracle, LexicalJudge() if sample.gold == sample.memory else None)
     assert set(scored.scores.values()) == {1.0}
     for metric in METRICS:
-        if metric.numerator is not None:
+        if not metric.is_mean:
             assert ratio(scored, metric.name) in (None, 0.0 if metric.lower_is_better else 1.0)
 
 
@@ -523,9 +523,7 @@ def test_figures_add_up_whatever_was_answered(case):
     lists = compare(sample.memory, sample.gold or ())
     scored = score(sample, prediction)
     assert all(0 <= value <= 1 for value in scored.scores.values())
-    assert all(
-        0 <= (ratio(scored, each.name) or 0) <= 1 for each in METRICS if each.numerator is not None
-    )
+    assert all(0 <= (ratio(scored, each.name) or 0) <= 1 for each in METRICS if not each.is_mean)
     rows: Counter[str] = Counter()
     for (gold, _), n in cells(scored).items():
         rows[gold] += int(n)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.tasks.update_scores import states_besides
 from tests.core.test_update import (
     GOLD,

@@ -4,10 +4,10 @@ import textwrap
 
 import pytest
 
-from alps.judges.lexical import LexicalJudge
+from alps.judges.embedded import LexicalJudge
 from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks
-from alps.tasks.recall import newest
+from alps.tasks.by_memory import newest
 from alps.tasks.utilization import (
     language_of,
     preference_kind,
@@ -46,7 +46,8 @@ def samples(task, *pair):
 def told(task, *pair):
     """Return samples as a system is shown them that has a perfect memory."""
     return [
-        task.recall.show(sample, task.recall.evidence(sample)) for sample in samples(task, *pair)
+        task.by_memory.recall.show(sample, task.by_memory.recall.evidence(sample))
+        for sample in samples(task, *pair)
     ]
 
 

@@ -67,18 +67,5 @@ def test_it_is_styled_for_a_terminal_unless_that_is_not_wanted(monkeypatch):
     assert "\x1b[" not in welcome()
 
 
-def test_the_whole_help_is_where_it_was():
-    shown = alps_here("--help")
-    assert shown.code == 0
-    assert "Usage: alps [OPTIONS] COMMAND [ARGS]..." in shown.out
-    assert set(
-        re.findall(r"^  ([a-z]+) ", shown.out.partition("Commands:")[2], re.MULTILINE)
-    ) == set(cli.list_commands(Context(cli)))
-
-
-def test_a_group_alone_still_shows_its_commands():
-    assert "audit" in alps_here("data").out
-
-
 def test_it_imports_nothing_heavy(tmp_path):
     assert modules_after(tmp_path).isdisjoint({*HEAVY, "numpy", "pydantic", "scipy", "rich"})

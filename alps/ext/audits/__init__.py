@@ -25,6 +25,12 @@ EXTENSION = Extension(
     "audits",
     has_part=_has_part,
     part="alps.ext.audits.part:Part",
+    judging="alps.ext.audits.settings:AuditKeys",
+    operational=_KEYS,
     rescores=_rescores,
     rescore="alps.ext.audits.part:audit_again",
+    shows=lambda summary: summary.audit is not None,
+    shown="alps.ext.audits.tables:Shown",
+    board="alps.ext.audits.board:BOARD",
+    on_card="audit",
 )

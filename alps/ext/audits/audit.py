@@ -15,24 +15,26 @@ from typing import Any
 from alps.errors import RunFolderError, UsageError
 from alps.ext.audits import FOLDER
 from alps.ext.audits.draws import Draws, draw_tracks
+from alps.ext.audits.rows import AuditManifest, Drawn
+from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
 from alps.judges.admission import refusal_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.resolve import LABELLED
 from alps.llm.ledger import Ledger
-from alps.rows import PEOPLE, AuditManifest, Drawn
+from alps.rows import PEOPLE
 from alps.run.collector import stopping_together
 from alps.run.engine import Result, TrackPlan, Unit, evaluate, heard_prediction, is_judged, units
 from alps.run.folder import caps_left, write_json
 from alps.run.journal import Journal
-from alps.run.judge_check import Checks, admit_judge, rubrics_of
+from alps.run.judge_check import Checks, admit_judge
 from alps.run.progress import progress_line
 from alps.run.services import check_judge, closing, open_judge
 from alps.run.session import OF_THE_JUDGE, effective_judge
 from alps.run.source import Data, TrackData
 from alps.settings import RunSettings
 from alps.systems import Unheard
-from alps.tasks.base import JUST_THE_SCORE, Records
+from alps.tasks.base import JUST_THE_SCORE, Records, rubrics_of
 
 ABOUT = "audit.json"
 VERDICTS, SCORES = "verdicts.jsonl", "scores.jsonl"
@@ -65,15 +67,17 @@ def audit_settings(settings: RunSettings) -> RunSettings:
     fields = RunSettings.model_fields
     # What a cheap judge is sent is not meant for another model.
     plain = {name: fields[name].default for name in (*OF_THE_JUDGE, "judge_structured")}
-    labels = settings.audit_labels
-    judge = settings.audit_judge if labels is None else f"{LABELLED}{labels}"
-    own = {"judge": judge, "judge_api_base": settings.audit_judge_api_base}
+    keys = AuditKeys.of(settings)
+    labels = keys.audit_labels
+    judge = keys.audit_judge if labels is None else f"{LABELLED}{labels}"
+    own = {"judge": judge, "judge_api_base": keys.audit_judge_api_base}
     return settings.model_copy(update={**plain, **own})
 
 
 def is_audited(settings: RunSettings) -> bool:
     """Tell whether a judge or people audit the run."""
-    return settings.audit_judge is not None or settings.audit_labels is not None
+    keys = AuditKeys.of(settings)
+    return keys.audit_judge is not None or keys.audit_labels is not None
 
 
 def check_audit(settings: RunSettings, data: Data, *, keys: bool = True) -> None:
@@ -87,7 +91,7 @@ def check_audit(settings: RunSettings, data: Data, *, keys: bool = True) -> None
         check_judge(audit_settings(settings), keys=keys)
 
 
-def refuse_half_an_audit(settings: RunSettings) -> None:
+def refuse_half_an_audit(settings: AuditKeys) -> None:
     """Refuse an audit without a judge or a share, by the judge of the run, or by two at once.
 
     Raises:
@@ -158,7 +162,7 @@ def audit_run(settings: RunSettings, data: Data, run: Path, *, spent: tuple[int,
     asking = audit_settings(settings)
     asking = effective_judge(asking.model_copy(update=caps_left(asking, spent)))
     draws = draw_tracks(data, settings, run)
-    if settings.audit_labels is not None:
+    if AuditKeys.of(settings).audit_labels is not None:
         _forget_labels(folder)
     folder.mkdir(exist_ok=True)
     ledger = Ledger(folder / "calls.jsonl")

@@ -1,4 +1,4 @@
-"""Corrected comparison of runs that share audits: PPI++ on the differences of records."""
+"""CorrectedComparison comparison of runs that share audits: PPI++ on the differences of records."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,25 +26,28 @@ from alps.ext.audits.slices import (
     slice_names,
     traits_of,
 )
+from alps.ext.audits.tables import SliceContrast, bent_table, slice_tables
+from alps.judges.agreement import people_agree
 from alps.rows import AuditedScore, BentRow
 from alps.run.opened import Key, Run
 from alps.run.source import Data, TrackData, open_again
-from alps.show.contrasts import (
+from alps.show.compare import (
     Contrast,
     Counts,
     MetricComparison,
-    SliceContrast,
     TrackComparison,
+    corrected_together,
+    doubted,
 )
+from alps.show.parts import CorrectedComparison, More
 from alps.stats.bootstrap import Estimate
+from alps.stats.grouped import ENOUGH
 from alps.stats.paired import Difference, Ranked, holm, powered_difference
 from alps.tasks import Metric
 
 
-def compare_audits(
-    runs: Mapping[str, Run], tracks: Sequence[str]
-) -> tuple[list[TrackComparison], list[str]]:
-    """Compare runs by their audits, and say why where that can't be done.
+def compare_audits(runs: Mapping[str, Run], tracks: Sequence[str]) -> CorrectedComparison | None:
+    """Compare runs by their audits, or say why that can't be done; None where there are none.
 
     Args:
         runs: By their letters, on the same data.
@@ -53,23 +56,42 @@ def compare_audits(
     Raises:
         RunFolderError: If a file of an audit can't be read.
     """
-    judges = {letter: run.finished.audit for letter, run in runs.items()}
-    known = {letter: audit for letter, audit in judges.items() if audit is not None}
+    audits = {letter: run.finished.audit for letter, run in runs.items()}
+    known = {letter: audit for letter, audit in audits.items() if audit is not None}
     if not known:
-        return [], []
+        return None
     if missing := [letter for letter in runs if letter not in known]:
-        return [], [f"Not corrected: no audits of {', '.join(missing)}"]
+        return _corrected([], [f"Not corrected: no audits of {', '.join(missing)}"])
     if len({audit.auditor for audit in known.values()}) > 1:
         each = ", ".join(f"{letter} {audit.judge}" for letter, audit in known.items())
-        return [], [f"Not corrected: audited by different judges, {each}"]
+        return _corrected([], [f"Not corrected: audited by different judges, {each}"])
     first = next(iter(runs.values()))
     try:
         _, data = open_again(first.folder, first.manifest)
     except (AlpsError, OSError) as error:
-        return [], [f"Not corrected: the data was not found again: {error}"]
+        return _corrected([], [f"Not corrected: the data was not found again: {error}"])
+    judges = {audit.fingerprint for audit in known.values() if not audit.by_people}
+
+    def trusted(_track: str, metric: Metric) -> bool:
+        """Tell whether people audited all runs, or agree with the judge who did."""
+        return all(people_agree(one, metric.rubrics) for one in judges)
+
     compared = [_compare_track(runs, track, data) for track in tracks]
     notes = [note for track in compared for note in track.notes if not track.metrics]
-    return [track for track in compared if track.metrics], notes
+    whole = [track for track in compared if track.metrics]
+    return _corrected(doubted(corrected_together(whole), trusted), notes)
+
+
+def _corrected(tracks: Sequence[TrackComparison], notes: Sequence[str]) -> CorrectedComparison:
+    return CorrectedComparison(
+        key="corrected_by_audits",
+        by="corrected by audits",
+        unit="audited session",
+        method="PPI++ on the differences of records.",
+        untested=f"No p where the audits rarely differ (in under {ENOUGH} sessions).",
+        tracks=tracks,
+        notes=notes,
+    )
 
 
 def _compare_track(runs: Mapping[str, Run], track: str, data: Data) -> TrackComparison:
@@ -96,14 +118,26 @@ def _compare_track(runs: Mapping[str, Run], track: str, data: Data) -> TrackComp
             metrics.append(_compare_metric(metric, columns))
     clusters = len(set(next(iter(records.values())).at(shared).sessions))
     told = tuple(dict.fromkeys(notes))
-    of_runs: dict[str, Any] = {}
+    more: tuple[More, ...] = ()
     if metrics:
         aligned = {letter: own.at(shared) for letter, own in records.items()}
         traits = traits_of(next(iter(runs.values())).folder, of_track, shared)
-        of_runs["bent"] = tuple(_bent(runs, records, of_track))
-        of_runs["slices"] = tuple(_slices(aligned, traits, of_track.task.headline))
+        bent = _bent(runs, records, of_track)
+        more = _more(bent, _slices(aligned, traits, of_track.task.headline), metrics)
     found = tuple(counts), tuple(metrics), told
-    return TrackComparison(track, len(shared), clusters, *found, **of_runs)
+    return TrackComparison(track, len(shared), clusters, *found, more)
+
+
+def _more(
+    bent: Sequence[BentRow], slices: Sequence[SliceContrast], metrics: Sequence[MetricComparison]
+) -> tuple[More, ...]:
+    lead = next((one for one in metrics if one.metric.headline), metrics[0]).metric
+    row: dict[str, Any] = {}
+    if bent:
+        row["bent"] = [one.row() for one in bent]
+    if slices:
+        row["slices"] = [one.as_json() for one in slices]
+    return (More(row, [*slice_tables(slices, lead), *bent_table(bent, lead)]),) if row else ()
 
 
 def _slices(

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from alps.errors import UsageError
 from alps.ext.audits.answer_seed import run_seed
+from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
 from alps.judges.labels import SAMPLE
 from alps.run.source import Data, TrackData
@@ -72,16 +73,17 @@ def draw_tracks(
         UsageError: If one of them is too small, or none is judged.
         DataError: If a label folder can't be read.
     """
+    keys = AuditKeys.of(settings)
     judged = [track for track in data.tracks if track.task.judged]
     if not judged:
-        key = "audit_judge" if settings.audit_labels is None else "audit_labels"
+        key = "audit_judge" if keys.audit_labels is None else "audit_labels"
         raise UsageError(f"{key}=: no judge has a part in the scores of these tracks")
-    if settings.audit_labels is not None:
-        return _labelled(judged, Path(settings.audit_labels))
-    share = settings.audit or 0.0
+    if keys.audit_labels is not None:
+        return _labelled(judged, Path(keys.audit_labels))
+    share = keys.audit or 0.0
     tracks = {}
     for track in judged:
-        seed = settings.audit_seed
+        seed = keys.audit_seed
         if seed is None and run is not None:
             seed = run_seed(run, track.task, str(track.description["sha256"]))
         tracks[track.task.track] = draw_sessions(track, share, seed, setting)

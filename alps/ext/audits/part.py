@@ -15,6 +15,7 @@ from alps.ext.audits.audit import (
     refuse_half_an_audit,
 )
 from alps.ext.audits.findings import audit_fault, audit_summary
+from alps.ext.audits.settings import AuditKeys
 from alps.parsing import parse_settings
 from alps.rows import Summary
 from alps.run.estimate import Stage
@@ -32,7 +33,11 @@ class Part(RunPart):
 
     def refuse(self) -> None:
         """Refuse an audit without a judge or a share."""
-        refuse_half_an_audit(self.settings)
+        refuse_half_an_audit(AuditKeys.of(self.settings))
+
+    def uses(self, key: str) -> bool:
+        """Tell whether an LLM that audits is checked first."""
+        return key == "judge_check" and AuditKeys.of(self.settings).audit_judge is not None
 
     def check(self, data: Data, *, generate: bool, keys: bool) -> None:
         """Refuse an audit that can't be carried out."""
@@ -55,7 +60,7 @@ class Part(RunPart):
 
     def stages(self, session: Session, estimated: Estimated) -> Sequence[Stage]:
         """Count what the audit judge is asked."""
-        if self.settings.audit_judge is None:
+        if AuditKeys.of(self.settings).audit_judge is None:
             return ()
         asking = audit_settings(self.settings).model_copy(update={"baseline_records": 0})
         drawn, folder = drawn_data(session.data, self.settings), session.folder
@@ -80,7 +85,7 @@ def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
     opened = open_run(source)
     summary, then = opened.finished, opened.manifest
     settings = parse_settings({**then.settings, **auditing}, RunSettings)
-    refuse_half_an_audit(settings)
+    refuse_half_an_audit(AuditKeys.of(settings))
     data = open_data(settings)
     refuse_changed(source, then, settings, data)
     check_audit(settings, data)

@@ -179,7 +179,7 @@ def correctable(metric: Metric, records: AuditedRecords) -> bool:
     A ratio of sums (micro) is none: records have no value of it. Of what is defined for matches
     alone, each judge defines other records.
     """
-    if metric.numerator is not None or metric.of_sums or not metric.judged:
+    if not (metric.is_mean and metric.judged):
         return False
     pairs = records.of(metric)
     if not pairs.audited.any():

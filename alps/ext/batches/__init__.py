@@ -16,5 +16,10 @@ def _has_part(settings: Any, folder: Path) -> bool:
 
 
 EXTENSION = Extension(
-    "batches", has_part=_has_part, part="alps.ext.batches.part:Part", journals=(FILE,)
+    "batches",
+    has_part=_has_part,
+    part="alps.ext.batches.part:Part",
+    judging="alps.ext.batches.settings:BatchKeys",
+    operational=("batch", "batch_deadline"),
+    journals=(FILE,),
 )

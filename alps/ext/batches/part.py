@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from alps.errors import UsageError
 from alps.ext.batches import FILE
+from alps.ext.batches.settings import BatchKeys
 from alps.judges.resolve import is_embedded_judge
 from alps.llm.types import Request
 from alps.run.parts import RunPart
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
 class Part(RunPart):
     """Gathers the requests of a run, or takes up what an earlier command ordered."""
 
+    def __init__(self, settings: RunSettings) -> None:
+        super().__init__(settings)
+        self._keys = BatchKeys.of(settings)
+
     def check(self, data: Data, *, generate: bool, keys: bool) -> None:
         """Refuse `batch=yes` where nobody takes batches."""
         refuse_unbatched(self.settings, data.tasks if generate else ())
 
     def gather(self, folder: Path, shared: Shared) -> "Batches | None":
         """Open the batches of a run folder; None where it has none under way and wants none."""
-        if not self.settings.batch and not (folder / FILE).exists():
+        if not self._keys.batch and not (folder / FILE).exists():
             return None
         from alps.ext.batches.gather import Batches
         from alps.ext.batches.journal import BatchJournal
@@ -37,9 +42,9 @@ class Part(RunPart):
 
         return Batches(
             BatchJournal(folder),
-            gather=self.settings.batch,
+            gather=self._keys.batch,
             room=shared.one(Room),
-            deadline=self.settings.batch_deadline,
+            deadline=self._keys.batch_deadline,
             patience=self.settings.patience,
             notice=say_once,
         )
@@ -48,7 +53,7 @@ class Part(RunPart):
         """Ask each endpoint for its batches, before anything is paid for."""
         from alps.ext.batches.gather import Batches
 
-        if isinstance(services.batches, Batches) and self.settings.batch:
+        if isinstance(services.batches, Batches) and self._keys.batch:
             for _, request in asked_in_batches(self.settings, data.tasks if generate else ()):
                 await services.batches.check(request)
 
@@ -61,7 +66,7 @@ def asked_in_batches(
     `tasks` are those that are answered; none where predictions are judged again.
     """
     nothing = ({"role": "user", "content": "."},)
-    answering = [task for task in tasks if task.continuations is None]
+    answering = [task for task in tasks if task.asking.continuations is None]
     if answering and not is_local(settings.model, tasks):
         base, extra = settings.api_base, settings.request or {}
         yield "model", Request(settings.model, nothing, None, api_base=base, extra=extra)
@@ -76,7 +81,7 @@ def refuse_unbatched(settings: RunSettings, tasks: Sequence[Task]) -> None:
     Raises:
         UsageError: If nothing is asked of an LLM, or its provider takes none.
     """
-    if not settings.batch:
+    if not BatchKeys.of(settings).batch:
         return
     asked = list(asked_in_batches(settings, tasks))
     if not asked:

@@ -13,6 +13,23 @@ def _has_part(settings: Any, folder: Path) -> bool:
     return bool(settings.calibration != OFF)
 
 
+def _next_step(finished: Any) -> str:
+    """Name the command by which people check the LLM that judged."""
+    if "/" not in finished.summary.judge:
+        return ""
+    from alps.ext.calibration.next_steps import after_run
+
+    command = after_run(finished.folder, finished.summary, finished.tasks)
+    return f"People can check this judge: {command}" if command else ""
+
+
+def _shows(summary: Any) -> bool:
+    for track in summary.tracks.values():
+        if any(score.corrected is not None for score in track.scores.values()):
+            return True
+    return False
+
+
 EXTENSION = Extension(
     "calibration",
     needs=("audits",),
@@ -21,8 +38,16 @@ EXTENSION = Extension(
         "calibrate": "alps.ext.calibration.commands:calibrate",
         "calibrations": "alps.ext.calibration.commands:calibrations",
     },
+    exports={"calibrate": "alps.ext.calibration.api:calibrate"},
     has_part=_has_part,
+    next_step=_next_step,
     part="alps.ext.calibration.part:Part",
+    judging="alps.ext.calibration.settings:CorrectionKeys",
+    operational=("calibration",),
     rescores=lambda typed: set(typed) == {"calibration"},
     rescore="alps.ext.calibration.correct_again:correct_again",
+    shows=_shows,
+    shown="alps.ext.calibration.table:Shown",
+    board="alps.ext.calibration.board:BOARD",
+    on_card="corrected",
 )

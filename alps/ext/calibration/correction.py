@@ -40,6 +40,7 @@ from alps.stats.bootstrap import Estimate
 from alps.stats.corrections import Correction, Method, clustered_rogan_gladen, ppi
 from alps.stats.intervals import Z, clustered_variance
 from alps.tasks import Metric
+from alps.tasks.base import rubrics_of
 
 # The one note that does not follow from what a submission publishes: addresses are left out of it.
 OTHER_ENDPOINT = "calibrated at another judge_api_base"
@@ -136,7 +137,7 @@ def choose(
     rubrics = sorted(used)
     if given == OFF or (given is None and not rubrics):
         return Chosen({})
-    own = {rubric for task in data.tasks for rubric in task.rubrics}
+    own = rubrics_of(data.tasks)
     refused: dict[str, None] = {}
     candidates = _known(refused) if given is None else [read_calibration(typed_path(given))]
     chosen: dict[str, list[Calibration]] = {}

@@ -1,10 +1,10 @@
-"""Settings of `alps calibrate` and `alps labels draw`, and the gates that a judge must pass."""
+"""Settings of `alps calibrate` and `alps labels draw`, the gates of a judge, keys of a run."""
 
 from dataclasses import dataclass
 
 from pydantic import Field
 
-from alps.settings import AskSettings, FrozenSettings
+from alps.keys import AskSettings, FrozenSettings, Keys
 from alps.values import HomePath, Share
 
 
@@ -31,6 +31,16 @@ class Gates:
 
 
 GATES = Gates()
+
+
+class CorrectionKeys(Keys):
+    """Which calibrations correct the scores of a run."""
+
+    calibration: str | None = Field(
+        None,
+        description="a calibration of the judge, to correct by; off: none; else those that are "
+        "known",
+    )
 
 
 class DrawSettings(FrozenSettings):

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from alps.ext.audits.slices import SCRIPT, script_of, texts_of
+from alps.ext.audits.slices import SCRIPT
 from alps.jsonl import Row, scan
-from alps.judges.constant import ALWAYS_NO, ConstantJudge
 from alps.rows import Interval, Score, TrackSummary
 from alps.run.opened import MANIFEST, SUMMARY, Key, Run, read_wanted
-from alps.schema import Prediction
-from alps.show.judge_check import share_of_known
+from alps.show.caveats import share_of_known
 from alps.show.record import state_of
 from alps.tasks import Task
+from alps.text import script_of, texts_of
 
 GENERATE, JUDGE = "generate", "judge"
 SIZE = "max_context_tokens"
@@ -183,19 +182,15 @@ def _record_row(
         system_calls=calls.get(GENERATE, Usage()),
         judge_calls=calls.get(JUDGE, Usage()),
         scores=dict((score or {}).get("scores") or {}),
-        slices={} if sample is None else _slices(task, sample, prediction, verdict),
+        slices={} if sample is None else _slices(task, sample, score or {}),
     )
 
 
-def _slices(task: Task, sample: Any, prediction: Row | None, verdict: Row | None) -> dict[str, str]:
+def _slices(task: Task, sample: Any, score: Row) -> dict[str, str]:
     """Return the groups of a record: the script of what is asked, and those of its task."""
     slices = {SCRIPT: script_of(texts_of(task.input_row(sample).get("input")))}
-    if task.breakdowns and prediction is not None and task.has_gold(sample):
-        # A task tells its groups while it scores; no task with groups asks a judge for them.
-        answer = Prediction.model_validate(prediction)
-        scored = task.score(sample, answer, verdict, ConstantJudge(ALWAYS_NO))
-        slices |= scored.groups
-    return slices
+    # An answer without scores is in no group that hangs on the answer.
+    return slices | task.groups_of(sample, score if "scores" in score else {})
 
 
 def score_rows(run: Run) -> Iterator[ScoreRow]:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from alps.settings import FrozenSettings
+from alps.keys import FrozenSettings
 from alps.values import HomePath
 
 Target = Literal["csv", "parquet", "hf", "inspect", "mlflow", "wandb"]

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from alps.errors import AlpsError, RunFolderError, UsageError
+from alps.ext.fleet.settings import FleetKeys
 from alps.ext.fleet.shards import Divided, Endings, raise_error_of, watched
 from alps.ext.fleet.worker import carry_out_shard
 from alps.llm.secrets import redact
@@ -55,7 +56,7 @@ async def carry_out_on_cluster(run: Divided) -> None:
         AlpsError: If a shard fails; the others are ended.
     """
     _refuse_secrets(run)
-    scheduler, endings = str(run.settings.scheduler), Endings(run)
+    scheduler, endings = str(FleetKeys.of(run.settings).scheduler), Endings(run)
     gone_since: float | None = None
     async with watched(run):
         while left := run.left():

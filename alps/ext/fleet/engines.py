@@ -9,12 +9,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from alps.event_loop import run_loop
+from alps.ext.fleet import HERE
+from alps.ext.fleet.part import Part
+from alps.ext.fleet.settings import FleetKeys
 from alps.ext.fleet.shards import Divided, Endings, divide, merged, raise_error_of, watched
 from alps.ext.fleet.worker import ENTRY, LONGEST, as_line
 from alps.run.collector import stopping_together
 from alps.run.finished import Finished
 from alps.run.opened import SUMMARY
-from alps.run.session import refuse_without_effect, run_folder
+from alps.run.session import run_folder
 from alps.run.start import run_here
 from alps.settings import RunSettings
 
@@ -30,16 +33,18 @@ def run(settings: RunSettings) -> Finished:
     Raises:
         AlpsError: If the settings, the data or the folder can't be used, or a shard fails.
     """
-    if (run_folder(settings) / SUMMARY).exists() and not settings.fresh:
+    keys, finished = FleetKeys.of(settings), (run_folder(settings) / SUMMARY).exists()
+    if keys.engine == HERE or (finished and not settings.fresh):
         return run_here(settings)
-    refuse_without_effect(settings)
-    if settings.engine == "processes":
+    # Refused here, too: the workers of a cluster are counted before the run is resolved.
+    Part(settings).refuse()
+    if keys.engine == "processes":
         divided, carry_out = divide(settings), carry_out_in_processes
     else:
         from alps.ext.fleet.cluster import carry_out_on_cluster, count_workers
 
         # The keys are those of the workers: here there may be none.
-        workers = settings.workers or run_loop(count_workers(str(settings.scheduler)))
+        workers = keys.workers or run_loop(count_workers(str(keys.scheduler)))
         divided, carry_out = divide(settings, workers=workers, keys=False), carry_out_on_cluster
     with divided.held():
         if divided.left():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.run import folder_of
 from alps.extension import extensions
 from alps.parsing import parse_settings
@@ -83,7 +84,7 @@ def merge(
     else:
         settings = parse_settings(first.manifest.settings, RunSettings)
         refuse_changed(first.folder, first.manifest, settings, data)
-    places = [Path(), *(folder_of(Path(), size) for size in settings.less_contexts)]
+    places = [Path(), *(folder_of(Path(), size) for size in smaller_sizes(settings))]
     for shard in shards:
         _refuse_strangers(shard, data, places)
     # What was killed while it merged left this folder and no other.

@@ -12,6 +12,8 @@ from typing import Any
 from alps import errors
 from alps.errors import AlpsError, BudgetError, RunFolderError, UsageError
 from alps.ext.fleet.merge import merge
+from alps.ext.fleet.settings import FleetKeys
+from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.run import folder_of
 from alps.jsonl import parse_json
 from alps.llm.ledger import Totals, counted_in
@@ -119,11 +121,12 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
     Raises:
         AlpsError: If the run can't be carried out, or one process began it.
     """
-    if settings.shard is not None:
-        raise UsageError(f"shard={settings.shard}: engine={settings.engine} divides the run itself")
+    fleet = FleetKeys.of(settings)
+    if fleet.shard is not None:
+        raise UsageError(f"shard={fleet.shard}: engine={fleet.engine} divides the run itself")
     for key in ("audit_judge", "audit_labels"):
-        if (value := getattr(settings, key)) is not None:
-            why = f"engine={settings.engine} audits nothing; audit the finished run, by alps score"
+        if (value := getattr(settings, key, None)) is not None:
+            why = f"engine={fleet.engine} audits nothing; audit the finished run, by alps score"
             raise UsageError(f"{key}={value}: {why}")
     session = resolve(settings, dry=not keys)
     folder = session.folder
@@ -133,12 +136,12 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
             f"{folder}: one process began a run there; go on without engine=, or choose another "
             "out="
         )
-    at_once = settings.workers or workers or os.cpu_count() or 1
+    at_once = fleet.workers or workers or os.cpu_count() or 1
     at_once = min([at_once, *_limits_of(settings)])
     # A shard a worker and no more: each shard checks its memory system, which takes 64 searches.
     # As before, whatever the number of workers is now: another division would begin anew.
     count = _count_in(_place_of(folder)) or min(at_once, session.data.n_sessions)
-    sizes = 1 + len(settings.less_contexts)
+    sizes = 1 + len(smaller_sizes(settings))
     records = sizes * settings.repeats * session.data.n
     return Divided(settings, folder, count, at_once, session.data, records)
 
@@ -220,7 +223,7 @@ async def watched(run: Divided) -> AsyncIterator[None]:
 
 
 def _journals(run: Divided, number: int, name: str) -> list[Path]:
-    sizes = [folder_of(Path(), size) for size in run.settings.less_contexts]
+    sizes = [folder_of(Path(), size) for size in smaller_sizes(run.settings)]
     return [run.shard(number) / place / f"{name}.jsonl" for place in (Path(), *sizes)]
 
 

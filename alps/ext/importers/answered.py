@@ -14,8 +14,19 @@ from alps.judges.rubric import RubricQuestion, read_rubric
 from alps.llm.types import AnswerType, Read
 from alps.prompts import read_prompt
 from alps.schema import Prediction, Record, TextAnswer
-from alps.tasks import JudgingOptions, Metric, Scored, Task
-from alps.tasks.base import Breakdown, PublicAnswers, TaskOptions, verdict_row
+from alps.tasks import (
+    Breakdown,
+    Inference,
+    JudgingOptions,
+    Metric,
+    Needs,
+    PublicAnswers,
+    Scored,
+    Shown,
+    Task,
+    TaskOptions,
+)
+from alps.tasks.base import verdict_row
 
 TRACK = "imported_answers"
 PROMPT = read_prompt(
@@ -23,6 +34,7 @@ PROMPT = read_prompt(
     "alps.ext.importers.answered",
 )
 RUBRIC = read_rubric(Path(__file__).with_name("correct_answer.md"))
+_RESAMPLED = Inference(resampled=True)
 Row = Mapping[str, Any]
 
 
@@ -79,13 +91,12 @@ async def _judge(
 
 
 def _score(sample: Question, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
-    groups = {"category": sample.category}
     if verdict is None:
-        return Scored({"correct": 0.0, "token_f1": 0.0}, groups=groups)
+        return Scored({"correct": 0.0, "token_f1": 0.0})
     scores = {"token_f1": token_f1(_said(prediction), sample.gold or "")}
     if "marks" in verdict:
         scores["correct"] = float(verdict["marks"]["met"])
-    return Scored(scores, groups=groups)
+    return Scored(scores)
 
 
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
@@ -105,8 +116,14 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             likely=lambda sample: {"answer": sample.gold},
             score=_score,
             metrics=(
-                Metric("correct", "correct answers", headline=True, rates=True, resampled=True),
-                Metric("token_f1", "token F1 (no judge)", judged=False, resampled=True),
+                Metric(
+                    "correct",
+                    "correct answers",
+                    headline=True,
+                    needs=Needs(rating=True),
+                    inference=_RESAMPLED,
+                ),
+                Metric("token_f1", "token F1 (no judge)", judged=False, inference=_RESAMPLED),
             ),
             rubrics=(RUBRIC,),
             public=PublicAnswers(gold=lambda sample: (("gold", sample.gold, ""),)),
@@ -114,6 +131,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
                 "floor/refuse": lambda sample: {"answer": REFUSAL},
                 "floor/repeat": lambda sample: {"answer": sample.question},
             },
-            breakdowns=(Breakdown("category", "category", "correct"),),
+            groups=lambda sample: {"category": sample.category},
+            shown=Shown(breakdowns=(Breakdown("category", "category", "correct"),)),
         ),
     )

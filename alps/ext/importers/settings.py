@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from alps.settings import FrozenSettings
+from alps.keys import FrozenSettings
 from alps.values import HomePath
 
 FileFormat = Literal[

@@ -13,17 +13,14 @@ from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
-from alps.ext.judging.grid import JudgedCells
-from alps.ext.judging.prompts import OURS, Wording
+from alps.ext.judging.judging_runs import OURS, JudgedCells, Wording
 from alps.judges.rubric import rubric
 from alps.rows import Calls
 from alps.run.opened import Run, open_run
-from alps.show.formatting import counted, interval, letter_of, number, signed, spent, visible
-from alps.show.run_tables import print_parts, run_legend
+from alps.show.formatting import counted, letter_of, number, spent, visible
+from alps.show.run_tables import run_legend
 from alps.show.shared_records import (
     SharedRecords,
     Values,
@@ -31,7 +28,23 @@ from alps.show.shared_records import (
     record_values,
     sessions_of,
 )
-from alps.show.terminal import WIDTH, figures_table
+from alps.show.table import (
+    BLANK,
+    WIDTH,
+    Cell,
+    Line,
+    Part,
+    Row,
+    Table,
+    change,
+    dim,
+    figures,
+    named,
+    print_parts,
+    row_of,
+    ungrouped,
+    with_interval,
+)
 from alps.stats.bootstrap import Estimate, Floats
 from alps.tasks import Metric
 
@@ -237,7 +250,7 @@ def judged_metric(run: Run, track: str) -> Metric | None:
         return run.lead(track)
     scores = run.summary_of(track).scores
     for metric in run.tasks[track].metrics:
-        if metric.rates and metric.name in scores:
+        if metric.needs.rating and metric.name in scores:
             return metric
     return None
 
@@ -429,56 +442,55 @@ def _ranking_json(ranking: Ranking) -> dict[str, Any]:
 
 def print_sensitivity(sensitivity: Sensitivity, console: Console) -> None:
     """Print for every track and run the scores by wording, and of several runs the rankings."""
-    names = [(letter, folder, model) for letter, (folder, model) in sensitivity.runs.items()]
+    runs = [(letter, folder, model) for letter, (folder, model) in sensitivity.runs.items()]
     judged = f"Judged by {sensitivity.judge} with {len(sensitivity.wordings)} prompt variants"
-    parts: list[RenderableType] = [
-        run_legend(names),
-        Text(visible(f"{judged} of its rubrics.")),
-    ]
+    parts: list[Part] = [run_legend(runs), Line(f"{judged} of its rubrics.")]
     for track in sensitivity.tracks:
         for spread in track.spreads:
-            parts += [Text(), *_spread_parts(track, spread)]
+            parts += [BLANK, *_spread_parts(track, spread)]
         if track.ranking is not None:
-            parts += [Text(), *_ranking_parts(track, track.ranking)]
+            parts += [BLANK, *_ranking_parts(track, track.ranking)]
         elif len(track.spreads) > 1:
             unranked = f"{track.track}: no record is scored in all runs under every variant."
-            parts += [Text(), Text(visible(unranked))]
-    print_parts(console, parts, sensitivity.notes, _explanations(sensitivity))
+            parts += [BLANK, Line(unranked)]
+    lines = [*(f"{note}." for note in sensitivity.notes), *_explanations(sensitivity)]
+    print_parts(console, parts, map(dim, lines))
 
 
-def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]:
+def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[Part]:
     title = f"{spread.letter} on {track.track}, {track.metric.title.strip()}"
     if spread.n:
         where = "" if spread.clusters is None else f" from {counted(spread.clusters, 'session')}"
         yield _spread_table(f"{title}: {counted(spread.n, 'record')}{where}", spread)
     else:
-        yield Text(visible(f"{title}: no record is scored under every variant."), style="bold")
-    for line in _noise(spread):
-        yield Text(line)
+        yield Line(f"{title}: no record is scored under every variant.", "bold")
+    yield from map(Line, _noise(spread))
     if lost := [_unscored(one) for one in spread.under if one.unscored]:
-        line = f"Unscored, and so left out under every variant: {', '.join(lost)}."
-        yield Text(visible(line), style="dim")
+        yield dim(f"Unscored, and so left out under every variant: {', '.join(lost)}.")
     for one in spread.under:
         if one.error is not None:
             # One line an error: a provider may answer with a page of HTML.
-            yield Text(visible(f"  {one.wording}: {one.error}")[: WIDTH - 2], style="dim")
+            yield dim(visible(f"  {one.wording}: {one.error}")[: WIDTH - 2])
 
 
 def _spread_table(title: str, spread: Spread) -> Table:
-    columns = ("score", "95 % interval", "Δ ours", "95 % interval", "changed", "n")
-    table = _table(title, *columns)
+    rows = []
     for one in spread.under:
-        moved = ("", "", "")
+        moved: tuple[str | Cell, ...] = ("", "", "")
         style = ""
         if one.difference is not None:
             low, high = one.difference.low, one.difference.high
             if low is not None and high is not None and (low > 0 or high < 0):
                 style = "bold"
-            shown = signed(one.difference.value), interval(one.difference)
-            moved = (*shown, _percent(one.changed))
-        row = (number(one.score.value), interval(one.score), *moved, str(one.score.n))
-        table.add_row(Text(visible(one.wording)), *row, style=style)
-    return table
+            moved = (*change(one.difference), Cell(_percent(one.changed), one.changed))
+        cells = *with_interval(one.score), *moved, ungrouped(one.score.n)
+        rows.append(row_of(one.wording, *cells, style=style))
+    columns = ("score", "95 % interval", "Δ ours", "95 % interval", "changed", "n")
+    return Table(title, [_VARIANT, *figures(*columns)], rows)
+
+
+_VARIANT = named("variant", "fold")
+"""The names of variants are folded: the user chose them."""
 
 
 def _unscored(one: UnderWording) -> str:
@@ -507,35 +519,35 @@ def _noise(spread: Spread) -> Iterator[str]:
         yield f"The larger noise is that of {larger}."
 
 
-def _ranking_parts(track: TrackSensitivity, ranking: Ranking) -> Iterator[RenderableType]:
+def _ranking_parts(track: TrackSensitivity, ranking: Ranking) -> Iterator[Part]:
+    rows = []
+    for name, order in ranking.orders.items():
+        tau = ranking.tau.get(name)
+        agreed = Cell(number(tau), tau) if name in ranking.tau else ""
+        rows.append(row_of(name, " > ".join(map(" = ".join, order)), agreed))
     records = counted(ranking.n, "record")
     title = f"Ranking on {track.track}, {records} scored in all runs under every variant"
-    table = _table(title, "order", "tau")
-    table.columns[1].justify, table.columns[1].no_wrap = "left", False
-    for name, order in ranking.orders.items():
-        tau = number(ranking.tau[name]) if name in ranking.tau else ""
-        table.add_row(Text(visible(name)), " > ".join(map(" = ".join, order)), tau)
-    yield table
+    yield Table(title, [_VARIANT, named("order"), *figures("tau")], rows)
     if not ranking.flips:
-        yield Text("No two runs change places.")
+        yield Line("No two runs change places.")
     else:
-        yield Text()
+        yield BLANK
         yield _flips_table(ranking.flips)
 
 
 def _flips_table(flips: Sequence[Flip]) -> Table:
     """Lay out the pairs of runs that change places, wording by wording."""
-    table = _table("Runs that change places", "pair", "difference", "95 % interval", "ahead")
+    rows: list[Row] = []
     for flip in flips:
         pair = f"{flip.first} – {flip.second}"
-        for name, estimate in flip.differences.items():
+        for name, difference in flip.differences.items():
             # Rounded as in the ranking: a tie there is no lead here.
-            value = round(estimate.value or 0.0, 9)
+            value = round(difference.value or 0.0, 9)
             ahead = "tied" if value == 0 else flip.first if value > 0 else flip.second
-            row = (pair, signed(estimate.value), interval(estimate), ahead)
-            table.add_row(Text(visible(name)), *row)
-        table.add_section()
-    return table
+            rows.append(row_of(name, pair, *change(difference), ahead))
+        rows[-1] = rows[-1]._replace(ends=True)
+    columns = [_VARIANT, *figures("pair", "difference", "95 % interval", "ahead")]
+    return Table("Runs that change places", columns, rows)
 
 
 def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
@@ -552,13 +564,6 @@ def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
     yield spent(sensitivity.calls)
     if spreads:
         yield f"Run folders: {spreads[0].under[0].folder.parent.parent}/RUN/VARIANT"
-
-
-def _table(title: str, *columns: str) -> Table:
-    """Return a table with a row a variant, whose names are folded: the user chose them."""
-    table = figures_table(title, "variant", *columns)
-    table.columns[0].overflow = "fold"
-    return table
 
 
 def _percent(share: float | None) -> str:

@@ -1,113 +1,177 @@
-"""Tables of judges and prompts beside each other, in 80 columns."""
+"""Judges and prompts next to each other as tables, in 80 columns and on a page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
+from markupsafe import Markup
+from rich.console import Console
 
 from alps.ext.judging.judges import FIGURES, Observatory, TrackJudges
-from alps.show.formatting import counted, interval, number, spent, visible
-from alps.show.run_tables import print_parts, run_legend
-from alps.show.terminal import figures_table
+from alps.rows import Interval
+from alps.show.charts import whisker
+from alps.show.formatting import counted, interval, number, spent
+from alps.show.html import write_tables_page
+from alps.show.run_tables import run_legend
+from alps.show.table import (
+    BLANK,
+    Cell,
+    Cells,
+    Column,
+    Line,
+    Part,
+    Row,
+    Table,
+    dim,
+    figures,
+    named,
+    print_parts,
+    row_of,
+)
 
+FILE = "judges.html"
 _ACROSS = 9
 """Columns of a matrix that fit beside the numbers of its rows and a judge's name."""
 
 
 def print_observatory(found: Observatory, console: Console) -> None:
     """Print for every track the scores, the agreements, the sources of the spread and the ranks."""
-    names = [(letter, folder, model) for letter, (folder, model) in found.runs.items()]
-    parts: list[RenderableType] = [run_legend(names)]
+    parts: list[Part] = [_legend(found)]
     for track in found.tracks:
-        parts += [Text(), *_track_parts(track)]
-    print_parts(console, parts, list(found.notes), _explanations(found))
+        parts += [BLANK, *_track_parts(track)]
+    print_parts(console, parts, map(dim, _notes(found)))
 
 
-def _track_parts(track: TrackJudges) -> Iterator[RenderableType]:
+def write_observatory_page(found: Observatory, path: Path) -> Path:
+    """Write the page of the same tables; the same findings give the same bytes.
+
+    Raises:
+        RunFolderError: If it can't be written.
+    """
+    judges = {one.judge for track in found.tracks for one in track.judged if one.counts}
+    sections: list[tuple[str, Iterable[Part]]] = [("", [_legend(found)])]
+    for track in found.tracks:
+        best = [Line(line) for line in _best(track)]
+        sections.append((track.track, [*best, *_track_parts(track)]))
+    return write_tables_page(
+        path,
+        kind="alps report",
+        title=f"The same answers under {counted(len(judges), 'judge')}",
+        sections=sections,
+        notes=_notes(found),
+    )
+
+
+def _legend(found: Observatory) -> Table:
+    return run_legend((letter, folder, model) for letter, (folder, model) in found.runs.items())
+
+
+def _notes(found: Observatory) -> list[str]:
+    return [*(f"{note}." for note in found.notes), *_explanations(found)]
+
+
+def _best(track: TrackJudges) -> Iterator[str]:
+    """Say which run is the best, and how sure that is over judges."""
+    if not track.winner:
+        return
+    letter = max(track.winner, key=track.winner.__getitem__)
+    swapped = [swap.swapped for swap in track.swaps if swap.swapped]
+    orders = "no two judges and prompts order two runs differently"
+    if swapped:
+        pairs = f"up to {number(max(swapped))} of the pairs of judges and prompts"
+        orders = f"{pairs} order two runs differently"
+    yield f"{letter} is the best with probability {number(track.winner[letter])}; {orders}."
+
+
+def _track_parts(track: TrackJudges) -> Iterator[Part]:
     title = f"{track.track}, {track.metric.title.strip()}"
     if not track.n:
-        yield Text(visible(f"{title}: no record is scored in every run by all."), style="bold")
+        yield Line(f"{title}: no record is scored in every run by all.", "bold")
         return
     where = "" if track.clusters is None else f" from {counted(track.clusters, 'session')}"
     yield from _scores(f"{title}: {counted(track.n, 'record')}{where}", track)
-    yield Text()
+    yield BLANK
     yield from _matrix(track)
     if track.sources:
-        yield Text()
+        yield BLANK
         yield _sources(track)
     if track.swaps:
-        yield Text()
+        yield BLANK
         yield _swaps(track)
     if track.winner is not None:
         shares = (f"{letter} {number(share)}" for letter, share in track.winner.items())
-        yield Text(f"P(winner): {', '.join(shares)}")
+        yield Line(f"P(winner): {', '.join(shares)}")
 
 
 def _scores(title: str, track: TrackJudges) -> Iterator[Table]:
     letters = list(track.judged[0].scores)
     for start in range(0, len(letters), _ACROSS):
         part = letters[start : start + _ACROSS]
-        table = _judges_table(title, part)
+        rows = []
         for place, one in enumerate(track.judged):
-            cells = [number(one.scores[letter]) for letter in part]
-            table.add_row(*_names(track, place), *cells, style="" if one.counts else "dim")
-        yield table
+            cells = [Cell(number(one.scores[letter]), one.scores[letter]) for letter in part]
+            style = "" if one.counts else "dim"
+            rows.append(row_of(*_names(track, place), *cells, style=style))
+        yield Table(title, _judge_columns(part), rows)
 
 
 def _matrix(track: TrackJudges) -> Iterator[Table]:
     shown = {}
     for pair in track.agreements:
-        shown[pair.first, pair.second] = number(pair.estimate.value)
+        agreed = pair.estimate.value
+        between = Markup(' <span class="interval">{}</span>').format(interval(pair.estimate))
+        shown[pair.first, pair.second] = Cell(number(agreed), agreed, drawn=between)
     count = len(track.judged)
     pairs = len(track.judged[0].scores) * track.n
     title = f"Agreement ({FIGURES[track.figure]}, n = {pairs:,} answers)"
     for start in range(0, count - 1, _ACROSS):
         across = range(start, min(start + _ACROSS, count - 1))
-        table = _judges_table(title, [str(place + 1) for place in across])
+        rows = []
         for place in range(start, count):
             cells = [shown.get((other, place), "") for other in across]
-            table.add_row(*_names(track, place), *cells)
-        yield table
+            rows.append(row_of(*_names(track, place), *cells))
+        yield Table(title, _judge_columns([str(place + 1) for place in across]), rows)
 
 
-def _judges_table(title: str, columns: Sequence[str]) -> Table:
-    """Return a table with a row a judge and prompt, whose names are folded."""
-    table = figures_table(title, "", "judge", "prompt", *columns)
-    for column in table.columns[1:3]:
-        column.justify, column.no_wrap, column.overflow = "left", False, "fold"
-    return table
+def _judge_columns(titles: Sequence[str]) -> list[Column]:
+    """Return the columns of a table with a row a judge and prompt, whose names are folded."""
+    return [named(), named("judge", "fold"), named("prompt", "fold"), *figures(*titles)]
 
 
-def _names(track: TrackJudges, place: int) -> tuple[str, Text, Text]:
+def _names(track: TrackJudges, place: int) -> tuple[Cells, ...]:
     one = track.judged[place]
-    prompt = one.prompt if one.counts else "(beside)"
-    return str(place + 1), Text(visible(one.judge)), Text(visible(prompt))
+    return str(place + 1), one.judge, one.prompt if one.counts else "(beside)"
 
 
 def _sources(track: TrackJudges) -> Table:
-    columns = ("source", "sd", "share", "95 % interval")
-    table = figures_table("Sources of the spread of a score", "run", *columns)
-    table.columns[1].justify = "left"
+    rows: list[Row] = []
     for one in track.sources:
         for name, component in one.components.items():
-            share = component.share
-            row = (number(component.deviation), number(share.value), interval(share))
-            table.add_row(one.letter, name, *row)
+            deviation = Cell(number(component.deviation), component.deviation)
+            part = component.share
+            drawn = whisker(
+                Interval(value=part.value, low=part.low, high=part.high),
+                name=f"{one.letter}, {name}",
+            )
+            share = Cell(number(part.value), part.value), Cell(interval(part), drawn=drawn)
+            rows.append(row_of(one.letter, name, deviation, *share))
         if one.draws is not None:
-            table.add_row(one.letter, "  asking once more", number(one.draws), "", "")
-        table.add_section()
-    return table
+            draws = Cell(number(one.draws), one.draws)
+            rows.append(row_of(one.letter, "  asking once more", draws, "", ""))
+        rows[-1] = rows[-1]._replace(ends=True)
+    columns = [named("run"), named("source", "no"), *figures("sd", "share", "95 % interval")]
+    return Table("Sources of the spread of a score", columns, rows)
 
 
 def _swaps(track: TrackJudges) -> Table:
+    rows = []
+    for swap in track.swaps:
+        shares = swap.ahead, swap.behind, swap.swapped
+        numbers = (Cell(number(share), share) for share in shares)
+        rows.append(row_of(f"{swap.first} – {swap.second}", *numbers))
     cells = sum(one.counts for one in track.judged)
     title = f"Order of two runs over {counted(cells, 'judge and prompt', 'judges and prompts')}"
-    table = figures_table(title, "pair", "first ahead", "second ahead", "swapped")
-    for swap in track.swaps:
-        row = (number(swap.ahead), number(swap.behind), number(swap.swapped))
-        table.add_row(f"{swap.first} – {swap.second}", *row)
-    return table
+    columns = [named("pair"), *figures("first ahead", "second ahead", "swapped")]
+    return Table(title, columns, rows)
 
 
 def _explanations(found: Observatory) -> Iterator[str]:

@@ -22,6 +22,11 @@ def _has_part(settings: Any, folder: Path) -> bool:
     return given or bool(settings.memory_options) or (folder / FILE).exists()
 
 
+def _shows(summary: Any) -> bool:
+    measured = summary.admission or summary.phases or summary.bytes_per_1000_turns is not None
+    return bool(measured) or any(track.memory is not None for track in summary.tracks.values())
+
+
 EXTENSION = Extension(
     "memory",
     commands={
@@ -29,9 +34,17 @@ EXTENSION = Extension(
         "beside": "alps.ext.memory.commands:beside",
         "diagnose": "alps.ext.memory.commands:diagnose",
     },
+    doctor="alps.ext.memory.settings:DoctorKeys",
+    examine="alps.ext.memory.check_table:examine_memory",
+    exports={"MemorySystem": "alps.ext.memory.protocol:MemorySystem"},
     has_part=_has_part,
     part="alps.ext.memory.part:Part",
+    settings="alps.ext.memory.settings:MemoryKeys",
     files=(STORED, CALLS, ANSWERS, STDERR, FILE),
     journals=(FILE, CALLS, ANSWERS),
     begun="alps.ext.memory.journal:is_begun",
+    shows=_shows,
+    shown="alps.ext.memory.tables:Shown",
+    board="alps.ext.memory.board:BOARD",
+    on_card="memory",
 )

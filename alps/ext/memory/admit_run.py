@@ -12,11 +12,12 @@ from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.embedded import Memory
 from alps.ext.memory.models import asked_models, check_memory_models, memory_models
 from alps.ext.memory.resolve import SPOKEN, MemoryOptions, open_memory
+from alps.ext.memory.settings import DoctorKeys
 from alps.ext.memory.store import Store
+from alps.keys import passed
 from alps.llm.ledger import Ledger
 from alps.rows import Check
 from alps.run.services import Asked, check_models, close_clients
-from alps.settings import DoctorSettings, passed
 from alps.tasks import Task
 from alps.waiting import tell
 
@@ -60,7 +61,7 @@ def check_estimable(memory: Memory | None, tasks: Sequence[Task]) -> None:
     lost: dict[str, None] = {}
     left: dict[str, None] = {}
     for task in tasks:
-        needed = task.by_memory is not None and task.by_memory.lists
+        needed = task.by_memory.answers is not None and task.by_memory.answers.lists
         (lost if needed else left)[task.name] = None
     if lost:
         mend = f"; give task={','.join(left)}" if left else ""
@@ -70,7 +71,7 @@ def check_estimable(memory: Memory | None, tasks: Sequence[Task]) -> None:
         )
 
 
-def checks_of(settings: DoctorSettings) -> list[Check]:
+def checks_of(settings: DoctorKeys) -> list[Check]:
     """Check the memory system that `memory=` names by itself, with the models that it is given.
 
     Raises:

@@ -5,26 +5,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.text import Text
+from rich.console import Console
 
 from alps.errors import UsageError
+from alps.ext.memory.phases import tokens_shown
 from alps.run.opened import Run, open_run
-from alps.show.compare import Comparison, compare_runs
-from alps.show.contrasts import MetricComparison
-from alps.show.formatting import counted, interval, number, signed, visible
-from alps.show.pareto import tokens_shown
-from alps.show.run_tables import print_parts
+from alps.show.compare import Comparison, MetricComparison, compare_runs
+from alps.show.formatting import counted, tokens
 from alps.show.shared_records import (
     SharedRecords,
     metric_values,
     record_values,
     sessions_of,
 )
-from alps.show.terminal import figures_table
+from alps.show.table import (
+    BLANK,
+    Cell,
+    Part,
+    Table,
+    change,
+    dim,
+    figures,
+    named,
+    print_parts,
+    row_of,
+    scored,
+)
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric
-from alps.tasks.recall import FULL, NOTHING
+from alps.tasks.by_memory import FULL, NOTHING
 
 REFUSAL = "refusal"
 """A reader that declines whatever it is asked: the worst mark on each record, without a run."""
@@ -174,25 +183,27 @@ def _reversed(estimate: Estimate) -> Estimate:
 
 def print_beside(result: Beside, console: Console) -> None:
     """Print a table of each track."""
-    parts: list[RenderableType] = []
-    for track in result.tracks:
-        title = f"{track.name}: {track.metric} on {counted(track.shared, 'shared record')}"
-        columns = ("Δ", "95 % interval", "score", "ties", "tokens")
-        table = figures_table(title, "memory", *columns)
-        for row in track.rows:
-            ahead = ("–", "–")
-            if row.difference is not None:
-                ahead = (signed(row.difference.value), interval(row.difference))
-            tokens = "–" if row.tokens is None else f"{row.tokens:,.0f}"
-            cells = (number(row.score.value), " ".join(row.ties), tokens)
-            table.add_row(Text(visible(row.memory)), *ahead, *cells)
-        parts += [table, Text()]
     tied = any(row.ties for track in result.tracks for row in track.rows)
     ties = "ties: rows that share a letter are not significantly different (p ≥ .05, Holm)."
-    explanations = [
+    lines = [
+        *(f"{note}." for note in result.notes),
         f"Δ: the paired difference from memory={NOTHING}, by which the rows are sorted.",
         *([ties] if tied else []),
         f"{REFUSAL}: what a reader gets that always declines; it has no part in the ties.",
         "tokens: of history that the reader was shown, on average; –: all of it.",
     ]
-    print_parts(console, parts, result.notes, explanations)
+    parts: list[Part] = []
+    for track in result.tracks:
+        parts += [_table(track), BLANK]
+    print_parts(console, parts, map(dim, lines))
+
+
+def _table(track: Track) -> Table:
+    rows = []
+    for one in track.rows:
+        ahead = ("–", "–") if one.difference is None else change(one.difference)
+        shown = Cell(tokens(one.tokens), one.tokens)
+        rows.append(row_of(one.memory, *ahead, scored(one.score), " ".join(one.ties), shown))
+    title = f"{track.name}: {track.metric} on {counted(track.shared, 'shared record')}"
+    columns = "Δ", "95 % interval", "score", "ties", "tokens"
+    return Table(title, [named("memory"), *figures(*columns)], rows)

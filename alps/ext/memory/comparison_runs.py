@@ -7,14 +7,15 @@ from typing import Any
 
 from alps.errors import BudgetError, RunFolderError, UsageError
 from alps.ext.memory.named_code import refuse_untyped
+from alps.ext.memory.settings import MemoryModels
 from alps.folders import own_folder, slug
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
 from alps.run.fresh import refuse_other_code
 from alps.run.opened import MANIFEST, open_run, read_manifest
 from alps.run.start import run
-from alps.settings import MemoryModels, RunSettings
-from alps.tasks.recall import FULL, ORACLE, PLACEBO
+from alps.settings import RunSettings
+from alps.tasks.by_memory import FULL, ORACLE, PLACEBO
 
 FOLDER = "beside"
 _OF_MEMORY = ("memory", "memory_options", "reader", "out", *MemoryModels.model_fields)
@@ -48,7 +49,7 @@ def run_beside(
         AlpsError: If the run is not finished, or a row can't be run.
     """
     known = open_run(folder)
-    if not any(task.recall is not None for task in known.tasks.values()):
+    if not any(task.by_memory.recall is not None for task in known.tasks.values()):
         raise UsageError(f"{folder}: no task of it has a history that a memory could choose from")
     if typed is not None:
         refuse_untyped(known, typed)

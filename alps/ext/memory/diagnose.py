@@ -33,6 +33,7 @@ from alps.ext.memory.replay import (
     find,
     is_verbatim,
 )
+from alps.ext.memory.settings import MemoryKeys
 from alps.ext.memory.store import Store, cut, sample_key
 from alps.folders import kept_working_folder
 from alps.jsonl import Appender, Row, scan
@@ -48,7 +49,7 @@ from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.stats.bootstrap import Estimate
 from alps.tasks import JudgingOptions, Task
-from alps.tasks.recall import Shown
+from alps.tasks.by_memory import Context
 
 FOLDER = "diagnosis"
 _USERS_AT_ONCE = 8
@@ -164,6 +165,10 @@ class _Desk:
     answered: dict[tuple[Key, str], bool] = field(default_factory=dict)
     journal: Appender = field(init=False)
 
+    @property
+    def keys(self) -> MemoryKeys:
+        return MemoryKeys.of(self.settings)
+
     def __post_init__(self) -> None:
         self.hits = found_in(self.place / FILE)
         path = self.place / FOLDER / "diagnosis.jsonl"
@@ -208,8 +213,8 @@ class _Missed:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        assert self.task.recall is not None
-        return self.task.recall.needed(self.sample)
+        assert self.task.by_memory.recall is not None
+        return self.task.by_memory.recall.needed(self.sample)
 
     @property
     def sample_key(self) -> str:
@@ -220,7 +225,7 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
     async with closing(desk.services):
         memory = desk.memory
         if not isinstance(memory, Store):
-            name = desk.settings.memory
+            name = desk.keys.memory
             raise UsageError(f"{desk.run.folder}: memory={name} is no memory system")
         answers = sum(1 for _ in _scored(desk))
         if not answers:
@@ -233,7 +238,9 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
     done = []
     for one in missed:
         facts = _facts(desk, one)
-        query = one.task.recall.place(one.sample).query if one.task.recall else ""
+        query = (
+            one.task.by_memory.recall.place(one.sample).query if one.task.by_memory.recall else ""
+        )
         user = str(one.sample.session_id)
         done.append(Miss(one.key, user, query, one.needed, facts, stage_of(facts)))
     return Diagnosis(desk.run.folder, memory.name, answers, tuple(done))
@@ -241,7 +248,7 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
 
 def _scored(desk: _Desk) -> Iterator[tuple[Key, float]]:
     """Yield the headline of every answer on tracks that ask through the memory, in [0, 1]."""
-    tasks = {task.track: task for task in desk.data.tasks if task.recall is not None}
+    tasks = {task.track: task for task in desk.data.tasks if task.by_memory.recall is not None}
     for key, row in desk.run.rows("scores").items():
         if key.track in tasks:
             metric = tasks[key.track].headline
@@ -268,7 +275,7 @@ def _lives(desk: _Desk, missed: list[_Missed]) -> dict[str, Life]:
     """Return the users of samples that were not looked for yet, with all ends of theirs."""
     lives: dict[str, Life] = {}
     for track in desk.data.tracks:
-        recall = track.task.recall
+        recall = track.task.by_memory.recall
         for sample in track.samples() if recall is not None else ():
             assert recall is not None
             place = recall.place(sample)
@@ -276,17 +283,17 @@ def _lives(desk: _Desk, missed: list[_Missed]) -> dict[str, Life]:
             life.ends.setdefault(place.turns, (track.task, sample))
     looked_for = set(desk.located)
     for one in missed:
-        assert one.task.recall is not None
+        assert one.task.by_memory.recall is not None
         if one.sample_key not in looked_for:
             looked_for.add(one.sample_key)
-            place = one.task.recall.place(one.sample)
+            place = one.task.by_memory.recall.place(one.sample)
             life = lives[place.key]
             life.wanted.setdefault(place.turns, []).append(_wanted(desk, one, life))
     return {name: life for name, life in lives.items() if life.wanted}
 
 
 def _wanted(desk: _Desk, one: _Missed, life: Life) -> Wanted:
-    recall = one.task.recall
+    recall = one.task.by_memory.recall
     assert recall is not None
     evidence, told = recall.evidence(one.sample), None
     if evidence is not None and evidence.positions:
@@ -305,7 +312,7 @@ def _wanted(desk: _Desk, one: _Missed, life: Life) -> Wanted:
 
 async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> None:
     finder = ByMeaning(desk.services.judge)
-    replay = Replay(memory, finder, k=desk.settings.k, timeout=desk.settings.timeout)
+    replay = Replay(memory, finder, k=desk.keys.k, timeout=desk.settings.timeout)
     await replay.open(desk.place / FOLDER / "memory")
     gate = asyncio.Semaphore(_USERS_AT_ONCE)
 
@@ -325,11 +332,11 @@ async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> 
 
 def _found(desk: _Desk, one: _Missed) -> tuple[Found | None, Found | None]:
     """Return what of the memories shown says what is needed, and what of all hits."""
-    hits = desk.hits.get(one.sample_key, [])[: desk.settings.k]
+    hits = desk.hits.get(one.sample_key, [])[: desk.keys.k]
     located = desk.located.get(one.sample_key)
     hit = find([hit.text for hit in hits], one.needed) if located is None else located.hit
     # One that was shortened may have lost the very words: the budget cut it.
-    whole = len(hits) - cut(hits, desk.settings.most_context).left_out
+    whole = len(hits) - cut(hits, desk.keys.most_context).left_out
     return (hit if hit is not None and hit.place <= whole else None), hit
 
 
@@ -356,7 +363,7 @@ async def _ask_all(desk: _Desk, missed: list[_Missed]) -> None:
     """Ask the reader of each miss with the evidence alone, and with the memory of it alone."""
     gate = asyncio.Semaphore(desk.settings.records_at_once)
 
-    async def ask(one: _Missed, name: str, shown: Shown) -> None:
+    async def ask(one: _Missed, name: str, shown: Context) -> None:
         async with gate:
             right = await _is_right(desk, one, shown)
         if right is not None:
@@ -370,31 +377,31 @@ async def _ask_all(desk: _Desk, missed: list[_Missed]) -> None:
     await asyncio.gather(*asked)
 
 
-def _alone(desk: _Desk, one: _Missed) -> Iterator[tuple[str, Shown]]:
+def _alone(desk: _Desk, one: _Missed) -> Iterator[tuple[str, Context]]:
     """Yield what the reader of a miss is shown alone, by name."""
-    if one.failed or not one.needed or one.task.recall is None:
+    if one.failed or not one.needed or one.task.by_memory.recall is None:
         return
-    evidence = one.task.recall.evidence(one.sample)
+    evidence = one.task.by_memory.recall.evidence(one.sample)
     if evidence is not None:
         yield "evidence", evidence
     memory = _held(desk, one)
     if memory is not None:
-        yield "memory", Shown(memories=(memory.text,))
+        yield "memory", Context(memories=(memory.text,))
 
 
 @dataclass(frozen=True)
 class _Fixed:
     """A memory that shows the same whatever is asked."""
 
-    shown: Shown
+    shown: Context
     name: str = "fixed"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         return self.shown
 
 
-async def _is_right(desk: _Desk, one: _Missed, shown: Shown) -> bool | None:
+async def _is_right(desk: _Desk, one: _Missed, shown: Context) -> bool | None:
     """Ask a reader about a sample with `shown` alone; None where it is not scored."""
     row = [track.task.track for track in desk.data.tracks].index(one.key.track)
     asked = desk.services.systems[row][one.key.repeat]

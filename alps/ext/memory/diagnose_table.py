@@ -2,17 +2,24 @@
 
 from collections.abc import Iterator
 
-from rich.console import Console, RenderableType
-from rich.text import Text
+from rich.console import Console
 
 from alps.errors import UsageError
 from alps.ext.memory.attribution import STAGES, Facts, Stage
 from alps.ext.memory.diagnose import Diagnosis, Miss
 from alps.ext.memory.replay import DEEPER, Found
-from alps.show.formatting import counted, interval, number, visible
+from alps.show.formatting import counted
 from alps.show.record_text import pick
-from alps.show.run_tables import print_parts
-from alps.show.terminal import close_table, figures_table
+from alps.show.table import (
+    Table,
+    dim,
+    figures,
+    named,
+    print_parts,
+    row_of,
+    thousands,
+    with_interval,
+)
 
 _MEANINGS: dict[Stage, str] = {
     "memory failed": "a call of the memory system failed",
@@ -33,11 +40,12 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     users = len({miss.user for miss in diagnosis.misses})
     of = f"{counted(misses, 'wrong answer')} of {diagnosis.answers:,}"
     title = f"memory={diagnosis.memory}: {of}, {counted(users, 'user')}"
-    table = figures_table(title, "lost", "misses", "share", "95 % interval")
+    rows = []
     for stage in STAGES:
         share, count = diagnosis.shares[stage], diagnosis.count(stage)
-        row = (f"{count:,}", number(share.value), interval(share))
-        table.add_row(stage, *row, style="" if count else "dim")
+        cells = stage, thousands(count), *with_interval(share)
+        rows.append(row_of(*cells, style="" if count else "dim"))
+    table = Table(title, [named("lost"), *figures("misses", "share", "95 % interval")], rows)
     notes = []
     located = [miss.facts.located for miss in diagnosis.misses]
     looked = [one for one in located if one is not None]
@@ -47,7 +55,8 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
             "what is said of them is less sure"
         )
     shown = [stage for stage in STAGES if diagnosis.count(stage)]
-    print_parts(console, [table], notes, [f"{stage}: {_MEANINGS[stage]}." for stage in shown])
+    lines = [*(f"{note}." for note in notes), *(f"{stage}: {_MEANINGS[stage]}." for stage in shown)]
+    print_parts(console, [table], map(dim, lines))
 
 
 def print_miss(diagnosis: Diagnosis, word: str, console: Console) -> None:
@@ -61,13 +70,9 @@ def print_miss(diagnosis: Diagnosis, word: str, console: Console) -> None:
     where = f"the wrong answers of {diagnosis.folder}"
     key = pick(word, [miss.key for miss in diagnosis.misses], where=where)
     miss = next(miss for miss in diagnosis.misses if miss.key == key)
-    table = close_table(visible(f"{miss.key}: {miss.stage} ({_MEANINGS[miss.stage]})"))
-    table.add_column("", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for name, text in _rows(miss):
-        table.add_row(name, Text(visible(text)))
-    parts: list[RenderableType] = [table]
-    print_parts(console, parts, [], [])
+    title = f"{miss.key}: {miss.stage} ({_MEANINGS[miss.stage]})"
+    columns = [named(wraps="no"), named(wraps="fold")]
+    print_parts(console, [Table(title, columns, [row_of(*cells) for cells in _rows(miss)])])
 
 
 def _rows(miss: Miss) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from alps.errors import UsageError
 from alps.tasks import Task
-from alps.tasks.recall import FULL, LAST, NOTHING, ORACLE, Recall, Shown, fitting, newest
+from alps.tasks.by_memory import FULL, LAST, NOTHING, ORACLE, Context, Recall, fitting, newest
 from alps.text import whole_number
 
 KNOWN = (FULL, NOTHING, f"{LAST}N", ORACLE)
@@ -26,10 +26,10 @@ class Memory(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]: ...  # noqa: D102
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return what a reader is shown of the history of `sample`.
 
-        `max_tokens` is the most of it, as `Shown.tokens` counts; None for any number.
+        `max_tokens` is the most of it, as `Context.tokens` counts; None for any number.
         """
         ...
 
@@ -41,7 +41,7 @@ class Whole:
     name: str = FULL
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return all turns that fit."""
         return newest(_recall(task).history(sample).turns, max_tokens)
 
@@ -53,9 +53,9 @@ class Nothing:
     name: str = NOTHING
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return nothing, and read no history."""
-        return Shown()
+        return Context()
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class LastTurns:
     count: int
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return the last turns that fit."""
         turns = [turn for turn in _recall(task).history(sample).turns if turn.role != "system"]
         return newest(turns[-self.count :], max_tokens)
@@ -79,7 +79,7 @@ class Oracle:
     name: str = ORACLE
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return the evidence.
 
         Raises:
@@ -92,18 +92,18 @@ class Oracle:
         if max_tokens is None:
             return evidence
         memories, whole = fitting(evidence.memories, max_tokens)
-        left = max_tokens - Shown(memories=tuple(memories)).tokens
+        left = max_tokens - Context(memories=tuple(memories)).tokens
         latest = newest(evidence.turns, left)
         positions = evidence.positions
         if positions is not None:
             positions = positions[len(positions) - len(latest.turns) :]
         left_out = latest.left_out + len(evidence.memories) - whole
-        return Shown(latest.turns, tuple(memories), positions, left_out)
+        return Context(latest.turns, tuple(memories), positions, left_out)
 
 
 def _recall(task: Task) -> Recall:
-    assert task.recall is not None
-    return task.recall
+    assert task.by_memory.recall is not None
+    return task.by_memory.recall
 
 
 def open_embedded(name: str) -> Memory | None:

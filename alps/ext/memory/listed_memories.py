@@ -9,7 +9,7 @@ from alps.ext.memory.store import NotEstimable
 from alps.schema import Prediction
 from alps.systems.base import System
 from alps.tasks import Task
-from alps.tasks.recall import Remembered
+from alps.tasks.by_memory import Remembered
 
 
 class Probed(Protocol):
@@ -38,7 +38,7 @@ class Direct:
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Tell the memory what the sample says, and ask it."""
-        assert task.by_memory is not None
+        assert task.by_memory.answers is not None
         row: dict[str, Any] = {"benchmark_id": sample.benchmark_id, "track": task.track}
         try:
             found = await self.memory.probed(task, sample)
@@ -48,7 +48,7 @@ class Direct:
             why = f"not estimable: {self.memory.name} can't list the memories that it holds"
             return Prediction(**row, outcome="transport", error=why)
         remembered = [[Remembered(hit.id, hit.text) for hit in hits] for hits in found]
-        answer = task.by_memory.prediction(sample, remembered)
+        answer = task.by_memory.answers.prediction(sample, remembered)
         if answer is None:
             return Prediction(**row, outcome="empty", error="memory, search: nothing was found")
         return Prediction(**row, outcome="ok", prediction=answer)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from alps.errors import UsageError
 from alps.ext.memory.embedded import open_embedded
+from alps.ext.memory.settings import MemoryModels
 from alps.llm.secrets import redact
-from alps.settings import MemoryModels
 
 if TYPE_CHECKING:
     from alps.llm import Client

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from alps.errors import UsageError
 from alps.ext.memory import ANSWERS, FILE
 from alps.ext.memory.admit_run import admitted, check_estimable
 from alps.ext.memory.embedded import Memory
@@ -18,7 +19,14 @@ from alps.ext.memory.models import (
 )
 from alps.ext.memory.phases import answers_of, phases_of, stored_by
 from alps.ext.memory.reader import through
-from alps.ext.memory.resolve import MemoryOptions, adapter_versions, check_memory, open_memory
+from alps.ext.memory.resolve import (
+    SPOKEN,
+    MemoryOptions,
+    adapter_versions,
+    check_memory,
+    open_memory,
+)
+from alps.ext.memory.settings import MemoryKeys
 from alps.ext.memory.store import Store
 from alps.llm.secrets import redact
 from alps.rows import Check, Summary
@@ -27,10 +35,10 @@ from alps.run.parts import Course, Estimated, RunPart
 from alps.run.services import Asked, Services, check_models
 from alps.run.session import Session
 from alps.run.source import Data
-from alps.settings import RunSettings
+from alps.settings import RunSettings, as_typed
 from alps.systems.resolve import RECORDED
 from alps.tasks import Task
-from alps.tasks.recall import FULL
+from alps.tasks.by_memory import FULL
 
 
 class Part(RunPart):
@@ -38,31 +46,43 @@ class Part(RunPart):
 
     def __init__(self, settings: RunSettings) -> None:
         super().__init__(settings)
+        self.keys = MemoryKeys.of(settings)
         self.memory: Memory | None = None
         self._log: AnswerLog | None = None
         self._checks: list[Check] = []
 
+    def refuse(self) -> None:
+        """Refuse several sizes of answers that were given at one."""
+        sizes = self.keys.max_context_tokens
+        if isinstance(sizes, tuple) and self.settings.model.startswith(RECORDED):
+            why = "recorded answers were given at one size; name that"
+            raise UsageError(f"max_context_tokens={as_typed(sizes)}: {why}")
+
+    def uses(self, key: str) -> bool:
+        """Tell whether a memory that is a program gets the variables of `env=`."""
+        return key == "env" and self.keys.memory.startswith(SPOKEN)
+
     def check(self, data: Data, *, generate: bool, keys: bool) -> None:
         """Refuse a memory that nobody knows, and models of it that can't be asked."""
         if generate:
-            check_memory(self.settings.memory, memory_options(self.settings, None))
-            check_memory_models(self.settings, self.settings.memory)
+            check_memory(self.keys.memory, memory_options(self.keys, None))
+            check_memory_models(self.keys, self.keys.memory)
             check_models(self.asked(), IN_THE_BOX, keys=keys)
 
     def asked(self) -> Sequence[Asked]:
         """Return the models that the memory is given."""
-        models = asked_models(self.settings)
+        models = asked_models(self.keys)
         return [Asked(key, name, api_base, {}, None) for key, name, api_base in models]
 
     def open(self, services: Services, data: Data, folder: Path | None) -> Services:
         """Put the memory before the systems; it is opened with the models that it is given."""
         clients = services.clients
-        given = memory_models(self.settings, None if clients is None else clients.of)
-        self.memory = memory = _memory(self.settings, data, given, folder)
+        given = memory_models(self.keys, None if clients is None else clients.of)
+        self.memory = memory = _memory(self.keys, data, given, folder)
         if memory is None:
             return services
         self._log = None if folder is None else AnswerLog(folder / ANSWERS)
-        rows, most = [], self.settings.most_context
+        rows, most = [], self.keys.most_context
         for track, systems in zip(data.tracks, services.systems, strict=True):
             asked = (through(memory, one, track.task, most, self._log) for one in systems)
             rows.append(tuple(asked))
@@ -70,7 +90,7 @@ class Part(RunPart):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of the packages that the memory is made of."""
-        return adapter_versions(self.settings.memory)
+        return adapter_versions(self.keys.memory)
 
     async def before(self, course: Course) -> None:
         """Check the memory system before the run."""
@@ -93,7 +113,7 @@ class Part(RunPart):
 
     def stages(self, session: Session, estimated: Estimated) -> Sequence[Stage]:
         """Name the models that the memory asks; nobody knows how often."""
-        asked = asked_models(self.settings)
+        asked = asked_models(self.keys)
         return [Stage(key.replace("_", " "), redact(name), unknown=True) for key, name, _ in asked]
 
     async def aclose(self) -> None:
@@ -104,7 +124,7 @@ class Part(RunPart):
             self._log.close()
 
 
-def memory_options(settings: RunSettings, folder: Path | None) -> MemoryOptions:
+def memory_options(settings: MemoryKeys, folder: Path | None) -> MemoryOptions:
     """Return what the memory of a run is opened with; `folder` is that of the run."""
     return MemoryOptions(
         k=settings.k,
@@ -116,7 +136,7 @@ def memory_options(settings: RunSettings, folder: Path | None) -> MemoryOptions:
     )
 
 
-def _memory(settings: RunSettings, data: Data, given: Given, folder: Path | None) -> Memory | None:
+def _memory(settings: MemoryKeys, data: Data, given: Given, folder: Path | None) -> Memory | None:
     """Return the memory of a run; None where every history is shown as it is."""
     if settings.memory == FULL and settings.max_context_tokens is None:
         return None

@@ -4,12 +4,13 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 from alps.ext.memory import ANSWERS, CALLS, FILE, STORED
 from alps.ext.memory.journal import ADMISSION
 from alps.jsonl import Row, scan
 from alps.rows import Phase, Used
+from alps.run.stored import stored_rows
 
 PHASES = ("open", "ingest", "settle", "search", "memories")
 """In the order of tables; admission has seconds of its own."""
@@ -106,6 +107,16 @@ def question_of(folder: Path, inside: Path, track: str) -> Question:
         seconds=median(took) if took else None,
         cost=math.fsum(spent) / len(spent) + share if known else None,
     )
+
+
+def tokens_shown(inside: Path, track: str) -> float | None:
+    """Return how many tokens of a history a reader was shown; None where nobody counted them."""
+    counts = []
+    with stored_rows(inside / "predictions.jsonl", track=track) as rows:
+        for key, row in rows.items():
+            if key.track == track and row.get("shown"):
+                counts.append(float(row["shown"]["tokens"]))
+    return fmean(counts) if counts else None
 
 
 def _is_of(row: Row, track: str) -> bool:

@@ -8,7 +8,7 @@ from alps.ext.memory.protocol import Hit, Opening
 from alps.ext.memory.store import cut, sessions_after
 from alps.ext.memory.turns import Turns
 from alps.tasks import Task
-from alps.tasks.recall import PLACEBO, History, Shown
+from alps.tasks.by_memory import PLACEBO, Context, History
 
 _RETRIEVER = "bm25"
 
@@ -34,16 +34,16 @@ class Placebo:
         self.settings: Mapping[str, Any] = {**self._turns.settings, "name": PLACEBO, "k": k}
         self._others: dict[str, str] | None = None
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return what another user said.
 
         Raises:
             UsageError: If the data have one user alone.
         """
-        assert task.recall is not None
+        assert task.by_memory.recall is not None
         if self._others is None:
             self._others = self._read()
-        place = task.recall.place(sample)
+        place = task.by_memory.recall.place(sample)
         hits: list[Hit] = list(
             self._turns.search(self._others[str(sample.session_id)], place.query, self._k, "")
         )
@@ -53,9 +53,9 @@ class Placebo:
         """Keep what each user said; return for each user another one."""
         longest: dict[str, History] = {}
         for task, sample in self._samples():
-            if task.recall is None:
+            if task.by_memory.recall is None:
                 continue
-            user, history = str(sample.session_id), task.recall.history(sample)
+            user, history = str(sample.session_id), task.by_memory.recall.history(sample)
             if user not in longest or len(history.turns) > len(longest[user].turns):
                 longest[user] = history
         for user, history in longest.items():

@@ -49,14 +49,14 @@ class Reader:
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Ask the memory, then the system."""
-        assert task.recall is not None
+        assert task.by_memory.recall is not None
         try:
             shown = await self.memory.recall(task, sample, self._max_tokens)
         except MemoryFailed as failed:
             row = {"benchmark_id": sample.benchmark_id, "track": task.track}
             return Prediction(**row, outcome=failed.outcome, error=str(failed))
         started = time.perf_counter()
-        prediction = await self.system.answer(task, task.recall.show(sample, shown))
+        prediction = await self.system.answer(task, task.by_memory.recall.show(sample, shown))
         if self._log is not None:
             seconds = round(time.perf_counter() - started, 6)
             # What a program or a class costs is not known; what is embedded asks nobody.
@@ -84,6 +84,6 @@ def through(
     A memory system answers by itself where the answer is the memory; a task without histories is
     asked as ever.
     """
-    if task.by_memory is not None and isinstance(memory, Store):
+    if task.by_memory.answers is not None and isinstance(memory, Store):
         return Direct(system, memory)
-    return system if task.recall is None else Reader(system, memory, max_tokens, log)
+    return system if task.by_memory.recall is None else Reader(system, memory, max_tokens, log)

@@ -15,7 +15,7 @@ from alps.ext.memory.protocol import Hit, stamp
 from alps.ext.memory.store import Store, sessions_after
 from alps.similarity import features
 from alps.tasks import Task
-from alps.tasks.recall import History
+from alps.tasks.by_memory import History
 from alps.text import fold_value
 
 DEEPER = 10
@@ -158,8 +158,8 @@ class Replay:
         located: dict[str, Located] = {}
         for end in sorted(end for end in life.ends if end <= last):
             task, sample = life.ends[end]
-            assert task.recall is not None
-            history = task.recall.history(sample)
+            assert task.by_memory.recall is not None
+            history = task.by_memory.recall.history(sample)
             for stop in _stops(life, reached, end):
                 await self._feed(user, _until(history, stop), reached)
                 reached = stop

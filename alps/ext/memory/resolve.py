@@ -26,7 +26,7 @@ from alps.ext.memory.store import Samples, Store
 from alps.llm.secrets import redact
 from alps.systems.base import TRACEBACKS
 from alps.systems.user_class import declared_settings, instantiate
-from alps.tasks.recall import PLACEBO
+from alps.tasks.by_memory import PLACEBO
 
 if TYPE_CHECKING:
     from alps.llm.proxy import Behind

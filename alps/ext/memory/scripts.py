@@ -12,7 +12,7 @@ from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Hit, Opening, session_of, stamp
 from alps.llm.secrets import masked
 from alps.schema import Turn
-from alps.tasks.recall import Forget, Ingest, Search, Step
+from alps.tasks.by_memory import Forget, Ingest, Search, Step
 
 _ATTEMPTS = 5
 """How often a script is carried out while the system ends and is begun anew."""

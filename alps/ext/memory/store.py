@@ -23,7 +23,7 @@ from alps.ext.memory.scripts import Scripts, hits_of
 from alps.llm.secrets import redact
 from alps.rows import Check
 from alps.tasks import Task
-from alps.tasks.recall import History, Script, Shown, fitting, newest
+from alps.tasks.by_memory import Context, History, Script, fitting, newest
 
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
 
@@ -112,20 +112,20 @@ class Store:
         """The system, and what it is opened with."""
         return self._connection, self._opening
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Shown:
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return the hits for `sample` that fit; those that it found before are cut anew.
 
         Raises:
             MemoryFailed: If the system failed at any stage before.
         """
-        assert task.recall is not None
+        assert task.by_memory.recall is not None
         if self._dry:
-            return newest(task.recall.history(sample).turns, max_tokens)
+            return newest(task.by_memory.recall.history(sample).turns, max_tokens)
         key = sample_key(task, sample)
         hits = self._diary.hits(key)
         if hits is None:
             await self._open()
-            place = task.recall.place(sample)
+            place = task.by_memory.recall.place(sample)
             user = self._user(place.key)
             async with user.lock:
                 await self._advance(user, place.turns)
@@ -161,20 +161,20 @@ class Store:
             MemoryFailed: If the system failed at any stage before.
             NotEstimable: If it has no way to list what it holds, and a probe asks for that.
         """
-        if isinstance(task.by_memory, Script):
-            return await self._played(task, sample, task.by_memory)
-        assert task.by_memory is not None
-        key, probes = sample_key(task, sample), task.by_memory.probes(sample)
+        if isinstance(task.by_memory.answers, Script):
+            return await self._played(task, sample, task.by_memory.answers)
+        assert task.by_memory.answers is not None
+        key, probes = sample_key(task, sample), task.by_memory.answers.probes(sample)
         keys = [f"{key} {place}" for place in range(1, len(probes) + 1)]
         if any(self._diary.hits(one) is None for one in keys):
             await self._open()
-            if task.by_memory.lists and "memories" not in self._connection.can:
+            if task.by_memory.answers.lists and "memories" not in self._connection.can:
                 raise NotEstimable
             user = self._alone.get(key)
             if user is None:
                 user = self._alone[key] = _User(self._diary.user(key))
                 for one, probe in zip(keys, probes, strict=True):
-                    history = partial(task.by_memory.history, sample)
+                    history = partial(task.by_memory.answers.history, sample)
                     user.ends[probe.turns].append(_Asked(one, probe.query, history))
             async with user.lock:
                 await self._advance(user, probes[-1].turns)
@@ -214,11 +214,11 @@ class Store:
         return self._users[key]
 
     def _plan(self, task: Task, sample: Any) -> None:
-        if task.recall is None:
+        if task.by_memory.recall is None:
             return
         assert self._users is not None
-        place = task.recall.place(sample)
-        history = partial(task.recall.history, sample)
+        place = task.by_memory.recall.place(sample)
+        history = partial(task.by_memory.recall.history, sample)
         asked = _Asked(sample_key(task, sample), place.query, history)
         user = self._users.setdefault(place.key, _User(self._diary.user(place.key)))
         user.ends[place.turns].append(asked)
@@ -351,10 +351,10 @@ def sessions_after(history: History, turns: int) -> list[Session]:
     return sessions
 
 
-def cut(hits: Sequence[Hit], max_tokens: int | None) -> Shown:
+def cut(hits: Sequence[Hit], max_tokens: int | None) -> Context:
     """Return the first hits that fit into `max_tokens`, the last of them cut to what is left."""
     texts = [hit.text for hit in hits]
     if max_tokens is None:
-        return Shown(memories=tuple(texts))
+        return Context(memories=tuple(texts))
     kept, whole = fitting(texts, max_tokens)
-    return Shown(memories=tuple(kept), left_out=len(texts) - whole)
+    return Context(memories=tuple(kept), left_out=len(texts) - whole)

@@ -9,7 +9,7 @@ from alps.ext.personas.engines import UnwrittenError, chat
 from alps.ext.personas.replies import BLIND
 from alps.llm import Client, Request
 from alps.prompts import load_prompt
-from alps.tasks.personamem.persona_questions import Asked
+from alps.tasks.personamem.personas import Asked
 from alps.tasks.personamem.release import LETTERS
 
 PROMPT = load_prompt("alps.ext.personas", "prompts", "blind")

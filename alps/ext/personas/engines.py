@@ -22,14 +22,6 @@ from alps.ext.personas.replies import (
 from alps.llm import Client, Request
 from alps.llm.types import AnswerType, Structured
 from alps.prompts import Prompt, load_prompt
-from alps.tasks.personamem.persona_templates import (
-    Words,
-    date_in,
-    material,
-    outline,
-    tellings,
-    wordings,
-)
 from alps.tasks.personamem.persona_timeline import (
     EVENTS,
     EVIDENCE,
@@ -39,6 +31,12 @@ from alps.tasks.personamem.persona_timeline import (
     Telling,
     Topic,
     Wording,
+    Words,
+    date_in,
+    material,
+    outline,
+    tellings,
+    wordings,
 )
 
 T = TypeVar("T")

@@ -24,18 +24,15 @@ from alps.ext.personas.engines import (
     Templates,
     UnwrittenError,
 )
+from alps.ext.personas.settings import PersonaSettings
 from alps.jsonl import parse_json
 from alps.llm.ledger import Ledger
 from alps.run.folder import claimed_folder, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Asked, check_models, open_clients
-from alps.settings import PersonaSettings
-from alps.tasks.personamem.persona_histories import History, tell
-from alps.tasks.personamem.persona_questions import Asked as Question
-from alps.tasks.personamem.persona_questions import ask
-from alps.tasks.personamem.persona_templates import words_of
-from alps.tasks.personamem.persona_timeline import Persona, draw_persona
-from alps.tasks.personamem.personas import seeded, set_writer, write_set
+from alps.tasks.personamem.persona_timeline import History, Persona, draw_persona, tell, words_of
+from alps.tasks.personamem.personas import Asked as Question
+from alps.tasks.personamem.personas import ask, seeded, set_writer, write_set
 
 TEMPLATES = "templates"
 MANIFEST = "generation.json"

@@ -9,8 +9,14 @@ FOLDER = "contexts"
 """Where a run keeps what it was answered at smaller sizes."""
 
 
+def smaller_sizes(settings: Any) -> tuple[int, ...]:
+    """Return the sizes that a run is asked at besides the largest, the larger first."""
+    sizes = settings.max_context_tokens
+    return sizes[-2::-1] if isinstance(sizes, tuple) else ()
+
+
 def _has_part(settings: Any, folder: Path) -> bool:
-    return bool(settings.less_contexts)
+    return bool(smaller_sizes(settings))
 
 
 EXTENSION = Extension(
@@ -19,4 +25,6 @@ EXTENSION = Extension(
     has_part=_has_part,
     part="alps.ext.sizes.part:Part",
     files=(FOLDER,),
+    shows=lambda summary: any(track.curve for track in summary.tracks.values()),
+    shown="alps.ext.sizes.tables:Shown",
 )

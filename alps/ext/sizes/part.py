@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from alps.ext.memory.settings import MemoryKeys
+from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.run import folder_of, has_sizes, run_sizes, shown_less, with_curves
 from alps.rows import Summary
 from alps.run.collector import Outcome
@@ -19,7 +21,7 @@ class Part(RunPart):
 
     def __init__(self, settings: RunSettings) -> None:
         super().__init__(settings)
-        self._sizes: Sequence[int] = settings.less_contexts
+        self._sizes: Sequence[int] = smaller_sizes(settings)
         self._outcomes: Mapping[int, Mapping[str, Outcome]] = {}
 
     def place(self, source: Path, folder: Path) -> None:
@@ -43,7 +45,7 @@ class Part(RunPart):
 
     def summarise(self, summary: Summary, course: Course) -> Summary:
         """Add the curve of each track that was asked at several sizes."""
-        largest = self.settings.most_context, course.outcomes
+        largest = MemoryKeys.of(self.settings).most_context, course.outcomes
         return with_curves(summary, course.plan, largest, self._outcomes, course.session.folder)
 
     def rounds(self, plans: Sequence[TrackPlan]) -> Iterator[tuple[str, Sequence[TrackPlan]]]:

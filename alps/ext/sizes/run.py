@@ -33,7 +33,7 @@ def folder_of(folder: Path, size: int) -> Path:
 
 def has_sizes(task: Task) -> bool:
     """Tell whether a reader is shown part of a history: other tasks are asked once."""
-    return task.recall is not None and task.by_memory is None
+    return task.by_memory.recall is not None and task.by_memory.answers is None
 
 
 def shown_less(

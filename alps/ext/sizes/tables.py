@@ -1,97 +1,88 @@
-"""Curves of a run: its headline at each size of the context, in the terminal and on pages."""
+"""Curves of a run: its headline at each size of the context, as a table and as a chart."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-from rich.table import Table
-
-from alps.rows import Curve, Interval, TrackSummary
-from alps.show.charts import Line, axis_of, colour_of, context_curve
+from alps.ext.sizes.pareto import fronts, more_of
+from alps.rows import Curve, Summary
+from alps.run.opened import Run
+from alps.show.charts import Chart, Key, Line, axis_of, colour_of, context_curve, letter_sign
 from alps.show.formatting import dollars, interval, number, seconds, tokens
-from alps.show.terminal import figures_table
+from alps.show.parts import More, ShownPart
+from alps.show.table import Cell, Table, figures, named, row_of, ungrouped, with_interval
 from alps.tasks import Metric
-from alps.tasks.recall import FULL
+from alps.tasks.by_memory import FULL
 
 if TYPE_CHECKING:
     from alps.show.report_sections import Section
 
 
-@dataclass(frozen=True)
-class Curved:
-    """The curve of one run: its letter and place on the page, its model and its memory."""
+class Shown(ShownPart):
+    """What is shown of context sizes."""
 
-    letter: str
-    colour: int
-    name: str
-    memory: str
-    curve: Curve
+    def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Table]:
+        """Yield the table of a track's curve; nothing for a run at one size of the context."""
+        curve = summary.tracks[track].curve
+        if curve is not None:
+            yield _table(curve, metrics)
 
-    @property
-    def area(self) -> Interval:
-        """The area under it."""
-        return self.curve.area
+    def charts(self, sections: "Sequence[Section]") -> Iterator[Chart]:
+        """Draw the curves of runs, those on the same records together."""
+        together: dict[tuple[str, ...], list[tuple[Section, Curve]]] = {}
+        for section in sections:
+            if (curve := section.found.curve) is not None:
+                # Conditions may differ: memories are what is compared at equal sizes.
+                *same, _ = section.comparable_with
+                together.setdefault((*same, curve.metric), []).append((section, curve))
+        yield from map(_chart, together.values())
 
-    def line(self) -> Line:
-        """Return it as it is drawn."""
-        points = [(point.max_context_tokens, point.score) for point in self.curve.points]
-        name = f"{self.name}, memory {self.memory}"
-        return Line(name, self.letter, colour_of(self.colour), points)
-
-
-@dataclass(frozen=True)
-class ContextFigure:
-    """Curves of runs on the same records, on one axis."""
-
-    track: str
-    metric: str
-    members: list[Curved]
-    drawing: Markup
+    def more(
+        self, runs: Mapping[str, Run], track: str, metric: Metric, sessions: Mapping[str, str]
+    ) -> More | None:
+        """Return the fronts of runs at several sizes."""
+        return more_of(list(fronts(runs, track, metric, sessions)))
 
 
-def context_figures(sections: Iterable["Section"]) -> list[ContextFigure]:
-    """Draw the curves of runs, those on the same records together."""
-    together: dict[tuple[str, ...], list[Section]] = {}
-    for section in sections:
-        if section.found.curve is not None:
-            # Conditions may differ: memories are what is compared at equal sizes.
-            *same, _ = section.comparable_with
-            together.setdefault((*same, section.found.curve.metric), []).append(section)
-    return list(map(_context_figure, together.values()))
-
-
-def _context_figure(sections: Sequence["Section"]) -> ContextFigure:
-    metric = sections[0].headline.metric
-    members = []
-    for one in sections:
-        assert one.found.curve is not None
-        memory = str(one.found.memory or FULL)
-        members.append(Curved(one.letter, one.colour, one.run.model, memory, one.found.curve))
-    title = metric.title.strip()
-    lines = [one.line() for one in members]
-    drawing = context_curve(lines, axis_of(metric), name=f"{title} over the size of the context")
-    return ContextFigure(sections[0].track, title, members, drawing)
-
-
-def curve_tables(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[Table]:
-    """Yield the table of a track's curve; nothing for a run at one size of the context."""
-    curve = track.curve
-    if curve is None:
-        return
-    name = title_of(curve.metric, metrics)
-    columns = ("score", "95 % interval", "n", "shown", "seconds", "cost")
-    table = figures_table(f"{name} by context size", "at most", *columns)
+def _table(curve: Curve, metrics: Sequence[Metric]) -> Table:
+    rows = []
     for point in curve.points:
-        scored = number(point.score.value), interval(point.score), str(point.score.n)
-        taken = tokens(point.tokens), seconds(point.seconds), dollars(point.cost)
-        table.add_row(f"{point.max_context_tokens:,}", *scored, *taken)
-    area = number(curve.area.value), interval(curve.area), str(curve.area.n)
-    table.add_row("area", *area, style="bold")
-    yield table
+        taken = (
+            Cell(tokens(point.tokens), point.tokens),
+            Cell(seconds(point.seconds), point.seconds),
+        )
+        cells = *with_interval(point.score), ungrouped(point.score.n), *taken
+        rows.append(
+            row_of(f"{point.max_context_tokens:,}", *cells, Cell(dollars(point.cost), point.cost))
+        )
+    rows.append(row_of("area", *with_interval(curve.area), ungrouped(curve.area.n), style="bold"))
+    columns = [named("at most")]
+    columns += figures("score", "95 % interval", "n", "shown", "seconds", "cost")
+    return Table(f"{title_of(curve.metric, metrics)} by context size", columns, rows)
 
 
 def title_of(metric: str, metrics: Sequence[Metric]) -> str:
     """Return what tables call a metric."""
     titles = [one.title.strip() for one in metrics if one.name == metric]
     return titles[0] if titles else metric
+
+
+def _chart(drawn: "Sequence[tuple[Section, Curve]]") -> Chart:
+    first, _ = drawn[0]
+    metric = first.headline.metric
+    lines, legend = [], []
+    for section, curve in drawn:
+        memory = str(section.found.memory or FULL)
+        points = [(point.max_context_tokens, point.score) for point in curve.points]
+        name = f"{section.run.model}, memory {memory}"
+        lines.append(Line(name, section.letter, colour_of(section.colour), points))
+        area = f"memory {memory}, area {number(curve.area.value)} {interval(curve.area)}"
+        legend.append(Key(letter_sign(section.letter, section.colour), section.run.model, area))
+    title = metric.title.strip()
+    about = (
+        f"{title} where the reader is shown so many tokens of a history at most; the axis is log₂ "
+        "of the size. The bands are 95 % intervals. The area under a curve is its mean height "
+        "along this axis."
+    )
+    drawing = context_curve(lines, axis_of(metric), name=f"{title} over the size of the context")
+    heading = f"Equal context sizes: {first.track}"
+    return Chart("contexts", "Context sizes", heading, about, drawing, legend)

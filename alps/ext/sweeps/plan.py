@@ -10,8 +10,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from alps.errors import AlpsError, DataError, UsageError
+from alps.ext.sweeps import models_in
+from alps.keys import FrozenSettings
 from alps.parsing import parse_settings, parse_words, unlike_any
-from alps.settings import FrozenSettings, RunSettings
+from alps.settings import RunSettings
 from alps.slips import read_toml
 
 _CAPS = ("max_cost", "max_total_tokens")
@@ -25,7 +27,8 @@ _NEVER = {
         "audit a finished run: alps score RUN audit_judge=… audit=10%",
     ),
 }
-_ONE_NAME = ("program:", "predictions:")
+
+
 _TABLES = ("matrix", "exclude", "extends")
 
 
@@ -89,17 +92,14 @@ class SweepPlan:
         return replace(self, cells=tuple(cells))
 
 
-def plan_of_words(words: Sequence[str]) -> SweepPlan | None:
-    """Return the runs of `model=a,b,c` among the words of `alps run`; None where one is named.
+def plan_of_words(words: Sequence[str]) -> SweepPlan:
+    """Return the runs of `model=a,b,c` among the words of `alps run`.
 
     Raises:
         UsageError: If a word can't be read.
     """
     others = [word for word in words if not word.startswith("model=")]
-    typed = [word.partition("=")[2] for word in words if word.startswith("model=")]
-    models = models_of(typed[0]) if len(typed) == 1 else ()
-    if len(models) < 2:
-        return None
+    models = models_in(words)
     parsed = [parse_words([*others, f"model={model}"], RunSettings) for model in models]
     cells = []
     own = [(settings, frozenset(settings.model_fields_set)) for settings in parsed]
@@ -111,13 +111,6 @@ def plan_of_words(words: Sequence[str]) -> SweepPlan | None:
     first = parsed[0]
     out = None if first.out is None else Path(first.out)
     return SweepPlan("", tuple(cells), out, first.max_cost, first.max_total_tokens)
-
-
-def models_of(text: str) -> tuple[str, ...]:
-    """Return the models that commas separate; commands and paths may hold commas of their own."""
-    if any(name in text for name in _ONE_NAME):
-        return (text,)
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def _less(settings: RunSettings, names: Container[str]) -> RunSettings:

@@ -4,24 +4,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console, RenderableType
-from rich.text import Text
+from rich.console import Console
 
 from alps.errors import RunFolderError, UsageError
 from alps.llm.ledger import cost_without_judge
 from alps.run.opened import open_run
-from alps.show.compare import compare_runs
-from alps.show.contrasts import SIGNIFICANT, TrackComparison
-from alps.show.formatting import counted, dollars, interval, number, visible
-from alps.show.html import page_environment, refuse_other_file, write_page
-from alps.show.judge_check import judge_of
-from alps.show.run_tables import print_parts
-from alps.show.terminal import figures_table
+from alps.show.caveats import judge_of
+from alps.show.compare import SIGNIFICANT, TrackComparison, compare_runs
+from alps.show.formatting import counted, dollars
+from alps.show.html import refuse_other_file, write_tables_page
+from alps.show.table import (
+    BLANK,
+    Cell,
+    Part,
+    Table,
+    dim,
+    figures,
+    named,
+    print_parts,
+    row_of,
+    with_interval,
+)
 from alps.stats.bootstrap import Estimate
 from alps.stats.curves import Spot, front_of
 from alps.tasks import Metric
 
-TEMPLATES = Path(__file__).with_name("templates")
 _FEW = 10
 _TIES = (
     "ties: systems that share a letter do not differ significantly (p ≥ .05, Holm over all pairs "
@@ -194,26 +201,32 @@ def _with_front(
 
 def print_sweep(report: SweepReport, console: Console) -> None:
     """Print who leads each track, and what failed."""
-    parts: list[RenderableType] = []
+    parts: list[Part] = []
     for track in report.tracks:
-        parts += [*([Text()] if parts else []), _table(track)]
-    print_parts(console, parts, report.notes, [report.explanation] if report.tracks else [])
+        parts += [*([BLANK] if parts else []), _table(track)]
+    print_parts(console, parts, map(dim, _notes(report)))
 
 
-def _table(track: TrackStandings) -> RenderableType:
+def _notes(report: SweepReport) -> list[str]:
+    explained = [report.explanation] if report.tracks else []
+    return [*(f"{note}." for note in report.notes), *explained]
+
+
+def _table(track: TrackStandings, *, whole: bool = False) -> Table:
+    rows = []
+    standings = track.standings if whole else track.shown
+    for one in standings:
+        taken = Cell(dollars(one.cost), one.cost), "front" if one.front else ""
+        # A page has room for the folder of each run.
+        name = Cell(one.system, note=one.folder.name if whole else "")
+        cells = name, *with_interval(one.estimate), one.letters, *taken
+        rows.append(row_of(*cells, style="bold" if one.front else ""))
+    if others := len(track.standings) - len(standings):
+        rows.append(row_of(f"and {others} more, on the page", style="dim"))
     title = f"{track.track}: {track.metric.title.strip()}, {counted(track.n, 'shared record')}"
-    table = figures_table(f"{title}, judged by {track.judge}", "system", *_COLUMNS)
-    for one in track.shown:
-        front = "front" if one.front else ""
-        cells = number(one.estimate.value), interval(one.estimate), one.letters
-        name = Text(visible(one.system))
-        table.add_row(name, *cells, dollars(one.cost), front, style="bold" if one.front else "")
-    if others := len(track.standings) - len(track.shown):
-        table.add_row(f"and {others} more, on the page", style="dim")
-    return table
-
-
-_COLUMNS = ("score", "95 % interval", "ties", "cost", "Pareto")
+    columns = "score", "95 % interval", "ties", "cost", "Pareto"
+    title += f", judged by {track.judge}"
+    return Table(title, [named("system"), *figures(*columns)], rows)
 
 
 def write_sweep_page(report: SweepReport, path: Path) -> Path:
@@ -223,6 +236,11 @@ def write_sweep_page(report: SweepReport, path: Path) -> Path:
         AlpsError: If another file is there, or it can't be written.
     """
     refuse_other_file(path)
-    template = page_environment(TEMPLATES).get_template("sweep.html")
-    page = template.render(name=path.stem, report=report, dollars=dollars)
-    return write_page(page, path)
+    return write_tables_page(
+        path,
+        kind="alps sweep",
+        title=path.stem,
+        lede=f"{len(report.runs):,} runs; {report.incomplete} of them not complete.",
+        sections=((track.track, [_table(track, whole=True)]) for track in report.tracks),
+        notes=_notes(report),
+    )

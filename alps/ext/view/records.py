@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from alps.jsonl import Row
 from alps.run.opened import Key, Run, Samples, read_wanted
+from alps.show.caveats import judge_of
 from alps.show.formatting import letter_of
 from alps.show.html import page_environment
-from alps.show.judge_check import judge_of
 from alps.show.record import build_view, record_card, state_of
 from alps.tasks import Task
 from alps.tasks.base import texts_of
@@ -25,9 +25,7 @@ _BLOCK = 25 * CHUNK
 _SEARCHED = 600
 """Characters of an answer that are searched: 50,000 whole ones would fill a browser's memory."""
 _JOURNALS = ("predictions", "verdicts", "scores")
-_RECORD = (
-    '{% from "record_view.html" import record with context %}{{ record(card, section, true) }}'
-)
+_RECORD = '{% from "record_view.html" import record with context %}{{ record(card, lead, true) }}'
 
 
 @dataclass(frozen=True)
@@ -53,18 +51,6 @@ class _Journals:
     predictions: Mapping[Key, Row]
     verdicts: Mapping[Key, Row]
     scores: Mapping[Key, Row]
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """The part of a section that the macro of a record needs."""
-
-    headline: Any
-
-
-@dataclass(frozen=True)
-class _Headline:
-    metric: Any
 
 
 class Records:
@@ -139,8 +125,7 @@ class Records:
             journals.scores.get(key),
         )
         card = record_card(build_view(key, task, record))
-        section = _Shown(_Headline(self.runs[run].lead(key.track)))
-        return self._template.render(card=card, section=section)
+        return self._template.render(card=card, lead=self.runs[run].lead(key.track))
 
     def _read_block(self, run: int, track: str, block: int) -> Samples:
         lines = self.lines[block * _BLOCK : (block + 1) * _BLOCK]

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from alps.settings import FrozenSettings
+from alps.keys import FrozenSettings
 from alps.values import HomePath
 
 

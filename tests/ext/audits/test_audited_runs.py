@@ -80,7 +80,7 @@ def audited_scores(folder):
 
 
 def test_the_shown_f1_is_the_powered_one_over_the_records_of_both_judges(audited):
-    folder, shown = audited
+    folder, _ = audited
     cheap = {row["benchmark_id"]: row["scores"]["f1"] for row in rows(folder / "scores.jsonl")}
     dear = {row["benchmark_id"]: row["scores"]["f1"] for row in rows(folder / "audit/scores.jsonl")}
     assert (len(cheap), len(dear)) == (26, 21)
@@ -93,8 +93,6 @@ def test_the_shown_f1_is_the_powered_one_over_the_records_of_both_judges(audited
     assert score["low"] < score["value"] < score["high"]
     assert (score["audited"], score["n"]) == (21, 26)
     assert score["cheap"]["value"] == pytest.approx(np.mean(list(cheap.values())))
-    assert "Corrected by audits of openai/auditor" in shown
-    assert "21 of 26 records audited" in shown
 
 
 def test_every_mean_that_both_judges_define_on_the_same_records_is_corrected(audited):
@@ -222,21 +220,18 @@ def test_a_run_without_audits_is_compared_as_it_was_judged(audited, here):
 
 
 def test_slices_of_too_few_audits_say_how_many_are_needed(audited):
-    folder, shown = audited
+    folder, _ = audited
     slices = summary(folder)["audit"]["tracks"]["task1"]["slices"]["input length"]
     assert [one["n"] for one in slices.values()] == [9, 8, 9]
     assert all(one["value"] is None for one in slices.values())
     assert sum(one["audited"] for one in slices.values()) == 21
-    assert "at least 20 are needed" in shown
-    assert "by input length, corrected by audits" in shown
 
 
 def test_what_bends_the_cheap_judge_is_told_with_adjusted_p(audited):
-    folder, shown = audited
+    folder, _ = audited
     bent = summary(folder)["audit"]["tracks"]["task1"]["bent"]
     assert {row["by"] for row in bent} >= {"input length", "answer length", "place in the data"}
     assert all(row["p"] <= row["p_holm"] <= 1 for row in bent)
-    assert "What bends the judge" in shown
 
 
 @pytest.mark.parametrize(

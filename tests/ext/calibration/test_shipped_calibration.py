@@ -5,11 +5,10 @@ from datetime import date
 
 import pytest
 
-from alps.judges import agreement, lexical
+from alps.judges import agreement, embedded
 from alps.judges.base import fingerprint_id
 from alps.judges.calibration_file import calibration_files, read_calibration
-from alps.judges.lexical import LexicalJudge
-from tests.tracks import alps_here
+from alps.judges.embedded import LexicalJudge
 
 OURS = fingerprint_id(LexicalJudge().fingerprint)
 SHIPPED = next(path for path in calibration_files() if path.name == "lexical.json")
@@ -31,24 +30,12 @@ def test_it_says_what_it_rests_on_and_holds_no_text_and_no_label_of_an_item():
     assert fingerprint_id(calibration.row.judge_fingerprint) == OURS
 
 
-def test_runs_comparisons_and_judges_tell_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name, model in (("a", "rules"), ("b", "rules")):
-        words = ("task=extraction", f"model={model}", "data=samples", "limit=2", f"out={name}")
-        done = alps_here("run", *words)
-        assert "not memories; MIT" in " ".join(done.out.split())
-    for words in (("compare", "a", "b"), ("judges", "a", "judge=lexical")):
-        told = " ".join(alps_here(*words).out.split())
-        assert "by a calibration: with people kappa .45" in told
-        assert "it fails" in told
-
-
 def test_another_fingerprint_and_an_expired_one_are_refused(monkeypatch):
     assert said().startswith("with people kappa .45 [.38, .51] on 829 pairs")
     assert "it is of the fingerprint" in said(fingerprint="0" * 12)
     assert "it expired on" in said(today=date(2099, 1, 1))
     assert said("minilm") == said("openai/gpt-4.1") == ""
-    monkeypatch.setattr(lexical, "VERSION", lexical.VERSION + 1)
+    monkeypatch.setattr(embedded, "VERSION", embedded.VERSION + 1)
     assert "judge.version was" in said()
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.cells import cell_len
 
 from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, LoopbackServer, serve
@@ -105,11 +104,6 @@ def test_judges_prompts_and_trivial_judges_stand_beside_each_other(server, obser
     assert asked == 2 * 8 * 4 * 2  # runs, records, judges and prompts, draws
     table = ask(server, "prompts=words", "draws=2", "out=cells")
     assert (table.code, len(server.requests)) == (0, asked)
-    assert max(map(cell_len, table.out.splitlines())) <= 80
-    for shown in ("Agreement (Cohen's kappa", "judge × prompt", "P(winner)", "always-yes"):
-        assert shown in table.out
-    assert "Left out on task4_ability1 (gives no score there): lexical" in table.out
-    assert "wrote cells/judges.html" in table.out
 
 
 @pytest.mark.parametrize(
@@ -144,7 +138,6 @@ def test_anchors_split_a_drift_into_judge_and_system(server, observed):
     shown = " ".join(ran.out.split())
     assert "the judge .000" in shown
     assert "the system +.250" in shown
-    assert "No alarm" in ran.out
     assert "another fingerprint" in ran.out
     assert "byte for byte" in alps_here("judges", "old", "new", "anchors=new").one_line
     assert "takes two runs" in alps_here("judges", "old", "anchors=now").one_line

@@ -19,12 +19,10 @@ from alps.run.source import open_data
 from alps.run.start import run
 from alps.schema import Memory, RetrievalSample
 from alps.settings import RunSettings
-from alps.show.run_tables import show_run
 from alps.systems.embedded import Unheard
 from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
-from alps.tasks.by_memory import changes, places_of, ranking_of
-from alps.tasks.recall import Remembered
+from alps.tasks.by_memory import Remembered, changes, places_of, ranking_of
 from alps.tasks.record_parts import AnsweredRecord
 
 
@@ -142,9 +140,9 @@ def test_a_place_without_a_candidate_is_shown_in_words():
     pool = [{"id": "c1", "value": "Likes tea"}, {"id": "c2", "value": "Has a dog"}]
     row = {"benchmark_id": "x", "session_id": "x", "query": "?", "candidates": pool, "gold": "c1"}
     sample = RetrievalSample.model_validate(row)
-    answer = task.by_memory.prediction(sample, [held("Something else", "Has a dog")])
+    answer = task.by_memory.answers.prediction(sample, [held("Something else", "Has a dog")])
     record = AnsweredRecord(sample, {"prediction": answer}, None, None)
-    parts = {part.title: part for part in task.record_parts(record)}
+    parts = {part.title: part for part in task.shown.record_parts(record)}
     shown = [(side.id, side.value, side.detail) for side in parts["Gold and choice"].sides]
     no_candidate = "no candidate, or one that a higher hit is"
     assert shown[1:] == [("–", no_candidate, "chosen: not the gold")]
@@ -152,7 +150,7 @@ def test_a_place_without_a_candidate_is_shown_in_words():
     assert [side.id for side in ranked] == ["–", "c2", "–", "–", "–"]
 
 
-def test_the_summary_and_the_table_have_the_times_of_each_phase(bm25, capsys):
+def test_the_summary_has_the_times_of_each_phase(bm25):
     phases = bm25.summary.phases
     diary = rows(bm25.folder / "memory.jsonl")
     for name in ("ingest", "settle", "search", "memories"):
@@ -161,8 +159,6 @@ def test_the_summary_and_the_table_have_the_times_of_each_phase(bm25, capsys):
         assert phases[name].seconds == pytest.approx(sum(seconds))
         assert seconds[0] <= phases[name].p50 <= phases[name].p95 <= phases[name].p99 <= seconds[-1]
     assert rows_of_summary(bm25)["phases"]["search"]["calls"] == phases["search"].calls
-    show_run(bm25.summary, {task.track: task.metrics for task in bm25.tasks}, folder="here")
-    assert "seconds a call by phase" in capsys.readouterr().out
 
 
 def rows_of_summary(done):
@@ -249,7 +245,7 @@ def test_a_system_is_told_dialogues_and_nothing_of_the_data(tmp_path):
     answers(store, asked)
     told = "\n".join(system.told)
     for task, sample in asked:
-        said = [turn.text for turn in task.by_memory.history(sample).turns]
+        said = [turn.text for turn in task.by_memory.answers.history(sample).turns]
         assert all(json.dumps(text)[1:-1] in told for text in said)
         assert sample.benchmark_id not in told
         assert sample.session_id not in told
@@ -305,7 +301,7 @@ def test_the_right_candidate_stays_out_of_the_bank_where_its_dialogue_is_told():
             "told": [{"role": "user", "text": "I have been vegan for years."}],
         }
     )
-    by_memory = load_task("retrieval", TaskOptions(memory="bm25")).by_memory
+    by_memory = load_task("retrieval", TaskOptions(memory="bm25")).by_memory.answers
     told, bank = by_memory.history(sample).sessions
     assert [turn.text for turn in told] == ["I have been vegan for years."]
     assert [turn.text for turn in bank] == ["Has a dog"]

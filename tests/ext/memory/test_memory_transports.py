@@ -14,11 +14,12 @@ from alps.ext.memory.admit_run import checks_of
 from alps.ext.memory.connection import ClassConnection, MemoryFailed
 from alps.ext.memory.line_protocol import SpokenConnection
 from alps.ext.memory.mcp import McpTools
+from alps.ext.memory.part import memory_options
 from alps.ext.memory.program import JsonLines
 from alps.ext.memory.protocol import Opening, session_of
 from alps.ext.memory.resolve import check_memory
+from alps.ext.memory.settings import MemoryKeys
 from alps.parsing import parse_words
-from alps.run.services import memory_options
 from alps.run.source import open_data
 from alps.run.start import run as carry_out
 from alps.schema import Turn
@@ -286,7 +287,7 @@ class Lacks:
 def test_a_memory_that_can_not_be_is_one_line(words, said):
     def check():
         settings = parse_words(["task=personamem", "model=rules", *words], RunSettings)
-        check_memory(settings.memory, memory_options(settings, None))
+        check_memory(settings.memory, memory_options(MemoryKeys.of(settings), None))
 
     with pytest.raises(UsageError) as caught:
         check()

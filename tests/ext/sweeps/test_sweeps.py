@@ -13,8 +13,9 @@ from rich.console import Console
 
 from alps.cli import cli
 from alps.exit_codes import guarded
+from alps.ext.sweeps import models_of
 from alps.ext.sweeps.board import Board, Row, table_of
-from alps.ext.sweeps.plan import Cell, PlanError, models_of, read_plan
+from alps.ext.sweeps.plan import Cell, PlanError, read_plan
 from alps.ext.sweeps.sweep import Swept, sweep
 from alps.ext.sweeps.table import SweepReport, SweptRun, report_sweep, write_sweep_page
 from alps.llm import Client, Request
@@ -413,7 +414,7 @@ def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path: Path
     costs = {one.system: (one.cost, one.front) for one in track.standings}
     assert costs == {"openai/nobodys": (None, False), "rules": (0.0, True)}
     page = write_sweep_page(report, tmp_path / "plan.html").read_text(encoding="utf-8")
-    assert '<td class="figure">–</td>' in page
+    assert 'data-label="cost">–</td>' in page
 
 
 @QUIET_LITELLM

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from alps.data.annotations import (
+from alps.errors import UsageError
+from alps.ext.people.agreement.annotations import (
     SAID,
     TITLES,
     AnnotatedMemory,
@@ -22,7 +23,6 @@ from alps.data.annotations import (
     Sessions,
     TwoPeople,
 )
-from alps.errors import UsageError
 from alps.ext.people.agreement.matching import (
     Matched,
     Pairs,

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from rapidfuzz.distance import LCSseq
 
-from alps.data.annotations import AnnotatedMemory
+from alps.ext.people.agreement.annotations import AnnotatedMemory
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.matching import assign
 from alps.judges.relate import RUBRICS, match_memories

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from alps.data.annotations import (
+from alps.errors import UsageError, closest
+from alps.event_loop import run_loop
+from alps.ext.people.agreement.annotations import (
     TITLES,
     TwoPeople,
     annotation_files,
@@ -14,8 +16,6 @@ from alps.data.annotations import (
     read_two,
     release_beside,
 )
-from alps.errors import UsageError, closest
-from alps.event_loop import run_loop
 from alps.ext.people.agreement.gold import Draft, gold_agreement
 from alps.ext.people.agreement.labelled import label_agreement
 from alps.ext.people.agreement.matching import PUBLISHERS, JudgeRule, PublishersRule

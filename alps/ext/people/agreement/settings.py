@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from alps.settings import AskSettings
+from alps.keys import AskSettings
 from alps.values import Format, HomePath
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.data.audit_gold import track_folders
-from alps.data.audit_rows import at, conversation, dicts_at, text_at
+from alps.data.audit_records import at, conversation, dicts_at, text_at, track_folders
 from alps.data.release import open_split, read_track
 from alps.errors import UsageError
 from alps.ext.calibration.sample import rank

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, create_model
 
-from alps.settings import FrozenSettings
+from alps.keys import FrozenSettings
 from alps.values import HomePath, Share
 
 Job = Literal["rate", "match", "gold", "queries"]

@@ -1,0 +1,207 @@
+"""Audits as tables: the scores that they correct, by slice too, and what bends the cheap judge."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from alps.ext.audits.records import HALF
+from alps.rows import AuditedScore, AuditedTrack, AuditSummary, BentRow, Summary
+from alps.run.opened import Run
+from alps.show.caveats import known_item_lines
+from alps.show.compare import SIGNIFICANT
+from alps.show.formatting import counted, number, p_value
+from alps.show.parts import CorrectedComparison, Pair, ShownPart
+from alps.show.table import (
+    Cell,
+    Cells,
+    Line,
+    Part,
+    Row,
+    Table,
+    both,
+    change,
+    dim,
+    figures,
+    named,
+    row_of,
+    thousands,
+    ungrouped,
+)
+from alps.stats.paired import Difference
+from alps.tasks import Metric
+
+
+class Shown(ShownPart):
+    """What is shown of audits."""
+
+    def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Part]:
+        """Yield what audits correct on a track."""
+        audit = summary.audit
+        found = audit.tracks.get(track) if audit is not None else None
+        if audit is None or found is None or not found.scores:
+            return
+        lead = _lead(metrics)
+        yield _scores(audit, track, metrics)
+        yield from _slices(found, lead)
+        yield from bent_table(found.bent, lead)
+
+    def corrected(
+        self, runs: Mapping[str, Run], tracks: Sequence[str]
+    ) -> CorrectedComparison | None:
+        """Compare runs by the audits that they share."""
+        from alps.ext.audits.compare import compare_audits
+
+        return compare_audits(runs, tracks)
+
+
+def _lead(metrics: Sequence[Metric]) -> Metric:
+    return next((metric for metric in metrics if metric.headline), metrics[0])
+
+
+def _scores(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> Table:
+    scores, rows = audit.tracks[track].scores, []
+    for metric in metrics:
+        if (score := scores.get(metric.name)) is not None:
+            alone = both(score.alone) if score.alone is not None else "–"
+            rows.append(row_of(metric.title, *_corrected(score), alone, ungrouped(score.audited)))
+    columns = [named(), *figures("as judged", "corrected", "audits alone", "audits")]
+    notes = list(map(Line, audit_lines(audit, track, metrics)))
+    return Table(f"Corrected by audits of {audit.judge}", columns, rows, notes)
+
+
+def _corrected(score: AuditedScore) -> tuple[Cells, Cells]:
+    judged = Cell(number(score.cheap.value), score.cheap.value)
+    if score.value is None:
+        return judged, "not corrected"
+    return judged, both(score, "!" if score.outside else "")
+
+
+def _slices(found: AuditedTrack, lead: Metric) -> Iterator[Table]:
+    columns = [named(), *figures("as judged", "corrected", "audits", "n")]
+    for title, groups in found.slices.items():
+        rows, notes = [], []
+        for group, score in groups.items():
+            rows.append(
+                row_of(group, *_corrected(score), ungrouped(score.audited), thousands(score.n))
+            )
+            if score.reason:
+                notes.append(dim(f"{group}: {score.reason}."))
+        name = f"{lead.title.strip()} by {title}, corrected by audits"
+        yield Table(name, columns, rows, notes)
+
+
+def bent_table(bent: Sequence[BentRow], lead: Metric) -> Iterator[Table]:
+    """Yield the table of what bends a cheap judge, if anything was looked at."""
+    if not bent:
+        return
+    rows = []
+    for one in bent:
+        style = "bold" if one.p_holm <= SIGNIFICANT else ""
+        rows.append(row_of(one.by, *change(one), Cell(p_value(one.p), one.p), style=style))
+    how = "least squares, clustered by session; bold: p at most .05, Holm."
+    yield Table(
+        "What bends the judge: audit less own score, for each s.d.",
+        [named(), *figures("change", "95 % interval", "p")],
+        rows,
+        [Line(f"Of {lead.title.strip()}; {how}")],
+    )
+
+
+@dataclass(frozen=True)
+class SliceContrast:
+    """The headline of two runs on one slice of their records, corrected by shared audits.
+
+    Attributes:
+        by: What the slices are by.
+        name: That of the slice.
+        pair: The letters of the runs.
+        difference: First less second; None where there are too few audits, and `reason` says so.
+        audited: How many records of the slice are audited in both.
+        n: How many there are.
+        corrected: p by Holm's method over all slices and pairs of the track.
+    """
+
+    by: str
+    name: str
+    pair: Pair
+    difference: Difference | None
+    audited: int
+    n: int
+    reason: str | None = None
+    corrected: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        found: dict[str, Any] = {"by": self.by, "slice": self.name}
+        found |= {"first": self.pair[0], "second": self.pair[1]}
+        found |= {"audited": self.audited, "n": self.n}
+        if self.difference is None:
+            return {**found, "difference": None, "reason": self.reason}
+        found |= {"difference": self.difference.estimate.row, "p": self.difference.p}
+        return {**found, "p_holm": self.corrected, "detectable": self.difference.detectable}
+
+
+def slice_tables(slices: Sequence[SliceContrast], lead: Metric) -> Iterator[Part]:
+    """Yield a table of the differences by slice, if runs were compared by slices."""
+    columns = [named(), *figures("", "difference", "95 % interval", "p", "audits", "n")]
+    for by in dict.fromkeys(one.by for one in slices):
+        rows: list[Row] = []
+        short: dict[str, None] = {}
+        for one in slices:
+            if one.by != by:
+                continue
+            if one.difference is None:
+                short[f"{one.name}, {one.audited}"] = None
+            else:
+                rows.append(_slice_row(one, one.difference))
+        few = [dim(f"Slices by {by} with too few shared audits: {'; '.join(short)}.")]
+        notes = few if short else []
+        title = f"{lead.title.strip()} by {by}, corrected by audits"
+        yield from [Table(title, columns, rows, notes)] if rows else notes
+    if any(one.corrected is not None for one in slices):
+        yield Line("Slices are one family; bold: p at most .05 by Holm's method over all of them.")
+
+
+def _slice_row(one: SliceContrast, difference: Difference) -> Row:
+    bold = one.corrected is not None and one.corrected <= SIGNIFICANT
+    tested = (*change(difference.estimate), Cell(p_value(difference.p), difference.p))
+    cells = one.name, " – ".join(one.pair), *tested, ungrouped(one.audited), thousands(one.n)
+    return row_of(*cells, style="bold" if bold else "")
+
+
+def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> list[str]:
+    """Say what audits rest on and cost, what they can't correct, and how many more would help."""
+    scores = audit.tracks[track].scores
+    lead = _lead(metrics)
+    lines = [_coverage(audit, scores)]
+    if not audit.by_people:
+        lines += known_item_lines(audit.judge, audit.judge_check)
+    for reason in dict.fromkeys(score.reason for score in scores.values()):
+        if reason:
+            lines.append(f"No corrected score: {reason}.")
+    score = scores.get(lead.name)
+    if score is not None and score.low is not None:
+        lines.append(f"{lead.title.strip()}: {_needed(score)}.")
+    if any(score.outside for score in scores.values()):
+        lines.append("! reaches beyond the scale, and is shown as it is.")
+    return lines
+
+
+def _coverage(audit: AuditSummary, scores: Mapping[str, AuditedScore]) -> str:
+    most = max(scores.values(), key=lambda score: score.audited)
+    calls = audit.calls
+    said = f"{most.audited:,} of {counted(most.n, 'record')} audited"
+    if audit.by_people:
+        return f"{said} by people. PPI++ over sessions."
+    cost = "cost unknown" if calls.cost is None else f"${calls.cost:.4f}"
+    asked = f"{counted(calls.http, 'call')}, {calls.cached:,} cached, {cost}"
+    return f"{said}: {asked}. PPI++ over sessions."
+
+
+def _needed(score: AuditedScore) -> str:
+    goal = f"±{number(HALF)[:-1]}"
+    if score.needed is None:
+        return f"no number of audits gives {goal}: these records are too few"
+    if score.needed <= score.audited:
+        return f"{goal} is reached"
+    return f"{score.needed - score.audited:,} more audits would give {goal}"

@@ -1,0 +1,65 @@
+"""Account of a run's memory system: its admission, how long its phases took, and what they used."""
+
+from collections.abc import Iterator, Mapping
+
+from alps.ext.memory.admission import DECLARED, declared_in
+from alps.ext.memory.no_memory import without_difference
+from alps.rows import Phase, Summary, Used
+from alps.run.opened import Run
+from alps.show.formatting import counted
+from alps.show.parts import Pair, ShownPart
+from alps.show.table import Cell, Table, figures, named, row_of, thousands
+
+
+class Shown(ShownPart):
+    """What is shown of memory systems."""
+
+    def tables_of_run(self, summary: Summary) -> Iterator[Table]:
+        """Yield the times of the phases."""
+        if summary.phases:
+            answered = {} if summary.answers is None else {"answer": summary.answers}
+            yield _phases({**summary.phases, **answered})
+
+    def notes(self, summary: Summary) -> Iterator[str]:
+        """Say how many checks were passed, and how soon and how small it stores."""
+        if summary.admission:
+            took = sum(check.seconds for check in summary.admission)
+            tests = [check.name for check in summary.admission]
+            declared = [name for name in tests if name.endswith(DECLARED)]
+            passed = counted(len(tests) - len(declared), "check")
+            yield f"Admission of the memory system: {passed} passed in {took:.1f} s."
+            if declared:
+                not_for_it = ", ".join(declared_in(tests))
+                yield f"It declares that these checks are not for it: {not_for_it}."
+        if settled := summary.phases.get("settle"):
+            each = zip(("p50", "p95", "p99"), (settled.p50, settled.p95, settled.p99), strict=True)
+            lag = ", ".join(f"{seconds:.4f} s ({name})" for name, seconds in each)
+            yield f"Write to readable: {lag} from the end of ingest until settle says ready."
+        if summary.bytes_per_1000_turns is not None:
+            size = f"{summary.bytes_per_1000_turns:,.0f} bytes for each 1,000 turns"
+            yield f"It holds {size} that it was told."
+
+    def withheld(self, runs: Mapping[str, Run], track: str) -> Mapping[Pair, str]:
+        """Return the pairs that have no difference from no memory."""
+        return without_difference(runs, track)
+
+
+def _phases(phases: Mapping[str, Phase]) -> Table:
+    metered = any(phase.used for phase in phases.values())
+    used = ("requests", "tokens", "cost") if metered else ()
+    rows = []
+    for name, phase in phases.items():
+        each = (Cell(f"{took:.4f}", took) for took in (phase.p50, phase.p95, phase.p99))
+        total = Cell(f"{phase.seconds:.1f}", phase.seconds)
+        rows.append(row_of(name, thousands(phase.calls), *each, total, *_used(phase.used)))
+    columns = [named(wraps="no"), *figures("calls", "p50", "p95", "p99", "in all", *used)]
+    title = "Memory system: seconds a call by phase"
+    return Table(title, columns, rows, layout="roomy")
+
+
+def _used(used: Used | None) -> tuple[Cell, Cell, Cell]:
+    if used is None:
+        return Cell("0", 0), Cell("0", 0), Cell("$0", 0)
+    cost = "–" if used.cost is None else f"${used.cost:.4f}"
+    both = used.prompt_tokens + used.completion_tokens
+    return thousands(used.requests), thousands(both), Cell(cost, used.cost)

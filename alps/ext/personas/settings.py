@@ -1,0 +1,59 @@
+"""Settings of `alps data personas`."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from alps.keys import AskSettings, FrozenSettings, RunKeys, as_of
+from alps.llm.options import SAMPLING, Extra
+from alps.llm.secrets import redact
+from alps.llm.types import Structured
+from alps.values import Address, Concurrency, HomePath, Seconds, Temperature, given_temperature
+
+
+class PersonaSettings(FrozenSettings):
+    """What `alps data personas` can be told."""
+
+    out: HomePath = Field(description="the folder to write")
+    n: int = Field(20, ge=1, le=10_000, description="how many personas, of 35 questions each")
+    size: Literal["32k", "128k", "1M"] = Field("32k", description="tokens of each history")
+    language: Literal["en", "zh"] = Field("en", description="en or zh")
+    seed: int = Field(0, ge=0, description="of the drawing")
+    model: str = Field(
+        "templates", description="who writes the texts: templates, or a litellm model"
+    )
+    filter: str | None = Field(
+        None, description="a litellm model; questions that it answers without history are dropped"
+    )
+    filter_api_base: Address = Field(None, description="endpoint of the filter")
+    api_base: Address = as_of(RunKeys, "api_base")
+    structured: Structured | None = as_of(RunKeys, "structured")
+    temperature: Annotated[Temperature | None, BeforeValidator(given_temperature)] = as_of(
+        RunKeys, "temperature"
+    )
+    max_tokens: int | None = as_of(RunKeys, "max_tokens")
+    reasoning_effort: str | None = as_of(RunKeys, "reasoning_effort")
+    request: Extra = as_of(RunKeys, "request")
+    concurrency: Concurrency = as_of(AskSettings, "concurrency")
+    timeout: float = as_of(AskSettings, "timeout")
+    patience: Seconds = as_of(AskSettings, "patience")
+    max_cost: float | None = as_of(AskSettings, "max_cost")
+    max_total_tokens: int | None = as_of(AskSettings, "max_total_tokens")
+
+    @property
+    def at_once(self) -> int | None:
+        """The most requests under way at each endpoint, None for as many as it is found to take."""
+        return None if self.concurrency == "auto" else self.concurrency
+
+    def sampling(self) -> dict[str, Any]:
+        """Return the sampling settings of the model that were given."""
+        given = {name: getattr(self, name, None) for name in SAMPLING}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def content(self) -> dict[str, Any]:
+        """Return what the texts depend on: how they are asked for and paid is left out."""
+        asking = {"out", "concurrency", "timeout", "patience", "max_cost", "max_total_tokens"}
+        values = self.model_dump(exclude=asking, exclude_defaults=True)
+        for key in {"model", "filter"} & set(values):
+            values[key] = redact(values[key])
+        return values

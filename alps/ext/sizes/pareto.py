@@ -1,0 +1,215 @@
+"""Pareto fronts of runs at several context sizes: score against tokens, seconds and dollars.
+
+A point is a run at one size. One that is beaten, and yet can't be told from the best point that
+costs no more, ties with it: the records don't say that it is worse.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alps.ext.memory.phases import question_of, tokens_shown
+from alps.ext.sizes.run import folder_of
+from alps.run.opened import Run
+from alps.show.compare import SIGNIFICANT
+from alps.show.formatting import dollars, seconds, tokens
+from alps.show.parts import More
+from alps.show.shared_records import SharedRecords, Values, metric_values, values_in
+from alps.show.table import BLANK, Cell, Part, Table, change, figures, named, row_of, scored
+from alps.stats.bootstrap import Estimate
+from alps.stats.curves import Spot, front_of, rival_of
+from alps.stats.paired import Difference, holm
+from alps.tasks import Metric
+
+AXES = {
+    "tokens": ("context tokens shown", tokens),
+    "seconds": ("seconds a question", seconds),
+    "cost": ("US dollars a question", dollars),
+}
+"""What a score is held against, with its title and how it is written."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A run at one size of the context; `size` is None where the run has no bound.
+
+    What it took is on average a question, None where nobody noted it.
+    """
+
+    run: str
+    size: int | None
+    values: Values
+    score: Estimate
+    tokens: float | None
+    seconds: float | None
+    cost: float | None
+
+    @property
+    def name(self) -> str:
+        """The letter of the run and the size."""
+        return self.run if self.size is None else f"{self.run} {self.size:,}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point beside a front.
+
+    Attributes:
+        rival: The best point of the front that costs no more; None for one of the front itself.
+        difference: How far the rival is ahead of it.
+        corrected: Its p by Holm's method over all points that are not on the front.
+    """
+
+    point: Point
+    taken: float
+    rival: Point | None = None
+    difference: Difference | None = None
+    corrected: float | None = None
+
+    @property
+    def ties(self) -> bool:
+        """Whether it can't be told from its rival."""
+        return self.rival is not None and (self.corrected is None or self.corrected > SIGNIFICANT)
+
+    @property
+    def standing(self) -> str:
+        """How it stands to the front, in words."""
+        if self.rival is None:
+            return "front"
+        return f"ties with {self.rival.name}" if self.ties else f"below {self.rival.name}"
+
+
+@dataclass(frozen=True)
+class Front:
+    """The points of a track against what they take, the least first."""
+
+    track: str
+    metric: str
+    axis: str
+    places: tuple[Place, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        rows = []
+        for place in self.places:
+            point = place.point
+            row: dict[str, Any] = {"run": point.run, "max_context_tokens": point.size}
+            row |= {self.axis: place.taken, "score": point.score.row, "front": place.rival is None}
+            if place.rival is not None and place.difference is not None:
+                rival = {"run": place.rival.run, "max_context_tokens": place.rival.size}
+                ahead = place.difference.estimate.row
+                row |= {"rival": rival, "behind": ahead, "p_holm": place.corrected}
+            rows.append({**row, "ties": place.ties})
+        return {"track": self.track, "metric": self.metric, "axis": self.axis, "points": rows}
+
+
+def fronts(
+    runs: Mapping[str, Run], track: str, metric: Metric, sessions: Mapping[str, str]
+) -> Iterator[Front]:
+    """Yield the fronts of a track on the records that all its points have; see `AXES`.
+
+    Args:
+        runs: By their letters; nothing comes of them where none was asked at several sizes.
+        track: The track.
+        metric: What is scored.
+        sessions: The session of each record that the runs share.
+    """
+    if not any(run.summary_of(track).curve for run in runs.values()):
+        return
+    columns = {}
+    for letter, run in runs.items():
+        for size, inside in _sizes_of(run, track):
+            columns[letter, size, inside] = _values(inside, track, metric)
+    records = SharedRecords.of(metric, sessions, columns.values(), sessions)
+    points = []
+    for (letter, size, inside), values in columns.items():
+        run = runs[letter]
+        question, mean = question_of(run.folder, inside, track), records.mean(values)
+        each = tokens_shown(inside, track), question.seconds, question.cost
+        points.append(Point(letter, size, values, mean, *each))
+    for axis in AXES:
+        taken = [getattr(point, axis) for point in points]
+        # Where nobody noted it, or all is free, there is nothing to weigh a score against.
+        if len(records.ids) and None not in taken and any(taken):
+            places = _places(points, axis, records, metric)
+            yield Front(track, metric.title.strip(), axis, tuple(places))
+
+
+def _sizes_of(run: Run, track: str) -> Iterator[tuple[int | None, Path]]:
+    summary = run.summary_of(track)
+    if summary.curve is None:
+        yield summary.max_context_tokens, run.folder
+        return
+    *less, largest = [point.max_context_tokens for point in summary.curve.points]
+    for size in less:
+        yield size, folder_of(run.folder, size)
+    yield largest, run.folder
+
+
+def _values(inside: Path, track: str, metric: Metric) -> dict[str, float]:
+    return metric_values(values_in(inside / "scores.jsonl", track=track).get(track, {}), metric)
+
+
+def _places(
+    points: Sequence[Point], axis: str, records: SharedRecords, metric: Metric
+) -> list[Place]:
+    sign = -1.0 if metric.lower_is_better else 1.0
+    spots = [Spot(getattr(point, axis), sign * (point.score.value or 0.0)) for point in points]
+    front = front_of(spots)
+    order = sorted(range(len(points)), key=lambda place: (spots[place].cost, place))
+    places = []
+    for place in order:
+        point, taken = points[place], spots[place].cost
+        if place in front:
+            places.append(Place(point, taken))
+            continue
+        rival = points[rival_of(place, spots, front)]
+        ahead = records.difference(rival.values, point.values)
+        places.append(Place(point, taken, rival, ahead))
+    return _corrected(places)
+
+
+def _corrected(places: Sequence[Place]) -> list[Place]:
+    """Correct every p for all points that are held to the front."""
+    ps = []
+    for place in places:
+        if place.difference is not None and place.difference.p is not None:
+            ps.append(place.difference.p)
+    held = iter(holm(ps))
+    corrected = []
+    for place in places:
+        p = None if place.difference is None or place.difference.p is None else next(held)
+        corrected.append(Place(place.point, place.taken, place.rival, place.difference, p))
+    return corrected
+
+
+EXPLANATION = (
+    "front: no other point scores as high for as little. ties: its paired difference from the "
+    "best point that takes no more is not significant (p ≥ .05, Holm)."
+)
+
+
+def more_of(found: Sequence[Front]) -> More | None:
+    """Return fronts as a comparison adds them to a track; None where there is none."""
+    if not found:
+        return None
+    tables: list[Part] = []
+    for front in found:
+        tables += [BLANK, _table(front)]
+    return More({"pareto": [front.as_json() for front in found]}, tables, EXPLANATION)
+
+
+def _table(front: Front) -> Table:
+    title, written = AXES[front.axis]
+    rows = []
+    for place in front.places:
+        point = place.point
+        behind = ("", "") if place.difference is None else change(place.difference.estimate)
+        size = "–" if point.size is None else f"{point.size:,}"
+        cells = size, Cell(written(place.taken), place.taken), scored(point.score), *behind
+        style = "bold" if place.rival is None else ""
+        rows.append(row_of(point.run, *cells, place.standing, style=style))
+    head = f"{front.track}: {front.metric} against {title} (Pareto)"
+    columns = "at most", front.axis, "score", "behind", "95 % interval", ""
+    return Table(head, [named("run"), *figures(*columns)], rows)

@@ -1,0 +1,113 @@
+"""Parts of extensions in what is shown: tables of a run, sections of a page, comparisons.
+
+The tables of the spine call each method of those extensions that a summary has something of.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alps.extension import extensions, load
+from alps.rows import Summary
+from alps.show.charts import Chart
+from alps.show.table import Part
+from alps.tasks import Metric
+
+if TYPE_CHECKING:
+    from alps.run.opened import Run
+    from alps.show.compare import TrackComparison
+    from alps.show.report_sections import Section
+
+Pair = tuple[str, str]
+"""The letters of two runs."""
+
+
+@dataclass(frozen=True)
+class More:
+    """What an extension adds to the comparison of a track.
+
+    Attributes:
+        row: As JSON has it, by key.
+        parts: As tables.
+        explanation: What their words mean.
+    """
+
+    row: Mapping[str, Any]
+    parts: Sequence[Part]
+    explanation: str = ""
+
+
+@dataclass(frozen=True)
+class CorrectedComparison:
+    """The same comparison by other scores; its tests are families of their own.
+
+    Attributes:
+        key: What JSON calls it.
+        by: What titles call it, as `corrected by audits`.
+        unit: What records are sampled by, as `audited session`.
+        method: How its differences are made.
+        untested: Why some have no p.
+        tracks: What was compared.
+        notes: What was not, and why.
+    """
+
+    key: str
+    by: str
+    unit: str
+    method: str
+    untested: str
+    tracks: "Sequence[TrackComparison]" = ()
+    notes: Sequence[str] = ()
+
+
+class ShownPart:
+    """What is shown of an extension; a method that it does not define shows nothing."""
+
+    def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterable[Part]:
+        """Yield what stands below the scores of a track, in a terminal and on a page."""
+        return ()
+
+    def tables_of_run(self, summary: Summary) -> Iterable[Part]:
+        """Yield what stands below those of all tracks."""
+        return ()
+
+    def notes(self, summary: Summary) -> Iterable[str]:
+        """Yield what to know of a run, in sentences."""
+        return ()
+
+    def charts(self, sections: "Sequence[Section]") -> Iterable[Chart]:
+        """Yield charts of a page, over the tracks of all its runs."""
+        return ()
+
+    def withheld(self, runs: "Mapping[str, Run]", track: str) -> Mapping[Pair, str]:
+        """Return the pairs of runs that may not be compared on a track, and why."""
+        return {}
+
+    def more(
+        self, runs: "Mapping[str, Run]", track: str, metric: Metric, sessions: Mapping[str, str]
+    ) -> More | None:
+        """Return what else to say of runs on the records that they share.
+
+        Args:
+            runs: By their letters.
+            track: The track.
+            metric: What is compared on it.
+            sessions: The session of each record.
+        """
+        return None
+
+    def corrected(
+        self, runs: "Mapping[str, Run]", tracks: Sequence[str]
+    ) -> CorrectedComparison | None:
+        """Return the comparison by corrected scores; None where no run has any."""
+        return None
+
+
+def shown_parts(*summaries: Summary) -> list[ShownPart]:
+    """Return the parts of the extensions that any of these summaries has something of."""
+    parts = []
+    # One that builds on another stands before it, as what it says comes first.
+    for one in reversed(extensions()):
+        if one.shown and any(map(one.shows, summaries)):
+            parts.append(load(one.shown)())
+    return parts

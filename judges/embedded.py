@@ -1,0 +1,149 @@
+"""Embedded judges, deterministic and free: lexical, by embeddings, and two constant ones.
+
+The lexical judge and the semantic one, which needs `pip install 'alps-eval[minilm]'`, tell «same»
+from «unrelated» and nothing between, so scores that need another relation are unscored under them.
+Of options the lexical judge names the one whose own words an answer has; the semantic one reads
+English, and takes a negation for nearly the same. How far the lexical one can be trusted is
+measured against the recorded pair reviews of the AlpsBench sample: see `AGREEMENT`. The constant
+judges show what an agreement or a score owes to no judgement at all.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from alps.embeddings import DECIMALS, MODEL, embed, model_package
+from alps.judges.base import EmbeddedJudge
+from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
+from alps.judges.options import OptionQuestion, OptionVerdict, lexical_verdict
+from alps.judges.question import Question
+from alps.judges.rubric import Rating, RubricQuestion, enforce
+from alps.similarity import THRESHOLD, VERSION, similar_pairs
+
+AGREEMENT = (
+    "kappa .51 [.41, .60] with recorded LLM verdicts on 362 pairs, .21 [.11, .33] on the 216 not "
+    "identical"
+)
+"""Cross-validated by session, with clustered 95 % intervals; measured by `bench/lexical_judge.py`.
+"""
+
+
+class LexicalJudge(EmbeddedJudge):
+    """Pairs values whose similarity reaches `THRESHOLD`; labels and types are never looked at."""
+
+    name = "lexical"
+    answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion, OptionQuestion})
+    relations: frozenset[Relation] = frozenset({"same"})
+    comparable = False
+
+    def __init__(self) -> None:
+        self.fingerprint: Mapping[str, Any] = {
+            "judge": "lexical",
+            "threshold": THRESHOLD,
+            "version": VERSION,
+        }
+
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
+        """Name every pair whose similarity reaches the threshold, or the option that is named."""
+        if isinstance(question, OptionQuestion):
+            return lexical_verdict(question)
+        if not isinstance(question, MatchQuestion):
+            return question.refused()
+        gold = [item.value for item in question.gold]
+        predicted = [item.value for item in question.predicted]
+        pairs = tuple(
+            Pair(row, column, "same", f"lexical similarity {strength:.2f}", strength)
+            for row, column, strength in similar_pairs(gold, predicted, THRESHOLD)
+        )
+        return Judgement("ok", pairs)
+
+
+# Raised with every change of a verdict: it stands in the fingerprint.
+MINILM_VERSION = 1
+MINILM_THRESHOLD = 0.75
+"""The cosine from which two values count as the same: that of `community_detection` in
+sentence-transformers, whose published example groups paraphrases with this very model. It was not
+chosen on the verdicts that its agreement is measured on.
+"""
+MINILM_AGREEMENT = (
+    "kappa .45 [.35, .54] with recorded LLM verdicts on 362 pairs, .21 [.07, .34] on the 216 not "
+    "identical"
+)
+"""With clustered 95 % intervals; measured by `bench/lexical_judge.py`."""
+
+
+class MiniLMJudge(EmbeddedJudge):
+    """Pairs values whose embeddings have a cosine of at least `MINILM_THRESHOLD`.
+
+    Raises:
+        UsageError: If the extra is not installed.
+    """
+
+    name = "minilm"
+    relations: frozenset[Relation] = frozenset({"same"})
+    comparable = False
+
+    def __init__(self) -> None:
+        self.fingerprint: Mapping[str, Any] = {
+            "judge": self.name,
+            "model": MODEL,
+            "package": model_package(),
+            "threshold": MINILM_THRESHOLD,
+            "version": MINILM_VERSION,
+        }
+
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
+        """Name every pair whose cosine reaches the threshold."""
+        if not isinstance(question, MatchQuestion):
+            return question.refused()
+        gold = embed([item.value for item in question.gold])
+        predicted = embed([item.value for item in question.predicted])
+        cosines = np.round(gold.astype(np.float64) @ predicted.T.astype(np.float64), DECIMALS)
+        pairs = []
+        for row, column in np.argwhere(cosines >= MINILM_THRESHOLD).tolist():
+            strength = float(cosines[row, column])
+            reason = f"cosine {strength:.2f}"
+            pairs.append(Pair(row, column, "same", reason, strength))
+        return Judgement("ok", tuple(pairs))
+
+
+ALWAYS_YES, ALWAYS_NO = "always-yes", "always-no"
+CONSTANT_JUDGES = (ALWAYS_YES, ALWAYS_NO)
+
+
+class ConstantJudge(EmbeddedJudge):
+    """Calls every pair the same, gives the highest marks and names the first option, or neither.
+
+    The hard rules of a rubric bind it as they bind any judge.
+
+    Args:
+        name: `always-yes` or `always-no`.
+    """
+
+    answers: frozenset[type[Question[Any]]] = frozenset(
+        {MatchQuestion, RubricQuestion, OptionQuestion}
+    )
+    relations: frozenset[Relation] = frozenset({"same"})
+    comparable = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.fingerprint: Mapping[str, Any] = {"judge": name}
+
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
+        """Say it of every pair, or of every mark."""
+        yes = self.name == ALWAYS_YES
+        if isinstance(question, RubricQuestion):
+            scale = question.rubric.scale
+            marks = dict.fromkeys(question.rubric.marks, int(scale[-1 if yes else 0]))
+            return enforce(Rating("ok", marks, self.name), question)
+        if isinstance(question, OptionQuestion):
+            return OptionVerdict("ok", 0 if yes else None, self.name)
+        if not isinstance(question, MatchQuestion):
+            return question.refused()
+        pairs = []
+        for gold in range(len(question.gold) if yes else 0):
+            for predicted in range(len(question.predicted)):
+                pairs.append(Pair(gold, predicted, "same", self.name, 1.0))
+        return Judgement("ok", tuple(pairs))
