@@ -22,7 +22,7 @@ from tests.programs import diary, make, no_grace
 __all__ = ["diary", "make", "no_grace"]  # fixtures of one module's tests
 
 LONGEST = (
-    *("test_real", "test_docs", "test_engines", "test_faults", "test_surroundings", "test_limits"),
+    *("test_real", "test_docs", "test_engines", "test_faults", "test_surroundings", "test_outages"),
     *("test_references", "test_site_browser", "test_client", "test_money", "test_preflight"),
     *("test_annotate_browser", "test_memory_transports", "test_personamem_likelihood"),
     *("test_goldens", "test_printed", "test_earned_scores", "test_workflow", "test_batches"),

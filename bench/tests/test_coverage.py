@@ -1,3 +1,5 @@
+"""The simulation of intervals: what it draws, what it counts, and what it calls a miss."""
+
 import importlib.util
 import json
 import sys

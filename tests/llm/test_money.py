@@ -1,6 +1,4 @@
-"""Money and tokens: prices, bills by hand, what an endpoint says that it used, caps and what is set
-aside for them, and the ledger.
-"""
+"""What an endpoint says that it used, what is set aside for a call, and caps on a whole run."""
 
 import asyncio
 import json
@@ -8,19 +6,16 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import suppress
-from dataclasses import asdict, replace
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from alps.errors import AlpsError
 from alps.llm import Request
 from alps.llm.budget import Budget, first_reserve, may_be_billed
-from alps.llm.ledger import Call, Ledger, Totals, counted_in
-from alps.llm.prices import Price, Rates, Tier, Used, entry_of, is_listed, price_of
+from alps.llm.ledger import Call, Totals
+from alps.llm.prices import Price, Rates, Tier, price_of
 from alps.llm.provider import send
 from alps.llm.types import Reply, TransportError
 from tests.desk import GOOD, QUESTION, Desk, always, chat, question
@@ -36,6 +31,7 @@ from tests.endtoend import (
     task1,
     wait_until,
 )
+from tests.llm.test_prices import BESIDE, MINI, openai
 from tests.loopback import Answer, asked_over_http, serve
 from tests.visitors import good, write_visitors
 
@@ -43,262 +39,6 @@ pytestmark = [
     pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning"),
     pytest.mark.filterwarnings("ignore:Pydantic serial"),
 ]
-
-
-# The table of prices
-
-FILE = "model_prices_and_context_window_backup.json"
-TABLE = json.loads((Path(find_spec("litellm").submodule_search_locations[0]) / FILE).read_bytes())
-INPUT, OUTPUT = "input_cost_per_token", "output_cost_per_token"
-REGIONAL = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
-CONVERSE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
-
-KNOWN = {
-    "openai/gpt-4.1-mini": "gpt-4.1-mini",
-    "gpt-4.1-mini": "gpt-4.1-mini",
-    "openai/gpt-4.1-2025-04-14": "gpt-4.1-2025-04-14",
-    "openai/gpt-5": "gpt-5",
-    "openai/gpt-5-mini": "gpt-5-mini",
-    "openai/o3": "o3",
-    "openai/gpt-4o": "gpt-4o",
-    "anthropic/claude-sonnet-4-5": "claude-sonnet-4-5",
-    "claude-sonnet-4-5": "claude-sonnet-4-5",
-    "gemini/gemini-2.5-pro": "gemini/gemini-2.5-pro",
-    "vertex_ai/gemini-2.5-pro": "gemini-2.5-pro",
-    "azure/gpt-5": "azure/gpt-5",
-    f"bedrock/{REGIONAL}": REGIONAL,
-    f"bedrock/converse/{CONVERSE}": CONVERSE,
-    "deepseek/deepseek-chat": "deepseek/deepseek-chat",
-    "dashscope/qwen-plus": "dashscope/qwen-plus",
-    "mistral/mistral-large-latest": "mistral/mistral-large-latest",
-    "groq/openai/gpt-oss-120b": "groq/openai/gpt-oss-120b",
-}
-UNKNOWN = """
-openai/gpt-9 openai/gpt-5-mini-2099-01-01 openai/o9 openai/gpt-5.9-turbo gpt-9 claude-opus-9
-anthropic/claude-opus-9 anthropic/claude-sonnet-4-5-99991231 gemini/gemini-9-pro
-vertex_ai/gemini-9-pro azure/gpt-9 azure/my-deployment bedrock/us.anthropic.claude-opus-9-v1:0
-bedrock/converse/anthropic.claude-opus-9-v1:0 openrouter/openai/gpt-9 openrouter/openai/gpt-5
-openrouter/anthropic/claude-opus-9 litellm_proxy/claude-opus-9 litellm_proxy/gpt-4.1-mini
-anthropic/gpt-4.1-mini openai/claude-sonnet-4-5 huggingface/meta-llama/Llama-9-8B-Instruct
-hosted_vllm/Qwen/Qwen9-8B ollama_chat/llama9 groq/llama-9-70b openai/my-local
-"""
-"""Among them a key of the table as openai/…, at another seller, and a name of a proxy's own."""
-
-
-def test_names_of_the_table_have_their_exact_prices():
-    wrong = []
-    for name, key in KNOWN.items():
-        price, row = price_of(name), TABLE[key]
-        rates = (price.input, price.output, price.max_output_tokens)
-        bill = pytest.approx(1_000 * row[INPUT] + 100 * row[OUTPUT])
-        if rates != (row[INPUT], row[OUTPUT], row.get("max_output_tokens")) or (
-            price.cost(1_000, 100) != bill
-        ):
-            wrong.append(name)
-    assert wrong == []
-
-
-def test_what_the_table_does_not_price_has_no_price_and_not_one_of_nothing():
-    chat_rows = {key: row for key, row in TABLE.items() if row.get("mode") == "chat"}
-    free = [key for key, row in chat_rows.items() if row.get(INPUT) == row.get(OUTPUT) == 0]
-    assert len(free) > 20
-    priced = [n for n in (*UNKNOWN.split(), *free) if price_of(n).known or price_of(n).cost(9, 9)]
-    assert priced == []
-
-
-def test_every_model_of_the_table_that_is_priced_by_token_is_known_by_its_own_key():
-    chat_rows = {key: row for key, row in TABLE.items() if row.get("mode") == "chat"}
-    priced = [key for key, row in chat_rows.items() if row.get(INPUT) and row.get(OUTPUT)]
-    assert len(priced) > 2_000
-    strange = [key for key in priced if entry_of(key) is not TABLE[key]]
-    assert [key for key in strange if price_of(key).input != TABLE[key][INPUT]] == []
-
-
-def test_which_names_litellm_knows_a_provider_of():
-    listed = {"openai/any": True, "hosted_vllm/any": True, "nonsense/any": False}
-    assert {name: is_listed(name) for name in listed} == listed
-
-
-def cost(name: str, *used: int, service: str | None = None) -> float | None:
-    return price_of(name).cost_of(Used(*used, service=service))
-
-
-MINI, SONNET, PRO = "openai/gpt-4.1-mini", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-pro"
-QWEN = "dashscope/qwen-plus-2025-07-28"
-
-# The bills are computed from the providers' price pages: dollars per million tokens times tokens.
-# Tokens: prompt, answer, cached, written, written for an hour, thought.
-BY_HAND: dict[str, tuple[str, tuple[int, ...], str | None, float]] = {
-    "plain": (MINI, (10_000, 500), None, 10_000 * 0.4 + 500 * 1.6),
-    "cached": (MINI, (10_000, 500, 8_000), None, 2_000 * 0.4 + 8_000 * 0.1 + 500 * 1.6),
-    "batch": (MINI, (10_000, 500), "batch", 10_000 * 0.2 + 500 * 0.8),
-    "reasoning": (
-        *("openai/gpt-5", (10_000, 4_500, 0, 0, 0, 4_000), None),
-        10_000 * 1.25 + 4_500 * 10,
-    ),
-    "flex": (
-        *("openai/gpt-5", (10_000, 500, 8_000), "flex"),
-        2_000 * 0.625 + 8_000 * 0.0625 + 500 * 5,
-    ),
-    "priority": ("openai/gpt-5", (10_000, 500), "priority", 10_000 * 2.5 + 500 * 20),
-    "default": ("openai/gpt-5", (10_000, 500), "default", 10_000 * 1.25 + 500 * 10),
-    "flex of another": ("openai/o3", (10_000, 500), "flex", 10_000 * 1 + 500 * 4),
-    "write": (SONNET, (10_000, 500, 0, 9_000), None, 1_000 * 3 + 9_000 * 3.75 + 500 * 15),
-    "hour": (SONNET, (10_000, 500, 0, 9_000, 9_000), None, 1_000 * 3 + 9_000 * 6 + 500 * 15),
-    "read": (SONNET, (10_000, 500, 9_000), None, 1_000 * 3 + 9_000 * 0.3 + 500 * 15),
-    "at the threshold": (PRO, (200_000, 2_500), None, 200_000 * 1.25 + 2_500 * 10),
-    "above it": (PRO, (300_000, 2_500), None, 300_000 * 2.5 + 2_500 * 15),
-    "above it and cached": (
-        *(PRO, (300_000, 2_500, 100_000), None),
-        200_000 * 2.5 + 100_000 * 0.25 + 2_500 * 15,
-    ),
-    "batch of gemini": (PRO, (10_000, 500), "batch", 10_000 * 0.625 + 500 * 5),
-    "regional and above": (
-        *(f"bedrock/{REGIONAL}", (400_000, 1_000), None),
-        400_000 * 6.6 + 1_000 * 24.75,
-    ),
-    "ranges, and thought that costs more": (
-        *(QWEN, (300_000, 1_000, 0, 0, 0, 400), None),
-        300_000 * 1.2 + 600 * 3.6 + 400 * 12,
-    ),
-}
-
-
-@pytest.mark.parametrize(("name", "used", "service", "millionths"), BY_HAND.values(), ids=BY_HAND)
-def test_a_bill_by_hand(name: str, used: tuple[int, ...], service: str | None, millionths: float):
-    assert cost(name, *used, service=service) == pytest.approx(millionths / 1e6, rel=1e-12)
-
-
-def test_a_dearer_way_of_being_served_without_a_price_is_unknown():
-    assert price_of("dashscope/qwen-plus").known
-    assert cost("dashscope/qwen-plus", 1_000, 100, service="priority") is None
-
-
-OWN = """
-["openai/tiered"]
-input = 1
-cached_input = 0.25
-cache_write = 1.5
-output = 4
-reasoning = 5
-batch = { input = 0.5, output = 2 }
-flex = { input = 0.6, output = 2.4, cached_input = 0.1 }
-above = [{ tokens = 1_000, input = 2, output = 8 }, \
-{ tokens = 5_000, input = 3, output = 9, cached_input = 1 }]
-
-["openai/free"]
-input = 0
-output = 0
-"""
-
-
-def test_a_price_file_says_the_same_kinds_of_rates(tmp_path: Path, monkeypatch):
-    monkeypatch.setenv("ALPS_PRICES", str(tmp_path / "prices.toml"))
-    (tmp_path / "prices.toml").write_text(OWN)
-    bills = [
-        ((1_000, 100), None, 1_000 * 1 + 100 * 4),
-        ((1_000, 100, 400, 100, 0, 30), None, 500 * 1 + 400 * 0.25 + 100 * 1.5 + 70 * 4 + 30 * 5),
-        ((1_001, 100), None, 1_001 * 2 + 100 * 8),
-        ((6_000, 100, 2_000), None, 4_000 * 3 + 2_000 * 1 + 100 * 9),
-        ((6_000, 100), "batch", 6_000 * 0.5 + 100 * 2),
-        ((1_000, 100, 400), "flex", 600 * 0.6 + 400 * 0.1 + 100 * 2.4),
-    ]
-    for used, service, millionths in bills:
-        found = cost("openai/tiered", *used, service=service)
-        assert found == pytest.approx(millionths / 1e6), (used, service)
-    assert cost("openai/free", 1_000, 100) == 0.0
-
-
-# Bills of replies as providers send them, through litellm
-
-
-def openai(prompt: int, completion: int, tier: str | None = None, **more: Any) -> dict[str, Any]:
-    usage = {"prompt_tokens": prompt, "completion_tokens": completion}
-    whole = {**usage, "total_tokens": prompt + completion, **more}
-    return chat(**({"service_tier": tier} if tier else {}), usage=whole)
-
-
-def anthropic(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
-    usage = {"input_tokens": prompt, "output_tokens": completion, **more}
-    head = {"id": "msg", "type": "message", "role": "assistant", "model": "served"}
-    content = [{"type": "text", "text": GOOD}]
-    return {**head, "stop_reason": "end_turn", "content": content, "usage": usage}
-
-
-def gemini(prompt: int, answered: int, thought: int, **more: Any) -> dict[str, Any]:
-    content = {"parts": [{"text": GOOD}], "role": "model"}
-    counts = {"promptTokenCount": prompt, "candidatesTokenCount": answered}
-    usage = {**counts, "thoughtsTokenCount": thought, **more}
-    whole = {**usage, "totalTokenCount": prompt + answered + thought}
-    candidate = {"content": content, "finishReason": "STOP", "index": 0}
-    return {"candidates": [candidate], "usageMetadata": whole}
-
-
-CACHED = {"prompt_tokens_details": {"cached_tokens": 8_000}}
-THOUGHT = {"completion_tokens_details": {"reasoning_tokens": 4_000}}
-HOUR = {"ephemeral_5m_input_tokens": 4_000, "ephemeral_1h_input_tokens": 5_000}
-BESIDE = {"completion_tokens_details": {"reasoning_tokens": 400}, "total_tokens": 1_500}
-HITS = {"prompt_cache_hit_tokens": 8_000, "prompt_cache_miss_tokens": 2_000}
-WRITES = {"cache_creation_input_tokens": 9_000}
-
-BILLS: dict[str, tuple[str, dict[str, Any], float | None]] = {
-    "plain": (MINI, openai(10_000, 500), 10_000 * 0.4 + 500 * 1.6),
-    "cached": (MINI, openai(10_000, 500, **CACHED), 2_000 * 0.4 + 8_000 * 0.1 + 500 * 1.6),
-    "reasoning": ("openai/gpt-5", openai(10_000, 4_500, **THOUGHT), 10_000 * 1.25 + 4_500 * 10),
-    "flex": ("openai/o3", openai(10_000, 500, "flex"), 10_000 * 1 + 500 * 4),
-    "flex and cached": (
-        *("openai/gpt-5", openai(10_000, 500, "flex", **CACHED)),
-        2_000 * 0.625 + 8_000 * 0.0625 + 500 * 5,
-    ),
-    "priority": (MINI, openai(10_000, 500, "priority"), 10_000 * 0.7 + 500 * 2.8),
-    "batch": (MINI, openai(10_000, 500, "batch"), 10_000 * 0.2 + 500 * 0.8),
-    "deepseek": (
-        *("deepseek/deepseek-chat", openai(10_000, 500, **HITS)),
-        2_000 * 0.28 + 8_000 * 0.028 + 500 * 0.42,
-    ),
-    "cache read": (
-        *(SONNET, anthropic(1_000, 500, cache_read_input_tokens=9_000)),
-        1_000 * 3 + 9_000 * 0.3 + 500 * 15,
-    ),
-    "cache write": (
-        *(SONNET, anthropic(1_000, 500, **WRITES)),
-        1_000 * 3 + 9_000 * 3.75 + 500 * 15,
-    ),
-    "cache write for an hour": (
-        *(SONNET, anthropic(1_000, 500, **WRITES, cache_creation=HOUR)),
-        1_000 * 3 + 4_000 * 3.75 + 5_000 * 6 + 500 * 15,
-    ),
-    "below the tier": (PRO, gemini(200_000, 2_000, 500), 200_000 * 1.25 + 2_500 * 10),
-    "above the tier": (PRO, gemini(300_000, 2_000, 500), 300_000 * 2.5 + 2_500 * 15),
-    "above the tier and cached": (
-        *(PRO, gemini(300_000, 2_000, 500, cachedContentTokenCount=100_000)),
-        200_000 * 2.5 + 100_000 * 0.25 + 2_500 * 15,
-    ),
-    "thought beside the answer": (
-        *("xai/grok-4.3", openai(1_000, 100, **BESIDE)),
-        1_000 * 1.25 + 500 * 2.5,
-    ),
-    "newer than the table": ("anthropic/claude-opus-9", anthropic(1_000, 500), None),
-    "another seller": ("openrouter/openai/gpt-9", openai(1_000, 100, cost=0.0123), None),
-    "a proxy": ("litellm_proxy/gpt-4.1-mini", openai(1_000, 100), None),
-}
-SELLERS = ("OPENAI", "ANTHROPIC", "GEMINI", "DEEPSEEK", "XAI", "OPENROUTER", "LITELLM_PROXY")
-
-
-@pytest.mark.parametrize(("model", "body", "millionths"), BILLS.values(), ids=BILLS)
-def test_the_ledger_equals_the_bill_by_hand(desk: Desk, monkeypatch, model, body, millionths):
-    for seller in SELLERS:
-        monkeypatch.setenv(f"{seller}_API_KEY", "an-ordinary-looking-word")
-    claimed = {"x-litellm-response-cost": "9"}
-    with serve(always(Answer(body=json.dumps(body), headers=claimed))) as server:
-        is_root = model.startswith(("anthropic", "gemini"))
-        api_base = server.url.removesuffix("/v1") if is_root else server.url
-        asked = question(server, model=model, answer=None, api_base=api_base)
-        assert desk.ask(asked).outcome == "ok"
-    (row,) = desk.rows
-    expected = None if millionths is None else pytest.approx(millionths / 1e6, rel=1e-12)
-    assert row["cost"] == expected
-    assert desk.totals.unpriced == (millionths is None)
 
 
 # What an endpoint says that it used: never a crash, never money back, never a cost that it claims
@@ -557,90 +297,6 @@ def test_a_request_not_answered_in_time_may_have_been_billed_and_counts_as_what_
     never = {"send": lambda *_: asyncio.Event().wait(), "timeout": 0.02}
     assert desk.ask(request, budget=budget, **never).outcome == "budget"
     assert [(row["status"], row["assumed_tokens"]) for row in desk.rows] == [(408, reserve)] * 2
-
-
-# The ledger
-
-UNTOLD_CALL = {"prompt_tokens": None, "completion_tokens": None, "cost": None}
-UNHEARD = {**UNTOLD_CALL, "outcome": "transport", "status": 500}
-CALLS = [call(), call(attempt=2, cost=None), call(about="b2", **UNHEARD, error="no answer ♟\ud83d")]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "calls.jsonl"
-
-
-def record(path: Path, *calls: Call) -> Totals:
-    ledger = Ledger(path)
-    for each in calls:
-        ledger.record(each)
-    ledger.close()
-    return ledger.totals
-
-
-def counted(totals: Totals) -> tuple[int, int, int, float, int]:
-    tokens = (totals.prompt_tokens, totals.completion_tokens)
-    return (totals.calls, *tokens, totals.cost, totals.unpriced)
-
-
-def test_each_call_is_one_row_with_all_its_fields_and_the_next_session_goes_on_counting(path: Path):
-    assert counted(record(path)) == (0, 0, 0, 0.0, 0)
-    assert counted(record(path, *CALLS)) == (3, 200, 20, 0.5, 1)
-    assert [json.loads(line) for line in path.read_bytes().splitlines()] == [
-        asdict(each) for each in CALLS
-    ]
-    assert counted(record(path, call())) == (4, 300, 30, 1.0, 1)
-    assert len(path.read_bytes().splitlines()) == 4
-
-
-@pytest.mark.parametrize(
-    ("fields", "unpriced"), [({"cost": None}, 1), (UNHEARD, 0), ({"cost": 0.0}, 0)],
-    ids=["of unknown price", "never came", "free"],
-)  # fmt: skip
-def test_only_an_answer_of_unknown_price_is_counted_as_one(path: Path, fields, unpriced):
-    assert record(path, call(**fields)).unpriced == unpriced
-
-
-def test_a_row_torn_by_a_crash_is_not_counted_and_the_next_one_is_whole(path: Path):
-    record(path, *CALLS)
-    path.write_bytes(path.read_bytes()[:-20])
-    assert counted(record(path, call())) == (3, 300, 30, 1.0, 1)
-    assert [json.loads(line)["attempt"] for line in path.read_bytes().splitlines()] == [1, 2, 1]
-    with path.open("ab") as file:
-        file.write(b"not JSON\n")
-    assert counted(record(path, call())) == (4, 400, 40, 1.5, 1)
-
-
-@pytest.mark.parametrize("row", [{**asdict(call()), "a_field_of_a_later_version": 1}, {"key": "0"}])
-def test_a_row_of_another_shape_is_passed_over_or_refused(path: Path, row: dict[str, Any]):
-    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    with suppress(AlpsError):
-        assert record(path, call()).calls >= 1
-
-
-SUMMARIES = {
-    '{"calls": {"http": 1, "cached": 3}}': 3,
-    **dict.fromkeys(("", "[]", "{}", '{"calls": null}', '{"calls": {"cached": "3"}}'), 0),
-    "[" * 100_000: 0,
-}
-
-
-@pytest.mark.parametrize(("text", "cached"), SUMMARIES.items(), ids=range(len(SUMMARIES)))
-def test_the_next_session_goes_on_counting_what_came_from_the_cache(path: Path, text, cached):
-    (path.parent / "summary.json").write_text(text)
-    assert record(path).cached == cached
-
-
-def test_what_counts_against_a_budget_of_several_runs_holds_what_was_not_told(tmp_path: Path):
-    unread = call(**UNHEARD, assumed_tokens=40, assumed_cost=0.2)
-    untold = call(**UNTOLD_CALL, assumed_tokens=30, assumed_cost=0.1)
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        record(tmp_path / name / "calls.jsonl", call(), unread, untold)
-    tokens, cost = counted_in([tmp_path / "one", tmp_path / "two", tmp_path / "none"])
-    assert (tokens, cost) == (2 * (110 + 40 + 30), pytest.approx(2 * (0.5 + 0.2 + 0.1)))
-    assert not (tmp_path / "none").exists()
 
 
 # Whole runs: dry runs, caps on dollars and tokens

@@ -1,0 +1,289 @@
+"""What a client makes of rate limits and outages, in virtual time, so that hours take no time."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from alps.errors import QuotaError, UsageError
+from alps.llm import Client, Request
+from alps.llm.retries import as_time, seconds_of
+from alps.llm.types import Reply, TransportError
+from tests.desk import EXTRACTED, GOOD, QUESTION, Desk
+from tests.virtual_time import (
+    Bucket,
+    NoLedger,
+    Outage,
+    Windows,
+    asked,
+    failure,
+    in_virtual_time,
+    rejection,
+)
+
+SERVERS: dict[str, tuple[Callable[[], Any], int, int, float]] = {
+    "bucket": (lambda: Bucket(10, 10), 1_000, 150, 130),
+    "bucket, Retry-After": (lambda: Bucket(10, 10, retry_after=1.0), 1_000, 150, 130),
+    "600 a minute": (lambda: Windows(600, 60), 2_000, 600, 220),
+    "60 a minute": (lambda: Windows(60, 60), 300, 300, 280),
+    "60 a minute, by the clock": (lambda: Windows(60, 60, offset=40), 300, 300, 280),
+    "60 a minute, Retry-After": (lambda: Windows(60, 60, 23, retry_after=60), 254, 66, 310),
+    "529 for 90 s": (lambda: Outage(529, 10, 100, Bucket(10, 10)), 1_000, 200, 270),
+    "503 for 300 s": (lambda: Outage(503, 2, 302), 600, 100, 390),
+    "503 from the first request on": (lambda: Outage(503, 0, 300), 600, 120, 390),
+}
+
+
+@pytest.mark.parametrize("concurrency", [None, 64], ids=["auto", "64 at once"])
+@pytest.mark.parametrize(("server", "count", "rejected", "seconds"), SERVERS.values(), ids=SERVERS)
+def test_nothing_is_lost_and_little_is_rejected(server, count, rejected, seconds, concurrency):
+    fared = asked(server(), count, concurrency=concurrency, workers=128 if concurrency else 400)
+    assert fared.lost == 0
+    assert fared.rejected <= rejected
+    assert fared.seconds <= seconds
+
+
+@pytest.mark.parametrize("concurrency", [None, 64], ids=["auto", "64 at once"])
+def test_slow_answers_regain_their_places_in_time(concurrency: int | None):
+    fared = asked(Bucket(10, 10), 2_000, concurrency=concurrency, latency=(10.0, 30.0))
+    assert fared.lost == 0
+    assert fared.seconds <= 800  # 64 at once with answers of 20 s take 630 without any limit
+
+
+def outcomes_in(
+    send: Any, count: int, *, workers: int = 8, concurrency: int | None = 4, **options: Any
+) -> tuple[list[str], float]:
+    """Return what came of each question, and the seconds that all of them took."""
+
+    async def all_of_them() -> tuple[list[str], float]:
+        asking: Any = {"concurrency": concurrency, "ledger": NoLedger(), "send": send, **options}
+        client = Client(cache=None, **asking)
+        waiting, heard = iter(range(count)), [""] * count
+
+        async def work() -> None:
+            for number in waiting:
+                message = {"role": "user", "content": str(number)}
+                completion = await client.complete(Request("openai/tiny", (message,), None))
+                heard[number] = completion.outcome
+
+        await asyncio.gather(*(work() for _ in range(workers)))
+        return heard, asyncio.get_running_loop().time()
+
+    return in_virtual_time(all_of_them())
+
+
+def outcomes(send: Any, count: int, **options: Any) -> list[str]:
+    return outcomes_in(send, count, **options)[0]
+
+
+class Counted:
+    """Counts the requests under way; with `serial`, they are answered one after another."""
+
+    def __init__(self, *, serial: bool) -> None:
+        self.under_way = self.most = 0
+        self.serial, self.turn = serial, asyncio.Lock()
+
+    async def __call__(self, request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        if self.serial:
+            async with self.turn:
+                await asyncio.sleep(0.1)
+        else:
+            await asyncio.sleep(1.0)
+        self.under_way -= 1
+        return Reply("Yes.")
+
+
+@pytest.mark.parametrize(("count", "most", "at_once"), [(2_000, None, 200), (12, None, 12),
+                                                        (2_000, 40, 40)])  # fmt: skip
+def test_as_many_run_at_once_as_are_answered_as_soon(count: int, most: int | None, at_once: int):
+    server = Counted(serial=False)
+    outcomes(server, count, workers=400, concurrency=most)
+    assert server.most == at_once
+
+
+def test_no_more_run_at_once_where_they_would_wait_at_the_server():
+    server = Counted(serial=True)
+    outcomes(server, 1_000, workers=400, concurrency=None)
+    assert server.most <= 64
+
+
+class SlowLedger(NoLedger):
+    """Its rows are flushed while the request that failed still has its place."""
+
+    async def flushed(self) -> None:
+        await asyncio.sleep(0.05)
+
+
+def test_a_short_outage_is_over_soon_and_met_by_one_probe_at_a_time():
+    sent: list[float] = []
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        sent.append(asyncio.get_running_loop().time())
+        since = sent[-1] - sent[0]
+        await asyncio.sleep(0.02)
+        if since < 4:
+            raise failure(503)
+        return Reply("Yes.")
+
+    assert outcomes(send, 5, workers=5, concurrency=None, ledger=SlowLedger()) == ["ok"] * 5
+    assert len([when for when in sent[5:] if when - sent[0] < 4]) <= 3
+    assert sent[-1] - sent[0] <= 12
+
+
+def test_an_outage_that_outlasts_the_patience_costs_no_hours_and_few_requests():
+    fared = asked(Outage(503, 0, 1e9), 1_000, patience=600.0)
+    assert fared.answered == 0
+    assert 600 <= fared.seconds <= 700
+    assert fared.rejected <= 250
+    errors = [str(one.error) for one in fared.completions]
+    assert any("not asked: the endpoint has not answered for 10 min" in error for error in errors)
+    fared = asked(Outage(503, 0, 1e9), 20, patience=45.0)
+    assert any("has not answered for 45 s" in str(one.error) for one in fared.completions)
+
+
+def test_records_after_the_outage_are_answered_though_it_outlasted_the_patience():
+    fared = asked(Outage(503, 20, 400, Bucket(1, 1)), 400, patience=60.0, concurrency=8, workers=16)
+    assert 0 < fared.answered < 400
+
+
+def test_the_time_that_a_server_asks_for_takes_nothing_of_the_patience():
+    refused = iter([rejection(60.0)] * 3)
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        for error in refused:
+            raise error
+        return Reply("Yes.")
+
+    assert outcomes(send, 1, patience=100.0) == ["ok"]
+
+
+def test_what_is_waited_for_is_said_once():
+    said: list[str] = []
+    assert asked(Outage(503, 0, 300), 100, notice=said.append).lost == 0
+    (line,) = said
+    assert line.startswith("openai/tiny has not answered for ")
+    assert "patience=" in line
+
+
+def always_raising(error: TransportError, tries: list[str], seconds: float = 0.0) -> Any:
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        await asyncio.sleep(seconds)
+        if messages[0]["content"] == "0":
+            tries.append("0")
+            raise error
+        return Reply("Yes.")
+
+    return send
+
+
+HUNG = TransportError("no answer within 120 s", transient=True, status=408)
+UNREADABLE = TransportError("unreadable", transient=True, status=200, billed=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "least", "most", "count"),
+    [(failure(500), 8, 9, 500), (HUNG, 3, 3, 1), (UNREADABLE, 3, 3, 1)],
+    ids=["fails while others are answered", "hung, may be billed", "unreadable, may be billed"],
+)
+def test_one_request_that_always_fails_is_given_up_in_time(error, least, most, count):
+    tries: list[str] = []
+    assert outcomes(always_raising(error, tries, 1.0), count)[0] == "transport"
+    assert least <= len(tries) <= most
+
+
+def test_a_timeout_in_hundreds_of_requests_takes_little_of_the_throughput():
+    met: set[str] = set()
+    took = 0.0
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        nonlocal took
+        number = messages[0]["content"]
+        hangs = int(number) % 400 == 200 and number not in met
+        met.add(number)
+        seconds = 15.0 if hangs else 1.0
+        await asyncio.sleep(seconds)
+        took += seconds
+        if hangs:
+            raise TransportError("no answer within 15 s", transient=True, status=408)
+        return Reply("Yes.")
+
+    fared, seconds = outcomes_in(send, 6_000, workers=64, concurrency=64)
+    assert set(fared) == {"ok"}
+    assert seconds <= 1.15 * took / 64
+
+
+def test_a_server_at_which_too_many_wait_is_asked_less():
+    places: list[asyncio.Semaphore] = []
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        if not places:
+            places.append(asyncio.Semaphore(16))
+        try:
+            async with asyncio.timeout(15), places[0]:
+                await asyncio.sleep(1.0)
+        except TimeoutError as error:
+            raise TransportError("late", transient=True, status=408) from error
+        return Reply("Yes.")
+
+    # 240 are answered in time.
+    assert set(outcomes(send, 3_000, workers=512, concurrency=512)) == {"ok"}
+
+
+def test_one_request_that_hangs_holds_up_none_of_the_others(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("alps.llm.retries._backoff", lambda _: 0.0)
+    answered: list[int] = []
+
+    async def send(request: Request[Any], _: object) -> Reply:
+        if request.repeat == 3:
+            await asyncio.Event().wait()
+        answered.append(request.repeat)
+        return Reply(GOOD, "stop")
+
+    requests = [Request("any/model", QUESTION, EXTRACTED, repeat=n) for n in range(40)]
+    completions = desk.ask_all(*requests, send=send, concurrency=4, timeout=0.2)
+    assert [n for n, completion in enumerate(completions) if completion.outcome != "ok"] == [3]
+    assert len(answered) == 39
+    assert max(n for n, row in enumerate(desk.rows) if row["outcome"] == "ok") < len(desk.rows) - 2
+
+
+def failing_alike(status: int, **changes: Any) -> Any:
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        text = f"BadRequestError: Invalid model name (request req_{messages[0]['content']}7)"
+        raise TransportError(text, transient=False, status=status, **changes)
+
+    return send
+
+
+def test_errors_that_stay_end_the_run_and_those_of_single_records_do_not():
+    alike = r"'openai/tiny': the first 3 requests failed alike.*Invalid model name"
+    with pytest.raises(UsageError, match=alike):
+        outcomes(failing_alike(400), 20)
+    with pytest.raises(QuotaError):
+        outcomes(failing_alike(402, fatal=QuotaError("no money left")), 20)
+    for kind in ("too_long", "refused"):
+        assert outcomes(failing_alike(400, **{kind: True}), 20) == [kind] * 20
+
+
+def test_errors_after_an_answer_end_no_run():
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        if messages[0]["content"] == "0":
+            return Reply("Yes.")
+        await asyncio.sleep(1.0)
+        raise TransportError("bad", transient=False, status=400)
+
+    assert outcomes(send, 6) == ["ok", *["transport"] * 5]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.5, "0.5 s"), (90, "90 s"), (1800, "30 min"), (5400, "90 min"), (86400, "24 h"),
+     (1e7, "2777.8 h")],
+)  # fmt: skip
+def test_a_time_is_written_as_it_is_read(seconds, said):
+    assert as_time(seconds) == said
+    assert seconds_of(said) == pytest.approx(seconds, rel=1e-4)
