@@ -82,6 +82,8 @@ class Extension:
         shows: Tells whether a summary has something of it to show.
         shown: What tables, pages and comparisons show of that, an `alps.show.parts.ShownPart`:
             `mine:Shown`.
+        board: Its part on boards, an `alps.leaderboard.parts.BoardPart`: `mine:BOARD`.
+        on_card: The setting of a run, or the field of a submission, that it has that part in.
     """
 
     name: str
@@ -106,6 +108,8 @@ class Extension:
     begun: str = ""
     shows: Callable[[Any], bool] = _nothing_of
     shown: str = ""
+    board: str = ""
+    on_card: str = ""
 
 
 @cache

@@ -1,9 +1,13 @@
-"""Folding of text before any two pieces of it are compared."""
+"""Folding of text before any two pieces of it are compared, and the script that it is in."""
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from hashlib import blake2b
+from itertools import islice
+from typing import Any
 
 # Accents, Hebrew points and Arabic vowel signs are optional spelling. The combining classes left
 # out (nukta, kana voicing, virama, Thai and Lao vowels) tell words apart.
@@ -23,6 +27,11 @@ for _range in _INVISIBLE_RANGES.split():
     _INVISIBLE |= dict.fromkeys(range(int(_first, 16), int(_last, 16) + 1))
 # To translate a text takes 25 times as long as to see that nothing of it is to be dropped.
 _INVISIBLE_CHARACTERS = frozenset(map(chr, _INVISIBLE))
+
+
+# Letters of a text that tell its script.
+_TELLING = 2_000
+_CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
 
 
 class _Kept(dict[int, str | None]):
@@ -166,3 +175,23 @@ def digest(text: str) -> int:
 def whole_number(text: str) -> int | None:
     """Return a number of 0 or more, in at most 18 of the digits 0 to 9; None for other text."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+
+
+def texts_of(node: Any) -> str:
+    """Return the texts of what is asked, those of its parts among them."""
+    if isinstance(node, Mapping):
+        node = list(node.values())
+    if isinstance(node, list | tuple):
+        return "\n".join(filter(None, map(texts_of, node)))
+    return node if isinstance(node, str) else ""
+
+
+def script_of(text: str) -> str:
+    """Return the script of most letters of a text: `Latin`, `CJK`, `Cyrillic` …; `none` without."""
+    # A history may be a thousand times as long as what tells its script.
+    letters = islice(filter(str.isalpha, text), _TELLING)
+    counts: Counter[str] = Counter()
+    for character, count in Counter(letters).items():
+        name = unicodedata.name(character, "?").partition(" ")[0]
+        counts["CJK" if name.startswith(_CJK) else name.capitalize()] += count
+    return counts.most_common(1)[0][0] if counts else "none"

@@ -11,6 +11,5 @@ EXTENSION = Extension(
         "verify": f"{_HERE}:verify",
         "rescore": f"{_HERE}:rescore",
         "leaderboard": f"{_HERE}:leaderboard",
-        "reference": f"{_HERE}:reference",
     },
 )

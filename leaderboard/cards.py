@@ -9,12 +9,12 @@ from alps import rows
 from alps.data.hub import HIDDEN_SPLIT, HUB
 from alps.data.hub import public_name as public_data
 from alps.errors import RunFolderError, UsageError
-from alps.ext.audits import FOLDER
 from alps.jsonl import dump, scan
 from alps.judges.embedded import LexicalJudge
-from alps.leaderboard.audits import audit_card, audit_rows
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.checks.rows import CallRow, ScoreRow
+from alps.leaderboard.parts import MEMORY as MEMORY_FIELD
+from alps.leaderboard.parts import needed, parts_of_run
 from alps.leaderboard.submission import (
     MEMORY,
     SAMPLES,
@@ -28,6 +28,7 @@ from alps.leaderboard.submission import (
 )
 from alps.leaderboard.untrusted import all_text, leak_in, leak_in_answer, shown
 from alps.run.opened import Run
+from alps.tasks.by_memory import keeps_memories
 
 # What a card calls the split of data that have none, as a task's files of its own.
 WHOLE = "whole"
@@ -60,7 +61,11 @@ class Details:
 def model_of(run: Run) -> str:
     """Return what a run evaluated: its memory system where it has one, else its model."""
     memory = memory_of_run(run.manifest.settings)
-    return run.model if memory is None else f"{MEMORY}{public_name(memory)}"
+    return run.model if memory is None else f"{MEMORY}{_memory_name(memory)}"
+
+
+def _memory_name(memory: str) -> str:
+    return needed(MEMORY_FIELD).public_name(memory) if keeps_memories(memory) else memory
 
 
 def system_card(run: Run, details: Details) -> dict[str, Any]:
@@ -95,7 +100,7 @@ def run_card(run: Run, details: Details) -> dict[str, Any]:
     settings["data"] = data["name"]
     settings |= {"model": public_name(run.model), "judge": public_name(run.judge)}
     if "memory" in settings:
-        settings["memory"] = public_name(str(settings["memory"]))
+        settings["memory"] = _memory_name(str(settings["memory"]))
     card = {
         "settings": settings,
         "prompts": run.manifest.prompts,
@@ -155,7 +160,7 @@ def track_card(run: Run, index: int, name: str, files: Mapping[str, Any]) -> dic
             floors[floor] = {"lead": row.lead, "judge": row.judge, "scores": scores}
     conditions = dict(run.tasks[name].conditions)
     if "memory" in conditions:
-        conditions["memory"] = public_name(str(conditions["memory"]))
+        conditions["memory"] = _memory_name(str(conditions["memory"]))
     card: dict[str, Any] = {
         "run": index,
         "task": track.task,
@@ -174,8 +179,8 @@ def track_card(run: Run, index: int, name: str, files: Mapping[str, Any]) -> dic
         "floors": floors,
         "files": dict(files),
     }
-    if "audit" in files:
-        card["audit"] = audit_card(run, name)
+    for part in parts_of_run(run).values():
+        card |= part.track_card(run, name, files)
     if track.tokens_shown is not None:
         card["tokens_shown"] = track.tokens_shown.row()
     if track.seconds_per_query is not None:
@@ -206,13 +211,13 @@ def write_track(
         if stage != "verdicts" or (verdicts and published):
             check_publishable(published, f"{run.folder / stage}.jsonl", run)
             cards[stage] = write_rows(folder / f"{stage}.jsonl", published)
-    audit = [] if withheld else audit_rows(run, name)
-    if audit:
-        for row in audit:
-            if row["verdict"] is not None:
-                row["verdict"] = _published("verdicts", row["verdict"], calls)
-        check_publishable(audit, f"{run.folder / FOLDER}", run)
-        cards["audit"] = write_rows(folder / "audit.jsonl", audit)
+    for part in parts_of_run(run).values() if not withheld else ():
+        for stage, rows_of in part.track_rows(run, name).items():
+            for row in rows_of:
+                if row.get("verdict") is not None:
+                    row["verdict"] = _published("verdicts", row["verdict"], calls)
+            check_publishable(rows_of, f"{run.folder / stage}", run)
+            cards[stage] = write_rows(folder / f"{stage}.jsonl", rows_of)
     # What a call was keyed by is a hash of everything that was asked: it stays here.
     made = [call for call in calls_of(run) if calls and call.get("about") in ids]
     if made:

@@ -1,4 +1,4 @@
-"""Commands of the leaderboard: `submit`, `verify`, `rescore`, `leaderboard`, `reference`."""
+"""Commands of the leaderboard: `submit`, `verify`, `rescore`, `leaderboard`."""
 
 import sys
 
@@ -101,23 +101,3 @@ def leaderboard_serve(words: tuple[str, ...]) -> None:
     from alps.leaderboard.commands import serve_command
 
     sys.exit(serve_command(words))
-
-
-@command(
-    "FOLDER… [check=yes] [only=ID] [out=FILE]",
-    "alps.leaderboard.references.settings:ReferenceSettings",
-    folders=True,
-    raw=True,
-)
-def reference(words: tuple[str, ...]) -> None:
-    """Recompute the reference rows of the boards from your copy of the public files.
-
-    Says of every row whether it is equal to the digit; with check=yes, exit 1 where one is not.
-
-    \b
-      alps reference alpsbench personamem check=yes
-      alps reference personamem only=personamem-32k format=json
-    """
-    from alps.leaderboard.references.command import reference_command
-
-    sys.exit(reference_command(words))

@@ -16,13 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import BudgetError, UsageError
-from alps.leaderboard.audit_draws import draw_for
 from alps.leaderboard.cards import Details
 from alps.leaderboard.checks.files import SUBMISSIONS
 from alps.leaderboard.findings import SEVERITIES, Finding, Verification
-from alps.leaderboard.packing import Packed, pack, today
-from alps.leaderboard.people import AGREEMENT
-from alps.leaderboard.pull_request import missing, write_request
+from alps.leaderboard.packing import Packed, missing, pack, today, write_request
+from alps.leaderboard.parts import all_parts
 from alps.leaderboard.settings import (
     RescoreSettings,
     ServeSettings,
@@ -154,12 +152,14 @@ def _record(folder: Path, settings: VerifySettings, recomputed: Sequence[str]) -
     if settings.continues not in (None, folder.resolve().name):
         joined["continues"] = settings.continues
     there = entry.review
-    draw = draw_for(entry)
-    if draw is not None and (there is None or draw != there.audit_draw):
-        joined["audit_draw"] = draw
+    for part in all_parts():
+        joined |= part.review(entry)
+    draw = joined.get("audit_draw")
     if draw is not None and settings.format != "json":
         line = f"audits of these answers that boards show are drawn by audit_seed={draw.seed}"
         terminal().print(line, markup=False)
+    if there is not None and draw == there.audit_draw:
+        joined.pop("audit_draw", None)
     if there is not None:
         if joined:
             write_card(path, there.model_copy(update=joined))
@@ -245,7 +245,7 @@ def serve_command(words: Sequence[str]) -> int:
 
 
 def _build(settings: SiteSettings) -> str:
-    from alps.leaderboard.site import build
+    from alps.leaderboard.site import AGREEMENT, build
 
     # Those given, those of the checkout, or those of the package.
     own = Path(__file__).resolve().parent / "submissions"

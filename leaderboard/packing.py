@@ -8,11 +8,12 @@ addresses of hosts, which it would flag.
 import re
 import shutil
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,12 +24,13 @@ from alps.leaderboard.cards import Details, run_card, system_card, track_card, w
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.files import SUBMISSIONS, check_folder
 from alps.leaderboard.findings import Findings, Verification
-from alps.leaderboard.memory_packing import memory_card, stopped_by, without_scores
+from alps.leaderboard.parts import parts_of_run
 from alps.leaderboard.submission import (
     CARD,
     REVIEW,
     SAMPLES,
     Submission,
+    Track,
     checksum_of,
     kinds_of,
     memory_of_run,
@@ -42,7 +44,9 @@ from alps.leaderboard.untrusted import (
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import SAMPLING
 from alps.run.opened import Run, open_run
+from alps.show.formatting import interval, number
 from alps.systems.resolve import RECORDED
+from alps.tasks import all_tracks
 from alps.tasks.registry import TASKS
 
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
@@ -97,11 +101,13 @@ def pack(
             must not be published.
         RunFolderError: If the files of a run can't be read, or have changed since its summary.
     """
-    opened = list(map(_finished, runs))
-    faults = list(map(stopped_by, opened))
-    for index, fault in enumerate(faults):
-        if fault is not None:
-            opened[index] = without_scores(opened[index], fault)
+    opened: list[Run] = []
+    stopped: list[bool] = []
+    for path in runs:
+        run = open_run(path)
+        without_scores = _stopped(run) if run.summary is None else None
+        stopped.append(without_scores is not None)
+        opened.append(_finished(path, without_scores or run))
     _check_together(opened)
     slug = out.name if out is not None else slug_of(details.name, details.submitted)
     if not _SLUG.match(slug):
@@ -112,16 +118,17 @@ def pack(
     _check_target(target, slug)
     with TemporaryDirectory(prefix="alps-submit-") as scratch:
         folder = Path(scratch) / slug
-        files, memory = {}, []
-        for index, (run, fault) in enumerate(zip(opened, faults, strict=True)):
-            withheld = fault is not None
+        files: dict[str, Any] = {}
+        further: dict[str, list[dict[str, Any]]] = {}
+        for index, (run, withheld) in enumerate(zip(opened, stopped, strict=True)):
             for name in run.tracks:
                 place = folder / name
                 files[name] = write_track(place, run, name, calls, verdicts, withheld=withheld)
-            if memory_of_run(run.manifest.settings) is not None:
-                of_run = memory_card(folder, run, index, details, calls=calls, verdicts=verdicts)
-                memory.append(of_run)
-        card = make_card(slug, opened, details, files, memory)
+            for field, part in parts_of_run(run).items():
+                of_run = part.run_card(folder, run, index, details, calls=calls, verdicts=verdicts)
+                if of_run is not None:
+                    further.setdefault(field, []).append(of_run)
+        card = make_card(slug, opened, details, files, further)
         write_card(folder / CARD, card)
         _check_leaks(card)
         # Nothing is written before all of it has been checked as a maintainer will.
@@ -161,7 +168,7 @@ def make_card(
     runs: Sequence[Run],
     details: Details,
     files: Mapping[str, Mapping[str, Any]],
-    memory: Sequence[Mapping[str, Any]] = (),
+    further: Mapping[str, Sequence[Mapping[str, Any]]] = MappingProxyType({}),
 ) -> Submission:
     """Make the card of finished runs.
 
@@ -170,7 +177,7 @@ def make_card(
         runs: The runs.
         details: What the submitter says.
         files: The cards of each track's files by their stage.
-        memory: The cards of the runs' memory systems.
+        further: The cards that extensions have of runs, by their field.
 
     Raises:
         UsageError: If something in it can't be published as it is; names the field.
@@ -192,7 +199,7 @@ def make_card(
             "system": system_card(runs[0], details),
             "runs": [run_card(run, details) for run in runs],
             "tracks": tracks,
-            **({"memory": list(memory)} if memory else {}),
+            **{field: list(cards) for field, cards in further.items()},
         }
         Submission.model_validate(row)
         return Submission.model_validate({**row, "checksum": checksum_of(row)})
@@ -201,11 +208,16 @@ def make_card(
         raise UsageError(f"{field}: {fault}; it can't be published so") from error
 
 
-def _finished(folder: Path) -> Run:
-    run = open_run(folder)
+def _stopped(run: Run) -> Run | None:
+    """Return a run that an extension stopped, with no scores; None where none did."""
+    stopped = (part.stopped(run) for part in parts_of_run(run).values())
+    return next((one for one in stopped if one is not None), None)
+
+
+def _finished(folder: Path, run: Run) -> Run:
     settings = run.manifest.settings
     fault = ""
-    if run.summary is None and stopped_by(run) is None:
+    if run.summary is None:
         fault = "not finished; the same alps run again finishes it"
     elif settings.get("limit") is not None:
         fault = f"limit={settings['limit']}: only a part of the split; run it without limit="
@@ -317,3 +329,99 @@ def _put(folder: Path, target: Path) -> None:
         if target.exists():
             target.rename(Path(scratch) / "old")
         (Path(scratch) / "new").rename(target)
+
+
+CHECKLIST = (
+    (
+        "One submission, in one folder below `leaderboard/submissions/`, and nothing outside it "
+        "has changed.",
+        False,
+    ),
+    (
+        "`alps submit` packed it. Nothing was changed by hand, and there is no `review.json`.",
+        True,
+    ),
+    (
+        "`alps verify leaderboard/submissions/NAME` does not refuse it. Each warning is explained "
+        "in `notes` or below.",
+        True,
+    ),
+    (
+        "It is of whole splits, run without `limit`, and every record has an answer or a kind of "
+        "failure.",
+        True,
+    ),
+    ("The system did not see the gold, and its answers do not speak to the judge.", False),
+    ("Name, organisation, address, snapshot of the model and `open_weights` are right.", False),
+    (
+        "I have read what will be published (`dry_run=yes`), and may publish it. No key, nobody's "
+        "private data.",
+        False,
+    ),
+    ("Somebody else could run it again: how is said in `notes`, or at the address.", False),
+)
+"""What a pull request says, and whether packing has seen to it; the rest only a person can say."""
+_MODELS = ("llm", "memory", "retriever")
+
+
+def missing(card: Submission, verification: Verification) -> Iterator[str]:
+    """Yield what a submitter should still give, the most important first."""
+    judged = [name for name in card.tracks if all_tracks()[name].judged]
+    if any(card.tracks[name].files.verdicts is None for name in judged):
+        yield "verdicts=yes: without verdicts no score of a judge is ranked"
+    for finding in verification.findings:
+        if finding.severity == "warning":
+            yield f"notes=: explain «{finding.what}»"
+    if card.system.kind in _MODELS:
+        if card.system.snapshot is None:
+            yield f"snapshot=: the dated version of {card.system.model}"
+        if card.system.open_weights is None:
+            yield "open_weights=yes or no: whether everybody can have the weights"
+    if card.notes is None:
+        yield "notes=: how the answers came about, and how to run it again"
+    if card.org is None:
+        yield "org=: who submits it"
+    if card.url is None:
+        yield "url=: where to read more"
+
+
+def request_text(packed: Packed) -> str:
+    """Return the text of the pull request, with a tick at what was checked when it was packed."""
+    card = packed.card
+    lines = [f"A submission of {card.name} to the leaderboard.", ""]
+    for item, seen_to in CHECKLIST:
+        tick = "x" if seen_to else " "
+        lines.append(f"- [{tick}] {item.replace('NAME', card.slug)}")
+    lines += ["", "| track | metric | score | 95 % interval | n |", "|---|---|---:|---|---:|"]
+    lines += [_request_row(name, track) for name, track in card.tracks.items()]
+    lines += ["", "How the answers came about, and what explains the warnings:", ""]
+    lines += [card.notes or "…"]
+    for finding in packed.verification.findings:
+        if finding.severity == "warning":
+            lines.append(f"- {finding.what}: …")
+    return "\n".join(lines) + "\n"
+
+
+def _request_row(name: str, track: Track) -> str:
+    metrics = all_tracks()[name].metrics
+    lead = next((one for one in metrics if one.headline and one.name in track.scores), metrics[0])
+    score = track.scores.get(lead.name)
+    if score is None:
+        return f"| {name} | {lead.title.strip()} | – | – | – |"
+    figures = f"{number(score.value)} | {interval(score)} | {score.n:,}"
+    return f"| {name} | {lead.title.strip()} | {figures} |"
+
+
+def write_request(packed: Packed, path: Path) -> None:
+    """Write the text of the pull request.
+
+    Raises:
+        UsageError: If it can't be written, or lies in the folder of the submission.
+    """
+    if path.resolve().is_relative_to(packed.folder.resolve()):
+        raise UsageError(f"request={path}: it is no part of the submission; choose another place")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(request_text(packed), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"request={path}: {error.strerror or error}; choose another") from error

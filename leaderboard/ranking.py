@@ -5,26 +5,30 @@ Systems share a board where data, conditions and judge are the same.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from alps.judges.base import fingerprint_id
 from alps.judges.embedded import LexicalJudge
-from alps.leaderboard.baseline_differences import Above, Baseline, above, strongest
 from alps.leaderboard.checks.copies import Answers, answers_of, originals
+from alps.leaderboard.comparison import (
+    Above,
+    Baseline,
+    Rank,
+    above,
+    rank_classes,
+    record_scores,
+    strongest,
+)
 from alps.leaderboard.gold_data import needs_reader, task_under
-from alps.leaderboard.memory_setup import setup_of
-from alps.leaderboard.people import People, PeopleRow
+from alps.leaderboard.parts import BoardPart, Difference, fields_of, part_of, parts_of
 from alps.leaderboard.provenance import Place
-from alps.leaderboard.rank_classes import Rank, rank_classes
-from alps.leaderboard.record_scores import record_scores
-from alps.leaderboard.references.rows import ReferenceFile, Reported
-from alps.leaderboard.same_reader import HeldAgainst, hold_against
+from alps.leaderboard.references import ReferenceFile, Reported
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import without
 from alps.tasks import Metric, Task, all_tracks
@@ -37,8 +41,8 @@ Scores = dict[str, dict[str, float]]
 class Key:
     """What must be the same for systems to stand on one board.
 
-    `judge` is None where no judge has a part in it. `setup` is how memory systems were run, as
-    JSON; empty on the boards of other systems.
+    `judge` is None where no judge has a part in it. `setup` is how systems were run by which an
+    extension keeps them apart, as JSON, and `field` that of its part; empty on other boards.
     """
 
     track: str
@@ -48,6 +52,7 @@ class Key:
     n: int
     judge: str | None
     setup: str = ""
+    field: str = ""
 
     @property
     def id(self) -> str:
@@ -66,10 +71,9 @@ class Standing:
     its submitter's word, stands below the others, and is never ranked. `copy_of` names the
     submission whose answers these are: both are one system to the tests, and have one rank. `again`
     is the place of a maintainer's score under the same judge, which replaces the submitted one.
-    `ahead` is how far a memory system is ahead of no memory, by the metric of the board;
-    `no_difference` says why there is none on a board that sorts by it, and `none` what others' runs
-    without memory say of its own. `above` is how far any
-    system is above the strongest trivial baseline there. `records` is what is tested, by record.
+    `difference` is how far it is ahead of its own run without what the board is about, where that
+    sorts by it. `above` is how far any system is above the strongest trivial baseline there.
+    `records` is what is tested, by record.
     """
 
     system: System
@@ -78,17 +82,20 @@ class Standing:
     recomputed: bool
     copy_of: str | None = None
     again: Place | None = None
-    ahead: Place | None = None
-    no_difference: str = ""
-    none: HeldAgainst = field(default_factory=HeldAgainst)
+    difference: Difference = field(default_factory=Difference)
     above: Above | None = None
     records: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
+    def ahead(self) -> Place | None:
+        """The place of the difference."""
+        return self.difference.value
+
+    @property
     def withheld(self) -> str:
         """The check that a memory system was not admitted by; empty where it was."""
-        memory = self.system.memory(self.track)
-        return "" if memory is None else str(memory["withheld"].value or "")
+        memory = self.system.card.memory_of(self.track["run"].value)
+        return "" if memory is None else memory.withheld or ""
 
     def score(self, metric: str) -> Place:
         """Return the place of one of its scores, as it was submitted."""
@@ -119,6 +126,34 @@ class RowBeside:
     def score(self, metric: str) -> Place:
         """Return the place of one of its scores."""
         return self.track["scores"][metric]
+
+
+@dataclass(frozen=True)
+class PeopleRow:
+    """How far two people agree on what a board is about.
+
+    Attributes:
+        names: What the two are called.
+        scores: The places of the figures, by metric.
+        sessions: On how many sessions.
+        rule: What matched their memories; empty where none are matched.
+        verbatim: The share of each person's items that are the draft's; None where none is known.
+        without: The agreement on all other items; None where there are none.
+    """
+
+    names: tuple[str, str]
+    scores: dict[str, Place]
+    sessions: Place
+    rule: str
+    verbatim: tuple[Place, Place] | None
+    without: Place | None
+
+
+class People(Protocol):
+    """How far two people agree, as an agreement file has it."""
+
+    def on(self, metrics: Iterable[Metric]) -> PeopleRow | None:
+        """Return the row on a board of `metrics`; None where there is no figure for them."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +252,7 @@ def build_boards(
     for track in order:
         # Read once for all boards of the track, and let go of before the next track.
         files = _Files(track, {}, {})
-        held = hold_against(systems, track)
+        held = _differences(systems, track)
         for key, rows in groups.items():
             if key.track == track:
                 board = _board(key, rows, files, references, known, held=held)
@@ -240,14 +275,6 @@ class _Files:
             self._scores[system.slug] = _scores_of(system, all_tracks()[self.track])
         return self._scores[system.slug]
 
-    def without_memory(self, system: System) -> Scores:
-        """Return what the reader of a memory system scored on each record without any."""
-        name = f"{system.slug}/"
-        if name not in self._scores:
-            metrics = [metric for metric in all_tracks()[self.track].metrics if metric.headline]
-            self._scores[name] = record_scores(system.rows_without_memory(self.track), metrics)
-        return self._scores[name]
-
     def answers(self, system: System) -> Answers:
         """Return the sketch of what a system answered."""
         if system.slug not in self._answers:
@@ -256,6 +283,18 @@ class _Files:
                 system.rows(self.track, "predictions"), task.public
             )
         return self._answers[system.slug]
+
+
+def _differences(systems: Sequence[System], track: str) -> dict[str, Difference]:
+    """Return the differences of a track by the slug of the system."""
+    parts: dict[BoardPart, None] = {}
+    for system in systems:
+        if track in system.tracks:
+            parts |= dict.fromkeys(parts_of(system.card))
+    found: dict[str, Difference] = {}
+    for part in parts:
+        found |= part.differences(systems, track)
+    return found
 
 
 def _printed(board: Board) -> Iterator[Metric]:
@@ -295,15 +334,18 @@ def _leads_a_board(metric: Metric) -> bool:
 def _key(system: System, track: str, metric: str, place: Place) -> Key:
     row = place.value
     conditions, setup = row["conditions"], ""
-    asked = setup_of(system.card, track, task_under(track, conditions))
-    if asked is not None:
-        # Which system it is: what is compared on the board.
-        conditions = without(conditions, "memory")
-        setup = json.dumps(asked, sort_keys=True, ensure_ascii=False)
+    field_of_part = ""
+    for name in fields_of(system.card):
+        part = part_of(name)
+        asked = part and part.setup(system.card, track, task_under(track, conditions))
+        if asked:
+            # Which system it is: what is compared on the board.
+            conditions, field_of_part = without(conditions, name), name
+            setup = json.dumps(asked, sort_keys=True, ensure_ascii=False)
     words = json.dumps(conditions, sort_keys=True, ensure_ascii=False)
     # What needs no judge is the same under all of them, and stands on one board.
     judge = None if metric in all_tracks()[track].unjudged else row["judge_fingerprint"]
-    return Key(track, metric, row["data_sha256"], words, row["n"], judge, setup)
+    return Key(track, metric, row["data_sha256"], words, row["n"], judge, setup, field_of_part)
 
 
 def _by_difference(key: Key, task: Task, metric: Metric) -> bool:
@@ -325,7 +367,7 @@ def _board(
     references: ReferenceFile,
     known: frozenset[str],
     *,
-    held: Mapping[str, HeldAgainst],
+    held: Mapping[str, Difference],
 ) -> Board:
     task = task_under(key.track, rows[0].track["conditions"].value)
     metric = next(metric for metric in task.metrics if metric.name == key.metric)
@@ -335,10 +377,7 @@ def _board(
         again = row.system.again(key.track, key.metric)
         judged = replace(row, again=again)
         if by_difference:
-            none = held.get(row.system.slug, HeldAgainst())
-            reason = none.apart or row.system.no_difference(key.track)
-            ahead = None if reason else row.system.ahead(key.track)
-            judged = replace(judged, ahead=ahead, no_difference=reason, none=none)
+            judged = replace(judged, difference=held[row.system.slug])
         found.append(replace(judged, records=_records(judged, metric, files)))
     rows = sorted(found, key=lambda row: _worth(row, metric, by_difference))
     proven: list[Standing] = []
@@ -347,7 +386,7 @@ def _board(
     for row in rows:
         # Sorted by their worth, those that are not proven are the last.
         is_proven = row.recomputed and not row.system.refuted and not row.withheld
-        is_proven &= not row.no_difference
+        is_proven &= not row.difference.reason
         (floors if row.system.is_floor else proven if is_proven else others).append(row)
     beside = {key.metric, *metric.on_boards.companions}
     embedded = tuple(_floors(rows, key))
@@ -392,8 +431,9 @@ def _rows_beside(rows: Sequence[Standing], track: str) -> tuple[RowBeside, ...]:
     """Return the rows beside the systems of a board, each memory once, the furthest ahead first."""
     found: dict[str, RowBeside] = {}
     for row in sorted((row for row in rows if row.recomputed), key=lambda row: row.system.slug):
-        for memory, place, ahead in row.system.beside(track):
-            found.setdefault(memory, RowBeside(memory, place, ahead))
+        for part in parts_of(row.system.card):
+            for other in part.beside(row.system, track):
+                found.setdefault(other.memory, other)
     return tuple(sorted(found.values(), key=lambda row: -(row.ahead["value"].value or 0.0)))
 
 
@@ -459,7 +499,7 @@ def _records(row: Standing, metric: Metric, files: _Files) -> dict[str, float]:
         own = {name: value + moved for name, value in own.items()}
     if row.ahead is None:
         return own
-    none = files.without_memory(row.system).get(metric.name, {})
+    none = row.difference.scores.get(metric.name, {})
     return {name: value - none[name] for name, value in own.items() if name in none}
 
 

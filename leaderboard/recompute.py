@@ -5,30 +5,23 @@ whatever else its fingerprint claims. Those of any other judge are taken as they
 submission, with the capabilities that its fingerprint gives it.
 """
 
-import hashlib
 import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from alps.errors import DataError
 from alps.event_loop import run_loop
-from alps.ext.calibration.correction import Chosen, corrected_scores
-from alps.jsonl import dump
 from alps.judges.admission import partly_admitted
 from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
-from alps.judges.calibration_file import Calibration, calibration_files, read_calibration
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import RELATIONS, MatchQuestion, Relation, SupportQuestion
 from alps.judges.question import Question
 from alps.judges.resolve import RECORDED
 from alps.judges.rubric import Rubric, RubricQuestion
 from alps.leaderboard.gold_data import GoldTrack
+from alps.leaderboard.parts import CORRECTED, part_of
 from alps.leaderboard.submission import RunCard, Track, only, without
 from alps.rows import PEOPLE, Corrected, TrackSummary
 from alps.run.collector import Journals, Plan, run_tracks
@@ -179,7 +172,7 @@ def recompute(
         summary,
         scores.by_key(),
         anew,
-        _corrected(gold, track, predictions, scores),
+        _corrected(gold, track, predictions, scores.by_key()),
         tuple(broken),
         clock.struck,
     )
@@ -327,28 +320,7 @@ class _JournalInMemory(Journal):
 
 
 def _corrected(
-    gold: GoldTrack, track: Track, predictions: Rows, scores: _JournalInMemory
+    gold: GoldTrack, track: Track, predictions: Rows, scores: Rows
 ) -> dict[str, Corrected]:
-    """Correct the scores again by those calibrations of the card that are known here."""
-    wanted: set[str] = set()
-    for score in track.scores.values():
-        if score.corrected:
-            wanted.update(score.corrected.calibration.values())
-    if not wanted:
-        return {}
-    by_rubric: dict[str, list[Calibration]] = {}
-    for path in calibration_files():
-        if hashlib.sha256(path.read_bytes()).hexdigest() in wanted:
-            # One that can't be read corrects nothing, and the score is told as not recomputed.
-            with suppress(DataError):
-                calibration = read_calibration(path)
-                for rubric in calibration.rubrics:
-                    by_rubric.setdefault(rubric, []).append(calibration)
-    # Correction reads the rows of a run from their files.
-    with TemporaryDirectory(prefix="alps-verify-") as scratch:
-        folder = Path(scratch)
-        for name, rows in (("predictions", predictions), ("scores", scores.by_key())):
-            lines = [dump(dict(row)) for row in rows.values()]
-            (folder / f"{name}.jsonl").write_bytes(b"".join(lines))
-        by_track = corrected_scores(folder, gold.data, Chosen(by_rubric))
-        return dict(by_track.get(gold.task.track, {}))
+    part = part_of(CORRECTED) if any(one.corrected for one in track.scores.values()) else None
+    return {} if part is None else part.corrected(gold, track, predictions, scores)

@@ -8,6 +8,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -15,22 +16,21 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
-from alps.ext.audits import FOLDER
 from alps.folders import own_folder
 from alps.jsonl import dump
 from alps.judges.resolve import is_embedded_judge
-from alps.leaderboard.audit_draws import content_of, draw_for
-from alps.leaderboard.contradictions import Contradiction, contradictions
 from alps.leaderboard.gold_data import data_for
 from alps.leaderboard.packing import today
-from alps.leaderboard.rescore_sample import judge_sample, sampled_stages
+from alps.leaderboard.parts import AUDIT, all_parts, needed
 from alps.leaderboard.settings import RescoreSettings
+from alps.leaderboard.site_data import Contradiction, content_of, contradictions
 from alps.leaderboard.submission import (
     REFUTED,
     REVIEW,
     SAMPLES,
     Entry,
     Review,
+    Sampled,
     only,
     read_entry,
     without,
@@ -54,6 +54,19 @@ from alps.settings import JudgeSettings, RunSettings
 _SHOWN = ("memory", "max_context_tokens", "k", "persona")
 _RECORDS = ("task", "distractors", "ability", *_SHOWN, "prompt", "seed")
 _CHOICES = (*_RECORDS, "repeats", "scoring", "extras")
+
+
+@dataclass(frozen=True)
+class SampledRun:
+    """A run of a submission of which a sample was judged again.
+
+    Attributes:
+        tracks: By track, the corrected scores as a review has them, and the judge's fingerprint.
+        sampled: What was drawn, by track.
+    """
+
+    tracks: Mapping[str, Mapping[str, Any]]
+    sampled: Mapping[str, Sampled]
 
 
 @dataclass(frozen=True)
@@ -148,7 +161,7 @@ def _judge_samples(
         out.mkdir(parents=True, exist_ok=True)
         for file in run.source.iterdir():
             shutil.copyfile(file, out / file.name)
-        sampled = judge_sample(entry, out, settings, {**run.judging, **caps})
+        sampled = needed(AUDIT).judge_sample(entry, out, settings, {**run.judging, **caps})
         judged.append(out)
         for name, track in sampled.tracks.items():
             tracks[name] = {**track, "sample": sampled.sampled[name].model_dump()}
@@ -165,7 +178,7 @@ def _estimate(
         for run in _runs(entry, settings, typed, Path(scratch) / "work"):
             stages = dry_score(run.source, {**run.judging, "out": str(work / run.out.name)})
             calls += [stage for stage in stages if stage.name == "judge"]
-    return calls if settings.sample is None else sampled_stages(calls, settings.sample)
+    return calls if settings.sample is None else _sampled_stages(calls, settings.sample)
 
 
 def _rescored(
@@ -180,8 +193,8 @@ def _rescored(
     kept: dict[str, Any] = {}
     if entry.review is not None and entry.review.continues is not None:
         kept["continues"] = entry.review.continues
-    if (draw := draw_for(entry)) is not None:
-        kept["audit_draw"] = draw
+    for part in all_parts():
+        kept |= part.review(entry)
     review = review.model_copy(update=kept)
     refuted = tuple(contradictions(entry.card, review))
     if refuted:
@@ -194,6 +207,16 @@ def _check_in_order(folder: Path) -> None:
         if finding.severity == "serious" and finding.code != "refuted":
             fault = f"{finding.what}; alps verify says it all"
             raise DataError(fault, path=folder, field=finding.where)
+
+
+def _sampled_stages(stages: Sequence[Stage], share: float) -> list[Stage]:
+    """Return what judging a share of the sessions would ask, about."""
+    parts = []
+    for stage in stages:
+        calls, tokens = ceil(share * stage.calls), int(share * stage.least_tokens)
+        # The most stays that of all: which records are drawn is not known yet.
+        parts.append(replace(stage, calls=calls, least_tokens=tokens, exact=False))
+    return parts
 
 
 class _Run(NamedTuple):
@@ -245,7 +268,7 @@ def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
 
 def _left(settings: RescoreSettings, judged: Sequence[Path]) -> dict[str, int | float]:
     """Return what is left of the caps, which are of all runs of a submission together."""
-    return caps_left(settings, counted_in([*judged, *(folder / FOLDER for folder in judged)]))
+    return caps_left(settings, counted_in([*judged, *(folder / AUDIT for folder in judged)]))
 
 
 def _as_run(entry: Entry, index: int, settings: RescoreSettings, folder: Path) -> Path:

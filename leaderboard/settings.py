@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alps.leaderboard.fields import Day, Slug
 from alps.leaderboard.submission import Kind
+from alps.leaderboard.untrusted import Day, Slug
 from alps.settings import JudgeSettings
 from alps.values import HomePath, Share
 

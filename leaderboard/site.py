@@ -24,19 +24,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from alps.errors import UsageError
 from alps.leaderboard.pages.common import Content, Renderer
-from alps.leaderboard.pages.compare import write_compared
 from alps.leaderboard.pages.downloads import write_downloads
-from alps.leaderboard.pages.overview import write_overview
-from alps.leaderboard.pages.records import write_records
-from alps.leaderboard.pages.references import write_references
+from alps.leaderboard.pages.overview import write_overview, write_references
+from alps.leaderboard.pages.records import write_compared, write_records
 from alps.leaderboard.pages.systems import write_judges, write_systems
 from alps.leaderboard.pages.tasks import write_changes, write_tasks
-from alps.leaderboard.people import read_people
+from alps.leaderboard.parts import PEOPLE, needed
 from alps.leaderboard.ranking import build_boards
-from alps.leaderboard.references.rows import REFERENCES, read_references
+from alps.leaderboard.references import REFERENCES, read_references
 from alps.leaderboard.site_data import load
 
-LIST = ".alps-site.json"
+LIST, AGREEMENT = ".alps-site.json", "agreement.json"
 ASSETS = Path(__file__).with_name("assets")
 _FILES = TypeAdapter(dict[str, str])
 _PARTS = (
@@ -89,7 +87,7 @@ def build(
     """
     before = _check_out(out)
     systems, rows = load(submissions), read_references(references)
-    own = read_people(people) if people is not None else None
+    own = needed(PEOPLE).people(people) if people is not None else None
     content = Content(systems, build_boards(systems, rows, own), rows)
     parent = out.resolve().parent
     try:

@@ -1,6 +1,8 @@
-"""Data of the site: the submissions as they lie in their files."""
+"""Data of the site: submissions and reviews as they lie in their files, and where these differ."""
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,11 +11,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from alps.errors import DataError, UsageError
-from alps.ext.memory import FILE
-from alps.ext.memory.comparison_runs import FOLDER as BESIDE
 from alps.judges.embedded import LexicalJudge
-from alps.leaderboard.audit_draws import drawn_by_a_maintainer
-from alps.leaderboard.contradictions import contradictions, same_judge
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.recompute import judge_of
@@ -23,13 +21,88 @@ from alps.leaderboard.submission import (
     REVIEW,
     SAMPLES,
     Entry,
+    Review,
     Submission,
-    memory_folder,
     read_entry,
-    without_memory,
 )
-from alps.tasks import all_tracks
-from alps.tasks.by_memory import FULL
+from alps.tasks import Metric, all_tracks
+
+# The share of a scale up to which two judgements of the same answers may differ, as judges do from
+# day to day; and where no interval says how far the records let the score vary.
+APART, WITHOUT_INTERVAL = 0.02, 0.05
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A submitted score that a maintainer did not reproduce under the same judge."""
+
+    track: str
+    metric: str
+    submitted: float
+    again: float
+
+    def __str__(self) -> str:
+        scores = f"submitted {self.submitted:.3f}, judged again {self.again:.3f}"
+        return f"{self.track} {self.metric}: {scores}"
+
+
+def same_judge(card: Submission, review: Review | None, track: str, metric: str) -> bool:
+    """Tell whether a review has the track under the same judge, or the metric needs none."""
+    if review is None or review.status not in ("re-scored", "reproduced", REFUTED):
+        return False
+    if track not in review.tracks or track not in card.tracks:
+        return False
+    fingerprint = review.tracks[track].judge_fingerprint
+    unjudged = metric in all_tracks()[track].unjudged
+    return unjudged or fingerprint == card.tracks[track].judge_fingerprint
+
+
+def contradictions(card: Submission, review: Review | None) -> list[Contradiction]:
+    """Return the headline scores that a review refutes.
+
+    One is refuted where it lies outside the 95 % interval of the maintainer's, and more than
+    `APART` of the scale away.
+    """
+    if review is None:
+        return []
+    refuted = []
+    for name in review.tracks:
+        for metric in all_tracks()[name].metrics:
+            if metric.headline and same_judge(card, review, name, metric.name):
+                refuted.append(_contradiction(card, review, name, metric))
+    return list(filter(None, refuted))
+
+
+def _contradiction(
+    card: Submission, review: Review, name: str, metric: Metric
+) -> Contradiction | None:
+    submitted = card.tracks[name].scores.get(metric.name)
+    again = review.tracks[name].scores.get(metric.name)
+    if submitted is None or submitted.value is None or again is None or again.value is None:
+        return None
+    distance, scale = abs(submitted.value - again.value), metric.highest - metric.lowest
+    apart = distance > WITHOUT_INTERVAL * scale
+    if again.low is not None and again.high is not None:
+        apart = distance > APART * scale and not again.low <= submitted.value <= again.high
+    return Contradiction(name, metric.name, submitted.value, again.value) if apart else None
+
+
+def content_of(card: Submission) -> str:
+    """Return a hash of the answers, verdicts and scores of a submission."""
+    parts = []
+    for name, track in sorted(card.tracks.items()):
+        files = track.files
+        own = [files.predictions, files.verdicts, files.scores]
+        parts.append([name, *(None if file is None else file.sha256 for file in own)])
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def drawn_by_a_maintainer(card: Submission, review: Review | None, track: str) -> bool:
+    """Tell whether the sessions that a track's audit is of were drawn by a maintainer."""
+    audit, draw = card.tracks[track].audit, None if review is None else review.audit_draw
+    if audit is None or draw is None:
+        return False
+    return draw.seed == audit.seed and draw.answers == content_of(card)
 
 
 @dataclass(frozen=True)
@@ -80,61 +153,6 @@ class System:
     def run(self, track: str) -> Place:
         """Return the place of the run that a track comes from."""
         return self.root["runs"][self.card.tracks[track].run]
-
-    def memory(self, track: Place) -> Place | None:
-        """Return the place of the memory system of a track's run; None where it had none."""
-        for n, memory in enumerate(self.card.memory or ()):
-            if memory.run == track["run"].value:
-                return self.root["memory"][n]
-        return None
-
-    def memory_name(self, track: str) -> str:
-        """Return the published name of the memory of a track's run."""
-        return str(self.run(track)["settings"]["memory"].value or FULL)
-
-    def ahead(self, track: str) -> Place | None:
-        """Return how far a memory system is ahead of no memory; None where that was not run."""
-        memory = self.memory(self.tracks[track])
-        ahead = memory["ahead"][track] if memory is not None else None
-        return ahead if ahead is not None and ahead["value"] else None
-
-    def no_difference(self, track: str) -> str:
-        """Return why a memory system has no difference from no memory; empty where it has one."""
-        if self.ahead(track) is not None:
-            return ""
-        memory = self.memory(self.tracks[track])
-        reason = memory["ahead"][track]["reason"].value if memory is not None else None
-        return str(reason or "no run without memory beside it")
-
-    def beside(self, track: str) -> Iterator[tuple[str, Place, Place]]:
-        """Yield the memory of each row beside a run, its track, and how far it is ahead of none."""
-        memory = self.memory(self.tracks[track])
-        for _, row in memory["beside"].items() if memory is not None else ():
-            if row["tracks"][track]:
-                name = str(row["run"]["settings"]["memory"].value or FULL)
-                yield name, row["tracks"][track], row["ahead"][track]
-
-    def hits(self, track: str) -> dict[str, list[Mapping[str, Any]]]:
-        """Return what its memory system found on a track, by record and number of the search."""
-        memory = self.card.memory_of(self.card.tracks[track].run)
-        found: dict[str, list[Mapping[str, Any]]] = {}
-        if memory is None:
-            return found
-        for row in self.entry.read(f"{memory_folder(memory)}/{FILE}", "phase"):
-            of_track, _, name = str(row.get("sample")).partition(" ")
-            hits = row.get("hits")
-            # Rows of a submission that nobody verified are anybody's.
-            if of_track == track and isinstance(hits, list):
-                found[name] = [hit for hit in hits if isinstance(hit, dict)]
-        return found
-
-    def rows_without_memory(self, track: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the scores of the run without memory beside that of a track."""
-        memory = self.card.memory_of(self.card.tracks[track].run)
-        row = without_memory(memory, track) if memory is not None else None
-        if memory is not None and row is not None:
-            name = f"{memory_folder(memory)}/{BESIDE}/{row}/{track}/scores.jsonl"
-            yield from self.entry.read(name, "benchmark_id")
 
     def recomputed(self, track: str, metric: str) -> bool:
         """Tell whether a score was recomputed when the submission was verified.

@@ -17,8 +17,8 @@ from pydantic_core import from_json
 
 from alps import rows
 from alps.errors import DataError
-from alps.ext.memory.admission import declared_in
-from alps.leaderboard.fields import (
+from alps.leaderboard.untrusted import (
+    LARGEST_FILE,
     Commit,
     Count,
     Day,
@@ -34,13 +34,16 @@ from alps.leaderboard.fields import (
     TaskName,
     TrackName,
     Url,
+    open_plain,
+    read_model,
 )
-from alps.leaderboard.untrusted import LARGEST_FILE, open_plain, read_model
-from alps.tasks.by_memory import FULL, NOTHING, keeps_memories
+from alps.tasks.by_memory import FULL, keeps_memories
 
 CARD, REVIEW = "submission.json", "review.json"
 SAMPLES = "samples"
 MEMORY, MEMORY_FOLDER = "memory:", "memory-"
+# What lies in the folder of a memory system, under the names that a run folder has for it.
+DIARY, LEDGER, BESIDE = "memory.jsonl", "memory_calls.jsonl", "beside"
 # The files that a track may have: STAGE.jsonl each.
 STAGES = ("predictions", "verdicts", "scores", "calls", "audit")
 REFUTED = "refuted"
@@ -356,12 +359,6 @@ class Submission(Part):
         """Return the memory system of a run; None where it had none."""
         return next((card for card in self.memory or () if card.run == run), None)
 
-    def declared(self, track: str) -> list[str]:
-        """Return the checks that the memory system of a track was declared to do without."""
-        memory = self.memory_of(self.tracks[track].run)
-        made = memory.admission.values() if memory is not None else ()
-        return declared_in(check.name for checks in made for check in checks)
-
     def withheld(self, track: str) -> str | None:
         """Return the check of admission that the scores of a track are withheld for."""
         memory = self.memory_of(self.tracks[track].run)
@@ -559,14 +556,6 @@ def memory_folder(card: MemoryCard) -> str:
     return f"{MEMORY_FOLDER}{card.run}"
 
 
-def without_memory(memory: MemoryCard, track: str) -> str | None:
-    """Return the name of the row without memory on a track; None where there is none."""
-    for row, other in memory.beside.items():
-        if other.run.settings.get("memory") == NOTHING and track in other.tracks:
-            return row
-    return None
-
-
 def memory_of_run(settings: Mapping[str, Any]) -> str | None:
     """Return the memory system of a run by its settings; None where it has none."""
     name = str(settings.get("memory", FULL))
@@ -575,14 +564,17 @@ def memory_of_run(settings: Mapping[str, Any]) -> str | None:
 
 def public_name(name: str) -> str:
     """Return what names a system or a judge as it is published: without folders and hosts."""
-    from alps.ext.memory.resolve import HTTP, MCP
     from alps.systems.resolve import PROGRAM, RECORDED
 
-    if name.startswith(HTTP):
-        return name.partition(":")[0]
-    head, separator, rest = name.partition(":")
-    if f"{head}:" not in (RECORDED, "recorded:", PROGRAM, MCP) or not separator:
+    head, separator, _ = name.partition(":")
+    if f"{head}:" not in (RECORDED, "recorded:", PROGRAM) or not separator:
         return name
+    return without_folders(name)
+
+
+def without_folders(name: str) -> str:
+    """Return a name that is followed by a command or a file, without the folders in it."""
+    head, _, rest = name.partition(":")
     words = []
     for word in rest.split():
         on_windows = len(word) > 2 and word[1] == ":" and word[2] in "\\/"

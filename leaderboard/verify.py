@@ -1,22 +1,18 @@
 """Verification of a submission without trusting it: no network, none of its code or paths."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from alps.errors import AlpsError
-from alps.ext.memory.comparison_runs import FOLDER as BESIDE
 from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
-from alps.leaderboard.checks.audits import check_audit, check_audit_draw
+from alps.leaderboard.checks.card import check_judge_check
 from alps.leaderboard.checks.copies import check_copies
 from alps.leaderboard.checks.files import check_changes, check_files, check_folder
-from alps.leaderboard.checks.judge_check import check_judge_check
-from alps.leaderboard.checks.memory import check_ahead, check_hits, check_memory, check_stray_hits
-from alps.leaderboard.checks.memory_rows import PackedDiary
 from alps.leaderboard.checks.rows import (
     TrackRows,
     check_answers,
@@ -24,10 +20,10 @@ from alps.leaderboard.checks.rows import (
     check_verdicts,
     read_track,
 )
-from alps.leaderboard.checks.same_reader import check_same_reader
-from alps.leaderboard.checks.suspicion import check_baseline, check_made_again, check_suspicion
+from alps.leaderboard.checks.suspicion import check_baseline, check_suspicion
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
 from alps.leaderboard.gold_data import GoldTrack, data_for, known_track, open_gold, task_of
+from alps.leaderboard.parts import BoardPart, fields_of, part_of, parts_of
 from alps.leaderboard.recompute import (
     LONGEST_SECONDS,
     Recomputed,
@@ -41,12 +37,10 @@ from alps.leaderboard.submission import (
     FORMAT_CHECKED,
     SAMPLES,
     STATUSES,
-    MemoryCard,
     Review,
     RunCard,
     Submission,
     Track,
-    memory_folder,
 )
 from alps.leaderboard.untrusted import shown
 from alps.tasks import Task, all_tracks
@@ -118,7 +112,8 @@ def verify(folder: Path, options: Options = DEFAULTS) -> Verification:
         if findings.codes.isdisjoint(("run", "fingerprint")):
             recomputed = _check_tracks(folder, card, review, options, findings)
             check_copies(folder, card, findings)
-            check_same_reader(folder, card, findings)
+            for part in parts_of(card):
+                part.check_all(folder, card, findings)
         findings.checked["scores"] = _outcome(card, len(recomputed), findings)
     return _verification(folder, card, review, recomputed, findings)
 
@@ -152,33 +147,20 @@ def _check_tracks(
     findings: Findings,
 ) -> tuple[str, ...]:
     """Check the tracks of a card; return those whose every score was recomputed."""
-    diaries, recomputed = check_memory(folder, card, findings), []
+    for name in fields_of(card):
+        if part_of(name) is None:
+            what = "nothing here can check it: its extension is not installed"
+            findings.serious("extension", name, what, "verify it with all of alps")
+    recomputed = []
+    notes = {part: part.check_card(folder, card, findings) for part in parts_of(card)}
     for name in card.tracks:
-        track = _TrackCheck(folder, card, name, options, findings, diaries, review=review)
+        track = TrackCheck(folder, card, name, options, findings, notes, review=review)
         checked = track.check()
         if checked.recomputed:
             recomputed.append(name)
-        if track.memory is not None and checked.gold is not None:
-            scores = {"": checked.scores, **_scores_beside(track, track.memory)}
-            check_ahead(card, checked.gold, scores, findings)
+        for part in notes:
+            part.check_scores(track, checked)
     return tuple(recomputed)
-
-
-def _scores_beside(check: "_TrackCheck", memory: MemoryCard) -> dict[str, Rows]:
-    """Check the rows beside a run on a track as if each were submitted; return their scores."""
-    options, scores = check.options, {}
-    if isinstance(options.data, tuple):
-        options = replace(options, data=(options.data[memory.run],))
-    for row, other in memory.beside.items():
-        if check.name in other.tracks:
-            own, inside = Findings(), f"{memory_folder(memory)}/{BESIDE}/{row}"
-            card, folder = check.card.beside(memory, row), check.folder / inside
-            of_row = _TrackCheck(folder, card, check.name, options, own, floors=False)
-            checked = of_row.check()
-            check_made_again(check.name, card, checked.gold, checked.predictions, own)
-            scores[row] = checked.scores
-            check.findings.take(own, inside)
-    return scores
 
 
 def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
@@ -193,7 +175,7 @@ def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
 
 
 @dataclass(frozen=True)
-class _Checked:
+class Checked:
     """A track that was checked.
 
     Attributes:
@@ -210,11 +192,11 @@ class _Checked:
 
 
 @dataclass(frozen=True)
-class _TrackCheck:
+class TrackCheck:
     """One track of a submission while it is checked.
 
-    `diaries` are those of the memory systems, by run; `floors` says whether its card has the
-    trivial baselines; `review` is that of a maintainer, where it applies.
+    `notes` are what parts of extensions found in the card; `floors` says whether it has the trivial
+    baselines; `review` is that of a maintainer, where it applies.
     """
 
     folder: Path
@@ -222,21 +204,19 @@ class _TrackCheck:
     name: str
     options: Options
     findings: Findings
-    diaries: Mapping[int, PackedDiary] = field(default_factory=dict)
+    notes: Mapping[BoardPart, Any]
     floors: bool = True
     review: Review | None = None
 
     @property
     def track(self) -> Track:
+        """Its card."""
         return self.card.tracks[self.name]
 
     @property
     def run(self) -> RunCard:
+        """The card of its run."""
         return self.card.runs[self.track.run]
-
-    @property
-    def memory(self) -> MemoryCard | None:
-        return self.card.memory_of(self.track.run)
 
     @property
     def printed(self) -> Mapping[str, Any]:
@@ -244,40 +224,41 @@ class _TrackCheck:
         printed: Mapping[str, Any] = self.track.model_dump(exclude_unset=True)
         return printed
 
-    def check(self) -> _Checked:
+    def check(self) -> Checked:
         """Check the track, and recompute what can be."""
         where, expected = f"tracks.{self.name}", all_tracks()[self.name].name
         if self.track.task != expected:
             what = f"{self.track.task}, but the track is of {expected}"
             self.findings.serious("identity", f"{where}.task", what, "pack the runs again")
-            return _Checked()
+            return Checked()
         try:
             task = task_of(self.name, self.track)
         except AlpsError as error:
             what = shown(str(error), 160)
             self.findings.serious("identity", f"{where}.conditions", what, "pack the runs again")
-            return _Checked()
+            return Checked()
         cards.check_identity(self.name, self.track, self.run, task, self.findings)
         check_judge_check(self.name, self.track, self.run, task, self.findings)
         cards.check_prompt(self.name, self.run, task, self.findings)
         compare.check_silence(self.name, self.track, self.findings)
-        if self.memory is not None and self.memory.withheld is not None:
+        if self.card.withheld(self.name) is not None:
             # There is nothing to recompute, and what is said of it was compared.
-            return _Checked(recomputed=True)
+            return Checked(recomputed=True)
         return self._check_scores(task)
 
-    def _check_scores(self, task: Task) -> _Checked:
+    def _check_scores(self, task: Task) -> Checked:
         # Apart from the others: on these alone it hangs whether the rows can be scored at all.
         of_rows = Findings()
         rows = read_track(self.folder, task, self.track, of_rows)
         check_verdicts(task, self.track, self.run, rows, of_rows)
-        check_audit_draw(task, self.name, rows, of_rows, card=self.card, review=self.review)
+        for part in self.notes:
+            part.check_rows(self, rows, of_rows)
         gold = self._gold()
         rows = self._check_rows(task, gold, rows, of_rows)
         self.findings.take(of_rows)
         if of_rows.refused:
             self.findings.unchecked.append(f"{self.name}: the scores, before its rows are in order")
-            return _Checked()
+            return Checked()
         lexical = isinstance(judge_of(self.track, self.run), LexicalJudge)
         unjudged = rows.verdicts is None and not lexical
         # Means follow from the scores of single answers, whatever else is lacking here.
@@ -285,13 +266,11 @@ class _TrackCheck:
             means = recompute_from_scores(task, rows.scores)
             compare.compare_means(self.name, self.printed, means, self.findings)
         if gold is None:
-            return _Checked()
-        if (diary := self.diaries.get(self.track.run)) is not None:
-            check_hits(self.card, gold, rows, diary, self.findings)
-            check_stray_hits(self.name, gold, diary, self.findings)
-        check_audit(self.name, gold, rows, self.findings, track=self.track, run=self.run)
+            return Checked()
+        for part in self.notes:
+            part.check_answers(self, gold, rows)
         again = self._recompute_unjudged(gold, rows) if unjudged else self._recompute(gold, rows)
-        return _Checked(again, gold, rows.scores, rows.predictions)
+        return Checked(again, gold, rows.scores, rows.predictions)
 
     def _check_rows(
         self, task: Task, gold: GoldTrack | None, rows: TrackRows, findings: Findings

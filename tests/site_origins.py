@@ -10,8 +10,8 @@ import pytest
 
 from alps.data.release import open_split, read_track
 from alps.leaderboard.gold_data import own_track
-from alps.leaderboard.references.rows import REFERENCES
-from alps.leaderboard.slices import groups_of
+from alps.leaderboard.pages.multiples import groups_of
+from alps.leaderboard.references import REFERENCES
 from alps.show.formatting import number, signed
 from alps.stats.paired import holm, paired_difference
 from alps.tasks import all_tracks

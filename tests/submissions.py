@@ -163,6 +163,31 @@ def numbers(node: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
         yield path
 
 
+DROPPED = object()
+"""For `changed`: what stands there is taken out."""
+
+
+def changed(path: str, value: Any) -> Callable[[Any], None]:
+    """Return a change of plain JSON: what stands at `a.b.0` is set, dropped, or made of the old.
+
+    Args:
+        path: Keys and numbers with dots between them.
+        value: What is put there, `DROPPED`, or a function of what was there.
+    """
+
+    def change(node: Any) -> None:
+        *steps, last = path.split(".")
+        for step in steps:
+            node = node[int(step) if isinstance(node, list) else step]
+        key = int(last) if isinstance(node, list) else last
+        if value is DROPPED:
+            del node[key]
+        else:
+            node[key] = value(node[key]) if callable(value) else value
+
+    return change
+
+
 def at(node: Any, path: tuple[str | int, ...]) -> Any:
     """Return what stands at a path."""
     for key in path:

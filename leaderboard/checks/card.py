@@ -9,19 +9,22 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from alps import __version__
+from alps.judges.admission import DRAWN
 from alps.judges.base import fingerprint_id
 from alps.judges.embedded import LexicalJudge
-from alps.leaderboard.contradictions import contradictions
+from alps.judges.resolve import is_embedded_judge
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.names import fault_of_name
 from alps.leaderboard.recompute import judge_of
-from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.references import read_references
+from alps.leaderboard.site_data import contradictions
 from alps.leaderboard.submission import (
     CARD,
     REFUTED,
     REVIEW,
     SAMPLES,
     Review,
+    RubricCheck,
     RunCard,
     Submission,
     Track,
@@ -38,6 +41,7 @@ from alps.leaderboard.untrusted import (
     shown,
     texts_of,
 )
+from alps.run.summary import refused_metrics
 from alps.systems import is_embedded
 from alps.tasks import Task
 from alps.tasks.registry import ALL, TASKS
@@ -393,3 +397,42 @@ def _listed(names: list[str]) -> str:
     more = len(names) - _MOST_NAMES
     listed = ", ".join(shown(name, 60) for name in names[:_MOST_NAMES])
     return listed + (f" and {more} more" if more > 0 else "")
+
+
+JUDGE_CHECK = "judge_check"
+
+
+def check_judge_check(
+    name: str, track: Track, run: RunCard, task: Task, findings: Findings
+) -> None:
+    """Hold the check of a track's judge against its rubrics and scores; warn without one."""
+    where = f"runs.{track.run}.judge_check"
+    if is_embedded_judge(track.judge):
+        if run.judge_check is not None:
+            what = f"judge {shown(track.judge)} is embedded, and is asked no known items"
+            findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
+        return
+    values = [score.value for score in track.scores.values()]
+    if not task.rubrics or values.count(None) == len(values):
+        return
+    if not run.judge_check:
+        what = f"judge {shown(track.judge)} was not checked on known items: boards say so"
+        findings.warn(JUDGE_CHECK, where, what, "run it without judge_check=no, in this version")
+        return
+    lacking = [one.name for one in task.rubrics if one.name not in run.judge_check]
+    if lacking:
+        what = f"{name} is judged by {', '.join(lacking)}, of which no items were asked"
+        findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
+    check_shares(run.judge_check, where, findings)
+    for metric in refused_metrics(task, judge_of(track, run)):
+        if metric in track.scores and track.scores[metric].value is not None:
+            what = "its judge got too few known items right to give it a score"
+            findings.serious(JUDGE_CHECK, f"tracks.{name}.scores.{metric}", what, PACK_AGAIN)
+
+
+def check_shares(checks: Mapping[str, RubricCheck], where: str, findings: Findings) -> None:
+    """Refuse shares of known items that nobody can have got right."""
+    for rubric, share in checks.items():
+        if not share.right <= share.n <= DRAWN:
+            what = f"{share.right} right of {share.n}, where a judge is asked {DRAWN}"
+            findings.serious(JUDGE_CHECK, f"{where}.{shown(rubric, 40)}", what, PACK_AGAIN)

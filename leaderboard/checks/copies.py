@@ -30,7 +30,7 @@ from scipy.stats import binom
 from alps.errors import AlpsError
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.gold_data import task_under
-from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.references import read_references
 from alps.leaderboard.submission import CARD, Entry, Submission, read_entry
 from alps.leaderboard.untrusted import shown
 from alps.similarity import features, similar_pairs

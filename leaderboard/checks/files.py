@@ -10,11 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from alps.ext.memory import CALLS, FILE
-from alps.ext.memory.comparison_runs import FOLDER as BESIDE
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.submission import (
+    BESIDE,
     CARD,
+    DIARY,
+    LEDGER,
     MEMORY_FOLDER,
     REVIEW,
     STAGES,
@@ -106,7 +107,7 @@ def _files_in(inside: tuple[str, ...]) -> tuple[str, ...]:
         return CARD, REVIEW
     if inside[-1] in all_tracks():
         return _TRACK_FILES
-    return (FILE, CALLS) if len(inside) == 1 else ()
+    return (DIARY, LEDGER) if len(inside) == 1 else ()
 
 
 def _is_folder_in(inside: tuple[str, ...], name: str) -> bool:
@@ -156,7 +157,7 @@ def check_files(folder: Path, card: Submission, findings: Findings) -> None:
     seen, tracks = _check_tracks(folder, "", card.tracks, findings), len(card.tracks)
     for memory in card.memory or ():
         inside = memory_folder(memory)
-        for name, file in ((FILE, memory.diary), (CALLS, memory.calls)):
+        for name, file in ((DIARY, memory.diary), (LEDGER, memory.calls)):
             seen += _check_file(folder / inside / name, f"{inside}/{name}", file, findings)
         for row, other in memory.beside.items():
             place = f"{inside}/{BESIDE}/{row}"

@@ -10,12 +10,11 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Relation
 from alps.judges.rubric import GRADED, Rubric, rubric
-from alps.leaderboard.fields import Count, FingerprintId
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
 from alps.leaderboard.submission import Part, RunCard, Track
-from alps.leaderboard.untrusted import faults_of, scan_rows, shown, texts_of
+from alps.leaderboard.untrusted import Count, FingerprintId, faults_of, scan_rows, shown, texts_of
 from alps.llm.types import Structured
 from alps.schema import Outcome, Prediction
 from alps.tasks import Task

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from alps.ext.calibration.correction import OTHER_ENDPOINT
 from alps.leaderboard.checks.rows import named
 from alps.leaderboard.findings import Findings
+from alps.leaderboard.parts import CORRECTED, needed
 from alps.leaderboard.recompute import Key, Recomputed, Rows
 from alps.leaderboard.submission import Track, without
 from alps.leaderboard.untrusted import shown
@@ -168,12 +168,8 @@ def _compare_corrected(
     if again is None or set(again.calibration.values()) != calibrations:
         findings.warn("corrected", where, "not recomputed: its calibration is not known here")
         return
-    # What a calibration's file is called, and where the judge was reached, may differ.
-    rows = []
-    for row in (corrected, again.row()):
-        notes = [note for note in row.get("notes", ()) if note != OTHER_ENDPOINT]
-        rows.append({**without(row, "calibration"), "notes": notes})
-    _report(where, rows[0], rows[1], findings)
+    to_compare = needed(CORRECTED).to_compare
+    _report(where, to_compare(corrected), to_compare(again.row()), findings)
 
 
 def _row_of(row: Mapping[str, Any], only: frozenset[str] | None) -> dict[str, Any]:

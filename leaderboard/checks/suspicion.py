@@ -5,23 +5,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from alps.errors import AlpsError, UsageError
+from alps.errors import AlpsError
 from alps.event_loop import run_loop
-from alps.ext.memory.reader import through
-from alps.ext.memory.resolve import MemoryOptions, is_alone, is_ours, open_memory
 from alps.leaderboard.checks.card import RENAME, is_baseline, is_own
 from alps.leaderboard.checks.copies import check_gold_overlap
 from alps.leaderboard.checks.rows import TrackRows, named
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
+from alps.leaderboard.parts import MEMORY, needed
 from alps.leaderboard.recompute import Key, Rows
-from alps.leaderboard.submission import Submission, only
+from alps.leaderboard.submission import Submission
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.systems import System, resolve_system
 from alps.systems.variants import in_variants
 from alps.tasks import Task
-from alps.tasks.base import DEFAULTS
-from alps.tasks.by_memory import FULL
 from alps.text import fold
 
 # A larger share of one and the same answer; fewer answers say nothing about shares.
@@ -175,7 +172,7 @@ def check_baseline(
         findings.unchecked.append(f"{unchecked}, without its records")
         return
     try:
-        system = _as_run(model, gold)
+        system = as_run(model, gold)
     except AlpsError as error:
         if is_baseline(card):
             findings.serious("baseline", f"{name}: system.model", shown(str(error), 160), RENAME)
@@ -183,7 +180,7 @@ def check_baseline(
             findings.unchecked.append(f"{unchecked}; it can't run here")
         return
     try:
-        other = [named(key) for key in _differing(system, gold, rows)]
+        other = [named(key) for key in differing(system, gold, rows)]
     # What it reads of a record may lie in files that nobody needs to hold answers against gold.
     except AlpsError as error:
         findings.unchecked.append(f"{unchecked} ({shown(str(error), 160)})")
@@ -195,67 +192,21 @@ def check_baseline(
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
 
 
-def check_made_again(
-    name: str, card: Submission, gold: GoldTrack | None, rows: Rows, findings: Findings
-) -> None:
-    """Make the answers of a run beside another again, where its reader and its memory are ours.
-
-    Differences of memory systems are from such a run, so one that answers worse than it does is as
-    good as a better memory.
-    """
-    (run,) = card.runs
-    model, memory = str(run.settings.get("model")), str(run.settings.get("memory", FULL))
-    unchecked = f"{name}: what {shown(model)} answers with memory={shown(memory, 40)}"
-    # Users of a memory that keeps something, and those of a placebo, may come from other tracks.
-    made = is_alone(memory) or (is_ours(memory) and len(card.tracks) == 1)
-    if gold is None or not is_own(model) or not made:
-        findings.unchecked.append(f"{unchecked}, as it can't be made again here")
-        return
-    try:
-        other = [named(key) for key in _differing(_as_run(model, gold), gold, rows)]
-    except AlpsError as error:
-        findings.unchecked.append(f"{unchecked} ({shown(str(error), 160)})")
-        return
-    if other:
-        what = f"{len(other):,} answers are not those of {shown(model)} with memory="
-        what += f"{shown(memory, 40)} in this version: {some_of(other)}"
-        mend = "make the row again with alps beside, and pack the runs again"
-        findings.serious("beside", f"{name}/predictions.jsonl", what, mend)
-
-
-def _as_run(model: str, gold: GoldTrack) -> System:
+def as_run(model: str, gold: GoldTrack) -> System:
     """Return a system of ours as a run asked it.
 
     Raises:
         UsageError: If it can't be run here.
     """
-    return _behind_memory(in_variants(resolve_system(model, gold.task), gold.task), gold)
-
-
-def _behind_memory(system: System, gold: GoldTrack) -> System:
-    """Return a system of ours as the run asked it: behind a memory of ours, where it had one.
-
-    Raises:
-        UsageError: If the memory is another one, which is never run here.
-    """
+    system = in_variants(resolve_system(model, gold.task), gold.task)
     task = gold.task
-    asked = only(task.conditions, ("memory", "max_context_tokens", "k"))
+    asked = {MEMORY, "max_context_tokens", "k"} & task.conditions.keys()
     if (task.by_memory.recall is None and task.by_memory.answers is None) or not asked:
         return system
-    name = str(asked.get("memory", FULL))
-    if not is_ours(name):
-        raise UsageError(f"memory={shown(name, 40)}: not ours, and never run here")
-    options = MemoryOptions(k=int(asked.get("k", DEFAULTS.k)))
-
-    def samples() -> Iterator[tuple[Task, Any]]:
-        for sample in gold.samples.values():
-            yield task, sample
-
-    most = asked.get("max_context_tokens")
-    return through(open_memory(name, options, samples), system, task, most)
+    return needed(MEMORY).behind(system, gold)
 
 
-def _differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:
+def differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:
     """Yield the answers that a system of ours does not give."""
     by_record: dict[str, list[Key]] = {}
     for key in rows:

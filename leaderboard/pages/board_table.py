@@ -1,15 +1,14 @@
 """Table of a board: columns in groups, rows in sections, cells ready for a page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
 
 from alps.judges.resolve import is_embedded_judge
-from alps.leaderboard.baseline_differences import DIGITS
-from alps.leaderboard.memory_setup import transport_of
+from alps.leaderboard.comparison import DIGITS
 from alps.leaderboard.pages.charts import score_whisker
-from alps.leaderboard.people import PeopleRow
+from alps.leaderboard.parts import BoardPart, needed, part_of, parts_of
 from alps.leaderboard.provenance import (
     NOTHING,
     Place,
@@ -21,9 +20,8 @@ from alps.leaderboard.provenance import (
     seconds,
     whole,
 )
-from alps.leaderboard.ranking import Board, RowBeside, Standing
-from alps.leaderboard.references.rows import ReferenceRow, ReferenceTable, Reported
-from alps.leaderboard.same_reader import ALONE
+from alps.leaderboard.ranking import Board, PeopleRow, Standing
+from alps.leaderboard.references import ReferenceRow, ReferenceTable, Reported
 from alps.leaderboard.site_data import System
 from alps.rows import PEOPLE
 from alps.show.caveats import NOT_CHECKED, strongest_above
@@ -31,8 +29,6 @@ from alps.show.charts import axis_of
 from alps.show.formatting import signed, visible
 from alps.show.svg import axis_labels
 from alps.tasks import Metric, Task
-from alps.tasks.by_memory import FULL, LAST, ORACLE, PLACEBO
-from alps.tasks.by_memory import NOTHING as NO_MEMORY
 
 KINDS = {
     "llm": "LLM",
@@ -48,13 +44,6 @@ KINDS = {
 NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
 REFUTED_MARK = Markup('<small class="unproven">refuted</small>')
 ANCHORED = Markup(' <span class="badge poor">anchored</span>')
-# What the reader of a memory system is shown in the rows beside it, and what to make of them.
-_BESIDE = {
-    NO_MEMORY: "what question and options give away; all differences are from it",
-    FULL: "all of the history",
-    ORACLE: "the evidence that the data name: what is left to the reader alone",
-    PLACEBO: "as much of another user's history: expected to add nothing",
-}
 # Groups of columns that a reader may fold away.
 GROUPS = {"more": "more metrics", "coverage": "coverage", "cost": "cost"}
 
@@ -153,9 +142,17 @@ def board_table(
             more.append(metric)
     columns += [_metric_column(metric, "more") for metric in more]
     columns += [] if brief else _account_columns(board)
+    further = [] if brief else list(_further_columns(board))
+    columns += [column for column, _ in further]
     shown = [*beside, *more]
-    ranked = [_standing(board, row, shown, root, brief) for row in board.standings[:most]]
-    sections = [Section("ranked", "", "", ranked), *_beside(board, shown, len(columns))]
+    ranked = []
+    for row in board.standings[:most]:
+        own = _standing(board, row, shown, root, brief)
+        cells = [*own.cells, *(cell_of(row) for _, cell_of in further)]
+        ranked.append(TableRow(cells, own.facts))
+    sections = [Section("ranked", "", "", ranked)]
+    if (part := part_of(board.key.field)) is not None:
+        sections += part.sections(board, shown, len(columns))
     sections += _floors(board, shown, root, len(columns))
     if board.people is not None:
         sections.append(_people(board, board.people, shown, len(columns)))
@@ -169,7 +166,7 @@ def _lead_columns(board: Board) -> Iterator[Column]:
     yield Column("rank", "rank", "rank", first="ascending")
     yield Column("system", "system", "name", first="ascending")
     if board.by_difference:
-        yield Column("ahead", "Δ from no memory", "pair")
+        yield Column("ahead", needed(board.key.field).difference_title, "pair")
     yield Column("score", metric_title(metric), "figure lead")
     yield Column("interval", "95 % interval", "bounds")
     yield Column("chart", "interval, drawn", "chart", note=axis_labels(axis_of(metric)))
@@ -194,6 +191,15 @@ def _account_columns(board: Board) -> Iterator[Column]:
         yield Column("seconds", "time a query", "figure", "cost", first="ascending")
 
 
+def _further_columns(board: Board) -> Iterator[tuple[Column, Callable[[Standing], Markup]]]:
+    """Yield the columns of extensions that the systems of a board were run with."""
+    parts: dict[BoardPart, None] = {}
+    for row in board.standings:
+        parts |= dict.fromkeys(parts_of(row.system.card))
+    for part in parts:
+        yield from part.columns(board)
+
+
 def _standing(
     board: Board, row: Standing, shown: Sequence[Metric], root: str, brief: bool
 ) -> TableRow:
@@ -206,37 +212,11 @@ def _standing(
         link = Markup('<a href="{}systems/{}.html">{}</a>')
         original = link.format(root, row.copy_of, foreign(row.copy_of))
         name = Markup("{}<small>same answers as {}</small>").format(name, original)
-    name += _of_memory(board, row)
+    if (part := part_of(board.key.field)) is not None:
+        name += part.under_name(board, row)
     cells = [rank, name, *_standing_cells(board, row, shown)]
     cells += [] if brief else _account(board, row)
     return TableRow(cells, facts_of(row.system, row.track))
-
-
-def _of_memory(board: Board, row: Standing) -> Markup:
-    """Return which memory system it is and how it was called, and why it has no place."""
-    if not board.key.setup:
-        return Markup()
-    memory = row.system.memory_name(board.key.track)
-    about = Markup("<small>{} · {}</small>").format(foreign(memory), transport_of(memory))
-    about += _tokens_shown(row.track)
-    if row.withheld:
-        return about + Markup("<small>not admitted: {}</small>").format(foreign(row.withheld))
-    if declared := row.system.card.declared(board.key.track):
-        without = ", ".join(declared)
-        about += Markup("<small>declares to do without: {}</small>").format(without)
-    if row.no_difference:
-        return about + Markup("<small>not ranked: {}</small>").format(foreign(row.no_difference))
-    if said := row.none.otherwise or (ALONE if row.none.alone else ""):
-        about += Markup("<small>{}</small>").format(foreign(said))
-    return about
-
-
-def _tokens_shown(track: Place) -> Markup:
-    """Return how many tokens of a history the reader was shown; nothing where none has a part."""
-    if track.value.get("tokens_shown") is None:
-        return Markup()
-    median = figure(track["tokens_shown"]["median"], whole)
-    return Markup("<small>{} tokens shown (median)</small>").format(median)
 
 
 def facts_of(system: System, track: Place) -> dict[str, str]:
@@ -262,7 +242,8 @@ def system_name(system: System, root: str) -> Markup:
     )
 
 
-def _score_cells(board: Board, score: Place, style: str = "") -> list[Markup]:
+def score_cells(board: Board, score: Place, style: str = "") -> list[Markup]:
+    """Return the cells of a score: the number, its interval, and both drawn."""
     drawn = score_whisker(score, axis_of(board.metric), style)
     return [figure(score["value"]), bounds(score), drawn]
 
@@ -272,7 +253,7 @@ def _standing_cells(
 ) -> list[Markup]:
     """Return the cells of a system's scores, marked where not all records or not proven."""
     score = row.lead(board.metric.name)
-    value, *others = _score_cells(board, score, style)
+    value, *others = score_cells(board, score, style)
     cells = [pair(row.ahead) if row.ahead is not None else NOTHING] if board.by_difference else []
     cells += [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
     if board.has_corrected:
@@ -401,43 +382,21 @@ def _account(board: Board, row: Standing) -> Iterator[Markup]:
         yield figure(track["seconds_per_query"], seconds)
 
 
-def _beside(board: Board, shown: Sequence[Metric], width: int) -> Iterator[Section]:
-    """Yield the rows beside the systems of a board: the same reader with other memories."""
-    rows = []
-    for row in board.beside:
-        name = Markup("{}<small>{}</small>").format(foreign(row.memory), _shows(row))
-        name += _tokens_shown(row.track)
-        cells = [Markup(), name, pair(row.ahead) if row.ahead["value"] else NOTHING]
-        cells += _score_cells(board, row.score(board.metric.name), "floor")
-        cells += [NOTHING] if board.has_corrected else []
-        cells += [pair(row.score(metric.name)) for metric in shown]
-        rows.append(_filled(cells, {"search": visible(row.memory).lower()}, width))
-    if rows:
-        note = "the same reader with other memories, from the submissions; baselines, never ranked"
-        yield Section("floors", "Beside", note, rows)
-
-
-def _shows(row: RowBeside) -> str:
-    if row.memory.startswith(LAST):
-        return "the last turns of the history"
-    return _BESIDE.get(row.memory, "a memory system in the package")
-
-
 def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Iterator[Section]:
     rows = []
     for row in board.floor_systems:
         name = system_name(row.system, root)
         cells = [Markup(), name, *_standing_cells(board, row, shown, "floor")]
-        rows.append(_filled(cells, facts_of(row.system, row.track), width))
+        rows.append(filled(cells, facts_of(row.system, row.track), width))
     by = "judged by {}" if board.key.judge is not None else "no judge"
     for floor in board.floors:
         judged = Markup(by).format(foreign(floor.judge))
         name = Markup("{}<small>{}</small>").format(foreign(floor.name), judged)
         cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
-        cells += _score_cells(board, floor.scores[board.metric.name], "floor")
+        cells += score_cells(board, floor.scores[board.metric.name], "floor")
         cells += [NOTHING] if board.has_corrected else []
         cells += [pair(floor.scores[metric.name]) for metric in shown]
-        rows.append(_filled(cells, {"search": visible(floor.name).lower()}, width))
+        rows.append(filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
         yield Section("floors", "Floors", "trivial baselines, never ranked", rows)
 
@@ -454,7 +413,7 @@ def _reported(
         for row in board.reported:
             if row.table.id == table.id:
                 cells = _reported_cells(board, row, shown)
-                rows.append(_filled(cells, {"search": row.name.lower()}, width))
+                rows.append(filled(cells, {"search": row.name.lower()}, width))
         how = "Recomputed from public answers" if table.recomputed else "Reported by the paper"
         yield Section("reported", f"{how}: {table.title}", reference_note(table, root), rows)
 
@@ -499,7 +458,7 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     lead = row.scores.get(board.metric.name)
     cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
     nothing = [NOTHING, NOTHING, Markup()]
-    cells += nothing if lead is None else _score_cells(board, lead, "reported")
+    cells += nothing if lead is None else score_cells(board, lead, "reported")
     cells += [NOTHING] if board.has_corrected else []
     for metric in shown:
         score = row.scores.get(metric.name)
@@ -507,14 +466,14 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     note = "one annotator against the gold of another, on other data, never ranked with ours"
     note += f". Matched by: {visible(row.rule)}" if row.rule else ""
     facts = {"search": visible(" ".join(row.names)).lower()}
-    return Section("reported", "People", note, [_filled(cells, facts, width)])
+    return Section("reported", "People", note, [filled(cells, facts, width)])
 
 
 def _reported_cells(board: Board, row: Reported, shown: Sequence[Metric]) -> list[Markup]:
     lead = row.scores.get(board.metric.name)
     cells = [Markup(), reference_name(row.row), *([NOTHING] if board.by_difference else [])]
     nothing = [NOTHING, NOTHING, Markup()]
-    cells += nothing if lead is None else _score_cells(board, lead, "reported")
+    cells += nothing if lead is None else score_cells(board, lead, "reported")
     cells += [NOTHING] if board.has_corrected else []
     for metric in shown:
         score = row.scores.get(metric.name)
@@ -522,6 +481,7 @@ def _reported_cells(board: Board, row: Reported, shown: Sequence[Metric]) -> lis
     return cells
 
 
-def _filled(cells: Sequence[Markup], facts: Mapping[str, str], width: int) -> TableRow:
+def filled(cells: Sequence[Markup], facts: Mapping[str, str], width: int) -> TableRow:
+    """Return a row with a cell for every column."""
     # Every section has all columns: a short row would leave the frame of the table open.
     return TableRow([*cells, *[Markup()] * (width - len(cells))], facts)

@@ -4,14 +4,20 @@ No chart holds a number of its own beside its axis: what it shows stands in a ta
 page, with its origin.
 """
 
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from alps.leaderboard.provenance import Place, figure, whole
-from alps.rows import Interval
-from alps.show.charts import colour_of, occurring_actions, whisker
-from alps.show.svg import Axis
+from alps.leaderboard.provenance import Place, computed, figure, money, seconds, whole
+from alps.leaderboard.ranking import Board, Standing
+from alps.leaderboard.site_data import System
+from alps.rows import Figure, Interval
+from alps.show.charts import COLOURS, axis_of, colour_of, occurring_actions, whisker
+from alps.show.formatting import interval, letter_of, number
+from alps.show.svg import SHARES, Area, Axis, apart, centred, drawing, element, short, text, title
+from alps.stats.curves import Spot, front_of
 
 
 def style_of(letter: str) -> str:
@@ -66,3 +72,263 @@ def _cell(count: Place, total: float, *, right: bool) -> Cell:
         return Cell(Markup('<span class="nothing">·</span>'), 0, right)
     share = count.value / total if total > 0 else 0.0
     return Cell(figure(count, whole), round(10 * min(1.0, max(0.0, share))), right)
+
+
+# Units between two names, and those that a name is away from the end of its line.
+_APART, _AWAY = 15.0, 16.0
+
+
+@dataclass(frozen=True)
+class NamedLine:
+    """Scores over sizes; `style` is its colour, or `floor` or `reported`."""
+
+    name: str
+    style: str
+    points: Sequence[tuple[int, Figure]]
+
+    @property
+    def coloured(self) -> bool:
+        """Whether it is a system's of its own colour."""
+        return self.style not in ("floor", "reported")
+
+
+@dataclass(frozen=True)
+class _Form:
+    """One of the drawings: its class, the ground, its width, and whether names are written out."""
+
+    style: str
+    area: Area
+    width: float
+    named: bool
+
+
+_FORMS = (
+    _Form("lines wide", Area(40.0, 30.0, 560.0, 320.0), 880.0, True),
+    _Form("lines narrow", Area(32.0, 30.0, 276.0, 320.0), 352.0, False),
+)
+
+
+def named_lines(lines: Sequence[NamedLine], *, name: str) -> Markup:
+    """Draw scores over the size of the pool from zero on, wide and narrow.
+
+    Args:
+        lines: What is drawn. Fewer than two sizes give no chart.
+        name: What is drawn, for who can't see it.
+    """
+    sizes = sorted({size for line in lines for size, _ in line.points})
+    if len(sizes) < 2:
+        return Markup()
+    drawn = [_in_form(form, lines, sizes, name) for form in _FORMS]
+    return Markup("").join(drawn)
+
+
+def _in_form(form: _Form, lines: Sequence[NamedLine], sizes: Sequence[int], name: str) -> Markup:
+    largest, area = sizes[-1], form.area
+    # On a narrow page the numbers of neighbouring sizes would touch.
+    shown = (0, *sizes) if form.named else (0, sizes[len(sizes) // 2], largest)
+    ticks = [(size / largest, f"{size:,}") for size in shown]
+    parts = area.grid(ticks, SHARES.labels, "distractors")
+    # Those of the systems lie over the others.
+    for line in sorted(lines, key=lambda line: line.coloured):
+        parts += _curve(form, line, largest)
+    ends = [area.height_of(line.points[-1][1].value or 0.0) for line in lines]
+    # A line may end at the top, and its mark may be as high as the drawing is.
+    for n, height in apart(ends, _APART, area.top + area.height, _APART):
+        parts += _end(form, lines[n], letter_of(n), ends[n], height)
+    said = "; ".join(_said(line) for line in lines)
+    label = f"{name}. {said}"
+    return drawing(parts, style=form.style, label=label, width=form.width, height=398)
+
+
+def _curve(form: _Form, line: NamedLine, largest: int) -> Iterator[Markup]:
+    points = [(size / largest, score.value or 0.0) for size, score in line.points]
+    style = f"drawn {line.style}"
+    yield element("path", style, title(line.name), d=form.area.path(points))
+    for size, score in line.points if line.coloured else ():
+        x, y = form.area.at(size / largest, score.value or 0.0)
+        told = title(f"{line.name}, {size:,}: {number(score.value)} {interval(score)}")
+        if score.low is not None and score.high is not None:
+            top, bottom = form.area.height_of(score.high), form.area.height_of(score.low)
+            path = f"M{x} {short(top)}V{short(bottom)}"
+            yield element("path", f"spread {line.style}", d=path)
+        yield element("circle", f"spot {line.style}", told, cx=x, cy=y, r=4)
+
+
+def _end(form: _Form, line: NamedLine, mark: str, end: float, height: float) -> Iterator[Markup]:
+    """Yield the mark of a line next to its last point, joined to it where it was moved away."""
+    right = form.area.left + form.area.width
+    path = f"M{short(right + 2)} {short(end)}L{short(right + _AWAY - 3)} {short(height)}"
+    yield element("path", "leader", d=path)
+    words = f"{mark} {line.name}" if form.named else mark
+    x, y = short(right + _AWAY), short(height + 4)
+    yield text(words, style=f"end {line.style}", x=x, y=y)
+
+
+def _said(line: NamedLine) -> str:
+    points = [f"{size}: {number(score.value)}" for size, score in line.points]
+    return f"{line.name}: {', '.join(points)}"
+
+
+_AREA = Area(40.0, 12.0, 300.0, 190.0, inset=10.0)
+_WIDTH, _HEIGHT = 352, 250
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is held against the score: its name, where it stands, and how it is written."""
+
+    name: str
+    of: Callable[[Standing, Board], float | None]
+    figure: Callable[[Standing, Board], Markup]
+    written: Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class CostChart:
+    """A chart of one board, and the systems on its front, each with its mark and its figures."""
+
+    board: Board
+    across: str
+    drawn: Markup
+    front: Sequence[tuple[str, System, Markup, Markup]]
+    others: bool
+
+
+@dataclass(frozen=True)
+class _Point:
+    row: Standing
+    cost: float
+    score: float
+
+
+def cost_chart(board: Board) -> CostChart | None:
+    """Return the chart of a board, by the first of dollars, tokens and time that tells them apart.
+
+    None where fewer than two systems are known to differ by any of them.
+    """
+    for measure in _MEASURES:
+        points = list(_points(board, measure))
+        if len({point.cost for point in points}) > 1 and any(point.cost > 0 for point in points):
+            return _cost_chart(board, measure, points)
+    return None
+
+
+def _points(board: Board, measure: Measure) -> list[_Point]:
+    points = []
+    for row in board.standings:
+        cost = measure.of(row, board)
+        score = row.lead(board.metric.name)["value"].value
+        # A score that nobody could recompute is in the table, marked, and in no chart.
+        if row.recomputed and not row.system.refuted and cost is not None and score is not None:
+            points.append(_Point(row, float(cost), float(score)))
+    return points
+
+
+def _dollars(row: Standing, board: Board) -> Place:
+    return row.system.run(board.key.track)["calls"]["cost"]
+
+
+def _tokens(row: Standing, board: Board) -> int:
+    calls = row.system.run(board.key.track)["calls"]
+    return int(calls["prompt_tokens"].value + calls["completion_tokens"].value)
+
+
+def _tokens_figure(row: Standing, board: Board) -> Markup:
+    return computed(_tokens(row, board), "tokens", row.system.slug, board.key.track)
+
+
+def _seconds(row: Standing, board: Board) -> Place:
+    return row.track["seconds_per_query"]
+
+
+def _short_count(value: float) -> str:
+    """Write a count at a tick: 10k, 1M."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+_MEASURES = (
+    Measure(
+        "cost of the run",
+        lambda row, board: _dollars(row, board).value,
+        lambda row, board: figure(_dollars(row, board), money),
+        money,
+    ),
+    Measure("tokens of the run", _tokens, _tokens_figure, _short_count),
+    Measure(
+        "time a query",
+        lambda row, board: _seconds(row, board).value,
+        lambda row, board: figure(_seconds(row, board), seconds),
+        seconds,
+    ),
+)
+
+
+def _cost_chart(board: Board, measure: Measure, points: Sequence[_Point]) -> CostChart:
+    up, across = axis_of(board.metric), _Across([point.cost for point in points])
+    front = front_of([Spot(point.cost, point.score) for point in points])[:COLOURS]
+    marks = {place: letter_of(n) for n, place in enumerate(front)}
+    ticks = [(up.at(tick), label) for tick, label in up.labels]
+    parts = _AREA.grid(across.ticks(measure.written), ticks, measure.name)
+    parts.append(_front([points[place] for place in front], across, up))
+    for place, point in enumerate(points):
+        if place not in marks:
+            x, y = _AREA.at(across.at(point.cost), up.at(point.score))
+            name = title(point.row.system.card.name)
+            parts.append(element("circle", "other", name, cx=x, cy=y, r=3.5))
+    named = []
+    for place, mark in marks.items():
+        point = points[place]
+        parts += _mark(point, mark, across, up)
+        score = figure(point.row.lead(board.metric.name)["value"])
+        named.append((mark, point.row.system, score, measure.figure(point.row, board)))
+    heading = board.task.heading
+    label = f"{heading}: score against {measure.name}, of {len(points)} systems"
+    drawn = drawing(parts, style="plane cost", label=label, width=_WIDTH, height=_HEIGHT)
+    return CostChart(board, measure.name, drawn, named, len(points) > len(named))
+
+
+class _Across:
+    """A logarithmic axis of what something costs; what costs nothing stands at its beginning."""
+
+    def __init__(self, costs: Sequence[float]) -> None:
+        known = [cost for cost in costs if cost > 0]
+        self._free = min(costs) <= 0
+        self._lowest = math.floor(math.log10(min(known)))
+        self._highest = max(math.ceil(math.log10(max(known))), self._lowest + 1)
+        self._start = 0.15 if self._free else 0.0
+
+    def at(self, cost: float) -> float:
+        """Return where a cost lies, from 0 to 1."""
+        if cost <= 0:
+            return 0.0
+        reach = (math.log10(cost) - self._lowest) / (self._highest - self._lowest)
+        return self._start + (1 - self._start) * reach
+
+    def ticks(self, written: Callable[[float], str]) -> list[tuple[float, str]]:
+        """Return the labels of its powers of ten, four at most."""
+        step = max(1, math.ceil((self._highest - self._lowest) / 3))
+        powers = range(self._lowest, self._highest + 1, step)
+        ticks = [(self.at(10.0**power), written(10.0**power)) for power in powers]
+        return [(0.0, "0"), *ticks] if self._free else ticks
+
+
+def _front(front: Sequence[_Point], across: _Across, up: Axis) -> Markup:
+    """Draw the front as steps: at every cost, the best score that it buys."""
+    path: list[tuple[float, float]] = []
+    for point in front:
+        here = across.at(point.cost), up.at(point.score)
+        if path:
+            path.append((here[0], path[-1][1]))
+        path.append(here)
+    path.append((1.0, path[-1][1]))
+    return element("path", "front", title("Pareto front"), d=_AREA.path(path))
+
+
+def _mark(point: _Point, mark: str, across: _Across, up: Axis) -> list[Markup]:
+    x, y = _AREA.at(across.at(point.cost), up.at(point.score))
+    name = title(point.row.system.card.name)
+    circle = element("circle", f"macro {style_of(mark)}", name, cx=x, cy=y, r=8)
+    return [circle, centred(mark, x, short(float(y) + 4), "on-macro")]

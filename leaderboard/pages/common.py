@@ -9,12 +9,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from alps.leaderboard.memory_setup import words_of
+from alps.leaderboard.comparison import SIGNIFICANCE
 from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
+from alps.leaderboard.parts import part_of
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
-from alps.leaderboard.rank_classes import SIGNIFICANCE
 from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.references.rows import ReferenceFile
+from alps.leaderboard.references import ReferenceFile
 from alps.leaderboard.site_data import System
 from alps.show.formatting import MEANINGS, letter_of
 from alps.show.html import page_environment
@@ -120,8 +120,9 @@ class BoardView:
 
     @property
     def setup(self) -> str:
-        """How its memory systems were run, in words; empty where it has none."""
-        return words_of(json.loads(self.board.key.setup)) if self.board.key.setup else ""
+        """How its systems were run, in words, where it is of those that were run alike."""
+        part = part_of(self.board.key.field)
+        return "" if part is None else part.setup_words(json.loads(self.board.key.setup))
 
     @property
     def sessions(self) -> bool:
@@ -233,6 +234,11 @@ class Renderer:
         page = self._environment.get_template(template).render(root=root, here=name, **values)
         self.put(name, page)
         self.pages += 1
+
+    def part(self, template: Path, **values: Any) -> Markup:
+        """Render the template of an extension, as a part of a page."""
+        text = template.read_text(encoding="utf-8")
+        return Markup(self._environment.from_string(text).render(**values))
 
     def put(self, name: str, text: str) -> None:
         """Write a file of the site."""

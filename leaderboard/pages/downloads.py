@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from alps.leaderboard.pages.common import Renderer, page_of
-from alps.leaderboard.people import PeopleRow
-from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.references.rows import ReferenceTable
+from alps.leaderboard.parts import part_of
+from alps.leaderboard.ranking import Board, PeopleRow, Standing
+from alps.leaderboard.references import ReferenceTable
 from alps.show.spreadsheets import csv_of
 
 INDEX = "data/boards.json"
@@ -51,7 +51,7 @@ def _about(board: Board) -> dict[str, Any]:
         "split": run["data"]["split"].value,
         "data_sha256": key.data,
         "conditions": json.loads(key.conditions),
-        **({"memory_setup": json.loads(key.setup)} if key.setup else {}),
+        **({f"{key.field}_setup": json.loads(key.setup)} if key.setup else {}),
         "n": key.n,
         "judge_fingerprint": key.judge,
         "comparable": board.comparable,
@@ -64,7 +64,11 @@ def _rows(board: Board) -> Iterator[dict[str, Any]]:
         yield _of_system(board, standing, "ranked")
     for beside in board.beside:
         scores = {name: score.value for name, score in beside.track["scores"].items()}
-        row = {"section": "beside", "name": beside.memory, **_columns("ahead", beside.ahead.value)}
+        row = {
+            "section": "beside",
+            "name": beside.memory,
+            **columns_of("ahead", beside.ahead.value),
+        }
         yield {**row, **_figures(board, scores)}
     for standing in board.floor_systems:
         yield _of_system(board, standing, "floor")
@@ -105,6 +109,7 @@ def _draft(people: PeopleRow) -> dict[str, Any]:
 def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
     card, track = row.system.card, row.track.value
     calls = row.system.run(board.key.track)["calls"].value
+    part = part_of(board.key.field)
     return {
         "section": section,
         "rank_best": row.rank.best if row.rank is not None else None,
@@ -127,7 +132,7 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
         "cost": calls["cost"],
         "prompt_tokens": calls["prompt_tokens"],
         "completion_tokens": calls["completion_tokens"],
-        **_of_memory(board, row),
+        **({} if part is None else part.download(board, row)),
         **_figures(board, track["scores"], _audited(board, row)),
     }
 
@@ -141,14 +146,6 @@ def _audited(board: Board, row: Standing) -> Mapping[str, Mapping[str, Any]]:
     return scores
 
 
-def _of_memory(board: Board, row: Standing) -> dict[str, Any]:
-    if not board.key.setup:
-        return {}
-    ahead = _columns("ahead", row.ahead.value if row.ahead is not None else None)
-    name = row.system.memory_name(board.key.track)
-    return {"memory": name, "not_admitted": row.withheld or None, **ahead}
-
-
 def _figures(
     board: Board,
     scores: Mapping[str, Mapping[str, Any]],
@@ -157,12 +154,13 @@ def _figures(
     figures: dict[str, Any] = {}
     for metric in (board.metric, *board.others):
         score = scores.get(metric.name) or {}
-        figures |= _columns(metric.name, score)
+        figures |= columns_of(metric.name, score)
         if metric is board.metric and board.key.judge is not None:
             corrected = audited.get(metric.name) or score.get("corrected") or {}
-            figures |= _columns(f"{metric.name}_corrected", corrected)
+            figures |= columns_of(f"{metric.name}_corrected", corrected)
     return figures
 
 
-def _columns(title: str, score: Mapping[str, Any] | None) -> dict[str, Any]:
+def columns_of(title: str, score: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the columns of a score: its value, its interval and n."""
     return {f"{title}_{name}": (score or {}).get(name) for name in _FIGURES}

@@ -1,12 +1,14 @@
 """Small multiples of a system's page: its scores by task, pool size, script, length and memories.
 
-And the records on which it differs most from the strongest other system of a board.
+And the records on which it differs most from the strongest other system of a board. Slices of the
+records are of the package's own data alone: of others the site holds no records.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 from markupsafe import Markup
 
 from alps.leaderboard.gold_data import SampleTrack, known_track
@@ -18,14 +20,81 @@ from alps.leaderboard.pages.common import (
     record_file,
     records_folder,
 )
-from alps.leaderboard.pages.compare import DIGITS, place_on, record_score
+from alps.leaderboard.pages.records import DIGITS, place_on, record_score
 from alps.leaderboard.provenance import computed, figure, pair, whole
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
-from alps.leaderboard.slices import Groups, groups_of, slices_of
+from alps.rows import Interval
 from alps.show.charts import axis_of, whisker
 from alps.show.formatting import number
-from alps.tasks import all_tracks
+from alps.stats.bootstrap import clustered_mean
+from alps.stats.lengths import LENGTHS, length_thirds
+from alps.tasks import Metric, all_tracks
+from alps.text import script_of, texts_of
+
+# Of fewer records a mean says nothing.
+FEWEST = 3
+SCRIPT, LENGTH, MEMORY = "script of the input", "length of the input", "gold memories"
+
+# The ids of the records in each group, by trait.
+Groups = Mapping[str, Mapping[str, list[str]]]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The mean of a system on the records of one group."""
+
+    trait: str
+    group: str
+    score: Interval
+
+
+def groups_of(track: SampleTrack) -> Groups:
+    """Return the ids of the records in each group of every trait that has several groups."""
+    asked = {}
+    for name, sample in track.samples.items():
+        asked[name] = texts_of(track.task.input_row(sample).get("input"))
+    lengths = [len(text) for text in asked.values()]
+    thirds: dict[str, list[str]] = {third: [] for third in LENGTHS}
+    scripts: dict[str, list[str]] = {}
+    for (name, text), third in zip(asked.items(), length_thirds(lengths), strict=True):
+        thirds[third].append(name)
+        scripts.setdefault(script_of(text), []).append(name)
+    traits = {SCRIPT: scripts, LENGTH: thirds, MEMORY: _by_memory(track)}
+    found: dict[str, dict[str, list[str]]] = {}
+    for trait, groups in traits.items():
+        large = {group: names for group, names in groups.items() if len(names) >= FEWEST}
+        if len(large) > 1:
+            found[trait] = large
+    return found
+
+
+def _by_memory(track: SampleTrack) -> dict[str, list[str]]:
+    """Return the records by what their gold memories are about; a record may be in several."""
+    groups: dict[str, list[str]] = {}
+    for name, sample in track.samples.items():
+        gold = track.task.public.gold(sample) if sample.gold is not None else ()
+        # A label is a path; other remarks are none.
+        for top in {remark.partition("/")[0] for _, _, remark in gold if "/" in remark}:
+            groups.setdefault(top.replace("_", " "), []).append(name)
+    return dict(sorted(groups.items()))
+
+
+def slices_of(
+    records: Mapping[str, float], groups: Groups, sessions: Mapping[str, str], metric: Metric
+) -> Iterator[Slice]:
+    """Yield the mean of a system on each group, with its interval by session."""
+    for trait, members in groups.items():
+        for group, names in members.items():
+            scored = [name for name in names if name in records]
+            if len(scored) < FEWEST:
+                continue
+            values = np.array([records[name] for name in scored])
+            clusters = [sessions.get(name, name) for name in scored]
+            mean = clustered_mean(values, clusters, bounds=(metric.lowest, metric.highest))
+            score = Interval(value=mean.value, low=mean.low, high=mean.high, n=len(scored))
+            yield Slice(trait, group, score)
+
 
 # How many records a comparison shows: those that differ most.
 MOST_DIFFERENT = 8

@@ -4,7 +4,7 @@ Of other data only figures are shown, on the boards. The answers of one track at
 memory, as pieces of HTML that are made once and joined.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,9 +14,11 @@ from markupsafe import Markup, escape
 from alps.leaderboard.gold_data import known_track, own_track
 from alps.leaderboard.pages.board_table import foreign, metric_title
 from alps.leaderboard.pages.common import Content, Renderer, answer_id, record_file, records_folder
-from alps.leaderboard.provenance import Place, figure
+from alps.leaderboard.parts import parts_of
+from alps.leaderboard.provenance import NOTHING, Place, computed, figure
+from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
-from alps.show.formatting import visible
+from alps.show.formatting import number, visible
 from alps.tasks import MicroRatio, Task, all_tracks
 from alps.tasks.base import Row
 from alps.tasks.record_parts import AnsweredRecord, Passage
@@ -24,8 +26,7 @@ from alps.tasks.record_parts import AnsweredRecord, Passage
 # Up to so many answers stand unfolded; characters of an excerpt, and of a text that a page shows:
 # the files of the submission hold the rest.
 FEW, EXCERPT, LONGEST = 6, 140, 6_000
-_SHOWN_SCORES, MOST_HITS = 2, 10
-_NO_HITS = '<p class="empty">nothing</p>'
+_SHOWN_SCORES = 2
 _STYLES = {"same": "good", "narrower": "good"}
 
 
@@ -173,7 +174,7 @@ def _answers_of(system: System, task: Task, records: Mapping[str, Record]) -> di
     page = Markup('<p class="note"><a href="../../systems/{}.html">its page</a></p>')
     link = page.format(system.slug)
     answers: dict[str, list[str]] = {}
-    hits = system.hits(task.track)
+    below = [part.under_answers(system, task.track) for part in parts_of(system.card)]
     for key, prediction in _rows_of(system, task.track, "predictions").items():
         record = records.get(key[0])
         if record is None:
@@ -189,25 +190,13 @@ def _answers_of(system: System, task: Task, records: Mapping[str, Record]) -> di
             head.append(badge)
         summary = f"<summary>{''.join(head)}{_figures(where, shown, score)}</summary>"
         inside = body(system, task, record, prediction.row, verdicts.get(key))
-        found = _hits(hits, key[0])
+        found = "".join(under(key[0]) for under in below)
         # A link to what is inside unfolds it; of answers that were asked for again, to the first.
         mark = "" if repeat else f' id="{answer_id(task.track, system.slug)}"'
         body_of = f"<div{mark}>{inside}{found}{link}</div>"
         piece = f'<details class="answer">{summary}{body_of}</details>'
         answers.setdefault(key[0], []).append(piece)
     return answers
-
-
-def _hits(hits: Mapping[str, list[Mapping[str, Any]]], record: str) -> str:
-    """List what a memory system found for a record, the best first, as far as a page shows it."""
-    lists = []
-    for name, found in hits.items():
-        # A record that is asked several times has its number behind its id.
-        if name == record or name.rpartition(" ")[0] == record:
-            lines = [f"<li>{_text(hit.get('text'))}</li>" for hit in found[:MOST_HITS]]
-            more = '<p class="note">and more, in memory.jsonl</p>' if found[MOST_HITS:] else ""
-            lists.append(f"<ol>{''.join(lines)}</ol>{more}" if lines else _NO_HITS)
-    return f"<h4>Found by its memory system</h4>{''.join(lists)}" if lists else ""
 
 
 def _figures(file: str, shown: Sequence[tuple[str, str]], score: FileRow | None) -> str:
@@ -238,16 +227,16 @@ def _memories(
         if pair["relation"] in _STYLES:
             matched_gold.add(pair["gold"])
         relation, style = pair["relation"], _STYLES.get(pair["relation"], "muted")
-        words = f"{_text(relation)} <code>{_text(pair['gold'])}</code>"
+        words = f"{shown_text(relation)} <code>{shown_text(pair['gold'])}</code>"
         related_to.setdefault(pair["predicted"], []).append(
             f'<small class="{style}">{words}</small>'
         )
     lines = []
     for n, item in enumerate(_items(row), start=1):
         related = related_to.get(f"p{n}", ())
-        action = f"<small>{_text(item['action'])}</small> " if item.get("action") else ""
+        action = f"<small>{shown_text(item['action'])}</small> " if item.get("action") else ""
         matched = " ".join(related) or '<small class="muted">matches no gold</small>'
-        lines.append(f"<li>{action}{_text(item.get('value'))} {matched}</li>")
+        lines.append(f"<li>{action}{shown_text(item.get('value'))} {matched}</li>")
     missed = []
     for n in range(1, len(record.sample.gold or ()) + 1):
         if f"g{n}" not in matched_gold:
@@ -290,7 +279,7 @@ def _choice(
     right = '<small class="muted">not the gold</small>'
     if chosen == record.sample.gold:
         right = '<small class="good">the right one</small>'
-    body = f"<p>{_text(text)} {right}</p>"
+    body = f"<p>{shown_text(text)} {right}</p>"
     if prediction.get("answer"):
         body += _paragraph(prediction["answer"])
     return body
@@ -313,12 +302,12 @@ def _response(
     root = Place(f"{system.slug}/{task.track}/verdicts.jsonl", f"/{verdict.line}", verdict.row)
     for name in marks:
         mark = root["marks"][name]
-        written = figure(mark, str) if _is_number(mark.value) else _text(mark.value)
+        written = figure(mark, str) if _is_number(mark.value) else shown_text(mark.value)
         if isinstance(mark.value, bool):
             written = "met" if mark.value else "not met"
-        body += f'<span class="mark">{_text(name)} {written}</span>'
+        body += f'<span class="mark">{shown_text(name)} {written}</span>'
     if verdict.row.get("reason"):
-        body += f'<p class="note">{_text(verdict.row["reason"])}</p>'
+        body += f'<p class="note">{shown_text(verdict.row["reason"])}</p>'
     return body
 
 
@@ -328,7 +317,7 @@ def _paragraph(value: object) -> str:
     return f'<p class="prose" dir="auto">{escape(visible(_cut(value)))}</p>'
 
 
-def _text(value: object) -> str:
+def shown_text(value: object) -> str:
     """Return untrusted words, escaped and cut where they are endless."""
     return str(foreign(_cut(value)))
 
@@ -343,3 +332,93 @@ def _body_of(task: Task) -> Callable[[System, Task, Record, Row, FileRow | None]
     if task.public.paired is not None:
         return _memories
     return _choice if task.public.choice is not None else _response
+
+
+DIGITS = 6
+FOLDER = "compare"
+# Shows a column: that of the address, or else of the first choice, and that of the second.
+_SHOWN = (
+    "main:is(:has(#of{n}:target,.other option:nth-child({n}):checked),"
+    ":not(:has(:target)):has(.one option:nth-child({n}):checked)) .c{n}{{display:table-cell}}\n"
+)
+
+
+@dataclass(frozen=True)
+class RecordRow:
+    """A record, the way to its page, and the cell of each system, in the order of the columns."""
+
+    name: str
+    page: str
+    cells: Markup
+
+
+def compare_page(board: Board) -> str:
+    """Return the page on which two systems of a board are compared; empty where it has none."""
+    return _compare_page(board) if len(compared(board)) > 1 else ""
+
+
+def place_on(board: Board, slug: str) -> str:
+    """Return the page with a system of a board beside the first; empty where it is not there."""
+    rows = compared(board)
+    for n, row in enumerate(rows, start=1):
+        if row.system.slug == slug and len(rows) > 1:
+            # Beside itself the first would stand alone: the page shows it next to the second.
+            return f"{_compare_page(board)}#of{n}" if n > 1 else _compare_page(board)
+    return ""
+
+
+def _compare_page(board: Board) -> str:
+    return f"{FOLDER}/{board.id}.html"
+
+
+def compared(board: Board) -> list[Standing]:
+    """Return the systems of a board whose records may be shown: those of the package's data."""
+    sha256 = str(board.any.track["data_sha256"].value)
+    if known_track(board.key.track, sha256) is None:
+        return []
+    return [row for row in (*board.standings, *board.floor_systems) if row.records]
+
+
+def write_compared(renderer: Renderer) -> None:
+    """Write the page of each board with several systems, and the style that shows two of them."""
+    most = 0
+    for board in renderer.content.boards:
+        page, rows = compare_page(board), compared(board)
+        if page:
+            most = max(most, len(rows))
+            records = list(_record_rows(board, rows))
+            title = metric_title(board.metric)
+            renderer.write(
+                page, "compare.html", board=board, metric=title, systems=rows, records=records
+            )
+    renderer.put(f"{FOLDER}/columns.css", "".join(_SHOWN.format(n=n + 1) for n in range(most)))
+
+
+def _record_rows(board: Board, rows: list[Standing]) -> Iterator[RecordRow]:
+    folder = records_folder(board.task)
+    names = sorted({name for row in rows for name in row.records})
+    for name in names:
+        page = f"records/{folder}/{record_file(name)}"
+        cells = [
+            _score_cell(board, row, name, f"../{page}", n) for n, row in enumerate(rows, start=1)
+        ]
+        yield RecordRow(name, page, Markup("".join(cells)))
+
+
+def _score_cell(board: Board, row: Standing, name: str, page: str, n: int) -> str:
+    """Return a score with the way to the answer that got it.
+
+    Short, as a page has tens of thousands: its origin stands on the table, its file on its column.
+    """
+    if name not in row.records:
+        return f'<td class="c{n}">{NOTHING}</td>'
+    answer = answer_id(board.key.track, row.system.slug)
+    written = number(round(row.records[name], DIGITS))
+    return f'<td class="c{n}"><a href="{page}#{answer}">{written}</a></td>'
+
+
+def record_score(board: Board, row: Standing, name: str) -> Markup:
+    """Return what a system scored on a record, by the metric of a board."""
+    value = round(row.records[name], DIGITS)
+    args = (row.system.slug, board.key.track, board.metric.name, name)
+    return computed(value, "record_score", *args, written=number(value))

@@ -11,8 +11,7 @@ from markupsafe import Markup
 from pydantic_core import from_json
 
 from alps.judges.resolve import AGREEMENTS
-from alps.leaderboard.gold_data import known_track, task_under
-from alps.leaderboard.memory_setup import setup_of, transport_of, words_of
+from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.pages.board_table import corrected, known_items, metric_title
 from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
 from alps.leaderboard.pages.common import (
@@ -24,10 +23,11 @@ from alps.leaderboard.pages.common import (
     view,
 )
 from alps.leaderboard.pages.multiples import beside_of, multiples_of
+from alps.leaderboard.parts import parts_of
 from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
-from alps.leaderboard.submission import MemoryCard, histories
+from alps.leaderboard.submission import histories
 from alps.show.charts import axis_of
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import Metric, Task, all_tracks
@@ -81,26 +81,6 @@ class TrackView:
     has_again: bool
     recomputed: bool
     known: Markup
-
-
-@dataclass(frozen=True)
-class MemoryView:
-    """A memory system of a run: how it was run, its admission, and the seconds of its phases.
-
-    `failed` are the checks that it did not pass, each with why, `declared` those that it was
-    declared to do without.
-    """
-
-    name: str
-    transport: str
-    place: Place
-    task: str
-    facts: list[tuple[str, str]]
-    checks: list[tuple[str, str]]
-    failed: list[tuple[str, str]]
-    declared: list[str]
-    phases: list[tuple[str, Place]]
-    beside: list[tuple[str, str, Markup, Markup]]
 
 
 @dataclass(frozen=True)
@@ -170,7 +150,7 @@ def _write_system(renderer: Renderer, system: System, versions: list[System]) ->
     settings = []
     for name, value in sorted(system.card.system.settings.items()):
         if value is not None:
-            settings.append((name, _text(value)))
+            settings.append((name, text_of(value)))
     renderer.write(
         f"systems/{system.slug}.html",
         "system.html",
@@ -179,7 +159,7 @@ def _write_system(renderer: Renderer, system: System, versions: list[System]) ->
         boarded={page_of(board.task) for board in renderer.content.boards},
         runs=[system.root["runs"][n] for n in range(len(system.card.runs))],
         settings=settings,
-        memories=list(_memories(system)),
+        further=list(_of_parts(renderer, system)),
         tracks=[_track(renderer.content, system, n) for n in all_tracks() if n in system.tracks],
         versions=versions,
         multiples=list(multiples_of(renderer.content, system)),
@@ -187,63 +167,13 @@ def _write_system(renderer: Renderer, system: System, versions: list[System]) ->
     )
 
 
-def _memories(system: System) -> Iterator[MemoryView]:
-    """Yield what a submission says of its memory systems, one a run."""
-    for n, memory in enumerate(system.card.memory or ()):
-        tracks = [name for name, track in system.card.tracks.items() if track.run == memory.run]
-        name, checks, failed = system.memory_name(tracks[0]), [], []
-        for when, of_time in memory.admission.items():
-            for check in of_time:
-                checks.append((f"{check.name} ({when} the run)", check.fault))
-        failed = [check for check in checks if check[1]]
-        place = system.root["memory"][n]
-        yield MemoryView(
-            name=name,
-            transport=transport_of(name),
-            place=place,
-            task=str(system.run(tracks[0])["settings"]["task"].value),
-            facts=[*_setups(system, tracks), *_versions(memory)],
-            checks=checks,
-            failed=failed,
-            declared=system.card.declared(tracks[0]),
-            phases=list(place["phases"].items()),
-            beside=list(_rows_beside(system, tracks)),
-        )
+def _of_parts(renderer: Renderer, system: System) -> Iterator[Markup]:
+    for part in parts_of(system.card):
+        yield from part.on_page(renderer, system)
 
 
-def _setups(system: System, tracks: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for name in tracks:
-        task = task_under(name, system.card.tracks[name].conditions)
-        setup = setup_of(system.card, name, task)
-        yield task.heading, words_of(setup or {})
-
-
-def _versions(memory: MemoryCard) -> Iterator[tuple[str, str]]:
-    yield from memory.versions.items()
-    for name, value in sorted(memory.settings.items()):
-        yield name, _text(value)
-
-
-def _rows_beside(
-    system: System, tracks: Sequence[str]
-) -> Iterator[tuple[str, str, Markup, Markup]]:
-    """Yield the task, the memory, the difference and the score of each row and of the run."""
-    for name in tracks:
-        task = task_under(name, system.card.tracks[name].conditions)
-        lead = task.headline.name
-        rows = sorted(system.beside(name), key=lambda row: -(row[2]["value"].value or 0.0))
-        if rows:
-            own = system.ahead(name)
-            yield task.heading, "this system", _pair(own), pair(system.tracks[name]["scores"][lead])
-        for memory, place, ahead in rows:
-            yield task.heading, memory, _pair(ahead), pair(place["scores"][lead])
-
-
-def _pair(ahead: Place | None) -> Markup:
-    return NOTHING if ahead is None else pair(ahead)
-
-
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """Return a setting in words."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -380,7 +310,7 @@ def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge
         id=name,
         name=str(place["judge"].value),
         comparable=bool(place["comparable"].value) and all(board.judge_known for board in boards),
-        parts=[(key, _text(part.value)) for key, part in parts.items() if key != "id"],
+        parts=[(key, text_of(part.value)) for key, part in parts.items() if key != "id"],
         systems=list(judged.values()),
         boards=boards,
         calibrations=list(_calibrations(parts.value)),

@@ -33,7 +33,6 @@ from alps.ext.people.agreement.settings import AgreementSettings
 from alps.ext.people.annotate.settings import AnnotateSettings, ExportSettings
 from alps.ext.personas.settings import PersonaSettings
 from alps.ext.view.settings import ViewSettings
-from alps.leaderboard.references.settings import ReferenceSettings
 from alps.leaderboard.settings import (
     RescoreSettings,
     ServeSettings,
@@ -57,7 +56,7 @@ SETTINGS = (
     *(AgreementSettings, CalibrateSettings, SensitivitySettings, JudgesSettings),
     *(CompareSettings, BesideSettings, DiagnoseSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
-    *(ReferenceSettings, ImportSettings, ViewSettings),
+    *(ImportSettings, ViewSettings),
 )
 LEFT_TO_CI = ("make ", "python3 -m venv ")
 """`.ci/run` runs these, from a clean clone on a bare machine: they install."""

@@ -26,6 +26,16 @@ for module in pkgutil.walk_packages(alps.__path__, "alps."):
         importlib.import_module(module.name)
 """
 """Imports everything but extensions that need one that is not there."""
+BOARDS = """
+import sys
+from pathlib import Path
+from alps.leaderboard.site import build
+from alps.leaderboard.verify import verify
+found = verify(next(Path(sys.argv[1]).iterdir()))
+assert found.consistent, found.findings
+assert build(Path(sys.argv[1]), Path("site")).submissions == 1
+assert not [name for name in sys.modules if name.startswith("alps.ext.") and ".board_" in name]
+"""
 RUN = ("run", "task=extraction", "model=rules", "data=samples", "limit=2", "out=out")
 
 
@@ -61,6 +71,10 @@ def test_without_an_extension_all_else_is_imported_and_runs(tmp_path, name):
     assert shown.returncode == 0, shown.stderr
     listed = python(tmp_path, package, "-m", "alps", "--help").stdout
     assert "Run a system on a task" in listed
+    sent = next((ROOT / "leaderboard" / "submissions").glob("*rules*"))
+    shutil.copytree(sent, tmp_path / "sent" / sent.name)
+    boards = python(tmp_path, package, "-c", BOARDS, "sent")
+    assert boards.returncode == 0, boards.stderr
 
 
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").partition("## An extension")[2]

@@ -5,7 +5,6 @@ setting, published answers as reference rows, and its place among all tasks.
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,14 @@ from alps.leaderboard.cards import Details
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
-from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.verify import Options, verify
 from alps.tasks.personamem.personas import write_set
 from tests.conftest import ROOT
 from tests.endtoend import rows, summary
-from tests.submissions import forge, forge_rows, make_run, refused
+from tests.submissions import DROPPED, changed, forge, forge_rows, make_run, refused
 
 TRACK = "personamem"
 QUESTIONS = 70
@@ -106,99 +105,49 @@ def test_other_questions_are_other_data(packed: Path, tmp_path: Path) -> None:
     refused(verify(packed / "rules", Options(data=str(tmp_path))), "data", "other records")
 
 
-def other_choice(found: list[dict[str, Any]]) -> None:
-    for row in found:
-        row["prediction"]["choice"] = "c"
+SCORES, CONDITIONS = f"tracks.{TRACK}.scores", f"tracks.{TRACK}.conditions"
+LONGEST = f"tracks.{TRACK}.floors.floor/longest.scores.accuracy.value"
+CARDS = [
+    (f"{SCORES}.accuracy.value", 0.99, "score", "printed 0.99, recomputed"),
+    (f"{SCORES}.leak_adjusted.n", lambda old: old - 1, "score", "printed 39, recomputed 40"),
+    (LONGEST, 0.01, "score", "printed 0.01, recomputed"),
+    (f"{CONDITIONS}.size", "128k", "data", "other records"),
+    (f"{CONDITIONS}.max_context_tokens", None, "identity", "but the card gives"),
+    (f"{CONDITIONS}.data", "/etc", "identity", "unknown ones"),
+]
+OTHER = [[*"aa"], [*"abcda"], ["e"]]
+ROWS = [
+    *(("rules", "0.prediction.tied", tied, "row", "tied") for tied in OTHER),
+    (
+        "rules",
+        "0.prediction.choice",
+        lambda old: "c" if old != "c" else "d",
+        "row_score",
+        "rows differ",
+    ),
+    ("turned", "0.prediction.choices.0", DROPPED, "answer", "one for each of the 4 orders"),
+]
 
 
-def higher(card: dict[str, Any]) -> None:
-    card["tracks"][TRACK]["scores"]["accuracy"]["value"] = 0.99
+@pytest.mark.parametrize(("path", "value", "code", "words"), CARDS)
+def test_a_forged_card_is_refused(copy, data, path, value, code, words):
+    forge(copy, changed(path, value))
+    found = verify(copy, Options(data=str(data)))
+    assert not found.consistent
+    assert any(words in one.what for one in found.findings if one.code == code), found.findings
 
 
-def fewer(card: dict[str, Any]) -> None:
-    card["tracks"][TRACK]["scores"]["leak_adjusted"]["n"] -= 1
-
-
-def other_size(card: dict[str, Any]) -> None:
-    card["tracks"][TRACK]["conditions"]["size"] = "128k"
-
-
-def other_setting(card: dict[str, Any]) -> None:
-    card["tracks"][TRACK]["conditions"]["max_context_tokens"] = None
-
-
-def unknown(card: dict[str, Any]) -> None:
-    card["tracks"][TRACK]["conditions"]["data"] = "/etc"
-
-
-def worse_baseline(card: dict[str, Any]) -> None:
-    card["tracks"][TRACK]["floors"]["floor/longest"]["scores"]["accuracy"]["value"] = 0.01
-
-
-@pytest.mark.parametrize(
-    ("change", "code", "words"),
-    [
-        (higher, "score", "printed 0.99, recomputed"),
-        (fewer, "score", "printed 39, recomputed 40"),
-        (worse_baseline, "score", "printed 0.01, recomputed"),
-    ],
-)
-def test_a_forged_figure_is_found(
-    copy: Path, data: Path, change: Callable[[dict[str, Any]], None], code: str, words: str
-) -> None:
-    forge(copy, change)
+@pytest.mark.parametrize(("name", "path", "value", "code", "words"), ROWS)
+def test_forged_answers_are_refused(packed, data, tmp_path, name, path, value, code, words):
+    copy = Path(shutil.copytree(packed / name, tmp_path / name))
+    forge_rows(copy, f"{TRACK}/predictions", changed(path, value))
     refused(verify(copy, Options(data=str(data))), code, words)
-
-
-def test_forged_choices_are_found(copy: Path, data: Path) -> None:
-    forge_rows(copy, f"{TRACK}/predictions", other_choice)
-    refused(verify(copy, Options(data=str(data))), "row_score", "rows differ in all")
 
 
 def test_a_question_that_is_left_out_is_found(copy: Path, data: Path) -> None:
     for stage in ("predictions", "verdicts", "scores"):
         forge_rows(copy, f"{TRACK}/{stage}", lambda found: found.pop())
     refused(verify(copy, Options(data=str(data))), "missing_ids", "1 of 70 ids")
-
-
-def test_orders_that_went_badly_can_not_be_left_out(
-    packed: Path, data: Path, tmp_path: Path
-) -> None:
-    copy = Path(shutil.copytree(packed / "turned", tmp_path / "turned"))
-
-    def change(found: list[dict[str, Any]]) -> None:
-        found[0]["prediction"]["choices"].pop()
-
-    forge_rows(copy, f"{TRACK}/predictions", change)
-    refused(verify(copy, Options(data=str(data))), "answer", "one for each of the 4 orders")
-
-
-@pytest.mark.parametrize("tied", [["a", "a"], ["a", "b", "c", "d", "a"], ["e"]])
-def test_options_that_are_tied_in_no_possible_way_are_found(
-    copy: Path, data: Path, tied: list[str]
-) -> None:
-    def change(found: list[dict[str, Any]]) -> None:
-        found[0]["prediction"] |= {"choice": "a", "tied": tied}
-
-    forge_rows(copy, f"{TRACK}/predictions", change)
-    refused(verify(copy, Options(data=str(data))), "row", "tied")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (other_size, "other records"),
-        (other_setting, "but the card gives"),
-        (unknown, "unknown ones"),
-    ],
-)
-def test_a_board_that_a_run_does_not_belong_on_is_refused(
-    copy: Path, data: Path, change: Callable[[dict[str, Any]], None], words: str
-) -> None:
-    forge(copy, change)
-    found = verify(copy, Options(data=str(data)))
-    assert not found.consistent
-    assert any(words in finding.what for finding in found.findings), found.findings
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ from alps.errors import DataError, UsageError
 from alps.judges.embedded import AGREEMENT
 from alps.leaderboard import site as site_module
 from alps.leaderboard.commands import build_command
+from alps.leaderboard.comparison import all_pairs, rank_classes
 from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.pages import systems
-from alps.leaderboard.rank_classes import all_pairs, rank_classes
 from alps.leaderboard.ranking import build_boards
-from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build, check_site, serve
 from alps.leaderboard.site_data import load
 from alps.show.formatting import number

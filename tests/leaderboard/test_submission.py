@@ -21,11 +21,6 @@ from tests.endtoend import rows, summary
 from tests.submissions import DAY, HOME, SLUG, TRACKS, WHO, Shelf, card_of, make_run
 
 
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    return Shelf(tmp_path_factory.mktemp("shelf"))
-
-
 @pytest.fixture
 def run(shelf: Shelf, tmp_path: Path) -> Path:
     """A copy of the run that may be spoiled."""
@@ -442,8 +437,7 @@ def test_kinds_and_names_of_systems() -> None:
     assert public_name("openai/gpt-4.1") == "openai/gpt-4.1"
 
 
-def test_reading_names_the_field_that_does_not_fit(shelf: Shelf, tmp_path: Path) -> None:
-    folder = shelf.copy(tmp_path)
+def test_reading_names_the_field_that_does_not_fit(shelf: Shelf, folder: Path) -> None:
     (folder / CARD).write_text(json.dumps({**card_of(folder), "submitted": "2026-02-30"}))
     with pytest.raises(DataError, match=r"submission\.json, submitted: day is out of range"):
         read_entry(folder)

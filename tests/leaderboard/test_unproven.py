@@ -15,7 +15,7 @@ from alps.judges.base import fingerprint_id
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
-from alps.leaderboard.references.rows import read_references
+from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import Submission
@@ -31,24 +31,12 @@ from tests.submissions import (
     forge,
     forge_rows,
     make_run,
-    pack_rules,
     said,
     sign,
 )
 from tests.visitors import memory_items
 
 Card = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    return Shelf(tmp_path_factory.mktemp("shelf"))
-
-
-@pytest.fixture(scope="module")
-def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A submission on the samples."""
-    return pack_rules(tmp_path_factory.mktemp("honest"), "honest")
 
 
 def copy(source: Path, target: Path, change: Callable[[Card], object] = lambda card: None) -> Path:
@@ -157,10 +145,7 @@ def as_of_a_model(card: Card) -> None:
     track |= {"judge_fingerprint": fingerprint_id(parts), "comparable": True}
 
 
-def test_recall_is_recomputed_though_the_verdicts_are_not_there(
-    shelf: Shelf, tmp_path: Path
-) -> None:
-    folder = shelf.copy(tmp_path)
+def test_recall_is_recomputed_though_the_verdicts_are_not_there(shelf: Shelf, folder: Path) -> None:
     for name in ("task1", "task4_ability1"):
         shutil.rmtree(folder / name)
     (folder / "task3_d100" / "verdicts.jsonl").unlink()
@@ -208,9 +193,8 @@ def test_a_run_that_left_out_much_is_not_packed(shelf: Shelf, tmp_path: Path) ->
     [("failed_predictions", "transport"), ("failed_judgements", "unparsable"), (None, "no_gold")],
 )
 def test_silence_is_serious_and_withheld_gold_is_none(
-    shelf: Shelf, tmp_path: Path, part: str | None, kind: str
+    shelf: Shelf, folder: Path, part: str | None, kind: str
 ) -> None:
-    folder = shelf.copy(tmp_path)
     changed = {part or "failed_judgements": {kind: 4}, "unscored": 4, "scored": VISITORS - 4}
     forge(folder, lambda card: card["tracks"]["task1"].update(changed))
     found = {finding.code: finding for finding in shelf.verify(folder).findings}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from alps.leaderboard.pull_request import CHECKLIST as PACKED
+from alps.leaderboard.packing import CHECKLIST as PACKED
 from tests.conftest import ROOT
 from tests.endtoend import environment, install
 from tests.submissions import SLUG, card_of, forge, pack_rules

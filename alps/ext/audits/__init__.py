@@ -31,4 +31,6 @@ EXTENSION = Extension(
     rescore="alps.ext.audits.part:audit_again",
     shows=lambda summary: summary.audit is not None,
     shown="alps.ext.audits.tables:Shown",
+    board="alps.ext.audits.board:BOARD",
+    on_card="audit",
 )

@@ -1,7 +1,7 @@
 """Seed of the draw of an audit, from what is audited: nobody chooses it by the way.
 
 Who writes the answers can still search for one, a word more here or there: what is published as
-confirmed is of a draw that a maintainer gave (`alps.leaderboard.audit_draws`).
+confirmed is of a draw that a maintainer gave (`alps.ext.audits.board`).
 """
 
 import hashlib

@@ -5,11 +5,9 @@ in which script.
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +22,9 @@ from alps.stats.bootstrap import Floats
 from alps.stats.lengths import LENGTHS, length_thirds
 from alps.stats.regression import clustered_effects
 from alps.tasks import Metric
+from alps.text import script_of, texts_of
 
 LENGTH, SCRIPT, LANGUAGE = "input length", "script", "language"
-_LETTERS = 2_000
-"""Letters of a text that tell its script."""
-_CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
 
 
 @dataclass(frozen=True)
@@ -86,26 +82,6 @@ def _answer_lengths(run: Path, track: TrackData) -> dict[Key, int]:
         if key.track == track.task.track and isinstance(row.get("prediction"), dict):
             lengths[key] = sum(map(len, track.task.public.texts(row["prediction"])))
     return lengths
-
-
-def texts_of(node: Any) -> str:
-    """Return the texts of what is asked, those of its parts among them."""
-    if isinstance(node, Mapping):
-        node = list(node.values())
-    if isinstance(node, list | tuple):
-        return "\n".join(filter(None, map(texts_of, node)))
-    return node if isinstance(node, str) else ""
-
-
-def script_of(text: str) -> str:
-    """Return the script of most letters of a text: `Latin`, `CJK`, `Cyrillic` …; `none` without."""
-    # A history may be a thousand times as long as what tells its script.
-    letters = islice(filter(str.isalpha, text), _LETTERS)
-    counts: Counter[str] = Counter()
-    for character, count in Counter(letters).items():
-        name = unicodedata.name(character, "?").partition(" ")[0]
-        counts["CJK" if name.startswith(_CJK) else name.capitalize()] += count
-    return counts.most_common(1)[0][0] if counts else "none"
 
 
 def corrected_slices(

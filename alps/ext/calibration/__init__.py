@@ -48,4 +48,6 @@ EXTENSION = Extension(
     rescore="alps.ext.calibration.correct_again:correct_again",
     shows=_shows,
     shown="alps.ext.calibration.table:Shown",
+    board="alps.ext.calibration.board:BOARD",
+    on_card="corrected",
 )

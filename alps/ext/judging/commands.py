@@ -26,7 +26,7 @@ def sensitivity(runs: list[Path], settings: "SensitivitySettings") -> None:
     \b
       alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
     """
-    from alps.ext.judging.cells import judge_cells, plan_wordings
+    from alps.ext.judging.judging_runs import judge_cells, plan_wordings
     from alps.ext.judging.sensitivity import find_sensitivity, print_sensitivity
 
     plan = plan_wordings(runs, settings)
@@ -57,8 +57,8 @@ def judges(runs: list[Path], settings: "JudgesSettings") -> None:
       alps judges runs/a runs/b judge=openai/gpt-4.1 prompts=wordings draws=3
       alps judges runs/old runs/new anchors=runs/old-judged-now
     """
-    from alps.ext.judging.cells import judge_cells, plan_judges
     from alps.ext.judging.judges import observe
+    from alps.ext.judging.judging_runs import judge_cells, plan_judges
     from alps.ext.judging.tables import FILE, print_observatory, write_observatory_page
 
     if settings.anchors is not None:

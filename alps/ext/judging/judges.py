@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from alps.ext.judging.cells import OURS, TRIVIAL_JUDGES, Cell, JudgedCells
+from alps.ext.judging.judging_runs import OURS, TRIVIAL_JUDGES, Cell, JudgedCells
 from alps.ext.judging.sensitivity import judged_metric, rewords
 from alps.judges.agreement import people_say
 from alps.judges.resolve import is_embedded_judge

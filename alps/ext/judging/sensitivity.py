@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from alps.ext.judging.cells import OURS, JudgedCells, Wording
+from alps.ext.judging.judging_runs import OURS, JudgedCells, Wording
 from alps.judges.rubric import rubric
 from alps.rows import Calls
 from alps.run.opened import Run, open_run

@@ -45,4 +45,6 @@ EXTENSION = Extension(
     begun="alps.ext.memory.journal:is_begun",
     shows=_shows,
     shown="alps.ext.memory.tables:Shown",
+    board="alps.ext.memory.board:BOARD",
+    on_card="memory",
 )

@@ -9,4 +9,6 @@ EXTENSION = Extension(
         "annotate": "alps.ext.people.commands:annotate",
         "agreement": "alps.ext.people.commands:agreement",
     },
+    board="alps.ext.people.board:BOARD",
+    on_card="people",
 )

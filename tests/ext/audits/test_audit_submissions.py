@@ -17,7 +17,7 @@ from alps.leaderboard.submission import REVIEW, AuditDraw, read_entry
 from alps.leaderboard.verify import Options, verify
 from tests.endtoend import rows, summary
 from tests.pages import Page
-from tests.submissions import WHO, card_of, forge, forge_rows
+from tests.submissions import DROPPED, WHO, card_of, changed, forge, forge_rows
 from tests.tracks import alps_here
 
 
@@ -116,54 +116,34 @@ def test_it_is_recomputed_from_the_verdicts_of_people(copy: Path) -> None:
     assert verification.recomputed == ("task1",)
 
 
-def raise_score(card: dict[str, Any]) -> None:
-    card["tracks"]["task1"]["audit"]["scores"]["f1"]["value"] += 0.1
+AUDIT = "tracks.task1.audit"
+CARDS = [
+    (f"{AUDIT}.scores.f1.value", 0.99, "corrected.f1.value: printed"),
+    (f"{AUDIT}.seed", 7, "records were drawn and are missing under seed 7"),
+    (AUDIT, None, "an audit without audit.jsonl, or the file without an audit"),
+    (f"{AUDIT}.fingerprint.judge", "gpt-9", "the id is not that of the other parts"),
+]
 
 
-def choose_seed(card: dict[str, Any]) -> None:
-    card["tracks"]["task1"]["audit"]["seed"] = 7
-
-
-def drop_file(card: dict[str, Any]) -> None:
-    card["tracks"]["task1"]["audit"] = None
-
-
-def rename_judge(card: dict[str, Any]) -> None:
-    card["tracks"]["task1"]["audit"]["fingerprint"]["judge"] = "gpt-9"
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (raise_score, "corrected.f1.value: printed"),
-        (choose_seed, "records were drawn and are missing under seed 7"),
-        (drop_file, "an audit without audit.jsonl, or the file without an audit"),
-        (rename_judge, "the id is not that of the other parts"),
-    ],
-)
+@pytest.mark.parametrize(("path", "value", "said"), CARDS)
 def test_a_card_that_was_tampered_with_is_refused_in_one_line(
-    copy: Path, change: Callable[[dict[str, Any]], None], said: str
+    copy: Path, path: str, value: Any, said: str
 ) -> None:
-    forge(copy, change)
+    forge(copy, changed(path, value))
     refused = alps_here("verify", str(copy))
     assert refused.code == 1
     assert said in " ".join((refused.out + refused.err).split())
 
 
-def better(found: list[dict[str, Any]]) -> None:
-    found[0]["scores"]["f1"] = 1.0
-
-
-def another_verdict(found: list[dict[str, Any]]) -> None:
+def without_pairs(found: list[dict[str, Any]]) -> None:
     row = next(row for row in found if row["verdict"] and row["verdict"]["pairs"])
     row["verdict"]["pairs"] = []
 
 
-def chosen_records(found: list[dict[str, Any]]) -> None:
-    del found[:2]
+ROWS = (changed("0.scores.f1", 1.0), without_pairs, changed("0", DROPPED))
 
 
-@pytest.mark.parametrize("change", [better, another_verdict, chosen_records])
+@pytest.mark.parametrize("change", ROWS, ids=("score", "verdict", "chosen records"))
 def test_audit_rows_that_were_tampered_with_are_refused(
     copy: Path, change: Callable[[list[dict[str, Any]]], None]
 ) -> None:

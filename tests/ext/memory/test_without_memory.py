@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
+from alps.ext.memory.board_readers import ALONE
 from alps.ext.memory.comparison import beside
 from alps.ext.memory.comparison_runs import run_beside
 from alps.leaderboard.findings import Verification
 from alps.leaderboard.ranking import Board, build_boards
-from alps.leaderboard.references.rows import read_references
-from alps.leaderboard.same_reader import ALONE
+from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import REVIEW
@@ -119,12 +119,7 @@ def test_warnings_of_rows_beside_a_run_are_kept(made: Path, data: Path, tmp_path
 
 @pytest.mark.parametrize(
     ("others", "changed", "unranked"),
-    [
-        (1, 0, set()),
-        (1, 5, set()),
-        (1, 12, {"honest-1", "spoiled"}),
-        (2, 12, {"spoiled"}),
-    ],
+    [(1, 0, set()), (1, 5, set()), (1, 12, {"honest-1", "spoiled"}), (2, 12, {"spoiled"})],
 )
 def test_runs_without_memory_of_one_reader_are_held_against_each_other(
     made: Path, data: Path, tmp_path: Path, *, others: int, changed: int, unranked: set[str]
@@ -187,7 +182,7 @@ def test_no_setting_of_its_own_keeps_a_reader_from_being_held_against_others(
     assert ("the same model, set otherwise," in said.what) == ranked
     boards = [one for one in build_boards(load(shelf), read_references()) if one.by_difference]
     found = {row.system.slug: row for board in boards for row in board.standings}
-    assert bool(found["spoiled"].none.apart) == (not ranked)
+    assert bool(found["spoiled"].difference.reason) == (not ranked)
     assert (found["spoiled"].ahead is not None) == ranked
     assert all(found[name].ahead is not None for name in ("honest-1", "honest-2"))
     pages = (build(shelf, tmp_path / "site").out / "personamem.html").read_text()
@@ -261,7 +256,7 @@ def test_a_run_with_many_failures_has_no_difference_from_no_memory(
     assert (row.ahead is not None) == has
     if not has:
         reason = "0.0 % of its answers and 6.7 % of those without memory failed; at most 5 % may"
-        assert row.no_difference == card["memory"][0]["ahead"][TRACK]["reason"] == reason
+        assert row.difference.reason == card["memory"][0]["ahead"][TRACK]["reason"] == reason
         assert f"No difference between A and B: {reason}" in compared.notes
 
 

@@ -1,0 +1,126 @@
+"""Audits on boards: what of one is published, and which records a maintainer draws for one.
+
+Whatever a seed is made of that a submission holds, its submitter can vary: a word more in one of
+the answers is another draw, and the best of 2,000 makes a score. So boards have what an audit
+corrects where a maintainer's review drew its seed, for these very answers, verdicts and scores.
+"""
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alps.ext.audits import FOLDER
+from alps.ext.audits.audit import SCORES, VERDICTS, read_audit
+from alps.leaderboard.checks.rows import ScoreRow, TrackRows
+from alps.leaderboard.findings import Findings
+from alps.leaderboard.gold_data import GoldTrack
+from alps.leaderboard.parts import AUDIT, BoardPart
+from alps.leaderboard.site_data import content_of
+from alps.leaderboard.submission import AuditDraw, Entry, only
+from alps.run.opened import Run, read_rows
+from alps.tasks import all_tracks
+
+if TYPE_CHECKING:
+    from alps.leaderboard.rescore import SampledRun
+    from alps.leaderboard.settings import RescoreSettings
+    from alps.leaderboard.verify import TrackCheck
+
+_SEEDS = 2**31
+
+
+class AuditPart(BoardPart):
+    """The audits of a submission."""
+
+    def track_rows(self, run: Run, name: str) -> Mapping[str, list[dict[str, Any]]]:
+        """Return the scores under the audit judge, where any score of the track is corrected."""
+        rows = _rows(run, name)
+        return {AUDIT: rows} if rows else {}
+
+    def track_card(self, run: Run, name: str, files: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the card of the audit of a track."""
+        return {AUDIT: _card(run, name)} if AUDIT in files else {}
+
+    def check_rows(self, check: "TrackCheck", rows: TrackRows, findings: Findings) -> None:
+        """Say of an audit that no maintainer drew that its submitter could choose the records."""
+        from alps.ext.audits.board_checks import check_audit_draw
+
+        check_audit_draw(check, rows, findings)
+
+    def check_answers(self, check: "TrackCheck", gold: GoldTrack, rows: TrackRows) -> None:
+        """Recompute the audit of a track."""
+        from alps.ext.audits.board_checks import check_audit
+
+        check_audit(check, gold, rows)
+
+    def review(self, entry: Entry) -> dict[str, Any]:
+        """Return the draw that a review gives the audits of a submission."""
+        draw = _draw_for(entry)
+        return {} if draw is None else {"audit_draw": draw}
+
+    def judge_sample(
+        self, entry: Entry, source: Path, settings: "RescoreSettings", judging: Mapping[str, Any]
+    ) -> "SampledRun":
+        """Judge a sample of the answers in `source`, as an audit of the submitted verdicts."""
+        from alps.ext.audits.board_sample import judge_sample
+
+        return judge_sample(entry, source, settings, judging)
+
+
+def _card(run: Run, name: str) -> dict[str, Any]:
+    """Return the card of the audit of a track."""
+    about, found = read_audit(run.folder / FOLDER), run.finished.audit
+    assert about is not None
+    assert found is not None
+    scores = {metric: score.row() for metric, score in found.tracks[name].scores.items()}
+    checks = about.judge_check
+    known = {} if checks is None else {"judge_check": {one: checks[one].row() for one in checks}}
+    return {
+        **known,
+        "judge": about.judge,
+        "fingerprint": about.fingerprint,
+        "sessions": len(about.tracks[name].sessions),
+        "seed": about.seed_of(name),
+        "scores": scores,
+    }
+
+
+def _rows(run: Run, name: str) -> list[dict[str, Any]]:
+    """Return the scores of a track under the audit judge, each with its verdict, if any.
+
+    Nothing where no score of the track is corrected.
+
+    Raises:
+        RunFolderError: If a file of the audit can't be read.
+    """
+    summary = run.summary
+    found = summary.audit if summary is not None else None
+    if found is None or name not in found.tracks or not found.tracks[name].scores:
+        return []
+    verdicts = read_rows(run.folder / FOLDER / VERDICTS)
+    rows = []
+    for key, row in read_rows(run.folder / FOLDER / SCORES).items():
+        if key.track == name:
+            rows.append({**only(row, ScoreRow.model_fields), "verdict": verdicts.get(key)})
+    return rows
+
+
+def _draw_for(entry: Entry) -> AuditDraw | None:
+    """Return the draw that a review gives the audits of a submission.
+
+    The same answers, verdicts and scores get one draw, whoever sends them under whatever name, and
+    others get another. None where no judge has a part in the scores.
+    """
+    from alps.leaderboard.checks.copies import others_beside
+
+    content = content_of(entry.card)
+    for one in (entry, *others_beside(entry.folder)):
+        there = None if one.review is None else one.review.audit_draw
+        if there is not None and there.answers == content:
+            return there
+    if not any(all_tracks()[name].judged for name in entry.card.tracks):
+        return None
+    return AuditDraw(answers=content, seed=secrets.randbelow(_SEEDS))
+
+
+BOARD = AuditPart()

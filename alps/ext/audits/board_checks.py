@@ -1,0 +1,185 @@
+"""Audit of a track, recomputed: the draw, the scores under the audit judge, what they correct."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from alps.ext.audits.answer_seed import answer_seed
+from alps.ext.audits.draws import place_of
+from alps.ext.audits.records import corrected_scores, records_of
+from alps.judges.admission import is_admitted
+from alps.judges.base import fingerprint_id
+from alps.judges.resolve import is_embedded_judge
+from alps.leaderboard.checks.card import JUDGE_CHECK, check_shares
+from alps.leaderboard.checks.rows import TrackRows, check_answers, check_verdicts, named
+from alps.leaderboard.checks.scores import differences, figure
+from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
+from alps.leaderboard.gold_data import GoldTrack, task_of
+from alps.leaderboard.recompute import Key, recompute
+from alps.leaderboard.site_data import drawn_by_a_maintainer
+from alps.leaderboard.submission import Audit, RunCard, Track, only, without
+from alps.leaderboard.untrusted import shown
+from alps.leaderboard.verify import TrackCheck
+from alps.rows import PEOPLE
+from alps.run.opened import Key as RunKey
+from alps.tasks import Task
+
+
+@dataclass(frozen=True)
+class Audited:
+    """An audit that is checked: its card, and the track as its judge's."""
+
+    name: str
+    audit: Audit
+    track: Track
+    run: RunCard
+    gold: GoldTrack
+    rows: TrackRows
+
+
+def check_audit(check: TrackCheck, gold: GoldTrack, rows: TrackRows) -> None:
+    """Check the audit of a track whose own rows are in order, if it has one."""
+    name, track, run, findings = check.name, check.track, check.run, check.findings
+    audit = track.audit
+    if (audit is None) != (track.files.audit is None):
+        what = "an audit without audit.jsonl, or the file without an audit"
+        findings.serious("audit", f"tracks.{name}.audit", what, PACK_AGAIN)
+    if audit is None:
+        return
+    if audit.fingerprint.get("id") != fingerprint_id(without(audit.fingerprint, "id")):
+        what = "the id is not that of the other parts"
+        findings.serious("audit", f"tracks.{name}.audit.fingerprint", what, PACK_AGAIN)
+        return
+    settings = {**run.settings, "judge": audit.judge, "extras": "none"}
+    under = {"judge": audit.judge, "judge_fingerprint": audit.fingerprint["id"]}
+    audited = Audited(
+        name=name,
+        audit=audit,
+        track=track.model_copy(update=under),
+        run=run.model_copy(update={"judge": audit.fingerprint, "settings": settings}),
+        gold=gold,
+        rows=rows,
+    )
+    _check_judge(name, audit, gold.task, findings)
+    own = Findings()
+    sessions = _check_draw(audited, own)
+    if not own.refused:
+        _check_scores(audited, own)
+    if not own.refused:
+        _check_corrected(audited, sessions, own)
+    findings.take(own, f"{name}/audit.jsonl")
+
+
+def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> None:
+    """Say of an audit that no maintainer drew that its submitter could choose the records."""
+    name, track, review = check.name, check.track, check.review
+    if track.audit is None or drawn_by_a_maintainer(check.card, review, name):
+        return
+    where, own = f"tracks.{name}.audit.seed", f"drawn by seed {track.audit.seed}"
+    given = None if review is None else review.audit_draw
+    if given is not None and given.seed == track.audit.seed:
+        what = f"{own}, which a maintainer drew for other answers, verdicts or scores"
+        findings.warn("audit", where, f"{what}: boards leave it out", "ask for a draw of these")
+        return
+    seed = answer_seed(task_of(name, track), track.data_sha256, rows.predictions, rows.scores)
+    if track.audit.seed == seed:
+        what = "drawn by its answers, of which a word more is another draw: boards leave it out"
+        findings.note("audit", where, f"{what} until it is of a draw that a maintainer gave")
+        return
+    mend = "audit the seed that a maintainer's review gives, by audit_seed=, and pack it again"
+    what = f"{own}, which its submitter may have chosen: boards leave it out"
+    findings.warn("audit", where, what, mend)
+
+
+def _check_judge(name: str, audit: Audit, task: Task, findings: Findings) -> None:
+    """Hold the check of an audit's judge against the rubrics of the track; warn without one."""
+    where = f"tracks.{name}.audit.judge_check"
+    if audit.judge == PEOPLE or is_embedded_judge(audit.judge):
+        if audit.judge_check:
+            what = f"auditor {shown(audit.judge)} is asked no known items"
+            findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
+        return
+    if not audit.judge_check:
+        what = f"audit judge {shown(audit.judge)} was not checked on known items: boards say so"
+        findings.warn(
+            JUDGE_CHECK, where, what, "audit without judge_check=no, and pack the run again"
+        )
+        return
+    check_shares(audit.judge_check, where, findings)
+    shares = [audit.judge_check.get(one.name) for one in task.rubrics]
+    if task.rubrics and not any(share is not None and is_admitted(share) for share in shares):
+        names = ", ".join(one.name for one in task.rubrics)
+        what = f"its judge got too few known items of {names} right to audit {name}"
+        findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
+
+
+def _check_draw(audited: Audited, findings: Findings) -> frozenset[str]:
+    """Hold the audited records against the sessions that the seed draws; return these."""
+    audit, samples = audited.audit, audited.gold.samples
+    known = {sample.session_id for sample in samples.values() if audited.gold.task.has_gold(sample)}
+    order = sorted(known, key=lambda session: place_of(session, audit.seed))
+    sessions = frozenset(order[: audit.sessions])
+    missing, extra = [], [named(key) for key in audited.rows.audit if key[0] not in samples]
+    for key, row in audited.rows.scores.items():
+        drawn = key[0] in samples and samples[key[0]].session_id in sessions
+        if drawn and row["scores"] and key not in audited.rows.audit:
+            missing.append(named(key))
+        elif key in audited.rows.audit and not drawn:
+            extra.append(named(key))
+    for what, names in (("were drawn and are missing", missing), ("were not drawn", extra)):
+        if names:
+            found = f"{len(names):,} records {what} under seed {audit.seed}: {some_of(names)}"
+            findings.serious("audit", "the draw", found, PACK_AGAIN)
+    return sessions
+
+
+def _check_scores(audited: Audited, findings: Findings) -> None:
+    """Score the audited answers again from the verdicts of the audit judge."""
+    rows, verdicts = audited.rows, dict[Key, Mapping[str, Any]]()
+    predictions = {key: rows.predictions[key] for key in rows.audit if key in rows.predictions}
+    for key, row in rows.audit.items():
+        if row.get("verdict") is not None:
+            verdicts[key] = row["verdict"]
+    own = TrackRows(predictions, verdicts, {})
+    task, name = audited.gold.task, audited.name
+    check_verdicts(task, audited.track, audited.run, own, findings)
+    if findings.refused:
+        return
+    own = check_answers(name, audited.gold, own, findings)
+    again = recompute(
+        audited.gold, audited.track, audited.run, own.predictions, own.verdicts, floors=False
+    )
+    wrong = []
+    for key, row in rows.audit.items():
+        # Which relations an embedded judge tells apart, and so which metrics it has, is not known.
+        printed = row["scores"]
+        now = only(again.scores.get(key, {}).get("scores", {}), printed)
+        wrong += [(key, one) for one in differences(printed, now, "scores")]
+    if wrong:
+        key, (where, before, now) = min(wrong, key=lambda one: one[0])
+        what = f"{where} printed {figure(before)}, recomputed {figure(now)}"
+        findings.serious("audit", named(key), what, PACK_AGAIN)
+
+
+def _check_corrected(audited: Audited, sessions: frozenset[str], findings: Findings) -> None:
+    """Correct the scores again."""
+    task, rows = audited.gold.task, audited.rows
+    session_of = {name: sample.session_id for name, sample in audited.gold.samples.items()}
+    cheap, audit = (scores_of(audited.name, side) for side in (rows.scores, rows.audit))
+    records = records_of(task, cheap, audit, session_of, sessions)
+    again = {metric: score.row() for metric, score in corrected_scores(task, records).items()}
+    printed = {}
+    for metric, score in audited.audit.scores.items():
+        printed[metric] = score.model_dump(exclude_unset=True)
+    for where, before, now in differences(printed, again, "corrected"):
+        what = f"printed {figure(before)}, recomputed {figure(now)}"
+        findings.serious("audit", where, what, PACK_AGAIN)
+
+
+def scores_of(track: str, rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[RunKey, Any]:
+    """Return the scores of rows by the keys of a run."""
+    scores = {}
+    for (name, repeat), row in rows.items():
+        if row.get("scores"):
+            scores[RunKey(track, name, repeat)] = row["scores"]
+    return scores

@@ -1,0 +1,184 @@
+"""Memory systems on pages: their cells and rows on boards, their hits, their sections and files."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from alps.ext.memory.board_setup import ahead as ahead_of_none
+from alps.ext.memory.board_setup import (
+    declared,
+    memory_name,
+    rows_beside,
+    setup_of,
+    transport_of,
+    words_of,
+)
+from alps.leaderboard.gold_data import task_under
+from alps.leaderboard.pages.board_table import Section, filled, foreign, score_cells
+from alps.leaderboard.pages.downloads import columns_of
+from alps.leaderboard.pages.records import shown_text
+from alps.leaderboard.pages.systems import text_of
+from alps.leaderboard.provenance import NOTHING, Place, figure, pair, whole
+from alps.leaderboard.ranking import Board, RowBeside, Standing
+from alps.leaderboard.site_data import System
+from alps.leaderboard.submission import MemoryCard
+from alps.show.formatting import visible
+from alps.tasks import Metric
+from alps.tasks.by_memory import FULL, LAST, ORACLE, PLACEBO
+from alps.tasks.by_memory import NOTHING as NO_MEMORY
+
+TEMPLATE = Path(__file__).with_name("templates") / "board.html"
+MOST_HITS = 10
+_NO_HITS = '<p class="empty">nothing</p>'
+# What the reader of a memory system is shown in the rows beside it, and what to make of them.
+_BESIDE = {
+    NO_MEMORY: "what question and options give away; all differences are from it",
+    FULL: "all of the history",
+    ORACLE: "the evidence that the data name: what is left to the reader alone",
+    PLACEBO: "as much of another user's history: expected to add nothing",
+}
+
+
+def under_name(board: Board, row: Standing) -> Markup:
+    """Return which memory system it is and how it was called, and why it has no place."""
+    memory = memory_name(row.system, board.key.track)
+    about = Markup("<small>{} · {}</small>").format(foreign(memory), transport_of(memory))
+    about += _tokens_shown(row.track)
+    if row.withheld:
+        return about + Markup("<small>not admitted: {}</small>").format(foreign(row.withheld))
+    if left_out := declared(row.system.card, board.key.track):
+        without = ", ".join(left_out)
+        about += Markup("<small>declares to do without: {}</small>").format(without)
+    if row.difference.reason:
+        return about + Markup("<small>not ranked: {}</small>").format(
+            foreign(row.difference.reason)
+        )
+    if row.difference.note:
+        about += Markup("<small>{}</small>").format(foreign(row.difference.note))
+    return about
+
+
+def _tokens_shown(track: Place) -> Markup:
+    """Return how many tokens of a history the reader was shown; nothing where none has a part."""
+    if track.value.get("tokens_shown") is None:
+        return Markup()
+    median = figure(track["tokens_shown"]["median"], whole)
+    return Markup("<small>{} tokens shown (median)</small>").format(median)
+
+
+def sections(board: Board, shown: Sequence[Metric], width: int) -> Iterator[Section]:
+    """Yield the rows beside the systems of a board: the same reader with other memories."""
+    rows = []
+    for row in board.beside:
+        name = Markup("{}<small>{}</small>").format(foreign(row.memory), _shows(row))
+        name += _tokens_shown(row.track)
+        cells = [Markup(), name, pair(row.ahead) if row.ahead["value"] else NOTHING]
+        cells += score_cells(board, row.score(board.metric.name), "floor")
+        cells += [NOTHING] if board.has_corrected else []
+        cells += [pair(row.score(metric.name)) for metric in shown]
+        rows.append(filled(cells, {"search": visible(row.memory).lower()}, width))
+    if rows:
+        note = "the same reader with other memories, from the submissions; baselines, never ranked"
+        yield Section("floors", "Beside", note, rows)
+
+
+def _shows(row: RowBeside) -> str:
+    if row.memory.startswith(LAST):
+        return "the last turns of the history"
+    return _BESIDE.get(row.memory, "a memory system in the package")
+
+
+def download(board: Board, row: Standing) -> dict[str, Any]:
+    """Return the memory of a system in downloads, and how far it is ahead of none."""
+    ahead = columns_of("ahead", row.ahead.value if row.ahead is not None else None)
+    name = memory_name(row.system, board.key.track)
+    return {"memory": name, "not_admitted": row.withheld or None, **ahead}
+
+
+def listed_hits(hits: Mapping[str, list[Mapping[str, Any]]], record: str) -> str:
+    """List what a memory system found for a record, the best first, as far as a page shows it."""
+    lists = []
+    for name, found in hits.items():
+        # A record that is asked several times has its number behind its id.
+        if name == record or name.rpartition(" ")[0] == record:
+            lines = [f"<li>{shown_text(hit.get('text'))}</li>" for hit in found[:MOST_HITS]]
+            more = '<p class="note">and more, in memory.jsonl</p>' if found[MOST_HITS:] else ""
+            lists.append(f"<ol>{''.join(lines)}</ol>{more}" if lines else _NO_HITS)
+    return f"<h4>Found by its memory system</h4>{''.join(lists)}" if lists else ""
+
+
+@dataclass(frozen=True)
+class MemoryView:
+    """A memory system of a run: how it was run, its admission, and the seconds of its phases.
+
+    `failed` are the checks that it did not pass, each with why, `declared` those that it was
+    declared to do without.
+    """
+
+    name: str
+    transport: str
+    place: Place
+    task: str
+    facts: list[tuple[str, str]]
+    checks: list[tuple[str, str]]
+    failed: list[tuple[str, str]]
+    declared: list[str]
+    phases: list[tuple[str, Place]]
+    beside: list[tuple[str, str, Markup, Markup]]
+
+
+def memories(system: System) -> Iterator[MemoryView]:
+    """Yield what a submission says of its memory systems, one a run."""
+    for n, memory in enumerate(system.card.memory or ()):
+        tracks = [name for name, track in system.card.tracks.items() if track.run == memory.run]
+        name, checks, failed = memory_name(system, tracks[0]), [], []
+        for when, of_time in memory.admission.items():
+            for check in of_time:
+                checks.append((f"{check.name} ({when} the run)", check.fault))
+        failed = [check for check in checks if check[1]]
+        place = system.root["memory"][n]
+        yield MemoryView(
+            name=name,
+            transport=transport_of(name),
+            place=place,
+            task=str(system.run(tracks[0])["settings"]["task"].value),
+            facts=[*_setups(system, tracks), *_versions(memory)],
+            checks=checks,
+            failed=failed,
+            declared=declared(system.card, tracks[0]),
+            phases=list(place["phases"].items()),
+            beside=list(_rows_of(system, tracks)),
+        )
+
+
+def _setups(system: System, tracks: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in tracks:
+        task = task_under(name, system.card.tracks[name].conditions)
+        setup = setup_of(system.card, name, task)
+        yield task.heading, words_of(setup or {})
+
+
+def _versions(memory: MemoryCard) -> Iterator[tuple[str, str]]:
+    yield from memory.versions.items()
+    for name, value in sorted(memory.settings.items()):
+        yield name, text_of(value)
+
+
+def _rows_of(system: System, tracks: Sequence[str]) -> Iterator[tuple[str, str, Markup, Markup]]:
+    """Yield the task, the memory, the difference and the score of each row and of the run."""
+    for name in tracks:
+        task = task_under(name, system.card.tracks[name].conditions)
+        lead = task.headline.name
+        rows = sorted(rows_beside(system, name), key=lambda row: -(row.ahead["value"].value or 0.0))
+        if rows:
+            own = ahead_of_none(system, name)
+            yield task.heading, "this system", _pair(own), pair(system.tracks[name]["scores"][lead])
+        for row in rows:
+            yield task.heading, row.memory, _pair(row.ahead), pair(row.score(lead))
+
+
+def _pair(ahead: Place | None) -> Markup:
+    return NOTHING if ahead is None else pair(ahead)

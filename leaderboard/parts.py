@@ -1,0 +1,252 @@
+"""Parts of extensions on boards: what each packs, verifies, and shows of its submissions.
+
+A part is loaded where a card has its field, where the settings of a run name it, or where a
+maintainer writes a review. Of a plain submission none is.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from alps.extension import extensions, load
+from alps.leaderboard.submission import Entry, Submission, Track, memory_of_run
+from alps.rows import Corrected
+from alps.tasks import Metric, Task
+
+if TYPE_CHECKING:
+    from alps.leaderboard.cards import Details
+    from alps.leaderboard.checks.rows import TrackRows
+    from alps.leaderboard.findings import Findings
+    from alps.leaderboard.gold_data import GoldTrack
+    from alps.leaderboard.pages.board_table import Column, Section
+    from alps.leaderboard.pages.common import Renderer
+    from alps.leaderboard.provenance import Place
+    from alps.leaderboard.ranking import Board, People, RowBeside, Standing
+    from alps.leaderboard.recompute import Rows
+    from alps.leaderboard.rescore import SampledRun
+    from alps.leaderboard.settings import RescoreSettings
+    from alps.leaderboard.site_data import System
+    from alps.leaderboard.verify import Checked, TrackCheck
+    from alps.run.opened import Run
+    from alps.systems import System as Answering
+
+MEMORY, AUDIT, CORRECTED, PEOPLE = "memory", "audit", "corrected", "people"
+"""Fields of the format that extensions fill: of a card, a track, a score; and the row of people."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far a system is ahead of its own run without what a board is about.
+
+    Attributes:
+        value: The place of the difference; None where there is none.
+        reason: Why there is none, and so no rank.
+        note: What a reader of the board should know of it.
+        scores: What that other run scored on each record, by metric.
+    """
+
+    value: "Place | None" = None
+    reason: str = ""
+    note: str = ""
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+class BoardPart:
+    """The part of an extension on boards; a method that it does not define does nothing.
+
+    All methods but those of pages may raise an `AlpsError`.
+    """
+
+    difference_title = ""
+    """The title of the column of differences, on boards that sort by one."""
+
+    # Packing.
+    def stopped(self, run: "Run") -> "Run | None":
+        """Return a run that the extension stopped, with a summary of no scores; None of others."""
+        return None
+
+    def public_name(self, name: str) -> str:
+        """Return a name among the settings of a run as it is published."""
+        return name
+
+    def track_rows(self, run: "Run", name: str) -> Mapping[str, list[dict[str, Any]]]:
+        """Return rows of a track that are published besides its own, by the name of their file."""
+        return {}
+
+    def track_card(self, run: "Run", name: str, files: Mapping[str, Any]) -> dict[str, Any]:
+        """Return fields of the card of a track, whose files were written."""
+        return {}
+
+    def run_card(
+        self,
+        folder: Path,
+        run: "Run",
+        index: int,
+        details: "Details",
+        *,
+        calls: bool,
+        verdicts: bool,
+    ) -> dict[str, Any] | None:
+        """Write files of the run at `index` below `folder`; return their card."""
+        return None
+
+    # Verification, in the order in which it is called.
+    def check_card(self, folder: Path, card: Submission, findings: "Findings") -> Any:
+        """Check what needs no records; return notes, which checks of its tracks find again."""
+        return None
+
+    def check_rows(self, check: "TrackCheck", rows: "TrackRows", findings: "Findings") -> None:
+        """Check the rows of a track before they are held against its records."""
+
+    def check_answers(self, check: "TrackCheck", gold: "GoldTrack", rows: "TrackRows") -> None:
+        """Check rows that are in order, with the records of the track."""
+
+    def check_scores(self, check: "TrackCheck", checked: "Checked") -> None:
+        """Check a track that was scored again."""
+
+    def check_all(self, folder: Path, card: Submission, findings: "Findings") -> None:
+        """Check the submission as a whole, among those that lie beside it."""
+
+    def corrected(
+        self, gold: "GoldTrack", track: Track, predictions: "Rows", scores: "Rows"
+    ) -> dict[str, Corrected]:
+        """Return the corrected scores of a track that was scored again, by metric."""
+        return {}
+
+    def to_compare(self, corrected: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what of a corrected score is the same wherever it is recomputed."""
+        return dict(corrected)
+
+    def behind(self, system: "Answering", gold: "GoldTrack") -> "Answering":
+        """Return a system of ours as a run of a track asked it."""
+        return system
+
+    # A maintainer's review.
+    def review(self, entry: Entry) -> dict[str, Any]:
+        """Return fields of a review that a submission gets."""
+        return {}
+
+    def judge_sample(
+        self, entry: Entry, source: Path, settings: "RescoreSettings", judging: Mapping[str, Any]
+    ) -> "SampledRun":
+        """Judge a share of the answers of a run again, and correct its scores by it."""
+        raise NotImplementedError
+
+    # Boards.
+    def setup(self, card: Submission, track: str, task: Task) -> dict[str, Any] | None:
+        """Return what else must be the same for two systems to be ranked together, if any."""
+        return None
+
+    def setup_words(self, setup: Mapping[str, Any]) -> str:
+        """Return a setup in words."""
+        return ""
+
+    def differences(self, systems: "Sequence[System]", track: str) -> dict[str, Difference]:
+        """Return the differences that a board of a track sorts by, by the slug of the system."""
+        return {}
+
+    def beside(self, system: "System", track: str) -> "Iterator[RowBeside]":
+        """Yield the rows beside a system that are shown and never ranked."""
+        return iter(())
+
+    def people(self, path: Path) -> "People":
+        """Read how far people agree."""
+        raise NotImplementedError
+
+    # Pages.
+    def columns(self, board: "Board") -> "Sequence[tuple[Column, Callable[[Standing], Markup]]]":
+        """Return further columns of a board, each with what makes a cell of it."""
+        return ()
+
+    def under_name(self, board: "Board", row: "Standing") -> Markup:
+        """Return what stands under the name of a system."""
+        return Markup()
+
+    def sections(self, board: "Board", shown: Sequence[Metric], width: int) -> "Iterator[Section]":
+        """Yield sections of rows below the ranked ones."""
+        return iter(())
+
+    def download(self, board: "Board", row: "Standing") -> dict[str, Any]:
+        """Return fields of the row of a system in downloads."""
+        return {}
+
+    def on_page(self, renderer: "Renderer", system: "System") -> Iterator[Markup]:
+        """Yield sections of the page of a system."""
+        return iter(())
+
+    def under_answers(self, system: "System", track: str) -> Callable[[str], str]:
+        """Return what stands under the answer of a system to a record, as HTML."""
+        return lambda record: ""
+
+
+@cache
+def part_of(name: str) -> BoardPart | None:
+    """Return the part that a field of the format, or a setting, belongs to."""
+    for extension in extensions():
+        if extension.board and extension.on_card == name:
+            return _loaded(extension.board)
+    return None
+
+
+@cache
+def _loaded(where: str) -> BoardPart:
+    part = load(where)
+    assert isinstance(part, BoardPart)
+    return part
+
+
+def needed(name: str) -> BoardPart:
+    """Return the part of a field that can't be handled without it.
+
+    Raises:
+        UsageError: If its extension is not here.
+    """
+    from alps.errors import UsageError
+
+    if (part := part_of(name)) is None:
+        raise UsageError(f"{name}: the extension that handles it is not installed")
+    return part
+
+
+def all_parts() -> list[BoardPart]:
+    """Return the parts of all extensions."""
+    return [_loaded(extension.board) for extension in extensions() if extension.board]
+
+
+def parts_of(card: Submission) -> list[BoardPart]:
+    """Return the parts that have to do with a submission, in the order of the format."""
+    settings = [run.settings for run in card.runs]
+    return list(dict.fromkeys(_parts(fields_of(card), settings).values()))
+
+
+def fields_of(card: Submission) -> list[str]:
+    """Return the fields of the format that extensions fill, as far as a card has them."""
+    tracks = card.tracks.values()
+    fields = []
+    if card.memory or any(memory_of_run(run.settings) is not None for run in card.runs):
+        fields.append(MEMORY)
+    if any(track.audit is not None or track.files.audit is not None for track in tracks):
+        fields.append(AUDIT)
+    return fields
+
+
+def parts_of_run(run: "Run") -> dict[str, BoardPart]:
+    """Return the parts that have to do with a run that is packed, by their field or setting."""
+    settings = run.manifest.settings
+    fields = [] if memory_of_run(settings) is None else [MEMORY]
+    if run.summary is not None and run.finished.audit is not None:
+        fields.append(AUDIT)
+    return _parts(fields, [settings])
+
+
+def _parts(fields: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> dict[str, BoardPart]:
+    names = dict.fromkeys(fields)
+    for of_run in settings:
+        typed = sorted(name for name, value in of_run.items() if value is not None)
+        names |= dict.fromkeys(name for name in typed if name not in (MEMORY, AUDIT))
+    found = {name: part_of(name) for name in names}
+    return {name: part for name, part in found.items() if part is not None}

@@ -1,0 +1,436 @@
+"""Submissions by somebody who means harm: each is refused or harmless, says why, and nothing of it
+is run.
+
+The tables hold what is changed, the code of the finding, and words of it. All hashes and checksums
+fit what was changed, as those of somebody who means it do.
+"""
+
+import os
+import pickle
+import socket
+import tarfile
+import unicodedata
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.leaderboard.commands import verify_command
+from alps.leaderboard.submission import CARD
+from tests.submissions import (
+    DROPPED,
+    HOME,
+    SLUG,
+    card_of,
+    changed,
+    forge,
+    forge_bytes,
+    forge_rows,
+    refused,
+    said,
+    write_card_of,
+)
+
+SCRIPT = "<script>alert(1)</script>"
+ONE, F1, CHOSEN = "tracks.task1", "tracks.task1.scores.f1", "task3_d100/predictions"
+# Where a card has texts, and where the finding of one that holds script begins.
+TEXTS = {
+    **dict.fromkeys(("name", "org", "notes", "submitted", "alps", "slug"), ""),
+    **dict.fromkeys(("system.kind", "system.model", "system.snapshot"), ""),
+    **dict.fromkeys(("runs.0.settings.model", "runs.0.prompts.extraction/1"), "runs.0."),
+    **dict.fromkeys(("runs.0.data.name", "runs.0.data.split", "runs.0.data.commit"), ""),
+    **dict.fromkeys(("runs.0.judge.judge", f"{ONE}.task", f"{ONE}.judge"), ""),
+    **dict.fromkeys((f"{ONE}.judge_fingerprint", f"{F1}.unscored"), ""),
+    f"{ONE}.floors.floor/empty.judge": "",
+    f"{ONE}.files.scores.sha256": "",
+}
+KEYS = {
+    **{key: {} for key in ("system.settings", "tracks", f"{ONE}.scores", f"{ONE}.floors")},
+    **dict.fromkeys((f"{ONE}.counts", f"{ONE}.failed_predictions"), 1),
+}
+
+
+@pytest.mark.parametrize("path", [*TEXTS, *(f"{path}.{SCRIPT}" for path in KEYS), "url", "deep"])
+def test_script_in_a_text_of_a_card_is_refused(shelf, folder, path):
+    field, key = path.removesuffix(f".{SCRIPT}"), path.endswith(SCRIPT)
+    change = changed(path, KEYS[field] if key else SCRIPT)
+    if path == "url":
+        change = changed("url", f"https://example.org/{SCRIPT}")
+    elif path == "deep":
+        field, change = "system.settings", changed("system.settings", {"a": [{"b": SCRIPT}]})
+    forge(folder, change)
+    found = shelf.verify(folder)
+    assert found.serious
+    begins = TEXTS.get(field) or field
+    assert any(one.where.startswith(begins) for one in found.findings), found.findings
+
+
+MARKUP = "markup or script"
+NAMES = {
+    'x" onmouseover=alert(1) y="': MARKUP,
+    **dict.fromkeys(("javascript:alert(1)", "&#60;b&#62;", "{{ config }}", "<img src=x>"), MARKUP),
+    "A\u202eB": "U+202E",
+    "A\u200bB": "U+200B",
+    "A\U000e0041B": "U+E0041",
+    "A\x1b[31mB": "U+001B",
+    "A\x00B": "U+0000",
+    "A\nB": "U+000A",
+    "A\ud800B": "unicode",
+    "Ame\u0301lie": "composed form",
+    "Z" + "\u0335\u0336\u0337\u0338" * 3: "combining marks",
+    " A": "white space",
+    "": "at least 1 character",
+    "A" * 5_000: "at most 120 characters",
+}
+URLS = (
+    *("http://example.org", "javascript:alert(1)", "data:text/html,x", "//example.org"),
+    *("https://me:secret@example.org", "https://x", "https://10.0.0.1/x"),
+    *("https://wiki.internal", "https://examplе.org", "https://example.org/'x"),
+)
+SLUGS = ("..", "../other", "thumb_rules", "Thumb-Rules", "thumb-rulеs", "a/b", "-x", "")
+SCHEMA = [
+    *(("name", name, words) for name, words in NAMES.items()),
+    *(("url", url, "url: ") for url in URLS),
+    *(("slug", slug, "slug: ") for slug in SLUGS),
+    ("rank", 1, "rank: no such field"),
+    ("tracks", [], "tracks: "),
+    ("format", 2, "format: "),
+    ("submitted", "2026-02-30", "submitted: "),
+    (f"{ONE}.n", -12, "tracks.task1.n: "),
+    (f"{F1}.value", "0.5", "tracks.task1.scores.f1.value"),
+    (f"{F1}.n", True, "tracks.task1.scores.f1.n"),
+    (f"{F1}.low", DROPPED, "scores.f1.low: "),
+    ("runs.0.calls.cost", -1.0, "runs.0.calls.cost"),
+    ("runs.0.settings.seed", "x", "seed must be"),
+    ("runs.0.settings.repeats", 10**9, "repeats must be"),
+]
+CARDS = [
+    *((path, value, "schema", words) for path, value, words in SCHEMA),
+    (f"{F1}.n", 11, "score", "printed 11, recomputed 12"),
+    (f"{F1}.value", 1.7, "score", "printed 1.7, recomputed 0."),
+    (f"{F1}.value", 0.987, "score", "tracks.task1.scores.f1.value: printed 0.987, recomputed 0."),
+    (f"{F1}.low", 0.99, "score", "scores.f1.low: printed 0.99"),
+    (f"{ONE}.scores", lambda old: {**old, "best": old["f1"]}, "score", "tracks.task1.scores.best"),
+    (f"{ONE}.scores.recall", DROPPED, "score", "scores.recall"),
+    (f"{ONE}.floors", {}, "score", "floors.floor/empty"),
+    (f"{ONE}.floors.floor/content-free.scores.f1.value", -1.0, "score", "f1.value: printed -1"),
+    (f"{ONE}.failed_predictions", {"x": 1}, "score", "failed"),
+    (f"{ONE}.files.predictions.sha256", "0" * 64, "hash", "predictions.jsonl: sha256: printed 000"),
+    (f"{ONE}.files.scores.rows", 99, "hash", "task1/scores.jsonl: rows: printed 99, found 12"),
+    (f"{ONE}.run", 7, "run", "7, but there are 1 runs"),
+    ("runs", lambda old: [*old, old[0]], "run", "runs.1: no track is of this run"),
+    ("runs.0.settings.limit", 3, "limit", "only a part"),
+    ("runs.0.settings.task", "python:evil", "task", "has no board; its code is not imported"),
+    ("system.model", "floor/empty", "kind_of_system", "of kind floor"),
+    ("system.kind", "llm", "kind_of_system", "system.kind: llm"),
+    ("runs.0.judge.judge", "openai/gpt-9", "fingerprint", "judge.id"),
+    ("runs.0.judge.rubrics", "x", "fingerprint", "rubrics"),
+    ("runs.0.judge.threshold", 0.1, "fingerprint", "runs.0.judge.id"),
+    ("system.settings", {"header": "Bearer abcdefgh12345678"}, "leak", "settings.header: holds a"),
+    ("slug", "other", "slug", f"other, but the folder is {SLUG}"),
+    ("tracks.task4_ability1.conditions", {"window": -1}, "identity", "conditions: "),
+    (f"{ONE}.conditions", {"scoring": "authors-v1"}, "score", "tracks.task1.scores.authors_f1"),
+    (f"{ONE}.comparable", True, "identity", "tracks.task1.comparable"),
+    (f"{ONE}.judge_fingerprint", "0" * 12, "identity", "tracks.task1.judge_fingerprint"),
+    (f"{ONE}.judge", "openai/gpt-4.1", "identity", "tracks.task1.judge"),
+    (f"{ONE}.task", "update", "identity", "tracks.task1.task"),
+    (f"{ONE}.data_sha256", "0" * 64, "data", "tracks.task1.data_sha256: printed 000000000000…"),
+    *(
+        ("name", name, "baseline", "calls itself a baseline")
+        for name in ("Floor of mine", "floor/generic", "Baseline: BM25", "ORACLE")
+    ),
+    ("name", "✓ reproduced by the maintainers", "name", "holds the sign U+2713"),
+    ("name", "Thumb (verified)", "name", "says «verified», which boards say in columns of their"),
+    ("name", "–", "name", "has no letter and no digit"),
+    ("org", "Official Lab", "name", "org: Official Lab says «Official»"),
+    *(("name", name, "name", "a row of the references") for name in ("GРT-5.2", "Меm0")),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "code", "words"), CARDS)
+def test_a_forged_card_is_refused(shelf, folder, path, value, code, words):
+    forge(folder, changed(path, value))
+    refused(shelf.verify(folder), code, words)
+
+
+WARNED = [
+    ("name", "ОpenAI GРТ", "look_alike", "name: ОpenAI mixes letters"),
+    ("name", "Mem0", "name", "a row of the references, and the model is rules"),
+    ("system.settings", {"weights": f"{HOME}/w"}, "leak", "system.settings.weights: holds an abso"),
+    ("system.settings", {"at": "gpu.local"}, "leak", "system.settings.at: holds the address"),
+    ("runs.0.prompts.extraction/1", "0" * 64, "prompt", "extraction/1 has another wording than"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "code", "words"), WARNED)
+def test_what_a_person_has_to_look_at_is_a_warning(shelf, folder, path, value, code, words):
+    forge(folder, changed(path, value))
+    found = shelf.verify(folder)
+    finding = said(found, code)
+    assert (finding.severity, found.serious) == ("warning", False)
+    text = f"{finding.where}: {finding.what}"
+    assert words in text.replace("\\u041e", "О"), text
+
+
+def replaced(old: str, new: str):
+    return lambda data: data.replace(old.encode(), new.encode(), 1)
+
+
+BOTTOMLESS = "inside one another"
+CARD_BYTES = {
+    "NaN": (replaced('"n": 12', '"n": NaN'), "NaN is no number in JSON"),
+    "Infinity": (replaced('"n": 12', '"n": -Infinity'), "-Infinity is no number"),
+    "1e999": (replaced('"n": 12', '"n": 1e999'), "1e999 is beyond the range"),
+    "endless": (replaced('"n": 12', f'"n": {"9" * 9_000}'), "more than 16 digits"),
+    "twice": (replaced('"format": 1,', '"format": 1, "format": 1,'), "'format' stands twice"),
+    "lists": (lambda data: b"[" * 100_000, BOTTOMLESS),
+    "objects": (lambda data: b'{"a":' * 100_000 + b"1" + b"}" * 100_000, BOTTOMLESS),
+    "deep": (replaced('"notes":', f'"x": {"[" * 50}{"]" * 50}, "notes":'), "more than 20 deep"),
+    "not UTF-8": (lambda data: b"\xff\xfe" + data, "not UTF-8"),
+    "not JSON": (lambda data: b"import os", "not JSON"),
+    "nothing": (lambda data: b"", "not JSON"),
+}
+LINES = {
+    "NaN": (replaced('"repeat":0', '"repeat":NaN'), "NaN is no number"),
+    "1e999": (replaced('"repeat":0', '"repeat":1e999'), "beyond the range"),
+    "twice": (replaced('"repeat":0', '"repeat":0,"repeat":0'), "'repeat' stands twice"),
+    "bottomless": (lambda data: data + b"[" * 50_000 + b"\n", "line 13: lists and objects"),
+    "long": (lambda data: data + b'{"a":"%s"}\n' % (b"x" * (1 << 20)), "line 13: longer than 1,0"),
+    "torn": (lambda data: data + b'{"benchmark_id": "visi', "line 13: torn"),
+    "a list": (lambda data: data + b"[1]\n", "line 13: expected an object, got list"),
+    "an empty line": (lambda data: data + b"\n", "line 13: not JSON"),
+    "not UTF-8": (lambda data: data + b"\xff\n", "line 13: not UTF-8"),
+    "null bytes": (lambda data: data + b"\0" * 1_000 + b"\n", "line 13: not JSON"),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "code"),
+    [
+        *(pytest.param(*case, "card", id=f"card: {name}") for name, case in CARD_BYTES.items()),
+        *(pytest.param(*case, "row", id=f"row: {name}") for name, case in LINES.items()),
+    ],
+)
+def test_bytes_that_readers_would_not_agree_about_are_refused(shelf, folder, change, words, code):
+    if code == "card":
+        (folder / CARD).write_bytes(change((folder / CARD).read_bytes()))
+    else:
+        forge_bytes(folder, "task1/predictions", change)
+    refused(shelf.verify(folder), code, words)
+
+
+def test_a_number_that_nothing_recomputes_is_guarded_by_the_checksum(shelf, folder):
+    card = card_of(folder)
+    card["runs"][0]["calls"]["cost"] = 0.01
+    write_card_of(folder, card)
+    refused(shelf.verify(folder), "checksum", "changed after packing")
+
+
+class Bomb:
+    """What does harm as soon as it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, ("exploded",)
+
+
+def written(name: str, data: str | bytes):
+    def write(folder: Path) -> None:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+    return write
+
+
+def instead(name: str, make):
+    def replace(folder: Path) -> None:
+        (folder / name).unlink()
+        make(folder / name)
+
+    return replace
+
+
+def sparse(name: str):
+    def stretch(folder: Path) -> None:
+        with (folder / name).open("r+b") as file:
+            file.truncate(2 << 30)
+
+    return stretch
+
+
+def listen(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # the address of a socket is short
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def move_away(folder: Path) -> None:
+    (folder / "task1").rename(folder.parent / "away")
+    (folder / "task1").symlink_to(folder.parent / "away")
+
+
+def twins(folder: Path) -> None:
+    for form in ("NFC", "NFD"):
+        written(f"task1/{unicodedata.normalize(form, 'é')}.jsonl", "")(folder)
+
+
+def bury(folder: Path) -> None:
+    for number in range(120):
+        written(f"file-{number}.jsonl", "")(folder)
+
+
+def repository(folder: Path) -> None:
+    written(".git/config", "[core]\n\tfsmonitor = mkdir exploded\n")(folder)
+    written(".git/hooks/post-checkout", "#!/bin/sh\nmkdir exploded\n")(folder)
+
+
+def passwd(path: Path) -> None:
+    path.symlink_to("/etc/passwd")
+
+
+PREDICTIONS, SCORES, NOT_OURS = "task1/predictions.jsonl", "task1/scores.jsonl", "a name outside"
+CODE = "import os\nos.mkdir('exploded')\n"
+FOLDERS = [
+    (instead(PREDICTIONS, passwd), "kind", f"{PREDICTIONS}: a symbolic link, not a plain file"),
+    (instead(CARD, passwd), "kind", f"{CARD}: a symbolic link"),
+    (move_away, "kind", "task1: a symbolic link where a folder should be"),
+    (lambda f: os.link(f / SCORES, f.parent / "other"), "kind", f"{SCORES}: a hard link"),
+    (instead(SCORES, os.mkfifo), "kind", f"{SCORES}: a pipe"),
+    (instead(CARD, listen), "kind", f"{CARD}: a socket"),
+    (instead(SCORES, Path.mkdir), "kind", f"{SCORES}: a folder, not a plain file"),
+    (written("task2", "{}"), "kind", "task2: a file where a folder should be"),
+    (lambda f: (f / "review.json").symlink_to("/nowhere"), "kind", "review.json: a symbolic link"),
+    (written("conftest.py", CODE), "stray", "conftest.py: does not belong"),
+    (written("model.pkl", pickle.dumps(Bomb())), "stray", "model.pkl: does not belong"),
+    (written("task1/more.zip", b"PK"), "stray", "task1/more.zip"),
+    (written("Submission.json", "{}"), "stray", "Submission.json"),
+    (bury, "stray", "does not belong"),
+    (written("task2/scores.jsonl", ""), "stray", "task2: the card has no such track"),
+    (written("task1/calls.jsonl", "{}\n"), "stray", "task1/calls.jsonl: the card does not name it"),
+    (repository, "name", ".git: a name outside"),
+    (written("..%2f..%2fetc", ""), "name", NOT_OURS),
+    (written("a\nb", ""), "name", "a\\u000ab"),
+    (written("task1/\u202egpj.lmth", ""), "name", "\\u202egpj"),
+    (lambda f: Path(os.fsdecode(bytes(f) + b"/\xff")).write_text(""), "name", "\\udcff"),
+    (written("task1/ѕcores.jsonl", ""), "name", "\\u0455cores"),
+    (twins, "name", NOT_OURS),
+    (lambda f: (f / "task1/verdicts.jsonl").unlink(), "missing_file", "task1/verdicts.jsonl"),
+    (lambda f: (f / CARD).unlink(), "card", "No such file"),
+    (sparse(PREDICTIONS), "size", "2,147,483,648 bytes; at most 209,715,200"),
+    (sparse(CARD), "size", f"{CARD}: 2,147,483,648 bytes"),
+    (written("review.json", '{"status": "reproduced"}'), "review", "review.json: date: field req"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "code", "words"), FOLDERS, ids=[one[2] for one in FOLDERS])
+def test_a_folder_that_holds_something_else_is_refused(
+    shelf, folder, spoil, code, words, monkeypatch
+):
+    monkeypatch.chdir(folder.parent)
+    spoil(folder)
+    before = sorted(os.listdir(folder))
+    refused(shelf.verify(folder), code, words)
+    assert sorted(os.listdir(folder)) == before
+    assert not list(folder.parent.rglob("exploded"))
+
+
+def test_an_archive_and_a_link_are_no_submission(shelf, folder):
+    for name, pack in (("all.zip", zipfile.ZipFile), ("all.tar", tarfile.open)):
+        with pack(folder.parent / name, "w") as archive:
+            add = archive.write if isinstance(archive, zipfile.ZipFile) else archive.add
+            add(folder / CARD, "../../escaped.json")
+        refused(shelf.verify(folder.parent / name), "folder", "a file, not a folder")
+    assert not list(folder.parent.parent.rglob("escaped.json"))
+    (folder.parent / "link").symlink_to(folder)
+    refused(shelf.verify(folder.parent / "link"), "folder", "a symbolic link, not a folder")
+    refused(shelf.verify(folder.parent / "nowhere"), "folder", "No such file")
+
+
+def choice(**fields: Any) -> dict[str, Any]:
+    return {"selected_memory_id": "c001", "answer": "", "reason": "", **fields}
+
+
+PAIR = {"gold": "g1", "predicted": "p1", "relation": "same", "reason": "", "strength": 1.0}
+SUPPORT = {"id": "p1", "support": "supported", "reason": ""}
+ENDLESS = {"outcome": "ok", "items": [SUPPORT] * 900, "error": None, "raw": None}
+ANSWERS, VERDICTS, RATED = "task1/predictions", "task1/verdicts", "task4_ability1/verdicts"
+TEXT = "task4_ability1/predictions"
+ROWS = [
+    (ANSWERS, "0.track", "task2", "row", "a row of the track task2"),
+    (ANSWERS, "0.benchmark_id", "../../etc/passwd", "extra_ids", "../../etc/passwd"),
+    (ANSWERS, "0.benchmark_id", "\x1b[2J\u202e", "extra_ids", "\\u001b[2J\\u202e"),
+    (ANSWERS, "0.exec", "rm -rf /", "row", "exec: no such field"),
+    (ANSWERS, "0.repeat", 1, "extra_ids", "visitor_00#2"),
+    (ANSWERS, "0.repeat", "9" * 400, "row", "repeat: "),
+    (ANSWERS, "0.repeat", -1, "row", "repeat: "),
+    (ANSWERS, "0.prediction", {"answer": "x"}, "row", "memory_items"),
+    (ANSWERS, "0.prediction", None, "row", "outcome ok, and no prediction"),
+    (ANSWERS, "0.outcome", "refused", "row", "outcome refused, but prediction"),
+    (CHOSEN, "0.prediction", choice(selected_memory_id="gold", ranking=[]), "answer", "'gold' is"),
+    (CHOSEN, "0.prediction", choice(), "row", "ranking: field required"),
+    (TEXT, "0.prediction", {"answer": "a" * 300_000}, "row", "at most 200,000"),
+    (VERDICTS, "0.pairs", [{**PAIR, "gold": "g99"}], "verdict", "a pair of g99 and p1"),
+    (VERDICTS, "0.pairs", [{**PAIR, "gold": "g0"}], "row", "pairs.0.gold"),
+    (VERDICTS, "0.pairs", [{**PAIR, "relation": "best"}], "row", "pairs.0.relation"),
+    (VERDICTS, "0.pairs", [PAIR, PAIR], "verdict", "paired twice"),
+    (VERDICTS, "0.support", ENDLESS, "verdict", "support of 900"),
+    (VERDICTS, "0.pairs", DROPPED, "verdict", "no pairs in it"),
+    (VERDICTS, "0.judge", "0" * 12, "judge", "of another judge than the card's"),
+    (VERDICTS, "0.pairs", lambda old: [] if old else [PAIR], "verdict", "not what the embedded"),
+    (RATED, "0.marks", {"met": 5}, "verdict", "marks.met is 5"),
+    (RATED, "0.marks", {"met": 1, "resonation": 5}, "verdict", "belong to no rubric"),
+    ("task1/scores", "2.scores.f1", 1.0, "row_score", "visitor_02: scores.f1 printed 1, recomput"),
+    ("task1/scores", "2.counts.matched", 17, "row_score", "counts.matched printed 17, recomputed "),
+    ("task1/scores", "0.scores.f1", 1e300, "row", "scores.f1"),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "value", "code", "words"), ROWS)
+def test_forged_rows_are_refused(shelf, folder, name, path, value, code, words):
+    forge_rows(folder, name, changed(path, value))
+    refused(shelf.verify(folder), code, words)
+
+
+def test_missing_extra_and_duplicate_ids_are_counted_and_a_few_are_named(shelf, folder):
+    def shuffle(found: list[dict[str, Any]]) -> None:
+        del found[:7]
+        found.extend([found[0], {**found[1], "benchmark_id": "visitor_99"}])
+
+    forge_rows(folder, ANSWERS, shuffle)
+    found = shelf.verify(folder)
+    missing = "7 of 12 ids of the split are missing: visitor_00, visitor_01"
+    assert said(found, "missing_ids").what.startswith(missing)
+    assert said(found, "missing_ids").what.endswith("and 2 more")
+    refused(found, "extra_ids", "1 ids are not of the split: visitor_99")
+    assert "visitor_07" in said(found, "duplicate_ids").what
+    assert any(line.startswith("task1: the scores") for line in found.unchecked)
+
+
+def test_only_the_first_of_very_many_alike_are_listed(shelf, folder):
+    forge_bytes(folder, ANSWERS, lambda data: data + b"[1]\n" * 5_000)
+    found = shelf.verify(folder)
+    assert len(found.findings) < 40
+    assert any(finding.what == "and 4,975 more of this kind" for finding in found.findings)
+
+
+def test_what_strangers_write_does_not_steer_the_terminal(shelf, folder, capsys):
+    written("\x1b[2J[bold red]x", "")(folder)
+    forge(folder, changed("name", "\x1b]0;owned\x07[link=https://evil.example]x"))
+    assert verify_command([str(folder), f"data={shelf.data}"]) == 1
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+
+
+def test_a_submission_can_not_choose_the_data_it_is_held_against(shelf, folder):
+    words = {"data": str(shelf.data), "task": "python:evil"}
+    forge(folder, changed("runs.0.settings", lambda old: {**old, **words}))
+    (folder.parent / "evil.py").write_text(CODE)
+    found = shelf.verify(folder)
+    assert not list(folder.parent.rglob("exploded"))
+    assert said(found, "leak").where == "runs.0.settings.data"
