@@ -32,8 +32,9 @@ _OF_A_START = (
 def code_of(settings: RunSettings) -> Code:
     """Return the hashes of the code that the settings of a run name."""
     code = task_code(settings)
-    for name in ("model", "memory"):
-        if hashes := _hashes(getattr(settings, name)):
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if name != "task" and isinstance(value, str) and (hashes := _hashes(value)):
             code[name] = hashes
     return code
 
