@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import click
 from click.shell_completion import (
@@ -52,7 +52,6 @@ _REMOVED = {
 }
 """What replaces a command that was there once."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Answer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
 
 
@@ -184,33 +183,6 @@ class ExplainedGroup(click.Group):
             for name in self.list_commands(ctx):  # click proposes close ones of those it holds
                 self.get_command(ctx, name)
         return super().resolve_command(ctx, args)
-
-
-def takes(
-    metavar: str,
-    settings: str | None = None,
-    *,
-    own_task: bool = False,
-    runs: bool = False,
-    folders: bool = False,
-    none: bool = False,
-) -> Callable[[Command], Command]:
-    """Give a command words as its argument, shown as `metavar`, with what Tab answers to them.
-
-    The argument is called `settings`; where runs or folders stand among the words, `words`, and one
-    must be given unless `none` will do. See `Words` on settings.
-    """
-    mixed = runs or folders
-    return click.argument(
-        "words" if mixed else "settings",
-        cls=Words,
-        settings=settings,
-        own_task=own_task,
-        nargs=-1,
-        required=mixed and not none,
-        metavar=metavar,
-        shell_complete=words_of(runs=runs, folders=folders),
-    )
 
 
 def words_of(*, runs: bool = False, folders: bool = False) -> Answer:

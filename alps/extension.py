@@ -79,11 +79,11 @@ class Extension:
         exports: Functions and classes that `alps` has of it, by their names there.
         begun: Tells of a run folder that holds one of its files whether a run is to go on from
             there; None where it has no say: `mine:is_begun`.
-        board: Its part on boards, an `alps.leaderboard.parts.BoardPart`: `mine:BOARD`.
-        on_card: The setting of a run, or the field of a submission, that it has that part in.
         shows: Tells whether a summary has something of it to show.
         shown: What tables, pages and comparisons show of that, an `alps.show.parts.ShownPart`:
             `mine:Shown`.
+        board: Its part on boards, an `alps.leaderboard.parts.BoardPart`: `mine:BOARD`.
+        on_card: The setting of a run, or the field of a submission, that it has that part in.
     """
 
     name: str
@@ -106,10 +106,10 @@ class Extension:
     next_step: Callable[[Any], str] = _nothing_next
     exports: dict[str, str] = field(default_factory=dict)
     begun: str = ""
-    board: str = ""
-    on_card: str = ""
     shows: Callable[[Any], bool] = _nothing_of
     shown: str = ""
+    board: str = ""
+    on_card: str = ""
 
 
 @cache

@@ -66,8 +66,7 @@ class Corrected(Fields):
         labelled: How many labels it is based on.
         judged: How many answers were judged.
         n: How many answers are scored, those that failed among them.
-        outside: Whether the value or a bound is off the scale.
-        impossible: Whether the value itself is.
+        outside: Whether the value or a bound is off the scale; `impossible`: the value itself.
         calibration: The hashes of the calibrations, by their names.
         notes: What is doubtful.
         youden: The judge's sensitivity + specificity − 1.
@@ -481,7 +480,7 @@ class Summary(Fields):
         audit: What audits of some of the records correct.
         judge_check_before: The same of a check that `judge_check=no` sets aside.
         judge_check: Known items an LLM judge got right, by rubric; empty or None if not checked.
-        parts: What extensions of other packages found, by their names.
+        parts: What extensions of strangers found.
     """
 
     judge: str

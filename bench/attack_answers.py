@@ -215,13 +215,13 @@ LIMITS: Mapping[str, Callable[[Callable[[str], float]], float]] = {
 }
 """The most that an attack may reach, beside the scores of others."""
 FAMILIES = {
-    "floor": "nothing but what was said, or nothing at all",
+    "floor": "said, or nothing",
     "no-op": "everything said",
-    "generic": "answers to anybody",
+    "generic": "to anybody",
     "embellished": "gold with more in it",
-    "sentences": "what the user said, a part an item",
-    "hedged": "gold among contradictions",
+    "sentences": "said in parts",
+    "hedged": "contradicted gold",
     "padded": "gold with ten transcripts",
-    "deleting": "gold with what it replaces",
-    "half": "half of the changes with what they replace",
+    "deleting": "gold and old",
+    "half": "half of the changes",
 }

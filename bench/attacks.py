@@ -284,7 +284,7 @@ def worst(scores: Sequence[Score]) -> list[Bound]:
     found = []
     for family, members in families.items():
         nearest = max(members, key=lambda promise: promise.over)
-        title = f"{family}; worst of {len(members)}: {nearest.bound.what.partition(' (')[0]}"
+        title = f"{family} ({len(members)}): {nearest.bound.what.partition(' (')[0]}"
         found.append(replace(nearest.bound, what=title))
     return found
 

@@ -18,7 +18,7 @@ from document import WIDTH, Bound, Section, missed, terminal, write_section
 from numpy.typing import NDArray
 from words import read_words, whole
 
-from alps.ext.judging.drift_test import Change, attribute_drift
+from alps.ext.judging.drift import Change, attribute_drift
 
 SESSIONS, TOGETHER, LOOKS, SEED = 300, 3, 4, 20_251
 FLIPS, STRICTER, BETTER = 0.04, -0.15, (-0.10, 0.0, 0.10)

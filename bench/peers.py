@@ -2,15 +2,14 @@
 
     python bench/peers.py aimock [records=3] [folder=DIR]
     python bench/peers.py transformers python=PYTHON [records=3]
-    python bench/peers.py install folder=DIR
 
 aimock (npm, MIT) speaks the wire formats of seven providers and checks the key of each request. It
 is installed by npm into `folder=`, a temporary one unless it is given, and each route is one `alps
-run` with model and judge on it. `install` stops there: tests/llm/test_peers.py uses the folder that
-ALPS_AIMOCK names. `transformers serve` (Apache 2.0) serves a model of some thousand random numbers
-that is made on the spot: its answers are noise, and what is looked at is that each record ends with
-an outcome. `python=` is the interpreter of an environment with transformers[serving] and torch;
-nothing is downloaded. LiteLLM's proxy and Inspect AI are peers of bench/outages.py.
+run` with model and judge on it. `transformers serve` (Apache 2.0) serves a model of some thousand
+random numbers that is made on the spot: its answers are noise, and what is looked at is that each
+record ends with an outcome. `python=` is the interpreter of an environment with
+transformers[serving] and torch; nothing is downloaded. LiteLLM's proxy and Inspect AI are peers of
+bench/outages.py.
 
 Exits 1 where a record on aimock was not both answered and judged, and 2 where a peer can't be
 started.
@@ -284,13 +283,10 @@ PEERS = {"aimock": of_aimock, "transformers": of_transformers}
 def main() -> None:
     """Run the peer that is named, and print a row a route."""
     name, *arguments = sys.argv[1:] or [""]
-    if name not in (*PEERS, "install"):
-        sys.exit(f"expected one of {', '.join(PEERS)}, install, and not '{name}'.")
+    if name not in PEERS:
+        sys.exit(f"expected one of {', '.join(PEERS)}, and not '{name}'.")
     words = read_words(arguments, {"records": "3", "folder": "", "python": ""})
     try:
-        if name == "install":
-            print(install_aimock(Path(words["folder"]).resolve()))
-            return
         found = {}
         for route, one in PEERS[name](words):
             found[route] = one

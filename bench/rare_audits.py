@@ -53,8 +53,8 @@ class RareCell:
     def sentence(self) -> str:
         """The setting in words."""
         rates = " and ".join(f"{rate:g}" for rate in self.rates)
-        size = f"{self.records} records, {self.share:.0%} audited"
-        return f"{self.kind} of {rates}, {size}, {self.judge} judge"
+        size = f"{self.share:.0%} of {self.records}"
+        return f"{rates}, {size}, {self.judge} judge"
 
 
 class _Interval(NamedTuple):
@@ -168,7 +168,7 @@ def rare_bounds(rows: Sequence[RareCell]) -> list[Bound]:
         worst = min((row for row in rows if row.kind == kind), key=lambda row: row.covered)
         measured = f"{worst.covered:.3f} ({worst.sentence})"
         held = worst.covered >= LOWEST
-        what = f"audited {kind}: covered in the worst of the rare settings"
+        what = f"audited {kind}: covered in the worst setting"
         bounds.append(Bound(what, f"≥ {LOWEST}", measured, held))
     return bounds
 

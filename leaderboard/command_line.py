@@ -2,15 +2,15 @@
 
 import sys
 
-from alps.commands.common import command, group, takes_time
-from alps.completion import takes
+from alps.commands.common import command, group
 
 
-@command()
-@takes(
-    "RUN… [name=…] [org=…] [url=…] [out=DIR]", "alps.leaderboard.settings:SubmitSettings", runs=True
+@command(
+    "RUN… [name=…] [org=…] [url=…] [out=DIR]",
+    "alps.leaderboard.settings:SubmitSettings",
+    runs=True,
+    raw=True,
 )
-@takes_time
 def submit(words: tuple[str, ...]) -> None:
     """Pack finished runs of one system into a folder for the leaderboard.
 
@@ -24,9 +24,12 @@ def submit(words: tuple[str, ...]) -> None:
     sys.exit(submit_command(words))
 
 
-@command()
-@takes("SUBMISSION [data=…] [base=REF]", "alps.leaderboard.settings:VerifySettings", folders=True)
-@takes_time
+@command(
+    "SUBMISSION [data=…] [base=REF]",
+    "alps.leaderboard.settings:VerifySettings",
+    folders=True,
+    raw=True,
+)
 def verify(words: tuple[str, ...]) -> None:
     """Check a submission without trust: files, ids, hashes, and every printed score.
 
@@ -42,9 +45,12 @@ def verify(words: tuple[str, ...]) -> None:
     sys.exit(verify_command(words))
 
 
-@command()
-@takes("SUBMISSION judge=… [data=PATH]", "alps.leaderboard.settings:RescoreSettings", folders=True)
-@takes_time
+@command(
+    "SUBMISSION judge=… [data=PATH]",
+    "alps.leaderboard.settings:RescoreSettings",
+    folders=True,
+    raw=True,
+)
 def rescore(words: tuple[str, ...]) -> None:
     """Judge the predictions of a submission again, as a maintainer, and write its review.
 
@@ -61,10 +67,14 @@ def leaderboard() -> None:
     """Build the static leaderboard out of its submissions, or look at it."""
 
 
-@leaderboard.command("build")
-@takes("[submissions=DIR] [out=DIR]", "alps.leaderboard.settings:SiteSettings")
-@takes_time
-def leaderboard_build(settings: tuple[str, ...]) -> None:
+@command(
+    "[submissions=DIR] [out=DIR]",
+    "alps.leaderboard.settings:SiteSettings",
+    name="build",
+    group=leaderboard,
+    raw=True,
+)
+def leaderboard_build(words: tuple[str, ...]) -> None:
     """Write the site: plain files that any static host can serve, from any path.
 
     \b
@@ -72,13 +82,17 @@ def leaderboard_build(settings: tuple[str, ...]) -> None:
     """
     from alps.leaderboard.commands import build_command
 
-    sys.exit(build_command(settings))
+    sys.exit(build_command(words))
 
 
-@leaderboard.command("serve")
-@takes("[submissions=DIR] [out=DIR] [port=…]", "alps.leaderboard.settings:ServeSettings")
-@takes_time
-def leaderboard_serve(settings: tuple[str, ...]) -> None:
+@command(
+    "[submissions=DIR] [out=DIR] [port=…]",
+    "alps.leaderboard.settings:ServeSettings",
+    name="serve",
+    group=leaderboard,
+    raw=True,
+)
+def leaderboard_serve(words: tuple[str, ...]) -> None:
     """Build the site and open it on this machine alone.
 
     \b
@@ -86,4 +100,4 @@ def leaderboard_serve(settings: tuple[str, ...]) -> None:
     """
     from alps.leaderboard.commands import serve_command
 
-    sys.exit(serve_command(settings))
+    sys.exit(serve_command(words))

@@ -46,7 +46,7 @@ from alps.run.estimate import Stage
 from alps.run.opened import MANIFEST, find_run, open_run
 from alps.show.estimate import show_estimate
 from alps.show.formatting import visible
-from alps.show.terminal import terminal
+from alps.show.table import terminal
 from alps.waiting import end, tell
 
 REFUSED = 1

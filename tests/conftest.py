@@ -22,14 +22,14 @@ from tests.programs import diary, make, no_grace
 __all__ = ["diary", "make", "no_grace"]  # fixtures of one module's tests
 
 LONGEST = (
-    *("test_real", "test_docs", "test_engines", "test_faults", "test_surroundings"),
-    *("test_references", "test_outages", "test_site_browser", "test_attacks", "test_odd_replies"),
+    *("test_real", "test_docs", "test_engines", "test_faults", "test_surroundings", "test_limits"),
+    *("test_references", "test_site_browser", "test_client", "test_money", "test_preflight"),
     *("test_annotate_browser", "test_memory_transports", "test_personamem_likelihood"),
     *("test_goldens", "test_printed", "test_earned_scores", "test_workflow", "test_batches"),
-    *("test_personamem", "test_hub", "test_verify", "test_dotenv", "test_site", "test_export"),
+    *("test_personamem", "test_hub", "test_verify", "test_secrets", "test_site", "test_export"),
     *("test_personamem_free", "test_personas_written", "test_report", "test_tasks_together"),
     *("test_memory_products", "test_personamem_boards", "test_rules", "test_docs_site"),
-    *("test_memory_tasks", "test_forgetting", "test_endings", "test_wire", "test_welcome"),
+    *("test_memory_tasks", "test_forgetting", "test_endings", "test_provider", "test_welcome"),
     "test_correction",
 )
 """The files that take longest; the first of them mostly wait for servers."""

@@ -81,6 +81,16 @@ class Desk:
             ledger.close()
 
 
+def chat(
+    text: str | None = GOOD, *, finish_reason: str = "stop", said: Any = None, **more: Any
+) -> dict[str, Any]:
+    """Return a chat completion as OpenAI writes it; `said` are further fields of the message."""
+    message = {"role": "assistant", "content": text, **(said or {})}
+    choice = {"index": 0, "finish_reason": finish_reason, "message": message}
+    head = {"id": "c", "object": "chat.completion", "created": 0, "model": "served"}
+    return {**head, "choices": [choice], **more}
+
+
 def question(server: LoopbackServer, **changes: Any) -> Request[Any]:
     ordinary = Request("openai/tiny", QUESTION, EXTRACTED, api_base=server.url)
     return replace(ordinary, **changes)

@@ -3,29 +3,116 @@
 import functools
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import click
 
-from alps.completion import Explained, ExplainedGroup
+from alps.completion import Explained, ExplainedGroup, Words, words_of
 from alps.errors import BudgetError, TooManyFailuresError
+from alps.extension import extensions, load
 from alps.waiting import end, status
 
 
-def command(name: str | None = None) -> Callable[[Callable[..., Any]], Explained]:
-    """Declare a command whose help lists its settings; its name is that of the function."""
-    return click.command(name, cls=Explained)
+def command(
+    shown: str = "",
+    settings: str | None = None,
+    *,
+    name: str | None = None,
+    group: click.Group | None = None,
+    run: bool = False,
+    record: bool = False,
+    runs: bool = False,
+    folders: bool = False,
+    none: bool = False,
+    own_task: bool = False,
+    raw: bool = False,
+    quick: bool = False,
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Declare a command, whose help is the docstring and its settings; it is called with them.
 
+    Args:
+        shown: Its words, as help shows them; empty where it takes none.
+        settings: The class of its settings, `module:Class`, imported when it is needed. It is
+            called with `settings`, one of these.
+        name: What it is called, if not as the function.
+        group: Of which it is one.
+        run: Whether its first word is a run: it is called with `run`, the folder.
+        record: Whether an id may follow: `record`, which may be empty.
+        runs: Whether runs are among its words: `runs`, their folders.
+        folders: Whether other folders or files are: `folders`, as they were typed.
+        none: Whether none of these will do.
+        own_task: Whether help and Tab offer `task=python:MODULE`, which all that look at runs take.
+        raw: Whether it is called with `words`, as they were typed.
+        quick: Whether nothing is shown while libraries are loaded, which takes seconds.
+    """
 
-def takes_time(carry_out: Callable[..., Any]) -> Callable[..., Any]:
-    """Say that something is done from the beginning on: libraries alone take seconds to load."""
+    def called_with(words: tuple[str, ...] = (), **given: Any) -> dict[str, Any]:
+        if record and "=" in given["record"]:
+            words, given["record"] = (given["record"], *words), ""
+        if raw:
+            return {**given, "words": words}
+        if run or runs or own_task:
+            words = allow_typed(words)
+        named: list[str] = []
+        if runs or folders:
+            from alps.parsing import part_words
 
-    @functools.wraps(carry_out)
-    def shown(*words: Any, **named: Any) -> Any:
-        with status("loading"):
-            return carry_out(*words, **named)
+            named, others = part_words(words)
+            words = tuple(others)
+        if settings is not None:
+            from alps.parsing import parse_words
 
-    return shown
+            given["settings"] = parse_words(words, load(settings))
+        elif words:
+            raise click.UsageError(f"'{words[0]}': expected no more than {shown.strip('[]')}")
+        if run or runs:
+            from alps.run.opened import find_run
+
+            if run:
+                given["run"] = find_run(given["run"])
+            else:
+                given["runs"] = [find_run(word) for word in named]
+            if runs and not named:
+                raise click.UsageError("name at least one run")
+        if folders:
+            given["folders"] = named
+        return given
+
+    def declare(carry_out: Callable[..., Any]) -> click.Command:
+        @functools.wraps(carry_out)
+        def called(**given: Any) -> None:
+            with nullcontext() if quick else status("loading"):
+                carry_out(**called_with(**given))
+
+        first: list[click.Parameter] = []
+        if run:
+            first.append(click.Argument(["run"], metavar="RUN", shell_complete=words_of(runs=True)))
+        if record:
+            first.append(click.Argument(["record"], metavar="[ID]", default=""))
+        last = []
+        if shown:
+            answers, several = words_of(runs=runs, folders=folders), runs or folders
+            last.append(
+                Words(
+                    ["words"],
+                    settings=settings,
+                    own_task=own_task,
+                    nargs=-1,
+                    required=several and not none,
+                    metavar=shown,
+                    shell_complete=answers,
+                )
+            )
+        own = getattr(carry_out, "__click_params__", [])
+        # Click takes the parameters from the last one on.
+        vars(called)["__click_params__"] = [*reversed(last), *own, *reversed(first)]
+        made = click.command(name, cls=Explained)(called)
+        if group is not None:
+            group.add_command(made)
+        return made
+
+    return declare
 
 
 def group() -> Callable[[Callable[..., Any]], ExplainedGroup]:
@@ -57,7 +144,7 @@ def typed_settings(settings: Any) -> dict[str, Any]:
 
 def console() -> Any:
     """Return the terminal, as wide as it is."""
-    from alps.show.terminal import terminal
+    from alps.show.table import terminal
 
     return terminal()
 
@@ -84,7 +171,6 @@ def show_finished(carry_out: Callable[[], Any]) -> None:
     began = time.monotonic()
     finished = carry_out()
     # After it: what can't be started needs no tables.
-    from alps.extension import extensions
     from alps.show.run_tables import show_run
 
     show_run(

@@ -1,22 +1,18 @@
-"""Commands that run systems or go on from a run: `run`, `sweep`, `merge`, `score` and others."""
+"""Commands that run systems or go on from a run: `run`, `score`."""
 
-import click
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alps.commands.common import (
-    allow_typed,
-    command,
-    show_finished,
-    takes_time,
-    typed_settings,
-)
-from alps.completion import takes, words_of
+from alps.commands.common import command, show_finished, typed_settings
+from alps.extension import extensions, load
 from alps.waiting import tell
 
+if TYPE_CHECKING:
+    from alps.settings import JudgeSettings
 
-@command()
-@takes("KEY=VALUE…", "alps.settings:RunSettings")
-@takes_time
-def run(settings: tuple[str, ...]) -> None:
+
+@command("KEY=VALUE…", "alps.settings:RunSettings", raw=True)
+def run(words: tuple[str, ...]) -> None:
     """Run a system on a task, judge it, and show its scores.
 
     The same command again resumes a run that was interrupted.
@@ -27,7 +23,6 @@ def run(settings: tuple[str, ...]) -> None:
       alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
       alps run task=extraction model=openai/gpt-4.1-mini,openai/gpt-4.1
     """
-    from alps.extension import extensions, load
     from alps.llm.secrets import redact
     from alps.parsing import parse_words
     from alps.run.dry_run import dry_run
@@ -35,10 +30,10 @@ def run(settings: tuple[str, ...]) -> None:
     from alps.settings import RunSettings
 
     for extension in extensions():
-        if extension.takes_words(settings):
-            load(extension.run_words)(settings)
+        if extension.takes_words(words):
+            load(extension.run_words)(words)
             return
-    parsed = parse_words(settings, RunSettings)
+    parsed = parse_words(words, RunSettings)
     tell(f"{parsed.task}: {redact(parsed.model)}, loading", announced=not parsed.dry_run)
     if parsed.dry_run:
         from alps.show.estimate import show_estimate
@@ -50,11 +45,10 @@ def run(settings: tuple[str, ...]) -> None:
         show_finished(lambda: carry_out(parsed))
 
 
-@command()
-@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
-@takes("judge=…, audit_judge=… audit=…, or audit_labels=…", "alps.settings:JudgeSettings")
-@takes_time
-def score(run_folder: str, settings: tuple[str, ...]) -> None:
+@command(
+    "judge=…, audit_judge=… audit=…, or audit_labels=…", "alps.settings:JudgeSettings", run=True
+)
+def score(run: Path, settings: "JudgeSettings") -> None:
     """Judge the finished predictions of a run again, with another judge.
 
     With audit_judge= or audit_labels= alone a share of its records, beside the verdicts of its own
@@ -66,17 +60,11 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
       alps score runs/mine audit_labels=labels     of people
       alps score runs/mine calibration=calibrated
     """
-    from alps.extension import extensions, load
-    from alps.parsing import parse_words
-    from alps.run.opened import find_run
     from alps.run.start import score_again
-    from alps.settings import JudgeSettings
 
-    parsed = parse_words(allow_typed(settings), JudgeSettings)
-    typed, folder = typed_settings(parsed), find_run(run_folder)
-    again = score_again
+    typed, again = typed_settings(settings), score_again
     for extension in extensions():
         if extension.rescores(typed):
             again = load(extension.rescore)
-    tell(f"{folder}: judging its answers, loading", announced=True)
-    show_finished(lambda: again(folder, typed))
+    tell(f"{run}: judging its answers, loading", announced=True)
+    show_finished(lambda: again(run, typed))

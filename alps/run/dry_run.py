@@ -10,18 +10,20 @@ from typing import Any
 
 from alps.event_loop import run_loop
 from alps.llm.ledger import Ledger
+from alps.run.course import track_plans
 from alps.run.estimate import Round, Stage, estimate
-from alps.run.finished_predictions import PREDICTIONS
+from alps.run.finished_predictions import PREDICTIONS, judging_services
 from alps.run.journal import Journal
 from alps.run.judge_check import requests_of_check
 from alps.run.parts import parts_of
 from alps.run.services import open_services
 from alps.run.session import resolve, resolve_again
 from alps.run.source import Data
-from alps.run.start import VERDICTS, judging_services, track_plans
 from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.tasks.base import JudgingOptions, rubrics_of
+
+VERDICTS = "verdicts.jsonl"
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:

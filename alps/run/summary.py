@@ -1,6 +1,6 @@
 """`summary.json`: what a run found, with intervals, failures by kind, bounds and the floors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -10,14 +10,29 @@ from alps.judges.base import Judge, fingerprint_id
 from alps.judges.matching import SupportQuestion
 from alps.judges.rubric import RubricQuestion
 from alps.llm.ledger import Totals
-from alps.rows import Calls, Floor, Interval, Score, ServedBy, TokensShown, TrackSummary
+from alps.llm.secrets import redact
+from alps.rows import (
+    Calls,
+    Floor,
+    Interval,
+    Pools,
+    Score,
+    ServedBy,
+    Summary,
+    TokensShown,
+    TrackSummary,
+)
 from alps.run.breakdowns import break_down
 from alps.run.collector import Outcome, Plan, is_unrated
 from alps.run.engine import TrackPlan
 from alps.run.scores import Board
+from alps.run.source import Data
 from alps.schema import FAILURES
+from alps.settings import RunSettings
 from alps.systems.embedded import Retriever
 from alps.tasks import Metric, Task
+from alps.tasks.base import rubrics_of
+from alps.tasks.registry import PYTHON, recorded
 
 
 def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSummary:
@@ -211,3 +226,46 @@ def _floor(plan: Plan, task: Task, outcome: Outcome, name: str) -> Floor:
             differences[metric.name] = Interval(**board.difference(floor, metric).row)
         own["differences"] = differences
     return Floor(judge=judge.name, lead=lead.name, scores=scores, above=above, **own)
+
+
+def summarise_run(
+    settings: RunSettings,
+    data: Data,
+    plan: Plan,
+    outcomes: Mapping[str, Outcome],
+    totals: Totals,
+) -> Summary:
+    """Return the summary of a run before extensions add to it.
+
+    Args:
+        settings: Those of the run.
+        data: What was asked about.
+        plan: What was evaluated.
+        outcomes: What came out of each track, by its name.
+        totals: What the calls came to.
+    """
+    tracks = {}
+    for planned, described in zip(plan.tracks, data.tracks, strict=True):
+        own: dict[str, Any] = {}
+        if (pools := described.description.get("pools")) is not None:
+            own["pools"] = Pools(**pools)
+        # A user's own task must be shown later without importing its code.
+        if PYTHON in settings.task:
+            own["shown_by"] = recorded(described.task)
+        track = summarise_track(plan, planned, outcomes[planned.task.track])
+        tracks[described.task.track] = track.model_copy(update=own)
+    # What only some runs have is set in those alone: the others' files lack it.
+    own = {}
+    if answered := served(totals):
+        own["served"] = answered
+    if left_out := data.description.get("left_out"):
+        own["left_out"] = left_out
+    return Summary(
+        judge=plan.judge.name,
+        judge_fingerprint=fingerprint_id(plan.judge.fingerprint_for(rubrics_of(data.tasks))),
+        comparable=plan.judge.comparable,
+        model=redact(settings.model),
+        tracks=tracks,
+        calls=summarise_calls(totals),
+        **own,
+    )

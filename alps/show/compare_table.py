@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from alps.judges.embedded import LexicalJudge
-from alps.show.compare import Comparison, Side
-from alps.show.contrasts import (
+from alps.show.compare import (
+    Comparison,
     Contrast,
     MetricComparison,
+    Side,
     TrackComparison,
     contrasts_of,
 )

@@ -3,15 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from alps.data.audit_findings import SEVERITIES, AuditReport, Finding
 from alps.show.formatting import counted, visible
-from alps.show.terminal import WIDTH
+from alps.show.table import WIDTH, Cell, Column, Table, named, printed, row_of
 
 _STYLES = {"serious": "bold red", "warning": "yellow", "note": "dim"}
 _PLURALS = {"serious": "serious", "warning": "warnings", "note": "notes"}
@@ -24,22 +22,20 @@ def print_audit(report: AuditReport, console: Console) -> None:
     title = f"Audit of {visible(report.data)}, split {visible(report.split)}: {size}."
     parts: list[RenderableType] = [Text(title, "bold")]
     if report.findings:
-        parts += [_table(report), *_explanations(report), Text()]
+        parts += [*printed([_table(report)]), *_explanations(report), Text()]
     parts += [Text(f"Not looked at: {visible(line)}.", style="dim") for line in report.unchecked]
     parts.append(_verdict(report))
     console.print(Group(*parts), width=min(WIDTH, console.width))
 
 
 def _table(report: AuditReport) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "finding", "track"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("found in", justify="right")
+    rows = []
     for finding in report.findings:
-        severity = Text(finding.severity, style=_STYLES[finding.severity])
+        severity = Cell(finding.severity, style=_STYLES[finding.severity])
         share = f"{finding.count:,} of {finding.of:,} {finding.unit}"
-        table.add_row(severity, finding.code, finding.track, share)
-    return table
+        rows.append(row_of(severity, finding.code, finding.track, share))
+    columns = [named(name, "no") for name in ("", "finding", "track")]
+    return Table("", [*columns, Column("found in", right=True)], rows, layout="roomy")
 
 
 def _explanations(report: AuditReport) -> Iterator[RenderableType]:

@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from rich.text import Text
-
 from alps.run.estimate import Stage
 from alps.show.formatting import counted
-from alps.show.terminal import figures_table, terminal
+from alps.show.table import Line, Table, figures, named, printed, row_of, terminal
 
 _TITLE = "What this run would ask, counted without a request"
 Number = TypeVar("Number", int, float)
@@ -19,15 +17,14 @@ def show_estimate(
 ) -> None:
     """Print what a run would ask and cost."""
     console = terminal()
-    table = figures_table(_TITLE, "stage", "calls", "tokens", "likely cost", "range")
-    for stage in stages:
-        table.add_row(Text(stage.name), *_cells(stage))
+    rows = [row_of(stage.name, *_cells(stage)) for stage in stages]
     if len(stages) > 1:
-        table.add_section()
-        table.add_row("total", *_cells(total_of(stages)), style="bold")
-    console.print(table)
+        rows[-1] = rows[-1]._replace(ends=True)
+        rows.append(row_of("total", *_cells(total_of(stages)), style="bold"))
     notes = _estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)
-    console.print(Text("\n".join(notes)))
+    columns = [named("stage"), *figures("calls", "tokens", "likely cost", "range")]
+    for part in printed([Table(_TITLE, columns, rows, list(map(Line, notes)))], console.width):
+        console.print(part)
 
 
 def total_of(stages: Sequence[Stage]) -> Stage:

@@ -1,6 +1,7 @@
 """HTML pages of one file each: the template environment, and writing a page whole or not at all."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ from markupsafe import Markup
 
 from alps.errors import RunFolderError, UsageError
 from alps.show.formatting import folded_away, interval, number, visible
+from alps.show.table import Part, on_page
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -54,6 +56,34 @@ def _folded(text: str, limit: int = FOLDED_VALUE) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]} {folded_away(len(text) - limit, 'characters')}"
+
+
+def write_tables_page(
+    path: Path,
+    *,
+    kind: str,
+    title: str,
+    lede: str = "",
+    sections: Iterable[tuple[str, Iterable[Part]]],
+    notes: Iterable[str] = (),
+) -> Path:
+    """Write a page of tables, the same that a terminal shows.
+
+    Args:
+        path: The file.
+        kind: What pages of its kind are.
+        title: Its heading.
+        lede: The answer in a sentence.
+        sections: Headings, with what stands below each.
+        notes: What to know of all of it.
+
+    Raises:
+        RunFolderError: If it can't be written.
+    """
+    drawn = [(heading, list(map(on_page, parts))) for heading, parts in sections]
+    template = page_environment().get_template("tables.html")
+    page = template.render(kind=kind, title=title, lede=lede, sections=drawn, notes=list(notes))
+    return write_page(page.lstrip(), path)
 
 
 def refuse_other_file(path: Path) -> None:

@@ -13,8 +13,8 @@ from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.rows import Calls, Summary
 from alps.run.opened import MANIFEST, Calibration, Run, open_run
 from alps.settings import RunSettings, as_typed, in_current_words
+from alps.show.caveats import judge_of
 from alps.show.formatting import interval, number, visible
-from alps.show.judge_check import judge_of
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 _NAMED_AT_MOST = 10

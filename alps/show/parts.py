@@ -15,7 +15,7 @@ from alps.tasks import Metric
 
 if TYPE_CHECKING:
     from alps.run.opened import Run
-    from alps.show.contrasts import TrackComparison
+    from alps.show.compare import TrackComparison
     from alps.show.report_sections import Section
 
 Pair = tuple[str, str]

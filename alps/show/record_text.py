@@ -15,9 +15,9 @@ from rich.text import Text
 from alps.errors import RunFolderError, UsageError, closest
 from alps.run.opened import Key, Run, Samples, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
+from alps.show.caveats import judge_of
 from alps.show.dialogue import DialogueView, Piece, excerpt
 from alps.show.formatting import folded_away, number, visible
-from alps.show.judge_check import judge_of
 from alps.show.record import RecordView, ShownPart, build_view
 from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Paired, Pairing, Passage, Side
 from alps.text import whole_number

@@ -6,7 +6,8 @@ one axis, recall over pool sizes, and each run in a part that unfolds.
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,278 @@ from markupsafe import Markup
 from alps.errors import UsageError
 from alps.judges.agreement import people_say
 from alps.judges.resolve import known_agreement
+from alps.rows import Score
 from alps.run.opened import Run, open_run
-from alps.show.charts import Chart
+from alps.show import charts
+from alps.show.caveats import judge_check_lines, judge_mark
+from alps.show.charts import (
+    DASHES,
+    Chart,
+    Key,
+    Line,
+    axis_of,
+    colour_of,
+    letter_sign,
+    line_sign,
+    recall_curve,
+)
+from alps.show.compare import MetricComparison, TrackComparison, compare_runs
 from alps.show.formatting import counted, p_value
 from alps.show.html import page_environment, refuse_other_file, write_page
-from alps.show.judge_check import judge_check_lines, judge_mark
 from alps.show.parts import shown_parts
-from alps.show.report_figures import ability_tables, differences_of, recall_curves, share_axes
-from alps.show.report_sections import Section, heads_of
+from alps.show.report_sections import FloorRow, Head, MetricRow, Section, draw_plane, heads_of
 from alps.show.run_tables import conditions, empty_line, method_lines
-from alps.show.svg import SHARES, axis_labels
+from alps.show.svg import SHARES, Axis, axis_labels
+from alps.stats.bootstrap import Estimate
+from alps.tasks import Metric
+
+
+@dataclass(frozen=True)
+class SharedAxis:
+    """Sections that share track, judge and data, with their trivial baselines."""
+
+    sections: list[Section]
+    floors: list[FloorRow]
+    axis: Markup
+    plane: Markup
+
+
+@dataclass(frozen=True)
+class AbilityRow:
+    """One figure of one ability of one run."""
+
+    head: Head
+    row: MetricRow
+
+
+@dataclass(frozen=True)
+class AbilityTable:
+    """The abilities of runs that share judge and data; each scale has its own axis."""
+
+    heads: list[Head]
+    scales: list[tuple[Markup, list[AbilityRow]]]
+
+
+@dataclass(frozen=True)
+class DifferenceRow:
+    """A run beside the best of its table; `from_best` and `p` are None for the best."""
+
+    head: Head
+    score: Estimate
+    ties: str
+    from_best: Estimate | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True)
+class DifferenceTable:
+    """The headline of a track in runs that may be compared, the best first."""
+
+    track: str
+    metric: Metric
+    shared: str
+    rows: list[DifferenceRow]
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Paired differences between runs; `refused` says why some could not be compared."""
+
+    tables: list[DifferenceTable]
+    refused: list[str]
+
+    @property
+    def ties(self) -> bool:
+        """Whether any run has a letter of its ties."""
+        return any(row.ties for table in self.tables for row in table.rows)
+
+
+def differences_of(heads: Sequence[Head]) -> Differences:
+    """Compare the runs that share judge, data and tracks, on the records that all of them scored.
+
+    Each p is of one test by itself, as its interval is; letters of ties are by Holm's method.
+    """
+    tables: list[DifferenceTable] = []
+    refused: list[str] = []
+    for alike in _alike(heads, lambda head: head.scored):
+        # A run that is named twice has no difference from itself.
+        members = list({head.run.folder.resolve(): head for head in alike}.values())
+        if len(members) < 2:
+            continue
+        try:
+            compared = compare_runs([head.run.folder for head in members])
+        except UsageError as error:
+            refused.append(str(error))
+            continue
+        by_letter = dict(zip((side.letter for side in compared.sides), members, strict=True))
+        for track in compared.tracks:
+            if track.lead is not None and track.shared:
+                tables.append(_difference_table(track, track.lead, by_letter))
+    return Differences(tables, refused)
+
+
+def _difference_table(
+    track: TrackComparison, lead: MetricComparison, by_letter: dict[str, Head]
+) -> DifferenceTable:
+    shared = counted(track.shared, "shared record")
+    if track.clusters is not None:
+        shared += f" from {counted(track.clusters, 'session')}"
+    best, *others = _best_first(lead)
+    rows = [DifferenceRow(by_letter[best.name], best.score, best.ties)]
+    for one in others:
+        from_best, p = _less_the_best(lead, one.name, best.name)
+        rows.append(DifferenceRow(by_letter[one.name], one.score, one.ties, from_best, p))
+    return DifferenceTable(track.track, lead.metric, shared, rows)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    name: str
+    score: Estimate
+    ties: str
+
+
+def _best_first(lead: MetricComparison) -> list[_Placed]:
+    if lead.ranked:
+        placed = []
+        for one in lead.ranked:
+            placed.append(_Placed(one.name, one.estimate, " ".join(one.letters)))
+        return placed
+    (contrast,) = lead.contrasts
+    first = _Placed(contrast.first, contrast.scores[0], "")
+    second = _Placed(contrast.second, contrast.scores[1], "")
+    ahead = (first.score.value or 0.0) >= (second.score.value or 0.0)
+    return [first, second] if ahead != lead.metric.lower_is_better else [second, first]
+
+
+def _less_the_best(
+    lead: MetricComparison, name: str, best: str
+) -> tuple[Estimate | None, float | None]:
+    """Return the score of a run less that of the best, and its p."""
+    for contrast in lead.contrasts:
+        found = contrast.difference.estimate
+        if (contrast.first, contrast.second) == (name, best):
+            return found, contrast.p
+        if (contrast.first, contrast.second) == (best, name):
+            return _negated(found), contrast.p
+    return None, None
+
+
+def _negated(found: Estimate) -> Estimate:
+    if found.value is None:
+        return found
+    if found.low is None or found.high is None:
+        return replace(found, value=-found.value)
+    return replace(found, value=-found.value, low=-found.high, high=-found.low)
+
+
+def share_axes(sections: Iterable[Section]) -> list[SharedAxis]:
+    """Put the sections that may stand on one axis together, in their order."""
+    together: dict[tuple[str, ...], list[Section]] = {}
+    for section in sections:
+        together.setdefault(section.comparable_with, []).append(section)
+    return list(map(_shared_axis, together.values()))
+
+
+def _shared_axis(sections: list[Section]) -> SharedAxis:
+    first = sections[0]
+    lead = first.headline.metric
+    points = []
+    for section in sections:
+        points.append((section.letter, section.colour, section.run.model, section.found))
+    # The plane of an only section stands with it already.
+    plane = draw_plane(points, first.found.floors, (), lead) if len(sections) > 1 else Markup()
+    floors = [floor for floor in first.floors if floor.headline is not None]
+    return SharedAxis(sections, floors, axis_labels(axis_of(lead)), plane)
+
+
+def recall_curves(heads: Sequence[Head]) -> list[Chart]:
+    """Draw recall over pool sizes, the runs on the same pools together."""
+    figures = []
+    for members in _alike(heads, _pool_sections):
+        if len(_pool_sections(members[0])) > 1:
+            figures.append(_curve(members))
+    return figures
+
+
+def _pool_sections(head: Head) -> list[Section]:
+    return [section for section in head.scored if section.task.data.pool_size is not None]
+
+
+def _rated_sections(head: Head) -> list[Section]:
+    return [section for section in head.scored if section.headline.metric.needs.rating]
+
+
+def _curve(heads: list[Head]) -> Chart:
+    lines = []
+    legend: list[Key] = []
+    for head in heads:
+        points = _points(_pool_sections(head))
+        note = head.run.name if len(heads) > 1 else ""
+        legend.append(Key(letter_sign(head.letter, head.colour), head.run.model, note))
+        lines.append(Line(head.run.model, head.letter, colour_of(head.colour), points))
+    first = _pool_sections(heads[0])
+    floors = [floor for floor in first[0].floors if floor.headline is not None]
+    for n, floor in enumerate(floors):
+        # By dashes and not by colour: baselines are grey, and a page may be printed.
+        dashes = DASHES[n % len(DASHES)]
+        lines.append(Line(floor.name, "", "floor-line", _points(first, floor.name), dashes))
+        legend.append(Key(line_sign(dashes), floor.name))
+    metric = first[0].headline.metric.title
+    about = (
+        f"{metric} over the number of distractors added to the one right memory. The bands are "
+        "95 % intervals; the y-axis starts at 0."
+    )
+    drawing = recall_curve(lines, name=f"{metric} over the number of distractors")
+    title = "Recall and the size of the pool"
+    return Chart("curves", "Size of the pool", title, about, drawing, legend)
+
+
+def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple[int, Any]]:
+    """Return pool size and headline score of every section, or of a floor beside it."""
+    points = []
+    for section in sections:
+        score: Score | None = section.headline.score
+        if floor is not None:
+            score = next((row.headline for row in section.floors if row.name == floor), None)
+        if score is not None and score.value is not None:
+            points.append((section.task.data.pool_size or 0, score))
+    return sorted(points, key=lambda point: point[0])
+
+
+def ability_tables(heads: Sequence[Head]) -> list[AbilityTable]:
+    """Lay out the abilities of the runs that were rated, by judge and data."""
+    return list(map(_abilities, _alike(heads, _rated_sections)))
+
+
+def _abilities(heads: list[Head]) -> AbilityTable:
+    by_scale: dict[Axis, list[AbilityRow]] = {}
+    for sections in zip(*map(_rated_sections, heads), strict=True):
+        lead = sections[0].headline.metric
+        for metric in sections[0].task.metrics:
+            # The dimensions of a rating belong to it; counts beside it are on no scale of marks.
+            if metric.name != lead.name and not metric.name.startswith(f"{lead.name}_"):
+                continue
+            axis, name = axis_of(metric), metric.title.strip()
+            for head, section in zip(heads, sections, strict=True):
+                score = section.found.scores.get(metric.name)
+                if score is not None and score.value is not None:
+                    chart = charts.bar(score, name=name, axis=axis, style=colour_of(head.colour))
+                    row = AbilityRow(head, MetricRow(metric, score, chart))
+                    by_scale.setdefault(axis, []).append(row)
+    scales = [(axis_labels(axis), rows) for axis, rows in by_scale.items()]
+    return AbilityTable(heads, scales)
+
+
+def _alike(heads: Sequence[Head], of: Callable[[Head], list[Section]]) -> list[list[Head]]:
+    """Group the runs whose sections may be compared; runs without any are left out."""
+    together: dict[tuple[tuple[str, ...], ...], list[Head]] = {}
+    for head in heads:
+        if sections := of(head):
+            key = tuple(section.comparable_with for section in sections)
+            together.setdefault(key, []).append(head)
+    return list(together.values())
+
 
 SCRIPT = """\
 // A record is printed if the reader has it open: all of them are a hundred pages.
@@ -124,9 +387,9 @@ def _contents(sections: Sequence[Section], figures: Mapping[str, Any]) -> Iterat
         yield "differences", "Differences"
     if len(sections) == 1:
         yield "headline-1", "Headline"
-    for charts in (figures["curves"], *figures["more"]):
-        if charts:
-            yield f"{charts[0].name}-1", charts[0].contents
+    for alike in (figures["curves"], *figures["more"]):
+        if alike:
+            yield f"{alike[0].name}-1", alike[0].contents
     if figures["abilities"]:
         yield "abilities-1", "Abilities"
     if len(sections) == 1:

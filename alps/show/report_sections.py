@@ -10,19 +10,18 @@ from markupsafe import Markup
 
 from alps.errors import RunFolderError
 from alps.jsonl import Row
-from alps.rows import Floor, Interval, Score, Summary, TrackSummary
+from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import Key, Run, Samples
 from alps.run.stored import stored_rows
+from alps.schema import FAILURES, UNHEARD
 from alps.show import charts
-from alps.show.baselines import Below, baselines_title, below_baseline
-from alps.show.breakdowns import BreakdownPart, page_part
+from alps.show.caveats import Below, baselines_title, below_baseline
 from alps.show.charts import colour_of
-from alps.show.formatting import letter_of, served_lines
-from alps.show.histogram import histogram
-from alps.show.outcomes import AccountRow, account
+from alps.show.distributions import Bin, curve_of_bins, histogram
+from alps.show.formatting import MEANINGS, letter_of, served_lines
 from alps.show.parts import shown_parts
 from alps.show.record import Highlights, RecordCard, cards, rule, state_of
-from alps.show.run_tables import has_floors, needs_rating_judge, undefined
+from alps.show.run_tables import has_floors, needs_rating_judge, notes_of, undefined
 from alps.show.svg import axis_labels
 from alps.show.table import Line, on_page
 from alps.tasks import Metric, Task
@@ -65,6 +64,73 @@ class FloorRow:
     headline: Score | None
     chart: Markup
     sign: Markup
+
+
+@dataclass(frozen=True)
+class BreakdownGroup:
+    """A row of a breakdown on a page, with its interval drawn."""
+
+    row: GroupRow
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class BreakdownPart:
+    """A breakdown on a page; a standardised one has a drawn curve."""
+
+    row: BreakdownRow
+    groups: list[BreakdownGroup]
+    curve: Markup
+    notes: list[str]
+
+
+def page_part(row: BreakdownRow, style: str) -> BreakdownPart:
+    """Return a breakdown as a page draws it, in the colour of its run."""
+    groups = []
+    for group in row.groups:
+        drawn = charts.whisker(group.figure, name=group.group, style=style)
+        groups.append(BreakdownGroup(group, drawn))
+    curve = Markup()
+    if row.standardised:
+        bins = [Bin(one.group, one.figure, one.standardised) for one in row.groups]
+        curve = curve_of_bins(bins, name=f"{row.title}: {row.metric}", style=style)
+    return BreakdownPart(row, groups, curve, list(notes_of(row)))
+
+
+@dataclass(frozen=True)
+class AccountRow(charts.Part):
+    """What became of some of the records."""
+
+    meaning: str
+
+
+def account(states: Counter[str]) -> list[AccountRow]:
+    """Count what became of the records, by kind; every record is in exactly one row.
+
+    Args:
+        states: How many came to what `state_of` says.
+    """
+    repaired = "repaired before it could be read, then scored"
+    rows = [
+        AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),
+        AccountRow("repaired", "repaired", states["repaired"], repaired),
+    ]
+    for kind in FAILURES:
+        meaning = f"{MEANINGS[kind]}: scored as the worst"
+        rows.append(AccountRow(kind, f"failed {kind}", states[kind], meaning))
+    for kind in UNHEARD:
+        rows.append(AccountRow(kind, "unscored", states[kind], f"{MEANINGS[kind]}: unscored"))
+    unrated = f"{MEANINGS['unrated']}: unscored"
+    rows.append(AccountRow("not rated", "unscored", states["unrated"], unrated))
+    for state, count in sorted(states.items()):
+        if state.startswith("judge:"):
+            kind = state.removeprefix("judge:")
+            name, whose = f"judge {kind}", "of the judge: "
+            if kind == "no_gold":
+                name, whose = "no gold", ""
+            meaning = f"{whose}{MEANINGS.get(kind, kind)}: unscored"
+            rows.append(AccountRow(name, "unscored", count, meaning))
+    return [row for row in rows if row.count]
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,15 @@ from rich.console import Group
 
 from alps.judges.agreement import people_say
 from alps.judges.resolve import known_agreement
-from alps.rows import Score, Summary, TrackSummary
-from alps.run.opened import lead_of
-from alps.show.baselines import BELOW_MARK, baselines_title, below_baseline
+from alps.rows import BreakdownRow, Interval, Score, Summary, TrackSummary
+from alps.run.opened import lead_of, open_run
+from alps.show.caveats import (
+    BELOW_MARK,
+    baselines_title,
+    below_baseline,
+    judge_check_lines,
+    judge_mark,
+)
 from alps.show.charts import GOLD_ACTIONS, PREDICTED_ACTIONS
 from alps.show.formatting import (
     counted,
@@ -22,9 +28,9 @@ from alps.show.formatting import (
     signed,
     spent,
 )
-from alps.show.judge_check import judge_check_lines, judge_mark
 from alps.show.parts import ShownPart, shown_parts
 from alps.show.table import (
+    BLANK,
     Cell,
     Cells,
     Column,
@@ -33,14 +39,16 @@ from alps.show.table import (
     Row,
     Table,
     change,
+    dim,
     figures,
     named,
     printed,
     row_of,
+    terminal,
+    thousands,
     ungrouped,
     with_interval,
 )
-from alps.show.terminal import terminal
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric, all_tracks
 from alps.tasks.metrics import headline_of, only_rated
@@ -131,6 +139,22 @@ def track_tables(
     if has_floors(track):
         yield from _floor_tables(track, metrics, narrow=narrow)
     yield from map(Line, _outcomes(track, metrics))
+
+
+def show_whole_run(folder: Path) -> None:
+    """Print a finished run again, with all its breakdowns.
+
+    Raises:
+        UsageError: If it is not finished.
+        RunFolderError: If a file of it can't be read.
+    """
+    run = open_run(folder)
+    parts: list[Part] = []
+    for track in run.finished.tracks.values():
+        for breakdown in track.breakdowns.values():
+            parts += [breakdown_table(breakdown), BLANK]
+    metrics = {track: task.metrics for track, task in run.tasks.items()}
+    show_run(run.finished, metrics, folder=str(folder), breakdowns=parts)
 
 
 def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
@@ -533,3 +557,41 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
             yield f"  By a calibration: {told}."
     if judged:
         yield from judge_check_lines(summary)
+
+
+def breakdown_table(breakdown: BreakdownRow) -> Table:
+    """Return the table of a breakdown, and what to know before it is read."""
+    between = figures("95 % interval", from_width=NARROW)
+    columns = [named(), *figures(breakdown.metric), *between]
+    if breakdown.standardised:
+        columns += [*figures("standardised"), *between]
+    rows = []
+    for group in breakdown.groups:
+        cells: list[Cells] = [Cell(group.group, note=group.also), *_group_cells(group.figure)]
+        if breakdown.standardised:
+            cells += _group_cells(group.standardised)
+        rows.append(row_of(*cells, thousands(group.figure.n)))
+    columns += figures("n")
+    return Table(breakdown.title, columns, rows, list(map(dim, notes_of(breakdown))))
+
+
+def _group_cells(figure: Interval | None) -> tuple[Cells, Cells]:
+    return ("–", "–") if figure is None else with_interval(figure)
+
+
+def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
+    """Yield what to know of a breakdown: its warning, and which groups lack strata."""
+    if breakdown.warning:
+        yield f"Warning: {breakdown.warning}."
+    if any(group.figure.reason for group in breakdown.groups):
+        yield "–: too few sessions, or records, for an interval."
+    if not breakdown.standardised:
+        return
+    stratum = breakdown.standardised
+    yield f"Standardised: each row with the mix of {stratum}s that all records have."
+    lacking = []
+    for group in breakdown.groups:
+        if group.lacking:
+            lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
+    if lacking:
+        yield f"Without any record of some {stratum}s, and so of another mix: {', '.join(lacking)}."

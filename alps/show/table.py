@@ -1,11 +1,14 @@
-"""Tables as data: one object that a terminal and a page show alike.
+"""Tables as data: one object that a terminal and a page show alike, and that terminal.
 
 What is found becomes a `Table` of typed cells, or a `Line`; nothing else knows how either looks.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import html
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO, cast
 
 from markupsafe import Markup
 from rich import box
@@ -15,7 +18,55 @@ from rich.text import Text
 
 from alps.rows import Figure
 from alps.show.formatting import interval, number, signed, visible
-from alps.show.terminal import WIDTH
+from alps.waiting import end
+
+WIDTH, LEAST, MOST = 80, 20, 120
+"""How wide a table is where no terminal says it, the narrowest, and the widest: below 20 columns
+there is none left for some cells, and lines of more than 120 are hard to follow.
+"""
+
+
+def terminal() -> Console:
+    """Return stdout as tables are printed on it; a narrower terminal gets narrower tables.
+
+    What is shown of work under way ends.
+    """
+    end()
+    # A table that is piped is pasted or compared, where blanks at the ends of lines are noise.
+    piped = None if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
+    width = max(LEAST, min(MOST, Console().width))
+    # Names and texts of others may hold square brackets, which are no markup.
+    return Console(file=piped, width=width, highlight=False, emoji=False, markup=False)
+
+
+def as_html(show: Callable[[Console], None]) -> str:
+    """Return what `show` prints as a block of HTML, for a notebook."""
+    printed = io.StringIO()
+    piped = cast(TextIO, _Trimmed(printed))
+    plain = Console(
+        file=piped,
+        width=WIDTH,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        force_jupyter=False,  # it would show the table itself, beside what is returned
+        force_terminal=False,
+    )
+    show(plain)
+    return f"<pre>{html.escape(printed.getvalue())}</pre>"
+
+
+class _Trimmed:
+    """A text stream that drops the blanks at the ends of lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write("\n".join(line.rstrip(" \t") for line in text.split("\n")))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
 
 
 class Cell(NamedTuple):
@@ -26,12 +77,14 @@ class Cell(NamedTuple):
         value: The number that it writes, unrounded; None where it writes none.
         note: What stands dim below the text.
         style: Of a terminal, as `bold`.
+        drawn: What only a page shows behind the text.
     """
 
     text: str
     value: float | None = None
     note: str = ""
     style: str = ""
+    drawn: Markup = Markup()
 
 
 Cells = str | Cell
@@ -103,8 +156,9 @@ class Table:
         columns: From left to right.
         rows: From top to bottom.
         notes: What to know of its rows.
-        layout: How a terminal lays it out: `close`, `roomy` (cells further apart), `plain` (without
-            a rule below the head), or `legend` (without a head, notes behind the text).
+        layout: How a terminal lays it out: `close`, `roomy` (cells further apart), `plain` and
+            `bare` (without a rule below the head), `list`, `points` or `legend` (without a head,
+            notes behind the text).
     """
 
     title: str
@@ -158,18 +212,31 @@ def printed(parts: Iterable[Part], width: int = WIDTH) -> Iterator[RenderableTyp
             yield from printed(part.notes)
 
 
+def show_parts(console: Console, parts: Iterable[Part]) -> None:
+    """Print tables and lines; never wider than a page of text."""
+    console.print(Group(*printed(parts, console.width)), width=min(WIDTH, console.width))
+
+
 def print_parts(console: Console, parts: Iterable[Part], below: Iterable[Line] = ()) -> None:
     """Print tables and, below them, lines on what they show; never wider than a page of text."""
-    shown = [*printed(parts, console.width), Text(), *printed(below)]
-    console.print(Group(*shown), width=min(WIDTH, console.width))
+    show_parts(console, [*parts, BLANK, *below])
 
 
+_GRID: dict[str, Any] = {
+    "box": None,
+    "pad_edge": False,
+    "collapse_padding": True,
+    "show_header": False,
+    "show_edge": False,
+}
 _LAYOUTS: dict[str, dict[str, Any]] = {
     "close": {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)},
     "roomy": {"box": box.SIMPLE_HEAD, "pad_edge": False},
     "plain": {"box": None},
-    "legend": {"box": None, "pad_edge": False, "padding": (0, 2), "collapse_padding": True}
-    | {"show_header": False, "show_edge": False},
+    "bare": {"box": None, "pad_edge": False},
+    "list": {**_GRID, "padding": (0, 2, 0, 0)},
+    "points": {**_GRID, "padding": (0, 1, 0, 0)},
+    "legend": {**_GRID, "padding": (0, 2)},
 }
 
 
@@ -211,11 +278,12 @@ def on_page(part: Part) -> Markup:
             Markup('<p class="note">{}</p>').format(visible(part.text)) if part.text else Markup()
         )
     caption = ". ".join(filter(None, (part.title.strip(), _sentences(part.notes))))
-    heads = Markup().join(map(_heading, part.columns))
+    heads = Markup()
+    if any(column.title for column in part.columns):
+        heads = Markup("<thead><tr>{}</tr></thead>\n").format(_headings(part.columns))
     rows = Markup("\n").join(_page_row(one, part.columns) for one in part.rows)
     return Markup(
-        '<table class="stackable">\n<caption>{}</caption>\n<thead><tr>{}</tr></thead>\n'
-        "<tbody>\n{}\n</tbody>\n</table>"
+        '<table class="stackable">\n<caption>{}</caption>\n{}<tbody>\n{}\n</tbody>\n</table>'
     ).format(visible(caption), heads, rows)
 
 
@@ -223,9 +291,14 @@ def _sentences(lines: Iterable[Line]) -> str:
     return " ".join(line.text for line in lines if line.text)
 
 
-def _heading(column: Column) -> Markup:
-    style = Markup(' class="figure"') if column.right else ""
-    return Markup('<th scope="col"{}>{}</th>').format(style, visible(column.title))
+def _headings(columns: Iterable[Column]) -> Markup:
+    heads = Markup()
+    for column in columns:
+        style = Markup(' class="figure"') if column.right else ""
+        # A heading without words is none to those who have it read to them.
+        tag = '<th scope="col"{}>{}</th>' if column.title.strip() else "<td{}>{}</td>"
+        heads += Markup(tag).format(style, visible(column.title))
+    return heads
 
 
 def _page_row(one: Row, columns: Sequence[Column]) -> Markup:
@@ -248,4 +321,6 @@ def _page_cell(cell: Cells) -> Markup:
     text = Markup("{}").format(visible(cell.text))
     if cell.value is not None:
         text = Markup('<data value="{}">{}</data>').format(cell.value, text)
-    return text + (Markup(' <span class="note">{}</span>').format(cell.note) if cell.note else "")
+    if cell.note:
+        text += Markup(' <span class="note">{}</span>').format(visible(cell.note))
+    return text + cell.drawn

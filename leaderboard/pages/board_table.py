@@ -24,10 +24,9 @@ from alps.leaderboard.ranking import Board, PeopleRow, Standing
 from alps.leaderboard.references import ReferenceRow, ReferenceTable, Reported
 from alps.leaderboard.site_data import System
 from alps.rows import PEOPLE
-from alps.show.baselines import strongest_above
+from alps.show.caveats import NOT_CHECKED, strongest_above
 from alps.show.charts import axis_of
 from alps.show.formatting import signed, visible
-from alps.show.judge_check import NOT_CHECKED
 from alps.show.svg import axis_labels
 from alps.tasks import Metric, Task
 

@@ -55,95 +55,93 @@ def shuffled(source):
     return source.sample([f"k{n}" for n in range(SIZE)], SIZE)
 
 
-def test_gold_under_the_lowest_id_that_occurs_once_is_found(tmp_path):
-    def put(candidates, place):
-        candidates[0], candidates[place] = candidates[place], candidates[0]
-
-    report = pools(tmp_path, ids=lowest_once, change=put)
-    leak = only(report, "id-leak")
-    assert (leak.severity, leak.count, leak.of, leak.unit) == ("serious", POOLS, POOLS, "pools")
-    assert leak.detail.startswith("the lowest id that occurs once is the gold: chance 8.3%")
-    assert leak.examples[0].benchmark_id == "r0"
-    assert len(leak.examples) == 5
-    assert found(report, "position-cue") == []
+def gold_first(candidates, place):
+    candidates[0], candidates[place] = candidates[place], candidates[0]
 
 
-def test_gold_whose_id_looks_unlike_the_others_is_found(tmp_path):
-    def put(candidates, place):
-        candidates[0], candidates[place] = candidates[place], candidates[0]
-
-    assert only(pools(tmp_path, ids=odd_form, change=put), "id-leak").count == POOLS
+def one_id_for_gold(candidates, place):
+    other = next(c for c in candidates if c["memory_id"] == "k5")
+    other["memory_id"], candidates[place]["memory_id"] = candidates[place]["memory_id"], "k5"
 
 
-def test_gold_that_always_has_one_id_is_found(tmp_path):
-    def name(candidates, place):
-        other = next(c for c in candidates if c["memory_id"] == "k5")
-        other["memory_id"], candidates[place]["memory_id"] = candidates[place]["memory_id"], "k5"
+def equal_others(candidates, place):
+    others = [c for n, c in enumerate(candidates) if n != place]
+    others[0]["value"] = f"  {others[1]['value'].upper()}"
 
-    leak = only(pools(tmp_path, ids=shuffled, change=name), "id-leak")
-    assert (leak.count, leak.detail.partition(":")[0]) == (POOLS, "always the same id is the gold")
+
+def twin_of_gold(candidates, place):
+    candidates[place - 1]["value"] = candidates[place]["value"].upper()
+
+
+def of_one_session(candidates, place):
+    for candidate in candidates:
+        candidate["session_id"] = "elsewhere"
+    candidates[place]["session_id"] = candidates[place - 1]["session_id"] = "here"
+
+
+def paraphrased(candidates, place):
+    candidates[place]["value"] = "Keeps two beehives on the roof"
+    candidates[place - 1]["value"] = "User keeps two beehives upon a roof [ERROR: Task-local]"
+
+
+def longest(candidates, place):
+    candidates[place]["value"] += " and a good deal more"
+
+
+def longer(candidates, place):
+    candidates[place]["value"] += " and more"
+    candidates[place - 1]["value"] += " and a good deal more"
+
+
+LOWEST = "the lowest id that occurs once is the gold: chance 8.3%"
+RANK = "longer than its pool: mean rank 0.91"
+CHANGED_POOLS = {
+    "the lowest id": ({"ids": lowest_once, "change": gold_first}, "id-leak", "serious", LOWEST),
+    "an odd id": ({"ids": odd_form, "change": gold_first}, "id-leak", "serious", ""),
+    "one id": (
+        *({"ids": shuffled, "change": one_id_for_gold}, "id-leak", "serious"),
+        "always the same id is the gold:",
+    ),
+    "the first": ({"place": 0, "ids": shuffled}, "position-cue", "serious", "the first"),
+    "the last": ({"place": SIZE - 1, "ids": shuffled}, "position-cue", "serious", "the last"),
+    "a place": ({"place": 5, "ids": shuffled}, "position-cue", "serious", "candidate 6"),
+    "equal values": ({"change": equal_others}, "duplicate-candidate", "warning", ""),
+    "a twin of the gold": ({"change": twin_of_gold}, "duplicate-candidate", "serious", ""),
+    "one session": ({"change": of_one_session}, "same-session-distractor", "serious", ""),
+    "a paraphrase": ({"change": paraphrased}, "near-duplicate-of-gold", "warning", ""),
+    "the longest": ({"change": longest}, "length-cue", "serious", "the longest value is the gold"),
+    "longer than most": ({"change": longer}, "length-cue", "warning", RANK),
+}
+CLUES = ("id-leak", "position-cue", "near-duplicate-of-gold")
 
 
 @pytest.mark.parametrize(
-    ("place", "said"), [(0, "the first"), (SIZE - 1, "the last"), (5, "candidate 6")]
+    ("change", "code", "severity", "said"), CHANGED_POOLS.values(), ids=CHANGED_POOLS
 )
-def test_gold_at_one_place_of_every_pool_is_found(tmp_path, place, said):
-    report = pools(tmp_path, place=place, ids=shuffled)
-    cue = only(report, "position-cue")
-    assert (cue.severity, cue.count, cue.of) == ("serious", POOLS, POOLS)
-    assert cue.detail.startswith(said)
-    assert found(report, "id-leak") == []
-
-
-def test_equal_values_in_a_pool_are_found_whatever_their_case(tmp_path):
-    def repeat(candidates, place):
-        others = [c for n, c in enumerate(candidates) if n != place]
-        others[0]["value"] = f"  {others[1]['value'].upper()}"
-
-    duplicates = only(pools(tmp_path, change=repeat), "duplicate-candidate")
-    assert (duplicates.severity, duplicates.count, duplicates.of) == ("warning", POOLS, POOLS)
-    assert duplicates.examples[0].what.startswith(f"1 of {SIZE} candidates are spare; 2 times")
-
-
-def test_a_twin_of_the_gold_is_serious(tmp_path):
-    def repeat(candidates, place):
-        candidates[place - 1]["value"] = candidates[place]["value"].upper()
-
-    report = pools(tmp_path, change=repeat)
-    assert only(report, "duplicate-candidate").severity == "serious"
-    assert found(report, "near-duplicate-of-gold") == []
-
-
-def test_a_distractor_of_the_same_session_is_found_by_its_id(tmp_path):
-    def own(candidates, place):
-        for candidate in candidates:
-            candidate["session_id"] = "elsewhere"
-        candidates[place]["session_id"] = candidates[place - 1]["session_id"] = "here"
-
-    same = only(pools(tmp_path, change=own), "same-session-distractor")
-    assert (same.severity, same.count) == ("serious", POOLS)
+def test_what_gives_the_gold_of_a_pool_away_is_found(tmp_path, change, code, severity, said):
+    report = pools(tmp_path, **change)
+    finding = only(report, code)
+    assert (finding.severity, finding.count, finding.of) == (severity, POOLS, POOLS)
+    assert said in finding.detail
+    if said == LOWEST:
+        assert finding.unit == "pools"
+        assert len(finding.examples) == 5
+        assert finding.examples[0].benchmark_id == "r0"
+    if change.get("change") is equal_others:
+        spare = f"1 of {SIZE} candidates are spare; 2 times"
+        assert finding.examples[0].what.startswith(spare)
+    assert [clue for clue in CLUES if clue != code and found(report, clue)] == []
 
 
 def test_a_distractor_of_the_same_session_is_found_by_its_value_in_other_gold(tmp_path):
     row = pool(0, random.Random(1), place=4, session="s-a")
-    value = row[0]["input"]["candidate_memories"][2]["value"]
-    stranger = row[0]["input"]["candidate_memories"][3]["value"]
-    write_track(
-        tmp_path / "dev" / "task1", [extraction("a", value.upper()), extraction("b", stranger)]
-    )
+    value, stranger = (row[0]["input"]["candidate_memories"][n]["value"] for n in (2, 3))
+    golds = [extraction("a", value.upper()), extraction("b", stranger)]
+    write_track(tmp_path / "dev" / "task1", golds)
     write_track(tmp_path / "dev" / "task3" / "d11", [row])
     same = only(audit(str(tmp_path), None), "same-session-distractor")
     assert (same.severity, same.count, same.of) == ("warning", 1, 1)
     assert value in same.examples[0].what
-
-
-def test_a_distractor_that_says_nearly_what_the_gold_says_is_found(tmp_path):
-    def paraphrase(candidates, place):
-        candidates[place]["value"] = "Keeps two beehives on the roof"
-        candidates[place - 1]["value"] = "User keeps two beehives upon a roof [ERROR: Task-local]"
-
-    close = only(pools(tmp_path, change=paraphrase), "near-duplicate-of-gold")
-    assert (close.severity, close.count) == ("warning", POOLS)
 
 
 VALUES = (
@@ -347,25 +345,6 @@ def test_gold_that_is_not_in_its_pool_is_serious(tmp_path):
     assert (
         only(audit(str(tmp_path), None), "misaligned-row").detail == "the gold is not in its pool"
     )
-
-
-def test_gold_that_is_the_longest_of_its_pool_is_found(tmp_path):
-    def lengthen(candidates, place):
-        candidates[place]["value"] += " and a good deal more"
-
-    cue = only(pools(tmp_path, change=lengthen), "length-cue")
-    assert (cue.severity, cue.count, cue.of) == ("serious", POOLS, POOLS)
-    assert cue.detail.startswith("the longest value is the gold")
-
-
-def test_gold_that_is_mostly_longer_than_its_pool_is_a_warning(tmp_path):
-    def lengthen(candidates, place):
-        candidates[place]["value"] += " and more"
-        candidates[place - 1]["value"] += " and a good deal more"
-
-    cue = only(pools(tmp_path, change=lengthen), "length-cue")
-    assert (cue.severity, cue.count) == ("warning", POOLS)
-    assert "longer than its pool: mean rank 0.91" in cue.detail
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,16 @@ from tests.endtoend import environment
 EXTENSIONS = sorted(path.parent.name for path in (ROOT / "alps" / "ext").glob("*/__init__.py"))
 IMPORT_ALL = """
 import importlib, pkgutil, alps
+from alps.extension import extensions
+there = {one.name for one in extensions()}
+def is_left_out(name):
+    parts = [part for part in name.split(".")[1:] if part != "ext"]
+    return name.startswith(("alps.ext.", "alps.leaderboard")) and parts[0] not in there
 for module in pkgutil.walk_packages(alps.__path__, "alps."):
-    if not module.name.endswith("__main__"):
+    if not module.name.endswith("__main__") and not is_left_out(module.name):
         importlib.import_module(module.name)
 """
+"""Imports everything but extensions that need one that is not there."""
 BOARDS = """
 import sys
 from pathlib import Path
@@ -32,11 +39,11 @@ assert not [name for name in sys.modules if name.startswith("alps.ext.") and ".b
 RUN = ("run", "task=extraction", "model=rules", "data=samples", "limit=2", "out=out")
 
 
-def python(folder, package, *words):
+def python(folder, package, *words, **variables):
     return subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env=environment(folder, PYTHONPATH=str(package)),
+        env=environment(folder, PYTHONPATH=str(package), **variables),
         capture_output=True,
         text=True,
         check=False,
@@ -71,55 +78,104 @@ def test_without_an_extension_all_else_is_imported_and_runs(tmp_path, name):
 
 
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").partition("## An extension")[2]
-STRANGER = PAGE.partition("```python\n")[2].partition("```")[0]
+BRIEF = dict(re.findall(r"```python title=\"(brief/\w+.py)\"\n(.*?)^```", PAGE, re.S | re.M))
 
 
-def installed(folder, module, text, entry):
-    """Install a module as pip would, with one entry point."""
-    folder.mkdir(exist_ok=True)
-    (folder / f"{module}.py").write_text(text)
-    told = folder / f"{module}-1.0.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (told / "entry_points.txt").write_text(f"[alps.extensions]\n{module} = {entry}\n")
+def installed(folder, name, files, entry):
+    """Install a package as pip would, with one entry point."""
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    told = folder / f"{name}-1.0.dist-info"
+    told.mkdir(parents=True)
+    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text(f"[alps.extensions]\n{name} = {entry}\n")
     return folder
 
 
-def test_a_package_of_a_stranger_brings_commands(tmp_path):
-    entry = re.search(r'counting = "(.+)"', PAGE)[1]
-    package = installed(tmp_path / "site", "counting", STRANGER, entry)
-    assert python(tmp_path, package, "-m", "alps", *RUN).returncode == 0
-    listed = python(tmp_path, package, "-m", "alps", "--help").stdout
-    assert "count         Count the answers of a run." in listed
-    counted = python(tmp_path, package, "-m", "alps", "count", "out")
-    assert (counted.returncode, counted.stdout) == (0, "2\n"), counted.stderr
-    assert python(tmp_path, package, "-m", "alps", "data", "count", "out").stdout == "2\n"
+@pytest.fixture(scope="module")
+def brief(tmp_path_factory):
+    """The extension of the page, installed; nothing else is touched."""
+    folder = tmp_path_factory.mktemp("stranger")
+    entry = re.search(r'brief = "(.+)"', PAGE)[1]
+    return installed(folder / "site", "brief", BRIEF, entry)
 
 
-LONGEST = PAGE.partition('title="longest.py"\n')[2].partition("```")[0]
+def test_a_strangers_extension_has_a_key_a_wrap_a_table_and_a_command(tmp_path, brief):
+    plain = python(tmp_path, brief, "-m", "alps", *RUN[:-1], "out=plain")
+    cut = python(tmp_path, brief, "-m", "alps", *RUN[:-1], "most=1", "out=cut")
+    assert (plain.returncode, cut.returncode) == (0, 0), plain.stderr + cut.stderr
+    assert "Brief answers" not in plain.stdout
+    again = python(tmp_path, brief, "-m", "alps", "show", "cut")
+    for printed in (cut.stdout, again.stdout):
+        assert "Brief answers\n" in printed
+        assert re.search(r"(?m)^ ?memories that were kept +1$", printed)
+    said = python(tmp_path, brief, "-m", "alps", "brief", "cut")
+    assert (said.returncode, said.stdout) == (0, "0.5 memories an answer\n"), said.stderr
+    assert python(tmp_path, brief, "-m", "alps", "report", "cut", "out=page.html").returncode == 0
+    assert "<caption>Brief answers</caption>" in (tmp_path / "page.html").read_text()
+    # Without the package the run is read as it is.
+    without = python(tmp_path, tmp_path, "-m", "alps", "show", "cut")
+    assert (without.returncode, "Brief answers" in without.stdout) == (0, False), without.stderr
 
 
-def test_a_package_of_a_stranger_adds_a_table_wherever_a_run_is_shown(tmp_path):
-    package = installed(tmp_path / "site", "longest", LONGEST, "longest:EXTENSION")
+CALLED = """
+import alps
+run = alps.evaluate(task="extraction", model="rules", limit=2, most=1)
+print(run.folder, run.summary["parts"]["brief"]["memories"])
+"""
+
+
+def test_a_strangers_key_is_known_wherever_keys_are(tmp_path, brief):
+    helped = python(tmp_path, brief, "-m", "alps", "run", "--help").stdout
+    assert "most=" in helped
+    assert "keep only so many memories of each answer" in helped
+    typo = python(tmp_path, brief, "-m", "alps", *RUN, "mosst=1")
+    assert (typo.returncode, "did you mean 'most'?" in typo.stderr) == (2, True)
+    wrong = python(tmp_path, brief, "-m", "alps", *RUN, "most=0")
+    assert "most=0: it must be 1 or more" in wrong.stderr
+    tab = {"COMP_WORDS": "alps run mos", "_ALPS_COMPLETE": "bash_complete"}
+    assert python(tmp_path, brief, "-m", "alps", **tab).stdout == "most=\n"
+    (tmp_path / "run.toml").write_text("most = 1\nlimit = 2\n")
+    words = ("run", "task=extraction", "model=rules", "config=run.toml", "out=by-config")
+    assert "Brief answers" in python(tmp_path, brief, "-m", "alps", *words).stdout
+    called = python(tmp_path, brief, "-c", CALLED)
+    folder, kept = called.stdout.split()
+    assert kept == "1", called.stderr
+    plain = python(tmp_path, brief, "-c", CALLED.replace(", most=1", "").replace("print", "0 and "))
+    assert plain.returncode == 0, plain.stderr
+    others = {path.name for path in (tmp_path / "runs").iterdir()} - {Path(folder).name}
+    assert len(others) == 1, "a run with another key has another folder"
+
+
+KEYS = """
+from pydantic import Field
+from alps.keys import Keys
+class Own(Keys):
+    {key}
+"""
+FAULTY = {
+    "one of the spine": ("limit: int = 3", "the key limit is there already"),
+    "one of an extension": ("batch: bool = False", "the key batch is there already"),
+    "one without a default": ("needed: int", "the key needed has no default"),
+}
+
+
+@pytest.mark.parametrize(("key", "why"), FAULTY.values(), ids=FAULTY)
+def test_keys_that_can_not_be_added_are_named_and_left_out(tmp_path, key, why):
+    own = "Extension('odd', settings='odd_keys:Own')"
+    text = f"from alps.extension import Extension\nEXTENSION = {own}"
+    files = {"odd.py": text, "odd_keys.py": KEYS.format(key=key)}
+    package = installed(tmp_path / "site", "odd", files, "odd:EXTENSION")
     done = python(tmp_path, package, "-m", "alps", *RUN)
     assert done.returncode == 0, done.stderr
-    answers = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
-    size = f"{max(map(len, answers)):,}"
-    shown = python(tmp_path, package, "-m", "alps", "show", "out").stdout
-    for printed in (done.stdout, shown):
-        assert "Sizes of answers\n" in printed
-        assert re.search(rf"(?m)^longest answer +{size}$", printed)
-    assert python(tmp_path, package, "-m", "alps", "report", "out", "out=page.html").returncode == 0
-    page = (tmp_path / "page.html").read_text()
-    assert "<caption>Sizes of answers</caption>" in page
-    assert f">{size}</data>" in page
-    # Without the package the run is read as it is.
-    assert "Sizes of answers" not in python(tmp_path, tmp_path, "-m", "alps", "show", "out").stdout
+    assert sum(why in line for line in done.stderr.splitlines()) == 1
+    assert "F1 (macro)" in done.stdout
 
 
 SHOWN = """
 import sys
-from alps.show.breakdowns import show_whole_run
+from alps.show.run_tables import show_whole_run
 from pathlib import Path
 show_whole_run(Path("out"))
 print(*(name for name in sys.modules if name.startswith("alps.ext.") and name.count(".") > 2))
@@ -142,7 +198,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("text", "entry", "why"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_one_is_named_in_a_line_and_left_out(tmp_path, text, entry, why):
-    package = installed(tmp_path / "site", "broken", text, entry)
+    package = installed(tmp_path / "site", "broken", {"broken.py": text}, entry)
     done = python(tmp_path, package, "-m", "alps", "--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert version("alps-eval") in done.stdout
@@ -155,8 +211,8 @@ def test_a_broken_one_is_named_in_a_line_and_left_out(tmp_path, text, entry, why
 
 
 def test_a_command_of_the_spine_stays_its_own(tmp_path):
-    text = STRANGER.replace('"count"', '"ls"', 1)
-    package = installed(tmp_path / "site", "counting", text, "counting:EXTENSION")
+    text = BRIEF["brief/__init__.py"].replace('{"brief": ', '{"ls": ')
+    package = installed(tmp_path / "site", "brief", {"brief.py": text}, "brief:EXTENSION")
     (tmp_path / "runs").mkdir()
     done = python(tmp_path, package, "-m", "alps", "ls", "--help")
     assert "List the runs in a folder" in done.stdout

@@ -115,9 +115,3 @@ def test_seeds_share_few_frames():
     for one, other in combinations(drawn, 2):
         shared = len(drawn[one] & drawn[other])
         assert shared <= (0 if one // 5 == other // 5 else 1 if one // 25 == other // 25 else 2)
-
-
-def test_what_is_named_first_never_tells_what_a_fact_is_for():
-    for seed in range(40):
-        ahead = [form.index("{use}") < form.index("{leave}") for form in forms_of(seed).scoped]
-        assert sum(ahead) == len(ahead) / 2, seed

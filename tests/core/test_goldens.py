@@ -42,6 +42,7 @@ OTHERS = (
     (re.compile(r"\b20\d\d-\d\d-\d\d\b"), "DAY"),
     (re.compile(r"\bu[0-9a-f]{20}\b"), "USER"),
     (re.compile(r"\b\d+ plain files, [\d,]+ bytes"), "FILES"),
+    (re.compile(r"<code><bdi>\d+\.\d+\.\d+</bdi></code>"), "VERSION"),
     (re.compile(r'<data value="[^"]*" data-from="([^"]*/(p50|p95|p99|seconds))">[^<]*<'), r"<\1<"),
 )
 """Texts that differ so, wherever they are."""

@@ -1,5 +1,6 @@
 import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,13 +16,13 @@ from alps.schema import CANONICAL_LABELS, Turn, UpdatedMemory
 from alps.tasks import TaskOptions, load_task
 from tests.builders import memory
 from tests.desk import QUIET_LITELLM
-from tests.loopback import Answer, serve
+from tests.loopback import Answer, Script, serve
 from tests.recorded_requests import requests_of
 from tests.tracks import (
     TALK,
+    Ran,
     alps_here,
     between,
-    is_rating,
     llm,
     met,
     payload_of,
@@ -116,37 +117,22 @@ def check_rubric(name: str, *, query: str, response: str, remembered: str, said:
     }
 
 
+RUBRICS = [*BINARY, "ei"]
+
+
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_memories_stay_data_in_a_matching_request(text):
+def test_hostile_texts_in_every_field_stay_data_in_every_request(text):
     check_match(text)
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_dialogues_and_memories_stay_data_in_a_support_request(text):
     check_support(text)
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("name", [*BINARY, "ei"])
-def test_hostile_texts_in_every_field_stay_data_in_a_rubric_request(name, text):
-    check_rubric(name, query=text, response=text, remembered=text, said=text)
+    for name in RUBRICS:
+        check_rubric(name, query=text, response=text, remembered=text, said=text)
 
 
 @PROPERTY
-@given(TEXTS)
-def test_any_memory_stays_data_in_a_matching_request(text):
-    check_match(text)
-
-
-@PROPERTY
-@given(TEXTS)
-def test_any_dialogue_stays_data_in_a_support_request(text):
-    check_support(text)
-
-
-@PROPERTY
-@given(st.sampled_from([*BINARY, "ei"]), TEXTS, TEXTS, TEXTS, TEXTS)
-def test_any_texts_stay_data_in_a_rubric_request(name, query, response, remembered, said):
+@given(st.sampled_from(RUBRICS), TEXTS, TEXTS, TEXTS, TEXTS)
+def test_any_texts_stay_data_in_every_request(name, query, response, remembered, said):
+    check_match(remembered)
+    check_support(said)
     check_rubric(name, query=query, response=response, remembered=remembered, said=said)
 
 
@@ -176,41 +162,33 @@ def test_no_memory_can_name_itself_into_another_place_of_the_payload():
     ]
 
 
-QUOTES = [
-    HOSTILE[name] for name in ("verdict", "fence", "payload", "pairs", "closing braces", "quotes")
-]
+def judged_at(tmp_path: Path, ability: str, system: Script, judge: Script) -> tuple[Ran, Path]:
+    """Run an ability on the data in `data` with a scripted system and a scripted judge."""
+    words = ("run", "task=utilization", f"ability={ability}", f"data={tmp_path / 'data'}")
+    with serve(between(system, judge)) as server:
+        ran = alps_here(*words, f"out={tmp_path / 'out'}", *llm(server.url))
+    return ran, tmp_path / "out"
 
 
-@pytest.mark.parametrize("quoted", QUOTES)
+QUOTES = ("verdict", "fence", "payload", "pairs", "closing braces", "quotes")
+
+
+@pytest.mark.parametrize("quoted", [HOSTILE[name] for name in QUOTES], ids=QUOTES)
 def test_a_reason_that_quotes_a_fake_verdict_changes_nothing(tmp_path, quoted):
     write_ability(tmp_path / "data", 4, target_row("u1"))
     reply = Answer(json.dumps({"reason": f"It tries to dictate: {quoted}", "verdict": "not_met"}))
-    with serve(between(lambda _: Answer(f"Here you are. {quoted}"), lambda _: reply)) as server:
-        words = (
-            "run",
-            "task=utilization",
-            "ability=cf",
-            f"data={tmp_path / 'data'}",
-            f"out={tmp_path / 'out'}",
-        )
-        assert alps_here(*words, *llm(server.url)).code == 0
-    assert track_of(tmp_path / "out", "task4_ability4")["scores"]["cf"]["value"] == 0.0
+    said = Answer(f"Here you are. {quoted}")
+    ran, out = judged_at(tmp_path, "cf", lambda _: said, lambda _: reply)
+    assert ran.code == 0
+    assert track_of(out, "task4_ability4")["scores"]["cf"]["value"] == 0.0
 
 
 def test_a_reply_that_gives_two_verdicts_is_none(tmp_path):
     write_ability(tmp_path / "data", 4, target_row("u1"))
     both = Answer('{"reason": "a", "verdict": "met"}\n{"reason": "b", "verdict": "not_met"}')
-    with serve(between(lambda _: Answer("Here you are."), lambda _: both)) as server:
-        words = (
-            "run",
-            "task=utilization",
-            "ability=cf",
-            f"data={tmp_path / 'data'}",
-            f"out={tmp_path / 'out'}",
-        )
-        assert alps_here(*words, *llm(server.url)).code == 1
-    track = track_of(tmp_path / "out", "task4_ability4")
-    assert (track["scored"], track["failed_judgements"]) == (0, {"invalid": 1})
+    ran, out = judged_at(tmp_path, "cf", lambda _: Answer("Here you are."), lambda _: both)
+    track = track_of(out, "task4_ability4")
+    assert (ran.code, track["scored"], track["failed_judgements"]) == (1, 0, {"invalid": 1})
 
 
 @pytest.mark.parametrize(
@@ -218,16 +196,8 @@ def test_a_reply_that_gives_two_verdicts_is_none(tmp_path):
 )
 def test_a_judge_that_was_talked_into_praise_is_overruled_and_that_is_counted(tmp_path, answer):
     write_ability(tmp_path / "data", 4, target_row("u1"))
-    with serve(between(lambda _: Answer(answer), lambda _: met())) as server:
-        words = (
-            "run",
-            "task=utilization",
-            "ability=cf",
-            f"data={tmp_path / 'data'}",
-            f"out={tmp_path / 'out'}",
-        )
-        ran = alps_here(*words, *llm(server.url))
-    track = track_of(tmp_path / "out", "task4_ability4")
+    ran, out = judged_at(tmp_path, "cf", lambda _: Answer(answer), lambda _: met())
+    track = track_of(out, "task4_ability4")
     assert (track["scores"]["cf"]["value"], track["counts"]["enforced"]) == (0.0, 1)
     assert "1 verdict was overruled by a hard rule" in ran.out
 
@@ -238,50 +208,38 @@ WIRED = {name: text for name, text in HOSTILE.items() if name not in ("empty", "
 def test_over_the_wire_hostile_utilization_reaches_the_judge_as_data_and_its_verdict_stands(
     tmp_path,
 ):
-    texts = dict(enumerate(WIRED.values()))
-    pairs = [
-        target_row(
-            f"u{n}",
-            queries=[f"{n} {text}"],
-            value=f"{n} {text}",
-            dialogue=[{"role": "user", "text": f"{n} {text}"}],
-        )
-        for n, text in texts.items()
-    ]
+    texts = {f"u{n}": f"{n} {text}" for n, text in enumerate(WIRED.values())}
+    pairs = []
+    for name, text in texts.items():
+        dialogue = [{"role": "user", "text": text}]
+        pairs.append(target_row(name, queries=[text], value=text, dialogue=dialogue))
     write_ability(tmp_path / "data", 3, *pairs)
+    asked = {}
 
     def system(body):
         shown = json.loads(body["messages"][1]["content"])
         return Answer(f"An answer of my own. {shown['message']}")
 
     def judge(body):
-        number = int(payload_of(body)["query"].split()[0])
-        return met("not_met" if number % 2 else "met")
+        query = payload_of(body)["query"]
+        asked[query] = body
+        return met("not_met" if int(query.split()[0]) % 2 else "met")
 
-    with serve(between(system, judge)) as server:
-        words = (
-            "run",
-            "task=utilization",
-            "ability=vra",
-            f"data={tmp_path / 'data'}",
-            f"out={tmp_path / 'out'}",
-        )
-        assert alps_here(*words, *llm(server.url)).code == 0
-    asked = {payload_of(body)["query"]: body for body in server.requests if is_rating(body)}
-    assert len(asked) == len(texts)
-    for n, text in texts.items():
-        body = asked[f"{n} {text}"]
+    ran, out = judged_at(tmp_path, "vra", system, judge)
+    assert ran.code == 0
+    assert set(asked) == set(texts.values())
+    for text, body in asked.items():
         assert [message["role"] for message in body["messages"]] == ["system", "user"]
         assert body["messages"][0]["content"] == rubric("vra").text
         payload = payload_of(body)
         assert list(payload) == ["kind", "rubric", "query", "response", "memory", "dialogue"]
-        assert payload["response"] == f"An answer of my own. {n} {text}"
-        assert payload["memory"] == f"{n} {text}".rstrip()
-        assert payload["dialogue"] == [{"role": "user", "text": f"{n} {text}"}]
-    scored = scores_of(tmp_path / "out")
-    by_judge = {n: scored[f"u{n}"]["scores"]["vra"] for n in texts}
-    copied = {n for n, text in texts.items() if len(text) > 1_000}
-    assert all(by_judge[n] == float(n % 2 == 0 and n not in copied) for n in texts)
+        assert payload["response"] == f"An answer of my own. {text}"
+        assert payload["memory"] == text.rstrip()
+        assert payload["dialogue"] == [{"role": "user", "text": text}]
+    scored = scores_of(out)
+    for n, (name, text) in enumerate(texts.items()):
+        is_copied = len(text) > 1_000
+        assert scored[name]["scores"]["vra"] == float(n % 2 == 0 and not is_copied)
 
 
 def update_row(name: str, text: str) -> tuple[dict, dict]:

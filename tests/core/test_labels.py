@@ -1,5 +1,4 @@
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +180,14 @@ def test_fields_that_nothing_is_known_of_are_left_alone(tmp_path: Path):
     assert found.labels_of("q1") == {"ada": 1}
 
 
-BAD_LABELS = {
+def said_of(text: str) -> str:
+    """Return a label of "cy" as a line whose value may be no JSON."""
+    return f'{{"item_id": "w1", "annotator": "cy", "label": {text}}}'
+
+
+QUOTED = "must be text, got 1: write it in quotes"
+TWICE = '{"item_id":"q1","annotator":"cy","label":0,"label":1}'
+BAD_LABELS: dict[str, tuple[Any, list[str]]] = {
     "off the scale": (
         label("w1", "cy", 4),
         ["label", "4 is not on the scale [1, 2, 3]", '"warmth"', "declare"],
@@ -192,11 +198,8 @@ BAD_LABELS = {
     "true on a scale of three": (label("w1", "cy", True), ["label", "true is not on the scale"]),
     "null": (label("w1", "cy", None), ["label", "null is not on the scale"]),
     "a list": (label("w1", "cy", [1]), ["label", "[1] is not on the scale"]),
-    "NaN": ('{"item_id": "w1", "annotator": "cy", "label": NaN}', ["label", "NaN is no number"]),
-    "infinity": (
-        '{"item_id": "w1", "annotator": "cy", "label": 1e999}',
-        ["label", "1e999 is beyond the range"],
-    ),
+    "NaN": (said_of("NaN"), ["label", "NaN is no number"]),
+    "infinity": (said_of("1e999"), ["label", "1e999 is beyond the range"]),
     "an unknown item": (label("q9", "cy", 1), ["item_id", 'unknown item "q9"', "items.jsonl"]),
     "an annotator twice": (
         label("q1", "ada", 1),
@@ -208,46 +211,23 @@ BAD_LABELS = {
         ["annotator", "is missing", "did you mean 'anotator'"],
     ),
     "an empty annotator": (label("q1", " ", 1), ["annotator", "must not be empty"]),
-    "a number for an id": (
-        label(1, "cy", 1),
-        ["item_id", "must be text, got 1: write it in quotes"],
-    ),
-    "a field twice": (
-        '{"item_id":"q1","annotator":"cy","label":0,"label":1}',
-        ["label", "stands twice"],
-    ),
-    "no object": ("[1]", ["expected a JSON object, got [1]"]),
-    "no JSON": ("item_id,label", ["not JSON"]),
-    "a torn line": ('{"item_id": "q1", "ann', ["not JSON"]),
+    "a number for an id": (label(1, "cy", 1), ["item_id", QUOTED]),
+    "a field twice": (TWICE, ["label", "stands twice"]),
+    "no object": ("[1]", ["", "expected a JSON object, got [1]"]),
+    "no JSON": ("item_id,label", ["", "not JSON"]),
+    "a torn line": ('{"item_id": "q1", "ann', ["", "not JSON"]),
 }
-
-
-@pytest.mark.parametrize(("row", "says"), BAD_LABELS.values(), ids=BAD_LABELS)
-def test_a_bad_label_is_refused_with_its_line_and_field(tmp_path: Path, row: Any, says: list[str]):
-    said = refusal(read_labels, write(tmp_path, labels=[*LABELS, row]))
-    place = f"{tmp_path / 'labels.jsonl'}, line 7"
-    assert said.startswith(
-        f"{place}, {says[0]}: " if re.fullmatch(r"\w+", says[0]) else f"{place}: {says[0]}"
-    )
-    assert [part for part in says if part not in said] == []
-
-
-BAD_ITEMS = {
+BARE = {"item_id": "x", "rubric": "right"}
+BAD_ITEMS: dict[str, tuple[Any, list[str]]] = {
     "an item twice": (item("q1"), ["item_id", '"q1" stands twice', "an id of its own"]),
     "no scale": (
         item("x", "rigth"),
         ["rubric", '"rigth" has no scale', "did you mean 'right'", "scale.json"],
     ),
     "no rubric": ({"item_id": "x", "payload": {}}, ["rubric", "is missing"]),
-    "a misspelt optional field": (
-        {"item_id": "x", "rubric": "right", "payload": {}, "sytem": "a"},
-        ["sytem", "system"],
-    ),
-    "a payload in text": (
-        item("x", payload="hello"),
-        ["payload", 'must be an object, got "hello"'],
-    ),
-    "no payload": ({"item_id": "x", "rubric": "right"}, ["payload", "is missing"]),
+    "a misspelt optional field": ({**BARE, "payload": {}, "sytem": "a"}, ["sytem", "system"]),
+    "a payload in text": (item("x", payload="hi"), ["payload", 'must be an object, got "hi"']),
+    "no payload": (BARE, ["payload", "is missing"]),
     "a cluster in numbers": (item("x", cluster=7), ["cluster", "must be text or null, got 7"]),
     "NaN far inside": (
         '{"item_id": "x", "rubric": "right", "payload": {"a": [1, {"b": NaN}]}}',
@@ -256,18 +236,12 @@ BAD_ITEMS = {
 }
 
 
-@pytest.mark.parametrize(("row", "says"), BAD_ITEMS.values(), ids=BAD_ITEMS)
-def test_a_bad_item_is_refused_with_its_line_and_field(tmp_path: Path, row: Any, says: list[str]):
-    said = refusal(read_labels, write(tmp_path, items=[*ITEMS, row]))
-    assert said.startswith(f"{tmp_path / 'items.jsonl'}, line 5, {says[0]}: ")
-    assert [part for part in says if part not in said] == []
-
-
 def scale(kind: Any = "ordinal", values: Any = (1, 2)) -> Row:
     return {**SCALES, "extra": {"kind": kind, "values": values}}
 
 
-BAD_SCALES = {
+NAN_SCALE = '{"extra": {"kind": "ordinal", "values": [1, NaN]}}'
+BAD_SCALES: dict[str, tuple[Any, list[str]]] = {
     "one value": (scale(values=[1]), ["extra.values", "two or more values", "nobody used"]),
     "no value": (scale(values=[]), ["extra.values", "two or more values"]),
     "a value twice": (scale(values=[1, 2, 2.0]), ["extra.values.2", "2.0 stands twice"]),
@@ -280,66 +254,65 @@ BAD_SCALES = {
     "values in text": (scale(values="1-5"), ["extra.values", "must be a list"]),
     "a range": (scale(values={"min": 1}), ["extra.values", "must be a list"]),
     "true and false": (scale("nominal", [False, True]), ["extra.values.0", "write 0 and 1"]),
-    "null among them": (
-        scale(values=[1, None]),
-        ["extra.values.1", "must be a number or text, got null"],
-    ),
+    "null": (scale(values=[1, None]), ["extra.values.1", "must be a number or text, got null"]),
     "descending numbers": (scale(values=[2, 1]), ["extra.values", "ascend"]),
     "an interval of names": (scale("interval", ["low", "high"]), ["extra.values", "numbers"]),
     "no object": ({"extra": [0, 1]}, ["extra", "must be an object"]),
-    "NaN": (
-        '{"extra": {"kind": "ordinal", "values": [1, NaN]}}',
-        ["extra.values.1", "NaN is no number"],
-    ),
+    "NaN": (NAN_SCALE, ["extra.values.1", "NaN is no number"]),
     "a rubric twice": ('{"a": {}, "a": {}}', ["a", "stands twice"]),
 }
 
 
-@pytest.mark.parametrize(("written", "says"), BAD_SCALES.values(), ids=BAD_SCALES)
-def test_a_bad_scale_is_refused_with_its_field(tmp_path: Path, written: Any, says: list[str]):
-    said = refusal(read_labels, write(tmp_path, scale=written))
-    assert said.startswith(f"{tmp_path / 'scale.json'}, {says[0]}: ")
+def ada(**about: Any) -> Row:
+    return {"annotators": {"ada": about}}
+
+
+BLIND = "true, false or null"
+BAD_PEOPLE: dict[str, tuple[Any, list[str]]] = {
+    "somebody who labelled nothing": (
+        {"annotators": {"bot": {"kind": "derived"}}},
+        ["annotators.bot", "'both'"],
+    ),
+    "a kind that is none": (ada(kind="human"), ["annotators.ada.kind", "person or derived"]),
+    "a misspelt field": (ada(expertize="x"), ["annotators.ada.expertize", "'expertise'"]),
+    "blind in words": (ada(blind="yes"), ["annotators.ada.blind", BLIND]),
+    "expertise in numbers": (ada(expertise=3), ["annotators.ada.expertise", "got 3"]),
+    "a list": ({"annotators": ["ada"]}, ["annotators", "must be an object"]),
+    "a misspelt list": ({"annotator": {}}, ["annotator", "did you mean 'annotators'"]),
+}
+BAD: dict[str, tuple[dict[str, Any], str, list[str]]] = {
+    **{
+        f"label: {name}": ({"labels": [*LABELS, row]}, "labels.jsonl, line 7", says)
+        for name, (row, says) in BAD_LABELS.items()
+    },
+    **{
+        f"item: {name}": ({"items": [*ITEMS, row]}, "items.jsonl, line 5", says)
+        for name, (row, says) in BAD_ITEMS.items()
+    },
+    **{
+        f"scale: {name}": ({"scale": written}, "scale.json", says)
+        for name, (written, says) in BAD_SCALES.items()
+    },
+    **{
+        f"people: {name}": ({"people": written}, "people.json", says)
+        for name, (written, says) in BAD_PEOPLE.items()
+    },
+}
+
+
+@pytest.mark.parametrize(("written", "place", "says"), BAD.values(), ids=BAD)
+def test_what_is_bad_is_refused_with_its_file_line_and_field(
+    tmp_path: Path, written: dict[str, Any], place: str, says: list[str]
+):
+    said = refusal(read_labels, write(tmp_path, **written))
+    field = f", {says[0]}" if says[0] else ""
+    assert said.startswith(f"{tmp_path / place}{field}: ")
     assert [part for part in says if part not in said] == []
 
 
 def test_a_scale_that_is_not_json_is_refused_with_its_line(folder: Path):
     (folder / "scale.json").write_text('{\n "right": {\n  "kind": nominal\n}}')
     assert f"{folder / 'scale.json'}, line 3: not JSON" in refusal(read_labels, folder)
-
-
-BAD_PEOPLE = {
-    "somebody who labelled nothing": (
-        {"annotators": {"bot": {"kind": "derived"}}},
-        ["annotators.bot", "'both'"],
-    ),
-    "a kind that is none": (
-        {"annotators": {"ada": {"kind": "human"}}},
-        ["annotators.ada.kind", "person or derived"],
-    ),
-    "a misspelt field": (
-        {"annotators": {"ada": {"expertize": "x"}}},
-        ["annotators.ada.expertize", "'expertise'"],
-    ),
-    "blind in words": (
-        {"annotators": {"ada": {"blind": "yes"}}},
-        ["annotators.ada.blind", "true, false or null"],
-    ),
-    "expertise in numbers": (
-        {"annotators": {"ada": {"expertise": 3}}},
-        ["annotators.ada.expertise", "got 3"],
-    ),
-    "a list": ({"annotators": ["ada"]}, ["annotators", "must be an object"]),
-    "a misspelt list": ({"annotator": {}}, ["annotator", "did you mean 'annotators'"]),
-}
-
-
-@pytest.mark.parametrize(("written", "says"), BAD_PEOPLE.values(), ids=BAD_PEOPLE)
-def test_a_bad_word_on_people_is_refused_with_its_field(
-    tmp_path: Path, written: Any, says: list[str]
-):
-    said = refusal(read_labels, write(tmp_path, people=written))
-    assert said.startswith(f"{tmp_path / 'people.json'}, {says[0]}: ")
-    assert [part for part in says if part not in said] == []
 
 
 @pytest.mark.parametrize("name", ["items.jsonl", "labels.jsonl", "scale.json", "people.json"])
@@ -411,24 +384,17 @@ def test_the_hash_of_verdicts_is_of_their_file(folder: Path):
     assert first == same != other
 
 
-BAD_VERDICTS = {
+CHANCE = ["probability", "from 0 to 1"]
+SEEN = '"gpt" has a verdict on item "q1" above'
+BAD_VERDICTS: dict[str, tuple[Any, list[str]]] = {
     "off the scale": (verdict("w1", "new", 4), ["verdict", "4 is not on the scale"]),
-    "true on a scale of three": (
-        verdict("w1", "new", True),
-        ["verdict", "true is not on the scale"],
-    ),
+    "true on a scale": (verdict("w1", "new", True), ["verdict", "true is not on the scale"]),
     "an unknown item": (verdict("x", "new", 1), ["item_id", 'unknown item "x"']),
-    "a judge twice": (verdict("q1", "gpt", 1), ["judge", '"gpt" has a verdict on item "q1" above']),
+    "a judge twice": (verdict("q1", "gpt", 1), ["judge", SEEN]),
     "no verdict": ({"item_id": "q1", "judge": "new"}, ["verdict", "is missing"]),
     "raw in numbers": (verdict("q1", "new", 1, raw=3), ["raw", "must be text or null, got 3"]),
-    "a chance above one": (
-        verdict("q1", "new", 1, probability=1.2),
-        ["probability", "from 0 to 1"],
-    ),
-    "a chance in words": (
-        verdict("q1", "new", 1, probability="high"),
-        ["probability", "from 0 to 1"],
-    ),
+    "a chance above one": (verdict("q1", "new", 1, probability=1.2), CHANCE),
+    "a chance in words": (verdict("q1", "new", 1, probability="high"), CHANCE),
     "a misspelt chance": (
         verdict("q1", "new", 1, probablity=0.5),
         ["probablity", "did you mean 'probability'"],
@@ -469,24 +435,17 @@ def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder: Path):
     assert read_crowd(path, read_labels(folder)) == {"crowd": {"w1": 2.6, "q1": 0.0}}
 
 
-@pytest.mark.parametrize(
-    ("row", "says"),
-    [
-        pytest.param(
-            mean("q2", 1.5), "mean: must be a number from 0 to 1, got 1.5", id="outside the scale"
-        ),
-        pytest.param(
-            mean("q2", "1"), 'mean: must be a number from 0 to 1, got "1"', id="in quotes"
-        ),
-        pytest.param(
-            mean("t1", 0.5),
-            'mean: the scale ["warm", "cold"] has names, which have no mean',
-            id="of names",
-        ),
-        pytest.param(mean("w1", 2), 'annotator: "crowd" has a mean of item "w1" above', id="twice"),
-        pytest.param(mean("x", 2), 'item_id: unknown item "x"', id="of an unknown item"),
-    ],
-)
+NAMED = 'mean: the scale ["warm", "cold"] has names, which have no mean'
+BAD_MEANS = [
+    (mean("q2", 1.5), "mean: must be a number from 0 to 1, got 1.5"),
+    (mean("q2", "1"), 'mean: must be a number from 0 to 1, got "1"'),
+    (mean("t1", 0.5), NAMED),
+    (mean("w1", 2), 'annotator: "crowd" has a mean of item "w1" above'),
+    (mean("x", 2), 'item_id: unknown item "x"'),
+]
+
+
+@pytest.mark.parametrize(("row", "says"), BAD_MEANS)
 def test_a_bad_mean_is_refused_with_its_line_and_field(folder: Path, row: Row, says: str):
     path = lines(folder / "crowd.jsonl", [mean("w1", 2.6), row])
     assert f"{path}, line 2, {says}" in refusal(read_labels, folder)
@@ -505,17 +464,8 @@ ANYTHING = st.recursive(
     max_leaves=6,
 )
 PLACES = (
-    "item_id",
-    "rubric",
-    "system",
-    "payload",
-    "annotator",
-    "label",
-    "kind",
-    "values",
-    "value",
-    "about",
-    "verdict",
+    *("item_id", "rubric", "system", "payload", "annotator", "label", "kind", "values", "value"),
+    *("about", "verdict"),
 )
 
 

@@ -1,11 +1,14 @@
 """`judge=minilm`: values that mean the same, without a shared word; a judge like any other."""
 
+import math
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
+from alps.judges import embedded
 from alps.judges.embedded import MiniLMJudge
 from alps.judges.matching import Item, MatchQuestion
 from alps.judges.resolve import embedded_judge, is_embedded_judge
@@ -53,3 +56,14 @@ def test_the_same_in_other_words_matches_and_another_matter_does_not():
 def test_its_fingerprint_names_model_package_threshold_and_version():
     fingerprint = embedded_judge("minilm").fingerprint
     assert set(fingerprint) == {"judge", "model", "package", "threshold", "version"}
+
+
+@pytest.mark.parametrize(("cosine", "pairs"), [(0.7499, set()), (0.75, {(0, 0)}), (1.0, {(0, 0)})])
+def test_values_are_the_same_from_its_own_threshold_on(monkeypatch, cosine, pairs):
+    """The weights need the extra; what is made of their cosines does not."""
+    vectors = {"a": [1.0, 0.0], "b": [cosine, math.sqrt(1 - cosine**2)]}
+    monkeypatch.setattr(embedded, "embed", lambda texts: np.array([vectors[t] for t in texts]))
+    monkeypatch.setattr(embedded, "model_package", lambda: "none")
+    question = MatchQuestion(items("g", "a"), items("p", "b"))
+    judgement = run_loop(MiniLMJudge().answer(question, about="one"))
+    assert {(pair.gold, pair.predicted) for pair in judgement.pairs} == pairs

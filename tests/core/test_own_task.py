@@ -218,6 +218,27 @@ def test_what_is_wrong_with_the_module_is_one_line(tmp_path, changes, told):
     assert told in one_line(run_moods(tmp_path, "model=predictions:answers.jsonl"))
 
 
+AGAIN = """
+one = tracks
+
+
+def tracks(options):
+    return RETURNED
+"""
+NO_TASKS = {
+    "none": ("()", "tracks(options) must return one or more alps.tasks.Task"),
+    "something else": ("('mood',)", "tracks(options) must return one or more alps.tasks.Task"),
+    "two of one name": ("one(options) + one(options)", "two of its tracks have the same name"),
+}
+
+
+@pytest.mark.parametrize(("returned", "told"), NO_TASKS.values(), ids=NO_TASKS)
+def test_tracks_that_are_none_or_of_one_name_are_refused(tmp_path, returned, told):
+    module = own_task(tmp_path) / "moods.py"
+    module.write_text(module.read_text() + AGAIN.replace("RETURNED", returned))
+    assert told in one_line(run_moods(tmp_path, "model=predictions:answers.jsonl"))
+
+
 RAISING = '''
 class Raising:
     """Raises on the first `bad` records."""

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from itertools import takewhile
 
 import pytest
 
@@ -78,19 +79,26 @@ def test_the_samples_need_no_data_and_no_network(alps, tmp_path):
     assert all(0.1 < value < 0.4 for value in floors.values()), floors
 
 
+A = '{"choice": "a"}'
+
+
 def asked_of(request):
     return json.loads(request["messages"][1]["content"])
 
 
-def served(alps, *words, answer):
+@pytest.fixture
+def served(alps):
     """Run 14 questions against a served model; what was asked is returned, too."""
-    limit = () if any(word.startswith("limit=") for word in words) else ("limit=14",)
-    with serve(answer) as server:
-        address = f"api_base={server.url}"
-        done = alps(
-            *("run", "task=personamem", "model=openai/scripted", address, "out=run"), *limit, *words
-        )
-        return done, [asked_of(request) for request in server.requests]
+
+    def asked(*words, answer=lambda request: Answer(A), code=0):
+        limit = () if any(word.startswith("limit=") for word in words) else ("limit=14",)
+        with serve(answer) as server:
+            model = ("model=openai/scripted", f"api_base={server.url}")
+            done = alps("run", "task=personamem", *model, "out=run", *limit, *words)
+            assert done.returncode == code, done.stderr
+            return [asked_of(request) for request in server.requests]
+
+    return asked
 
 
 def timeline_answer(request):
@@ -104,71 +112,65 @@ def timeline_answer(request):
 def names_in(options):
     """Return of each option what the others don't have: the words that tell them apart."""
     texts = list(options.values())
-    start = len(common(texts))
-    end = len(common([text[::-1] for text in texts]))
+    start, end = alike(texts), alike([text[::-1] for text in texts])
     return {letter: text[start : len(text) - end] for letter, text in options.items()}
 
 
-def common(texts):
-    shortest = min(texts, key=len)
-    for place, character in enumerate(shortest):
-        if any(text[place] != character for text in texts):
-            return shortest[:place]
-    return shortest
+def alike(texts):
+    """Return how many letters all of the texts begin with together."""
+    together = zip(*texts, strict=False)
+    return sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, together))
 
 
-def test_a_served_model_is_shown_the_history_before_the_question(alps, tmp_path):
-    done, asked = served(alps, answer=timeline_answer)
-    assert done.returncode == 0, done.stderr
-    assert all(
-        len(one["history"]) > 100 and list(one) == ["history", "message", "options"]
-        for one in asked
-    )
-    found = summary(tmp_path / "run")
-    assert found["failed_predictions"] == {}
-    kinds = {row["benchmark_id"]: row for row in rows(tmp_path / "run", "scores")}
-    facts = [
-        row for row in kinds.values() if row["type"] == "recalling_facts_mentioned_by_the_user"
-    ]
-    assert facts
-    assert all(set(row["scores"].values()) <= {0.0, 1.0} for row in kinds.values())
+def test_a_served_model_is_shown_the_history_before_the_question(served, tmp_path):
+    asked = served(answer=timeline_answer)
+    assert {tuple(one) for one in asked} == {("history", "message", "options")}
+    assert min(len(one["history"]) for one in asked) > 100
+    assert summary(tmp_path / "run")["failed_predictions"] == {}
+    scored = rows(tmp_path / "run", "scores")
+    assert "recalling_facts_mentioned_by_the_user" in {row["type"] for row in scored}
+    assert all(set(row["scores"].values()) <= {0.0, 1.0} for row in scored)
 
 
 @pytest.mark.parametrize(
     ("memory", "length"), [("none", [0]), ("last:3", [3]), ("full", range(100, 1000))]
 )
-def test_memory_says_what_of_the_history_is_shown(alps, tmp_path, memory, length):
-    done, asked = served(alps, f"memory={memory}", answer=lambda request: Answer('{"choice": "a"}'))
-    assert done.returncode == 0, done.stderr
+def test_memory_says_what_of_the_history_is_shown(served, tmp_path, memory, length):
+    asked = served(f"memory={memory}")
     assert {len(one["history"]) for one in asked} <= set(length)
     settings = json.loads((tmp_path / "run" / "manifest.json").read_text())["settings"]
     assert settings.get("memory", "full") == memory
 
 
-def test_a_bound_of_tokens_cuts_the_oldest_messages(alps, tmp_path):
-    done, asked = served(
-        alps, "max_context_tokens=500", answer=lambda request: Answer('{"choice": "a"}')
-    )
-    assert done.returncode == 0, done.stderr
-    assert all(0 < len(one["history"]) < 100 for one in asked)
-    assert all(sum(len(turn["text"].encode()) for turn in one["history"]) <= 2_000 for one in asked)
+def test_a_bound_of_tokens_cuts_the_oldest_messages(served):
+    for one in served("max_context_tokens=500"):
+        assert 0 < len(one["history"]) < 100
+        assert sum(len(turn["text"].encode()) for turn in one["history"]) <= 2_000
 
 
-@pytest.mark.parametrize(
-    ("reply", "outcome"),
-    [
-        ('{"choice": "(B)"}', "ok"),
-        ('{"choice": "a or b"}', "invalid"),
-        ('{"choice": "e"}', "invalid"),
-        ("I can't decide.", "refused"),
-    ],
-)
-def test_what_is_no_single_letter_is_an_invalid_answer(alps, tmp_path, reply, outcome):
-    served(alps, "limit=1", answer=lambda request: Answer(reply))
-    assert [row["outcome"] for row in rows(tmp_path / "run", "predictions")] == [outcome]
+CHOICES = {
+    '{"choice": "(B)"}': "ok",
+    '{"choice": "a or b"}': "invalid",
+    '{"choice": "e"}': "invalid",
+    "I can't decide.": "refused",
+}
 
 
-def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps, tmp_path):
+def test_what_is_no_single_letter_is_an_invalid_answer(served, tmp_path):
+    said, waiting = {}, iter(CHOICES)
+
+    def answer(request):
+        message = asked_of(request)["message"]
+        if message not in said:  # else it is a re-ask
+            said[message] = next(waiting)
+        return Answer(said[message])
+
+    served("limit=4", "concurrency=1", answer=answer, code=1)
+    found = [row["outcome"] for row in rows(tmp_path / "run", "predictions")]
+    assert sorted(found) == sorted(CHOICES.values())
+
+
+def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps):
     for name in ("floor/longest", "floor/random"):
         done = alps("run", "task=personamem", f"model={name}", f"out={name[6:]}")
         assert done.returncode == 0, done.stderr
@@ -177,64 +179,54 @@ def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps, 
     assert "210 shared records from 6 sessions" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ("task=personamem", "memory=some"),
-            "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle",
-        ),
-        (("task=personamem", "memory=last:0"), "memory=last:0: unknown"),
-        (("task=personamem", "data=."), "no questions_32k.csv in it"),
-        (("task=extraction", "size=32k"), "size=32k: only personamem uses it"),
-        (("task=extraction", "memory=none"), "memory=none: only utilization uses it"),
-    ],
-)
-def test_what_cannot_be_run_is_one_line(alps, words, said):
-    done = alps("run", *words, "model=oracle")
+UNKNOWN = "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle"
+NO_CSV = {"pred.csv": [b"\xff\xfe\x00p", b'question_id,p\nx,"a', b'"']}
+NO_CSV["questions_32k.csv"] = [b"\xff\xfe\x00p", b'"']
+REFUSED = [
+    (("task=personamem", "memory=some"), {}, UNKNOWN),
+    (("task=personamem", "memory=last:0"), {}, "memory=last:0: unknown"),
+    (("task=personamem", "data=."), {}, "no questions_32k.csv in it"),
+    (("task=extraction", "size=32k"), {}, "size=32k: only personamem uses it"),
+    (("task=extraction", "memory=none"), {}, "memory=none: only utilization uses it"),
+    (
+        ("task=personamem", "model=predictions:pred.csv"),
+        {"pred.csv": b"question_id,answer\nx,a\n"},
+        "pred.csv, line 1, p, or model_response: the column is missing",
+    ),
+    *(
+        (("task=personamem", "model=predictions:pred.csv"), {"pred.csv": text}, "alps: pred.csv")
+        for text in NO_CSV["pred.csv"]
+    ),
+    *(
+        (("task=personamem", "data=."), {"questions_32k.csv": text}, "questions_32k.csv")
+        for text in NO_CSV["questions_32k.csv"]
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "files", "said"), REFUSED)
+def test_what_cannot_be_run_is_one_line(alps, tmp_path, words, files, said):
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    model = () if any(word.startswith("model=") for word in words) else ("model=oracle",)
+    done = alps("run", *words, *model)
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_results_file_without_its_columns_is_one_line(alps, tmp_path):
-    (tmp_path / "pred.csv").write_text("question_id,answer\nx,a\n")
-    done = alps("run", "task=personamem", "model=predictions:pred.csv")
-    assert done.returncode == 2
-    assert "pred.csv, line 1, p, or model_response: the column is missing" in done.stderr
+REPLIES = {
+    "Surely (a)… <final_answer> (b)": "b",
+    "<final_answer>c</final_answer>": "c",
+    "<final_answer>(a) I understand": "a",
+    "It is (d).": "d",
+    "(a) or (b)": "ab",
+    "no letter": "",
+}
 
 
-@pytest.mark.parametrize("broken", [b"\xff\xfe\x00p", b'question_id,p\nx,"a', b'"'])
-def test_a_results_file_that_is_no_csv_is_one_line(alps, tmp_path, broken):
-    (tmp_path / "pred.csv").write_bytes(broken)
-    done = alps("run", "task=personamem", "model=predictions:pred.csv")
-    assert done.returncode == 2
-    assert done.stderr.startswith("alps: pred.csv")
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize("broken", [b"\xff\xfe\x00p", b'"'])
-def test_questions_that_are_no_csv_are_one_line(alps, tmp_path, broken):
-    (tmp_path / "questions_32k.csv").write_bytes(broken)
-    done = alps("run", "task=personamem", "data=.", "model=oracle")
-    assert done.returncode == 2
-    assert "questions_32k.csv" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("reply", "letters"),
-    [
-        ("Surely (a)… <final_answer> (b)", "b"),
-        ("<final_answer>c</final_answer>", "c"),
-        ("<final_answer>(a) I understand", "a"),
-        ("It is (d).", "d"),
-        ("(a) or (b)", "ab"),
-        ("no letter", ""),
-    ],
-)
-def test_a_published_reply_is_read_as_its_authors_do(reply, letters):
-    assert read_reply(reply) == letters
+def test_a_published_reply_is_read_as_its_authors_do():
+    assert {reply: read_reply(reply) for reply in REPLIES} == REPLIES
 
 
 def test_personas_are_written_by_a_command(alps, tmp_path):
@@ -276,25 +268,18 @@ def test_a_class_and_a_program_are_shown_history_message_and_options_alone(alps,
         shutil.rmtree(tmp_path / "run")
 
 
-def test_a_memory_shows_what_it_finds_or_what_the_data_name(alps, tmp_path):
-    done, asked = served(
-        alps, "memory=bm25", "k=3", answer=lambda request: Answer('{"choice": "a"}')
-    )
-    assert done.returncode == 0, done.stderr
+def test_a_memory_shows_what_it_finds_or_what_the_data_name(served, tmp_path):
+    asked = served("memory=bm25", "k=3")
     assert {(len(one["history"]), len(one["known_about_user"])) for one in asked} == {(0, 3)}
     shown = [row["shown"] for row in rows(tmp_path / "run", "predictions")]
     assert all(one["memories"] == 3 and one["tokens"] > 0 for one in shown)
     assert summary(tmp_path / "run")["memory"] == "bm25"
     shutil.rmtree(tmp_path / "run")
-    done, asked = served(alps, "memory=oracle", answer=lambda request: Answer('{"choice": "a"}'))
-    assert done.returncode == 0, done.stderr
-    assert {len(one["history"]) for one in asked} == {2}
+    assert {len(one["history"]) for one in served("memory=oracle")} == {2}
     shown = [row["shown"] for row in rows(tmp_path / "run", "predictions")]
     assert all(len(one["positions"]) == one["turns"] for one in shown)
 
 
-def test_the_biography_is_left_out_where_the_persona_is_hidden(alps, tmp_path):
-    words = ("persona=hidden", "limit=3")
-    done, asked = served(alps, *words, answer=lambda request: Answer('{"choice": "a"}'))
-    assert done.returncode == 0, done.stderr
+def test_the_biography_is_left_out_where_the_persona_is_hidden(served):
+    asked = served("persona=hidden", "limit=3")
     assert all(turn["role"] != "system" for one in asked for turn in one["history"])

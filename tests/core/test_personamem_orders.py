@@ -7,6 +7,8 @@ from collections import Counter
 
 import pytest
 
+from alps.tasks import TaskOptions, load_task
+from alps.tasks.personamem.formats import orders_of
 from tests.loopback import Answer, serve
 from tests.persona_runs import rows, summary
 
@@ -182,3 +184,18 @@ def test_orders_that_cannot_be_asked_are_one_line(alps, words, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_answers_under_other_orders_than_those_that_were_asked_are_refused():
+    task = load_task("personamem", TaskOptions(orders=4))
+    sample = next(task.data.open_records("samples", TaskOptions(orders=4)).samples())
+    orders = ["".join("abcd"[place] for place in order) for order in orders_of(sample, n=4, seed=0)]
+    choices = [{"order": order, "choice": "a"} for order in orders]
+    task.fits(sample, {"choices": choices[::-1]})
+    for wrong in (
+        choices[1:],
+        [*choices[1:], choices[1]],
+        [*choices[1:], {**choices[0], "order": "badc"}],
+    ):
+        with pytest.raises(ValueError, match="expected one for each of the 4 orders"):
+            task.fits(sample, {"choices": wrong})

@@ -8,7 +8,9 @@ import pytest
 from alps.tasks.personamem.personas import write_set
 from alps.tasks.personamem.release import open_personamem
 from tests.loopback import Answer, serve
-from tests.persona_runs import PUBLISHED, published
+from tests.persona_runs import PUBLISHED, published, summary
+
+RAG = PUBLISHED / "predictions" / "pred_32k_rag_gpt-4o.csv"
 
 
 @pytest.fixture(scope="module")
@@ -47,114 +49,13 @@ def replies_to(questions):
     """The rows of an `eval_results_*.csv` in which every answer is right."""
     rows = []
     for one in questions:
-        reply = f"<think>(b) or (c)?</think> <final_answer> ({letter(one)})"
-        rows.append(
-            {
-                "score": "True",
-                "persona_id": one.persona,
-                "question_id": one.id,
-                "user_question_or_message": one.message,
-                "question_type": one.type,
-                "topic": one.topic,
-                "model_response": reply,
-                "len_of_model_response": str(len(reply)),
-                "predicted_answer": f"({letter(one)})",
-                "correct_answer": f"({letter(one)})",
-            }
-        )
+        reply, right = f"<think>(b) or (c)?</think> <final_answer> ({letter(one)})", letter(one)
+        head = {"score": "True", "persona_id": one.persona, "question_id": one.id}
+        asked = {"user_question_or_message": one.message, "question_type": one.type}
+        said = {"model_response": reply, "len_of_model_response": str(len(reply))}
+        letters = {"predicted_answer": f"({right})", "correct_answer": f"({right})"}
+        rows.append({**head, **asked, "topic": one.topic, **said, **letters})
     return rows
-
-
-def score(alps, made, file, *words):
-    model = f"model=predictions:{file}"
-    return alps("run", "task=personamem", f"data={made}", model, "out=run", *words)
-
-
-def summary(folder):
-    return json.loads((folder / "run" / "summary.json").read_text())["tracks"]["personamem"]
-
-
-def accuracy(folder):
-    return summary(folder)["scores"]["accuracy"]["value"]
-
-
-@pytest.mark.parametrize("rows_of", [letters_of, replies_to])
-def test_both_published_formats_are_read(alps, tmp_path, made, questions, rows_of):
-    done = score(alps, made, write(tmp_path / "x.csv", rows_of(questions)))
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert accuracy(tmp_path) == 1.0
-
-
-@pytest.mark.parametrize("left_out", ["persona_id", "topic", "len_of_model_response", "score"])
-def test_a_column_that_only_some_files_have_may_be_missing(
-    alps, tmp_path, made, questions, left_out
-):
-    rows = [
-        {name: cell for name, cell in row.items() if name != left_out}
-        for row in replies_to(questions)
-    ]
-    done = score(alps, made, write(tmp_path / "x.csv", rows))
-    assert done.returncode == 0, done.stderr
-    assert accuracy(tmp_path) == 1.0
-
-
-def test_a_message_that_a_file_cuts_is_that_of_the_data(alps, tmp_path, made, questions):
-    rows = replies_to(questions)
-    for row in rows:
-        row["user_question_or_message"] = row["user_question_or_message"][:30]
-    assert score(alps, made, write(tmp_path / "x.csv", rows)).returncode == 0
-
-
-def test_doubled_columns_and_headers_are_named(alps, tmp_path, made, questions):
-    rows = letters_of(questions)
-    header = [*rows[0], "r"]
-    rows = [{**row, "again": row["r"]} for row in rows]
-    file = write(tmp_path / "x.csv", rows, header)
-    lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join([*lines, lines[0]]))
-    done = score(alps, made, file)
-    assert done.returncode == 0, done.stderr
-    assert "the column r stands 2 times; the first is read" in done.stderr
-    assert "the header stands 1 more times within it" in done.stderr
-    assert accuracy(tmp_path) == 1.0
-
-
-def test_questions_without_a_row_are_named_and_unscored(alps, tmp_path, made, questions):
-    done = score(alps, made, write(tmp_path / "x.csv", letters_of(questions)[3:]))
-    assert "no row for 3 of 70 questions: they have no response and are unscored" in done.stderr
-    found = summary(tmp_path)
-    assert (found["n"], found["scored"]) == (70, 67)
-    assert accuracy(tmp_path) == 1.0
-
-
-def test_most_of_the_rows_missing_ends_with_1(alps, tmp_path, made, questions):
-    done = score(alps, made, write(tmp_path / "x.csv", letters_of(questions)[30:]))
-    assert done.returncode == 1
-    assert "30 of 70 are unscored: more than max_failures=5%" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("reply", "outcome"),
-    [
-        ("(a) or (b)", "invalid"),
-        ("As an AI, I will not say.", "empty"),
-        ("(e)", "empty"),
-        ("", "empty"),
-        (" \n", "empty"),
-    ],
-)
-def test_a_reply_without_one_letter_is_wrong_and_refuses_no_file(
-    alps, tmp_path, made, questions, reply, outcome
-):
-    rows = replies_to(questions)
-    rows[0]["model_response"] = reply
-    done = score(alps, made, write(tmp_path / "x.csv", rows))
-    assert done.returncode == 0, done.stderr
-    first = json.loads((tmp_path / "run" / "predictions.jsonl").read_text().splitlines()[0])
-    assert (first["benchmark_id"], first["outcome"]) == (questions[0].id, outcome)
-    assert summary(tmp_path)["scored"] == 70
-    assert accuracy(tmp_path) == pytest.approx(69 / 70)
 
 
 def changed(rows, **cells):
@@ -162,92 +63,174 @@ def changed(rows, **cells):
     return rows
 
 
+def without(rows, left_out):
+    return [{name: cell for name, cell in row.items() if name != left_out} for row in rows]
+
+
+@pytest.fixture
+def score(alps, tmp_path, made):
+    """Score answers, rows or bytes of a file, or a run, on the generated data."""
+
+    def scored(answers, *words, header=None, data=made):
+        file = tmp_path / "x.csv"
+        if isinstance(answers, list):
+            write(file, answers, header)
+        elif isinstance(answers, bytes):
+            file.write_bytes(answers)
+        model = f"model=predictions:{file if isinstance(answers, list | bytes) else answers}"
+        return alps("run", "task=personamem", f"data={data}", model, "out=run", *words)
+
+    return scored
+
+
+def accuracy(folder):
+    return summary(folder / "run")["scores"]["accuracy"]["value"]
+
+
+def said_in_one_line(done):
+    assert done.returncode == 2, done.stdout
+    assert len(done.stderr.strip().splitlines()) == 1
+    return done.stderr
+
+
+def cut_messages(rows):
+    key = "user_question_or_message"
+    return [{**row, key: row[key][:30]} for row in rows]
+
+
+READ = {
+    "letters": letters_of,
+    "replies": replies_to,
+    "cut messages": lambda questions: cut_messages(replies_to(questions)),
+    **{
+        f"without {name}": lambda questions, name=name: without(replies_to(questions), name)
+        for name in ("persona_id", "topic", "len_of_model_response", "score")
+    },
+}
+
+
+@pytest.mark.parametrize("rows_of", READ.values(), ids=READ)
+def test_published_formats_are_read_and_columns_that_only_some_have_may_be_missing(
+    score, tmp_path, questions, rows_of
+):
+    done = score(rows_of(questions))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert accuracy(tmp_path) == 1.0
+
+
+def test_doubled_columns_and_headers_are_named_and_marks_of_windows_are_read(
+    score, tmp_path, questions
+):
+    rows = letters_of(questions)
+    file = write(tmp_path / "y.csv", [{**row, "again": row["r"]} for row in rows], [*rows[0], "r"])
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert lines[0].endswith(b"\r\n")
+    done = score(b"\xef\xbb\xbf" + b"".join([*lines, lines[0]]))
+    assert done.returncode == 0, done.stderr
+    assert "the column r stands 2 times; the first is read" in done.stderr
+    assert "the header stands 1 more times within it" in done.stderr
+    assert accuracy(tmp_path) == 1.0
+
+
+def test_questions_without_a_row_are_named_and_unscored(score, tmp_path, questions):
+    done = score(letters_of(questions)[3:])
+    assert "no row for 3 of 70 questions: they have no response and are unscored" in done.stderr
+    found = summary(tmp_path / "run")
+    assert (found["n"], found["scored"]) == (70, 67)
+    assert accuracy(tmp_path) == 1.0
+
+
+def test_most_of_the_rows_missing_ends_with_1(score, questions):
+    done = score(letters_of(questions)[30:])
+    assert done.returncode == 1
+    assert "30 of 70 are unscored: more than max_failures=5%" in done.stderr
+
+
+ODD_REPLIES = {
+    "(a) or (b)": "invalid",
+    **dict.fromkeys(("As an AI, I will not say.", "(e)", "", " \n"), "empty"),
+}
+
+
+def test_replies_without_one_letter_are_wrong_and_refuse_no_file(score, tmp_path, questions):
+    rows = replies_to(questions)
+    for row, reply in zip(rows, ODD_REPLIES, strict=False):
+        row["model_response"] = reply
+    done = score(rows, "max_failures=20%")
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "run" / "predictions.jsonl").read_text().splitlines()
+    found = {row["benchmark_id"]: row["outcome"] for row in map(json.loads, lines)}
+    outcomes = ODD_REPLIES.values()
+    assert [found[q.id] for q, _ in zip(questions, outcomes, strict=False)] == [*outcomes]
+    assert summary(tmp_path / "run")["scored"] == 70
+    assert accuracy(tmp_path) == pytest.approx(65 / 70)
+
+
+NO_QUESTION = "question_id: 'acd74206' is no question of"
+OTHER_MESSAGE = "user_question_or_message: 'Tea?', but"
+
+
 @pytest.mark.parametrize(
     ("rows_of", "cells", "said"),
     [
-        (letters_of, {"question_id": "acd74206"}, "question_id: 'acd74206' is no question of"),
+        (letters_of, {"question_id": "acd74206"}, NO_QUESTION),
         (replies_to, {"persona_id": "17"}, "persona_id: '17', but '0' in the data"),
-        (replies_to, {"user_question_or_message": "Tea?"}, "user_question_or_message: 'Tea?', but"),
+        (replies_to, {"user_question_or_message": "Tea?"}, OTHER_MESSAGE),
     ],
 )
+@pytest.mark.parametrize("words", [(), ("dry_run=true",)], ids=["run", "dry run"])
 def test_a_file_of_other_data_is_refused_by_line_and_column(
-    alps, tmp_path, made, questions, rows_of, cells, said
+    score, tmp_path, questions, rows_of, cells, said, words
 ):
-    done = score(alps, made, write(tmp_path / "x.csv", changed(rows_of(questions), **cells)))
-    assert one_line(done)
-    assert said in done.stderr
-    assert "x.csv, line " in done.stderr
+    error = said_in_one_line(score(changed(rows_of(questions), **cells), *words))
+    assert said in error
+    assert "x.csv, line " in error
+    if "question_id" in cells:
+        assert "(1 of 70 rows are of others; another size=?)" in error
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("rows_of", "name"), [(letters_of, "answer"), (replies_to, "correct_answer")]
 )
-def test_a_file_with_another_gold_is_refused(alps, tmp_path, made, questions, rows_of, name):
-    other = "b" if letter(questions[4]) == "a" else "a"
-    done = score(
-        alps, made, write(tmp_path / "x.csv", changed(rows_of(questions), **{name: other}))
-    )
-    assert one_line(done)
-    assert f"{name}: '{other}', but '({letter(questions[4])})' in the data" in done.stderr
+def test_a_file_with_another_gold_is_refused(score, questions, rows_of, name):
+    right = letter(questions[4])
+    other = "b" if right == "a" else "a"
+    error = said_in_one_line(score(changed(rows_of(questions), **{name: other})))
+    assert f"{name}: '{other}', but '({right})' in the data" in error
 
 
-def test_a_dry_run_refuses_it_too(alps, tmp_path, made, questions):
-    file = write(tmp_path / "x.csv", changed(letters_of(questions), question_id="acd74206"))
-    done = score(alps, made, file, "dry_run=true")
-    assert one_line(done)
-    assert "(1 of 70 rows are of others; another size=?)" in done.stderr
+BROKEN = {
+    b"": "x.csv: empty; expected published answers",
+    b"question_id,answer\n": "line 1, p, or model_response: the column is missing",
+    b"answer,p\n": "line 1, question_id: the column is missing",
+    b"question_id,answer,p\nx,a\n": "line 2: the row is cut off: 2 cells where the header",
+    b"question_id,answer,p\nx,a,b,c\n": "line 2: 4 cells where the header has 3",
+    b"question_id,p,p\nx,a,b\n": "line 2, p: two columns of this name, with different",
+    b'question_id,p\nx,"a': "line 2: not CSV",
+    b"question_id,p\nx\0,a\n": "line 2, question_id: 'x?' is no question of",
+    b"question_id,p\n\xff\xfe,a\n": "not CSV ('utf-8' codec",
+    b"question_id,p\nx," + b"a" * 10_000_001 + b"\n": "line 2: not CSV (field larger",
+    b"question_id,p\n,a\n": "line 2, question_id: empty",
+}
 
 
-def one_line(done):
-    assert done.returncode == 2, done.stdout
-    return len(done.stderr.strip().splitlines()) == 1
+@pytest.mark.parametrize(("content", "said"), BROKEN.items(), ids=range(len(BROKEN)))
+def test_a_broken_file_is_one_line(score, content, said):
+    assert said in said_in_one_line(score(content))
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "x.csv: empty; expected published answers"),
-        (b"question_id,answer\n", "line 1, p, or model_response: the column is missing"),
-        (b"answer,p\n", "line 1, question_id: the column is missing"),
-        (b"question_id,answer,p\nx,a\n", "line 2: the row is cut off: 2 cells where the header"),
-        (b"question_id,answer,p\nx,a,b,c\n", "line 2: 4 cells where the header has 3"),
-        (b"question_id,p,p\nx,a,b\n", "line 2, p: two columns of this name, with different"),
-        (b'question_id,p\nx,"a', "line 2: not CSV"),
-        (b"question_id,p\nx\0,a\n", "line 2, question_id: 'x?' is no question of"),
-        (b"question_id,p\n\xff\xfe,a\n", "not CSV ('utf-8' codec"),
-        (b"question_id,p\nx," + b"a" * 10_000_001 + b"\n", "line 2: not CSV (field larger"),
-        (b"question_id,p\n,a\n", "line 2, question_id: empty"),
-    ],
-)
-def test_a_broken_file_is_one_line(alps, tmp_path, made, content, said):
-    (tmp_path / "x.csv").write_bytes(content)
-    done = score(alps, made, tmp_path / "x.csv")
-    assert one_line(done)
-    assert said in done.stderr
-
-
-def test_a_question_with_two_rows_is_named(alps, tmp_path, made, questions):
+def test_a_question_with_two_rows_is_named(score, questions):
     rows = letters_of(questions)
-    done = score(alps, made, write(tmp_path / "x.csv", [*rows, rows[0]]))
-    assert one_line(done)
-    assert f"line 142, question_id: '{questions[0].id}' stands twice" in done.stderr
+    error = said_in_one_line(score([*rows, rows[0]]))
+    assert f"line 142, question_id: '{questions[0].id}' stands twice" in error
 
 
-def test_a_folder_in_the_place_of_a_file_is_one_line(alps, tmp_path, made):
-    (tmp_path / "x.csv").mkdir()
-    assert one_line(score(alps, made, tmp_path / "x.csv"))
+def test_a_folder_in_the_place_of_a_file_is_one_line(alps, score, tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    said_in_one_line(score("folder.csv"))
     (tmp_path / "questions_32k.csv").mkdir()
-    done = alps("run", "task=personamem", "data=.", "model=oracle")
-    assert one_line(done)
-
-
-def test_a_byte_order_mark_and_line_ends_of_windows_are_read(alps, tmp_path, made, questions):
-    file = write(tmp_path / "x.csv", letters_of(questions))
-    assert b"\r\n" in file.read_bytes()
-    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
-    assert score(alps, made, file).returncode == 0
-    assert accuracy(tmp_path) == 1.0
+    said_in_one_line(alps("run", "task=personamem", "data=.", "model=oracle"))
 
 
 def alone(made, tmp_path):
@@ -257,13 +240,6 @@ def alone(made, tmp_path):
     content = (made / "questions_32k.csv").read_bytes()
     (folder / "questions_32k.csv").write_bytes(content)
     return folder
-
-
-def test_published_answers_need_the_questions_alone(alps, tmp_path, made, questions):
-    file = write(tmp_path / "x.csv", letters_of(questions))
-    done = score(alps, alone(made, tmp_path), file)
-    assert done.returncode == 0, done.stderr
-    assert accuracy(tmp_path) == 1.0
 
 
 def cut(made, tmp_path):
@@ -291,54 +267,52 @@ def test_a_history_that_is_not_there_is_named_before_the_first_call(
     folder = folder_of(made, tmp_path)
     with serve(lambda request: Answer('{"choice": "a"}')) as server:
         model = ("model=openai/scripted", f"api_base={server.url}")
-        if way == "program":
-            model = ("model=program:cat",)
+        model = ("model=program:cat",) if way == "program" else model
         words = (way,) if way == "dry_run=true" else ()
         done = alps("run", "task=personamem", f"data={folder}", *model, "out=run", *words)
         assert server.requests == []
-    assert one_line(done)
-    assert f"questions_32k.csv, {said}" in done.stderr
+    assert f"questions_32k.csv, {said}" in said_in_one_line(done)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_that_shows_no_history_needs_none(alps, tmp_path, made, monkeypatch):
+def test_answers_and_runs_that_show_no_history_need_none(
+    alps, score, tmp_path, made, questions, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
+    folder = alone(made, tmp_path)
+    done = score(letters_of(questions), data=folder)
+    assert done.returncode == 0, done.stderr
+    assert accuracy(tmp_path) == 1.0
     with serve(lambda request: Answer('{"choice": "a"}')) as server:
         words = ("model=openai/scripted", f"api_base={server.url}", "memory=none", "limit=2")
-        done = alps("run", "task=personamem", f"data={alone(made, tmp_path)}", *words, "out=run")
+        done = alps("run", "task=personamem", f"data={folder}", *words, "out=served")
         assert done.returncode == 0, done.stderr
         assert len(server.requests) == 2
 
 
-def test_a_run_on_other_users_is_refused(alps, tmp_path, made):
+def test_a_run_is_read_as_recorded_answers_and_one_on_other_users_is_refused(
+    alps, score, tmp_path, made
+):
+    first = ("task=personamem", f"data={made}", "model=oracle", "limit=66", "out=first")
+    assert alps("run", *first).returncode == 0
+    score("first")
+    assert accuracy(tmp_path) == pytest.approx(66 / 70)
     write_set(tmp_path / "others", personas=1, size="32k", seed=9)
     done = alps("run", "task=personamem", "data=others", "model=floor/longest", "out=theirs")
     assert done.returncode == 0, done.stderr
-    done = score(alps, made, "theirs")
-    assert one_line(done)
-    assert "theirs/predictions.jsonl, benchmark_id: none of its 35 ids is in" in done.stderr
-
-
-def test_a_run_is_read_as_recorded_answers(alps, tmp_path, made):
-    words = ("task=personamem", f"data={made}")
-    done = alps("run", *words, "model=oracle", "limit=66", "out=first")
-    assert done.returncode == 0, done.stderr
-    done = score(alps, made, "first")
-    assert accuracy(tmp_path) == pytest.approx(66 / 70)
+    error = said_in_one_line(score("theirs"))
+    assert "theirs/predictions.jsonl, benchmark_id: none of its 35 ids is in" in error
 
 
 @published
-def test_published_answers_are_whole_where_a_memory_leaves_questions_out(alps, tmp_path):
-    file = PUBLISHED / "predictions" / "pred_32k_rag_gpt-4o.csv"
-    done = score(alps, PUBLISHED, file, "memory=oracle")
+def test_published_answers_are_whole_where_a_memory_leaves_questions_out(score, tmp_path):
+    done = score(RAG, "memory=oracle", data=PUBLISHED)
     assert done.returncode == 0, done.stderr
-    assert 0 < summary(tmp_path)["n"] < 589
+    assert 0 < summary(tmp_path / "run")["n"] < 589
 
 
 @published
-def test_files_of_the_published_set_are_not_those_of_another(alps, made):
-    file = PUBLISHED / "predictions" / "pred_32k_rag_gpt-4o.csv"
-    done = score(alps, made, file)
-    assert one_line(done)
-    assert "line 2, question_id: " in done.stderr
-    assert "589 of 589 rows are of others" in done.stderr
+def test_files_of_the_published_set_are_not_those_of_another(score):
+    error = said_in_one_line(score(RAG))
+    assert "line 2, question_id: " in error
+    assert "589 of 589 rows are of others" in error

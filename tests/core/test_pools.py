@@ -99,6 +99,12 @@ def tree(folder):
     }
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    """Commands work in the folder of the test."""
+    monkeypatch.chdir(tmp_path)
+
+
 def test_the_same_seed_gives_the_same_bytes_and_another_one_other_pools(tmp_path):
     write(tmp_path / "data", queries=12, memories=160)
     for out, seed in (("one", 5), ("two", 5), ("three", 6)):
@@ -279,7 +285,7 @@ def test_a_bank_beside_the_queries_gives_memories_with_their_sessions_and_its_ba
     }
     assert banked == {f"q00{n}": {value(100 + k) for k in range(10) if k % 2 != n} for n in (0, 1)}
     bank.write_text(bank.read_text() + '{"memory_id": "b99", "value": ""}\n')
-    words = ("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
+    words = ("data", "pools", "data=data", "out=out")
     assert "bank.jsonl, line 11" in alps_here(*words).one_line
 
 
@@ -295,7 +301,7 @@ def test_a_bank_beside_the_queries_gives_memories_with_their_sessions_and_its_ba
 def test_a_line_of_the_bank_that_is_no_json_is_named_on_one_line(tmp_path, line):
     write(tmp_path / "data", queries=2, memories=8)
     (tmp_path / "data" / "dev" / "task3" / "bank.jsonl").write_bytes(b"\n" + line + b"\n")
-    ran = alps_here("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
+    ran = alps_here("data", "pools", "data=data", "out=out")
     assert ran.code == 2
     assert "bank.jsonl, line 2: not JSON" in ran.one_line
 
@@ -317,26 +323,16 @@ def test_written_pools_have_the_release_layout_and_run_gives_the_scores_of_pools
     tmp_path,
 ):
     write(tmp_path / "data", queries=10, memories=160)
-    made = alps_here(
-        "data", "pools", f"data={tmp_path / 'data'}", "distractors=100", f"out={tmp_path / 'pools'}"
-    )
+    made = alps_here("data", "pools", "data=data", "distractors=100", "out=pools")
     assert made.code == 0, made.err
-    assert (
-        f"{tmp_path / 'pools' / 'dev' / 'task3' / 'd100'}: 10 pools of 100 distractors" in made.out
-    )
+    assert "pools/dev/task3/d100: 10 pools of 100 distractors" in made.out
     folder = tmp_path / "pools" / "dev" / "task3" / "d100"
     assert {path.name for path in folder.iterdir()} == {
         "model_input.jsonl",
         "reference_output.jsonl",
     }
     for data, out in (("data", "fly"), ("pools", "written")):
-        words = (
-            "run",
-            "task=retrieval",
-            "model=bm25",
-            f"data={tmp_path / data}",
-            f"out={tmp_path / out}",
-        )
+        words = ("run", "task=retrieval", "model=bm25", f"data={data}", f"out={out}")
         assert alps_here(*words).code == 0
     fly, written = (scores_of(tmp_path / name) for name in ("fly", "written"))
     assert fly == written
@@ -351,10 +347,10 @@ def test_written_pools_have_the_release_layout_and_run_gives_the_scores_of_pools
 
 def test_another_seed_of_a_run_is_another_experiment_on_other_pools(tmp_path):
     write(tmp_path / "data", queries=10, memories=160)
-    words = ("run", "task=retrieval", "model=floor/random", f"data={tmp_path / 'data'}")
-    assert alps_here(*words, f"out={tmp_path / 'out'}").code == 0
-    assert "settings.seed" in alps_here(*words, "seed=1", f"out={tmp_path / 'out'}").one_line
-    alps_here(*words, "seed=1", f"out={tmp_path / 'other'}")
+    words = ("run", "task=retrieval", "model=floor/random", "data=data")
+    assert alps_here(*words, "out=out").code == 0
+    assert "settings.seed" in alps_here(*words, "seed=1", "out=out").one_line
+    alps_here(*words, "seed=1", "out=other")
     hashes = [
         json.loads((tmp_path / name / "manifest.json").read_text())["data"]
         for name in ("out", "other")
@@ -364,9 +360,7 @@ def test_another_seed_of_a_run_is_another_experiment_on_other_pools(tmp_path):
 
 def test_an_audit_of_written_pools_finds_nothing_serious(tmp_path):
     write(tmp_path / "data", queries=60, memories=340)
-    made = alps_here(
-        "data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}", "seed=3"
-    )
+    made = alps_here("data", "pools", "data=data", "out=pools", "seed=3")
     assert made.code == 0, made.err
     assert len(made.out.splitlines()) == 5
     report = audit(str(tmp_path / "pools"), None)
@@ -382,9 +376,7 @@ def test_too_few_memories_are_said_in_one_line_with_their_number_and_nothing_is_
 ):
     write(tmp_path / "data", queries=3, memories=160)
     more = ["model=bm25"] if words[0] == "run" else []
-    error = alps_here(
-        *words, *more, f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}"
-    ).one_line
+    error = alps_here(*words, *more, "data=data", "out=out").one_line
     assert "distractors=300" in error
     assert re.search(r" has 15\d memories ", error)
     assert "q000" in error
@@ -395,18 +387,16 @@ def test_too_few_memories_are_said_in_one_line_with_their_number_and_nothing_is_
 def test_too_few_memories_for_the_smallest_pools_are_an_error_of_pools_of_every_size_too(tmp_path):
     write(tmp_path / "data", queries=3, memories=60)
     for words in (("data", "pools"), ("run", "task=retrieval", "distractors=all", "model=bm25")):
-        error = alps_here(*words, f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}").one_line
+        error = alps_here(*words, "data=data", "out=out").one_line
         assert "distractors=100" in error
     assert not (tmp_path / "out").exists()
 
 
 def test_sizes_that_the_memories_do_not_reach_are_left_out_by_name(tmp_path):
     write(tmp_path / "data", queries=3, memories=160)
-    made = alps_here("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}")
+    made = alps_here("data", "pools", "data=data", "out=pools")
     ran = alps_here(
-        *("run", "task=retrieval", "model=bm25", "distractors=all"),
-        f"data={tmp_path / 'data'}",
-        f"out={tmp_path / 'out'}",
+        *("run", "task=retrieval", "model=bm25", "distractors=all"), "data=data", "out=out"
     )
     assert (made.code, ran.code) == (0, 0)
     assert [path.name for path in (tmp_path / "pools" / "dev" / "task3").iterdir()] == ["d100"]
@@ -417,7 +407,7 @@ def test_sizes_that_the_memories_do_not_reach_are_left_out_by_name(tmp_path):
 
 def test_an_out_that_holds_pools_already_is_refused_before_anything_is_written(tmp_path):
     write(tmp_path / "data", queries=3, memories=340)
-    words = ("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}")
+    words = ("data", "pools", "data=data", "out=pools")
     assert alps_here(*words, "distractors=300").code == 0
     before = tree(tmp_path / "pools")
     assert "is there already" in alps_here(*words, "distractors=300", "seed=9").one_line
@@ -441,9 +431,7 @@ def test_a_query_that_can_not_be_read_is_named_on_one_line(tmp_path, change, sai
     row, gold = query_row(1)
     change(row, gold)
     write_track(tmp_path / "data" / "dev" / "task3", [query_row(0), (row, gold)])
-    error = alps_here(
-        "data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}"
-    ).one_line
+    error = alps_here("data", "pools", "data=data", "out=pools").one_line
     assert said in error
     assert "q001" in error
 
@@ -451,7 +439,7 @@ def test_a_query_that_can_not_be_read_is_named_on_one_line(tmp_path, change, sai
 def test_withheld_gold_gives_no_pool_and_data_without_queries_say_what_is_missing(tmp_path):
     write(tmp_path / "data", queries=3, memories=160)
     write_track(tmp_path / "data" / "dev" / "task3", [query_row(0), (query_row(1)[0], None)])
-    words = ("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}")
+    words = ("data", "pools", "data=data", "out=pools")
     assert "'q001' has no gold" in alps_here(*words).one_line
     for path in (tmp_path / "data" / "dev" / "task3").iterdir():
         path.unlink()
@@ -460,9 +448,7 @@ def test_withheld_gold_gives_no_pool_and_data_without_queries_say_what_is_missin
 
 def test_pools_of_another_size_are_built_from_the_queries_of_given_pools(tmp_path):
     write(tmp_path / "data", queries=4, memories=340)
-    alps_here(
-        "data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'data'}", "distractors=100"
-    )
+    alps_here("data", "pools", "data=data", "out=data", "distractors=100")
     for path in (tmp_path / "data" / "dev" / "task3").glob("*.jsonl"):
         path.unlink()
     with_300 = drawn(tmp_path / "data", 300)
@@ -475,9 +461,7 @@ def test_pools_of_another_size_are_built_from_the_queries_of_given_pools(tmp_pat
 
 
 def test_pools_of_the_samples_say_how_many_distractors_were_generated(tmp_path):
-    made = alps_here(
-        "data", "pools", "data=samples", "distractors=1000", f"out={tmp_path / 'pools'}"
-    )
+    made = alps_here("data", "pools", "data=samples", "distractors=1000", "out=pools")
     (line,) = made.out.splitlines()
     assert re.search(r"pools of 1000 distractors, \d+% of the distractors generated$", line)
     report = audit(str(tmp_path / "pools"), None)

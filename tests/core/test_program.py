@@ -73,34 +73,6 @@ for name in rows():
     assert [name for name in NAMES if note in predictions[name].notes] == ["b"]
 
 
-def test_a_row_for_which_it_writes_something_else_is_unparsable_and_the_others_are_answered(make):
-    body = """
-for name in rows():
-    if name in "bf": print("sorry, not " + name)
-    else: answer(name)
-"""
-    predictions = ask(make(body, timeout=QUICK, in_flight=1), *NAMES)
-    assert answered(predictions, "b", "f")
-    for name in "bf":
-        assert predictions[name].outcome == "unparsable"
-        assert predictions[name].raw == f"sorry, not {name}"
-        assert predictions[name].prediction is None
-        assert "no answer to this row" in str(predictions[name].error)
-
-
-def test_other_output_is_noted_with_the_next_answer(make, diary):
-    body = """
-for name in rows():
-    if name == "b": print("sorry, not " + name)
-    else: answer(name)
-"""
-    predictions = ask(make(body, timeout=QUICK), *NAMES)
-    assert answered(predictions, "b")
-    assert predictions["b"].outcome == "empty"
-    assert "output that is no answer was ignored: 'sorry, not b'" in predictions["c"].notes
-    assert diary.starts == 1
-
-
 @pytest.mark.parametrize("in_flight", [1, 4])
 def test_a_program_that_logs_to_stdout_loses_nothing(make, diary, in_flight):
     body = """
@@ -161,16 +133,6 @@ for name in rows():
     predictions = ask(make(body, in_flight=2), *NAMES)
     assert answered(predictions)
     assert all("ignored" in "".join(predictions[name].notes) for name in NAMES)
-
-
-def test_an_answer_with_the_wrong_id_alone_leaves_the_row_unparsable(make):
-    body = """
-for name in rows(): answer("stranger" if name == "c" else name)
-"""
-    predictions = ask(make(body, timeout=QUICK), "a", "b", "c")
-    assert answered(predictions, "c")
-    assert predictions["c"].outcome == "unparsable"
-    assert "stranger" in str(predictions["c"].raw)
 
 
 def test_an_answer_without_memories_is_invalid_and_an_empty_list_is_not(make):

@@ -6,13 +6,10 @@ from alps.errors import UsageError
 from alps.schema import Prediction
 from alps.systems import process
 from tests.programs import (
-    HOLDING,
     NAMES,
-    QUICK,
     TASK,
     answered,
     ask,
-    is_let_go,
     sample,
     system,
 )
@@ -156,75 +153,3 @@ def test_a_file_that_is_no_program(tmp_path):
     (tmp_path / "broken").chmod(0o755)
     with pytest.raises(UsageError, match="can't be started: No such file or directory"):
         ask(system(str(tmp_path / "broken"), tmp_path), "a", "b")
-
-
-def test_the_row_on_which_the_program_hangs_is_empty_and_the_others_are_unaffected(
-    make, diary, tmp_path, no_grace
-):
-    body = (
-        HOLDING.format(lock=str(tmp_path / "lock"))
-        + """
-for name in rows():
-    if name == "b": time.sleep(600)
-    answer(name)
-"""
-    )
-    predictions = ask(make(body, timeout=QUICK), "a", "b", "c", "d")
-    assert no_grace()
-    assert answered(predictions, "b")
-    assert predictions["b"].outcome == "empty"
-    assert predictions["b"].error == f"no answer within {QUICK:g} s"
-    assert predictions["b"].raw is None
-    assert diary.starts == 2
-    assert is_let_go(tmp_path / "lock")
-
-
-def test_a_row_that_was_passed_over_is_like_any_other_in_the_next_process(make, diary):
-    body = """
-again = os.path.exists(sys.argv[0] + ".again")
-for name in rows():
-    if name == "a" and again: time.sleep(600)
-    if name == "c" and not again:
-        open(sys.argv[0] + ".again", "w").close()
-        sys.exit(1)
-    if name != "a": answer(name)
-"""
-    predictions = ask(make(body, timeout=QUICK), "a", "b", "c")
-    assert answered(predictions, "a")
-    assert predictions["a"].outcome == "empty"
-    assert diary.starts == 3
-
-
-def test_time_runs_from_when_the_program_is_free_for_the_row(make):
-    body = """
-for name in rows():
-    time.sleep(QUICK_SLEEP)
-    answer(name)
-""".replace("QUICK_SLEEP", str(QUICK / 5))
-    assert answered(ask(make(body, timeout=QUICK, in_flight=6), *NAMES))
-
-
-def test_a_skipped_row_does_not_cost_the_program_its_life(make, diary):
-    body = """
-for name in rows():
-    if name != "b": answer(name)
-note("goodbye")
-"""
-    predictions = ask(make(body, timeout=QUICK), *NAMES)
-    assert answered(predictions, "b")
-    assert predictions["b"].outcome == "empty"
-    assert diary.lines.count("goodbye") == 1
-    assert diary.starts == 1
-
-
-def test_a_program_that_never_answers_stops_the_run_instead_of_scoring_zero(make, diary):
-    with pytest.raises(
-        UsageError, match=rf"no answer within {QUICK:g} s, 3 times: does it flush its output"
-    ):
-        ask(make("for name in rows(): time.sleep(600)", timeout=QUICK), *NAMES)
-    assert diary.starts == 3
-
-
-def test_a_single_row_on_which_it_hangs_is_empty(make):
-    predictions = ask(make("for name in rows(): time.sleep(600)", timeout=0.3), "a")
-    assert predictions["a"].error == "no answer within 0.3 s"

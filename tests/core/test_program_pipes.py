@@ -19,7 +19,6 @@ from tests.programs import (
     HOLDING,
     PATIENT,
     PRELUDE,
-    QUICK,
     TASK,
     Diary,
     answered,
@@ -114,13 +113,6 @@ for name in rows():
     predictions = ask(make(body), "a", "b")
     assert answered(predictions)
     assert all(len(" ".join(prediction.notes)) < 300 for prediction in predictions.values())
-
-
-def test_secrets_in_garbage_are_not_kept(make, monkeypatch):
-    monkeypatch.setenv("SOME_API_KEY", "hush-hush-hush")
-    body = 'for name in rows(): print("calling with " + os.environ["SOME_API_KEY"])'
-    predictions = ask(make(body, timeout=QUICK, env=("SOME_API_KEY",)), "a")
-    assert predictions["a"].raw == "calling with [secret]"
 
 
 def test_the_command_is_named_without_its_secrets(tmp_path, monkeypatch):

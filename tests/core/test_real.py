@@ -29,22 +29,14 @@ COUNTS = {
     **{f"task4_ability{n}": count for n, count in enumerate((17, 15, 22, 14, 65), start=1)},
 }
 SCORES = {
-    "task1": ("f1", "precision", "recall", "f1_strict", "recall_direct", "recall_indirect"),
-    "task2": (
-        "f1",
-        "f1_changed",
-        "action_accuracy",
-        "precision_modify",
-        "recall_add",
-        "contradiction_kept",
-        "lost",
-    ),
-    "task3_d100": ("recall_at_1", "memory_used"),
-    "task4_ability1": ("pa",),
-    "task4_ability2": ("pf", "pf_general", "pf_interaction"),
-    "task4_ability3": ("vra",),
-    "task4_ability4": ("cf",),
-    "task4_ability5": ("ei", "ei_en", "ei_zh"),
+    "task1": "f1 precision recall f1_strict recall_direct recall_indirect",
+    "task2": "f1 f1_changed action_accuracy precision_modify recall_add contradiction_kept lost",
+    "task3_d100": "recall_at_1 memory_used",
+    "task4_ability1": "pa",
+    "task4_ability2": "pf pf_general pf_interaction",
+    "task4_ability3": "vra",
+    "task4_ability4": "cf",
+    "task4_ability5": "ei ei_en ei_zh",
 }
 CUT_OFF = ("sess_8b6eb01a78ba__87852", "sess_e99ed652e986__10711")
 
@@ -54,16 +46,8 @@ def embedded(sample, tmp_path_factory):
     folder = tmp_path_factory.mktemp("embedded")
 
     def carry_out(model):
-        name = model.replace("/", "-")
-        return run(
-            folder,
-            "run",
-            "task=extraction",
-            f"model={model}",
-            f"data={sample}",
-            "split=dev",
-            f"out={name}",
-        )
+        words = ("run", "task=extraction", f"model={model}", f"data={sample}", "split=dev")
+        return run(folder, *words, f"out={model.replace('/', '-')}")
 
     models = ("rules", "oracle", *FLOORS)
     with ThreadPoolExecutor(2) as pool:
@@ -73,29 +57,20 @@ def embedded(sample, tmp_path_factory):
 
 
 class Replay:
+    """A run of every task against recorded answers."""
+
     def __init__(self, sample, folder, *options, begin=start):
         self.folder, self.log = folder, folder / "server.jsonl"
         tool = sample.parent / "tools" / "replay_server.py"
-        server = [
-            sys.executable,
-            str(tool),
-            "--sample",
-            str(sample),
-            "--log",
-            str(self.log),
-            *options,
-        ]
-        self.server = subprocess.Popen(server, stdout=subprocess.PIPE, text=True)
-        url = self.server.stdout.readline().strip()
-        model = (
-            "model=openai/replay",
-            f"api_base={url}",
-            "judge=openai/judge",
-            f"judge_api_base={url}",
-            "judge_check=no",
+        given = ("--sample", str(sample), "--log", str(self.log), *options)
+        self.server = subprocess.Popen(
+            [sys.executable, str(tool), *given], stdout=subprocess.PIPE, text=True
         )
-        words = ("task=all", *model, f"data={sample}", "split=dev", "out=out", "baseline_records=0")
-        self.run = begin(folder, "run", *words)
+        url = self.server.stdout.readline().strip()
+        model = ("model=openai/replay", f"api_base={url}")
+        judge = ("judge=openai/judge", f"judge_api_base={url}", "judge_check=no")
+        words = ("task=all", *model, *judge, f"data={sample}", "split=dev", "out=out")
+        self.run = begin(folder, "run", *words, "baseline_records=0")
 
     def finish(self):
         self.finished = finish(self.run)
@@ -162,112 +137,69 @@ def predicted(replay, track="task1"):
     return {row["benchmark_id"]: row for row in found if row["track"] == track}
 
 
-@pytest.mark.parametrize("floor", ["floor/content-free", "floor/content-free-fluent"])
-def test_a_content_free_answer_scores_next_to_nothing(embedded, floor):
-    score = embedded[floor]["scores"]["f1"]
-    assert score["n"] == 84
-    assert score["value"] < 0.03
-    assert 0.03 < score["high"] < 0.06  # what 84 records without a hit leave room for
+def f1_of(track):
+    return track["scores"]["f1"]
 
 
-def test_an_empty_answer_scores_nothing(embedded):
-    assert embedded["floor/empty"]["scores"]["f1"]["value"] == 0
+def test_floors_oracle_and_the_embedded_extractor_have_known_scores(embedded):
+    for floor in ("floor/content-free", "floor/content-free-fluent"):
+        score = f1_of(embedded[floor])
+        assert score["n"] == 84
+        assert score["value"] < 0.03
+        assert 0.03 < score["high"] < 0.06  # what 84 records without a hit leave room for
+    assert f1_of(embedded["floor/empty"])["value"] == 0
     assert embedded["floor/empty"]["empty_vs_empty"] == 0
-
-
-def test_the_gold_itself_scores_one(embedded):
-    score = embedded["oracle"]["scores"]["f1"]
-    assert score == {"value": 1.0, "low": pytest.approx(0.9475, abs=5e-4), "high": 1.0, "n": 84}
-
-
-@pytest.mark.parametrize("floor", FLOORS)
-def test_the_embedded_extractor_is_above_every_floor(embedded, floor):
-    above = embedded["rules"]["floors"][floor]["above"]
-    assert above["n"] == 84
-    assert 0 < above["low"] <= above["value"] <= above["high"]
-
-
-@pytest.mark.parametrize("floor", FLOORS)
-def test_a_floor_beside_a_run_has_the_score_of_a_run_of_its_own(embedded, floor):
-    beside = embedded["rules"]["floors"][floor]["scores"]["f1"]
-    assert beside["value"] == embedded[floor]["scores"]["f1"]["value"]
-
-
-def test_rejected_gold_is_counted(embedded):
+    low = pytest.approx(0.9475, abs=5e-4)
+    assert f1_of(embedded["oracle"]) == {"value": 1.0, "low": low, "high": 1.0, "n": 84}
     assert embedded["rules"]["rejected_gold"] == 16
+    for floor in FLOORS:
+        beside = embedded["rules"]["floors"][floor]
+        above = beside["above"]
+        assert above["n"] == 84
+        assert 0 < above["low"] <= above["value"] <= above["high"]
+        assert f1_of(beside)["value"] == f1_of(embedded[floor])["value"]
 
 
-def test_every_recorded_answer_is_accounted_for(calm):
+def test_every_recorded_answer_is_accounted_for_and_read(calm, recorded):
     track = task1(calm.folder / "out")
     assert calm.finished.returncode == 0, calm.finished
     assert (track["n"], track["scored"], track["unscored"]) == (84, 84, 0)
     assert (track["failed_predictions"], track["failed_judgements"]) == ({"empty": 5}, {})
-
-
-def test_an_answer_that_never_came_is_empty_and_every_other_one_is_read(calm, recorded):
-    outcomes = {name: row["outcome"] for name, row in predicted(calm).items()}
+    found = predicted(calm)
+    assert {name: row["raw"] for name, row in found.items()} == recorded
+    outcomes = {name: row["outcome"] for name, row in found.items()}
     assert outcomes == {name: "empty" if text is None else "ok" for name, text in recorded.items()}
-    assert Counter(outcomes.values()) == {"ok": 79, "empty": 5}
-
-
-def test_every_memory_of_a_recorded_answer_is_found_in_its_order(calm, recorded):
-    expected = {
-        name: values
-        for name, text in recorded.items()
-        if text and (values := plain_values(text)) is not None
-    }
-    rows_by_id = predicted(calm)
-    found = {
-        name: [m["value"] for m in rows_by_id[name]["prediction"]["memory_items"]]
-        for name in expected
-    }
-    assert len(expected) == 77
-    assert found == expected
-
-
-@pytest.mark.parametrize("name", CUT_OFF)
-def test_an_answer_that_was_cut_off_gives_its_one_complete_memory(calm, recorded, name):
-    row = predicted(calm)[name]
-    assert plain_values(recorded[name]) is None
-    assert (row["outcome"], row["repaired"], row["truncated"]) == ("ok", True, True)
-    assert [memory["value"] in recorded[name] for memory in row["prediction"]["memory_items"]] == [
-        True
-    ]
-
-
-def test_only_what_needed_mending_is_marked_as_mended(calm, recorded):
-    mended = {name for name, row in predicted(calm).items() if row["repaired"]}
+    mended = {name for name, row in found.items() if row["repaired"]}
     assert mended == {name for name, text in recorded.items() if text and text.startswith("```")}
 
 
-def test_raw_answers_are_kept_as_the_model_wrote_them(calm, recorded):
-    assert {name: row["raw"] for name, row in predicted(calm).items()} == recorded
+def test_every_memory_of_a_recorded_answer_is_found_in_its_order(calm, recorded):
+    plain = {name: plain_values(text) for name, text in recorded.items() if text}
+    expected = {name: values for name, values in plain.items() if values is not None}
+    found = predicted(calm)
+    items = {name: found[name]["prediction"]["memory_items"] for name in plain}
+    assert len(expected) == 77
+    assert {name: [m["value"] for m in items[name]] for name in expected} == expected
+    assert set(CUT_OFF) == plain.keys() - expected.keys()
+    for name in CUT_OFF:
+        row = found[name]
+        assert (row["outcome"], row["repaired"], row["truncated"]) == ("ok", True, True)
+        assert [memory["value"] in recorded[name] for memory in items[name]] == [True]
 
 
-def test_every_task_is_run(calm):
+def test_every_record_of_every_track_is_scored_and_every_figure_is_there(calm):
     assert {name: track["n"] for name, track in calm.tracks.items()} == COUNTS
-
-
-@pytest.mark.parametrize("track", COUNTS)
-def test_every_record_of_every_track_is_scored(calm, track):
-    found = calm.tracks[track]
-    assert (found["scored"], found["unscored"], found["failed_judgements"]) == (
-        COUNTS[track],
-        0,
-        {},
-    )
-    outcomes = Counter(row["outcome"] for row in predicted(calm, track).values())
-    assert found["failed_predictions"] == {kind: n for kind, n in outcomes.items() if kind != "ok"}
-    assert outcomes["ok"] >= 0.95 * COUNTS[track] - 5
-
-
-@pytest.mark.parametrize(("track", "scores"), SCORES.items())
-def test_every_figure_of_a_track_is_there(calm, track, scores):
-    found = calm.tracks[track]["scores"]
-    assert all(found[name]["low"] <= found[name]["value"] <= found[name]["high"] for name in scores)
-
-
-def test_update_gold_holds_the_actions_of_the_release(calm):
+    for track, count in COUNTS.items():
+        found = calm.tracks[track]
+        scored = (found["scored"], found["unscored"], found["failed_judgements"])
+        assert scored == (count, 0, {}), track
+        outcomes = Counter(row["outcome"] for row in predicted(calm, track).values())
+        failed = {kind: n for kind, n in outcomes.items() if kind != "ok"}
+        assert found["failed_predictions"] == failed
+        assert outcomes["ok"] >= 0.95 * count - 5
+        for name in SCORES[track].split():
+            score = found["scores"][name]
+            assert score["low"] <= score["value"] <= score["high"], (track, name)
     counts = calm.tracks["task2"]["counts"]
     assert [counts[f"gold_{action}"] for action in ("retain", "modify", "add")] == [194, 86, 86]
     assert "gold_delete" not in counts
@@ -347,41 +279,30 @@ def test_recorded_responses_get_their_recorded_marks(sample, tmp_path):
         assert track["scores"][name]["n"] > 0
 
 
-@pytest.mark.parametrize("track", COUNTS)
-def test_faults_leave_every_record_of_every_track_accounted_for(faulty, track):
-    found = faulty.tracks[track]
-    assert found["n"] == found["scored"] + found["unscored"] == COUNTS[track]
-    failed = sum(found["failed_predictions"].values()) + sum(found["failed_judgements"].values())
-    scored = [row for row in rows(faulty.folder / "out" / "scores.jsonl") if row["track"] == track]
-    assert failed + sum(row["outcome"] == "ok" for row in scored) == COUNTS[track]
-
-
-def test_faults_leave_few_records_unscored(faulty):
+def test_faults_leave_every_record_of_every_track_accounted_for_and_few_unscored(faulty):
     assert "Traceback" not in faulty.finished.stderr
+    scored = rows(faulty.folder / "out" / "scores.jsonl")
+    lost = 0
+    for track, count in COUNTS.items():
+        found = faulty.tracks[track]
+        assert found["n"] == found["scored"] + found["unscored"] == count
+        failed = [*found["failed_predictions"].values(), *found["failed_judgements"].values()]
+        well = [row for row in scored if (row["track"], row["outcome"]) == (track, "ok")]
+        assert sum(failed) + len(well) == count
+        lost += sum(found["failed_predictions"].get(kind, 0) for kind in FAILURES)
     unscored = sum(track["unscored"] for track in faulty.tracks.values())
     assert unscored <= 0.1 * sum(COUNTS.values())
-    failed = sum(
-        sum(track["failed_predictions"].get(kind, 0) for kind in FAILURES)
-        for track in faulty.tracks.values()
-    )
-    assert faulty.finished.returncode == (unscored + failed > 0.05 * sum(COUNTS.values()))
+    assert faulty.finished.returncode == (unscored + lost > 0.05 * sum(COUNTS.values()))
 
 
-def test_faults_did_happen(faulty):
-    met = Counter(str(row["status"]) for row in rows(faulty.log))
-    assert met.keys() >= {"429", "500", "drop", "garbage", "truncate", "empty"}
-
-
-def test_under_faults_no_question_that_was_answered_is_asked_again(faulty):
-    calls = rows(faulty.folder / "out" / "calls.jsonl")
+def test_faults_did_happen_and_no_question_that_was_answered_is_asked_again(faulty):
+    met, calls = rows(faulty.log), rows(faulty.folder / "out" / "calls.jsonl")
+    kinds = {"429", "500", "drop", "garbage", "truncate", "empty"}
+    assert kinds <= {str(row["status"]) for row in met}
     answered = Counter(row["key"] for row in calls if row["outcome"] == "ok")
     asked = Counter(row["key"] for row in calls if row["ask"] == 0 and row["status"] == 200)
     assert max(answered.values()) == max(asked.values()) == 1
-
-
-def test_every_request_of_the_server_stands_in_the_ledger(faulty):
-    assert len(rows(faulty.folder / "out" / "calls.jsonl")) == len(rows(faulty.log))
-    assert summary(faulty.folder / "out")["calls"]["http"] == len(rows(faulty.log))
+    assert len(calls) == len(met) == summary(faulty.folder / "out")["calls"]["http"]
 
 
 def test_faults_lose_no_memory_that_was_said(calm, faulty):

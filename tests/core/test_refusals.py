@@ -1,7 +1,7 @@
 import pytest
 
 from alps.llm.repair import looks_like_refusal
-from tests.llm.test_repair import SAID, TEXT, read, values
+from tests.llm.test_reading import SAID, TEXT, read, values
 
 
 @pytest.mark.parametrize(

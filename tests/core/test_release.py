@@ -1,6 +1,6 @@
 import json
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -123,145 +123,105 @@ def test_a_file_from_another_system_is_read(tmp_path):
     assert [sample.benchmark_id for sample in samples(tmp_path)] == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    "turns",
-    [
-        pytest.param(
-            [("assistant", "Welcome!"), ("user", "Hello")], id="the assistant speaks first"
-        ),
-        pytest.param(
-            [("user", "Hello"), ("user", "Are you there?"), ("assistant", "Yes")],
-            id="two user turns in a row",
-        ),
-        pytest.param([("user", ""), ("assistant", "?")], id="an empty turn"),
-        pytest.param([("system", "Be brief."), ("user", "Hello")], id="a system turn"),
-    ],
-)
+DIALOGUES = {
+    "the assistant speaks first": [("assistant", "Welcome!"), ("user", "Hello")],
+    "two user turns": [("user", "Hello"), ("user", "Are you there?"), ("assistant", "Yes")],
+    "an empty turn": [("user", ""), ("assistant", "?")],
+    "a system turn": [("system", "Be brief."), ("user", "Hello")],
+}
+
+
+@pytest.mark.parametrize("turns", DIALOGUES.values(), ids=DIALOGUES)
 def test_dialogues_as_they_really_are_can_be_read(tmp_path, turns):
     lines(tmp_path / INPUT, input_row("a", *turns))
     (sample,) = samples(tmp_path)
     assert [(turn.role, turn.text) for turn in sample.dialogue] == turns
 
 
-BAD_INPUTS: Sequence[Any] = [
-    pytest.param("{not json", "not JSON", id="no JSON"),
-    pytest.param('{"benchmark_id": "b"', "not JSON", id="half a line"),
-    pytest.param(b'{"benchmark_id": "\xff"}', "not JSON", id="no UTF-8"),
-    pytest.param('["b"]', "expected a JSON object, got list", id="a list"),
-    pytest.param(
-        {"input": {"dialogue": []}}, "benchmark_id: must be a non-empty string", id="no id"
-    ),
-    pytest.param(
-        input_row("") | {"benchmark_id": 7},
-        "benchmark_id: must be a non-empty string",
-        id="an id that is a number",
-    ),
-    pytest.param(input_row(""), "benchmark_id: must be a non-empty string", id="an empty id"),
-    pytest.param(input_row("a"), "benchmark_id: 'a' stands twice", id="an id that stands twice"),
-    pytest.param({"benchmark_id": "b"}, "input: missing field", id="no input"),
-    pytest.param({"benchmark_id": "b", "input": {}}, "dialogue: missing field", id="no dialogue"),
-    pytest.param({"benchmark_id": "b", "input": []}, "input", id="an input that is a list"),
-    pytest.param({"benchmark_id": "b", "input": None}, "input", id="a null input"),
-    pytest.param(
-        {"benchmark_id": "b", "input": {"dialogue": "Hello"}},
-        "dialogue",
-        id="a dialogue that is a text",
-    ),
-    pytest.param(
-        input_row("b", ("user", "x"), ("tool", "y")),
+def shown(**given: Any) -> Row:
+    return {"benchmark_id": "b", "input": given}
+
+
+def gold_of(**given: Any) -> Row:
+    return {"benchmark_id": "b", "gold": given}
+
+
+NO_ID = "benchmark_id: must be a non-empty string"
+HALF = [memory("v").model_dump(), {"label": "Preferences/Food"}]
+BAD_ROWS: dict[str, tuple[str, Row | str | bytes, str]] = {
+    "no JSON": (INPUT, "{not json", "not JSON"),
+    "half a line": (INPUT, '{"benchmark_id": "b"', "not JSON"),
+    "no UTF-8": (INPUT, b'{"benchmark_id": "\xff"}', "not JSON"),
+    "a list": (INPUT, '["b"]', "expected a JSON object, got list"),
+    "no id": (INPUT, {"input": {"dialogue": []}}, NO_ID),
+    "an id that is a number": (INPUT, input_row("") | {"benchmark_id": 7}, NO_ID),
+    "an empty id": (INPUT, input_row(""), NO_ID),
+    "an id that stands twice": (INPUT, input_row("a"), "benchmark_id: 'a' stands twice"),
+    "no input": (INPUT, {"benchmark_id": "b"}, "input: missing field"),
+    "no dialogue": (INPUT, shown(), "dialogue: missing field"),
+    "an input that is a list": (INPUT, {"benchmark_id": "b", "input": []}, "input"),
+    "a null input": (INPUT, {"benchmark_id": "b", "input": None}, "input"),
+    "a dialogue that is a text": (INPUT, shown(dialogue="Hello"), "dialogue"),
+    "an unknown role": (
+        *(INPUT, input_row("b", ("user", "x"), ("tool", "y"))),
         "dialogue.1.role: Input should be",
-        id="an unknown role",
     ),
-    pytest.param(
-        input_row("b") | {"input": {"dialogue": [{"role": "user"}]}},
-        "dialogue.0.text: Field required",
-        id="no text",
-    ),
-    pytest.param(
-        input_row("b") | {"input": {"dialogue": [{"role": "user", "text": None}]}},
-        "dialogue.0.text",
-        id="a null text",
-    ),
-    pytest.param(
-        input_row("b") | {"input": {"dialogue": [{"role": "user", "text": "x", "mood": 1}]}},
+    "no text": (INPUT, shown(dialogue=[{"role": "user"}]), "dialogue.0.text: Field required"),
+    "a null text": (INPUT, shown(dialogue=[{"role": "user", "text": None}]), "dialogue.0.text"),
+    "a field that turns do not have": (
+        *(INPUT, shown(dialogue=[{"role": "user", "text": "x", "mood": 1}])),
         "dialogue.0.mood",
-        id="a field that turns do not have",
     ),
-]
+    "gold: no JSON": (GOLD, "{not json", "not JSON"),
+    "gold: a number": (GOLD, "3", "expected a JSON object, got int"),
+    "gold: no id": (GOLD, {"gold": {}}, NO_ID),
+    "gold: an id that stands twice": (GOLD, gold_row("a"), "benchmark_id: 'a' stands twice"),
+    "gold: an orphan": (GOLD, gold_row("z"), f"benchmark_id: 'z' has no row in {INPUT}"),
+    "gold: no gold": (GOLD, {"benchmark_id": "b"}, "gold: missing field"),
+    "gold: no memories": (GOLD, gold_of(), "memory_items: missing field"),
+    "gold: null memories": (GOLD, gold_of(memory_items=None), "memory_items"),
+    "gold: empty memories": (GOLD, gold_of(memory_items=["", 3]), "has a value"),
+    "gold: one memory without a value": (GOLD, gold_of(memory_items=HALF), "value"),
+}
 
 
-@pytest.mark.parametrize(("row", "problem"), BAD_INPUTS)
-def test_a_bad_input_row_is_named_with_its_file_its_line_and_its_field(tmp_path, row, problem):
-    lines(tmp_path / INPUT, input_row("a"), row)
+@pytest.mark.parametrize(("name", "row", "problem"), BAD_ROWS.values(), ids=BAD_ROWS)
+def test_a_bad_row_is_named_with_its_file_its_line_and_its_field(tmp_path, name, row, problem):
+    lines(tmp_path / INPUT, input_row("a"), row if name == INPUT else input_row("b"))
+    if name == GOLD:
+        lines(tmp_path / GOLD, gold_row("a"), row)
     said = said_of(tmp_path)
-    place = f"{tmp_path / INPUT}, line 2"
+    place = f"{tmp_path / name}, line 2"
     assert said.startswith(place)
     assert problem in said.removeprefix(place)
 
 
-BAD_GOLDS: Sequence[Any] = [
-    pytest.param("{not json", "not JSON", id="no JSON"),
-    pytest.param("3", "expected a JSON object, got int", id="a number"),
-    pytest.param({"gold": {}}, "benchmark_id: must be a non-empty string", id="no id"),
-    pytest.param(gold_row("a"), "benchmark_id: 'a' stands twice", id="an id that stands twice"),
-    pytest.param(gold_row("z"), f"benchmark_id: 'z' has no row in {INPUT}", id="an orphan"),
-    pytest.param({"benchmark_id": "b"}, "gold: missing field", id="no gold"),
-    pytest.param(
-        {"benchmark_id": "b", "gold": {}}, "memory_items: missing field", id="no memories"
-    ),
-    pytest.param(
-        {"benchmark_id": "b", "gold": {"memory_items": None}}, "memory_items", id="null memories"
-    ),
-    pytest.param(
-        {"benchmark_id": "b", "gold": {"memory_items": ["", 3]}}, "has a value", id="empty memories"
-    ),
-    pytest.param(
-        {
-            "benchmark_id": "b",
-            "gold": {"memory_items": [memory("v").model_dump(), {"label": "Preferences/Food"}]},
-        },
-        "value",
-        id="one memory without a value",
-    ),
-]
+def test_gold_of_nobody_in_the_first_line_is_named(tmp_path):
+    lines(tmp_path / INPUT, input_row("a"))
+    lines(tmp_path / GOLD, gold_row("z"), gold_row("a"))
+    place = f"{tmp_path / GOLD}, line 1, benchmark_id: 'z' has no row in {INPUT}"
+    assert said_of(tmp_path).startswith(place)
 
 
-@pytest.mark.parametrize(("row", "problem"), BAD_GOLDS)
-def test_a_bad_gold_row_is_named_with_its_file_its_line_and_its_field(tmp_path, row, problem):
-    lines(tmp_path / INPUT, input_row("a"), input_row("b"))
-    lines(tmp_path / GOLD, gold_row("a"), row)
-    said = said_of(tmp_path)
-    place = f"{tmp_path / GOLD}, line 2"
-    assert said.startswith(place)
-    assert problem in said.removeprefix(place)
-
-
-def update_rows(old: str, gold: str) -> tuple[Row, Row]:
-    """Return the rows of an update whose first memory, and whose first gold memory, have these
+def update_rows(*values: str) -> tuple[Row, Row]:
+    """Return the rows of an update whose second memory, and whose second gold memory, have these
     values.
     """
     said = [{"role": "user", "text": "Hello"}]
-    lists = [
-        [memory("Owns a cat").model_dump(), memory("Owns a boat").model_dump() | {"value": value}]
-        for value in (old, gold)
-    ]
-    shown = {"old_dialogue": said, "new_dialogue": said, "memory": lists[0]}
-    return {"benchmark_id": "b", "input": shown}, {
-        "benchmark_id": "b",
-        "gold": {"answer": lists[1]},
-    }
+    boat = memory("Owns a boat").model_dump()
+    old, gold = ([memory("Owns a cat").model_dump(), {**boat, "value": v}] for v in values)
+    return shown(old_dialogue=said, new_dialogue=said, memory=old), gold_of(answer=gold)
+
+
+NO_VALUE = "an item without a value"
 
 
 @pytest.mark.parametrize(
     ("old", "gold", "place"),
     [
-        pytest.param(
-            "", "Owns a boat", f"{INPUT}, line 1: input.memory: an item without a value", id="old"
-        ),
-        pytest.param(
-            "Owns a boat", "", f"{GOLD}, line 1: gold.answer: an item without a value", id="gold"
-        ),
-        pytest.param("", "", f"{INPUT}, line 1: input.memory: an item without a value", id="both"),
+        ("", "Owns a boat", f"{INPUT}, line 1: input.memory: {NO_VALUE}"),
+        ("Owns a boat", "", f"{GOLD}, line 1: gold.answer: {NO_VALUE}"),
+        ("", "", f"{INPUT}, line 1: input.memory: {NO_VALUE}"),
     ],
 )
 def test_a_memory_of_an_update_without_a_value_is_named_by_the_field_that_it_stands_in(
@@ -277,20 +237,11 @@ def test_a_memory_of_an_update_without_a_value_is_named_by_the_field_that_it_sta
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        pytest.param(
-            lambda row, gold: gold["gold"].pop("selected_memory"),
-            f"{GOLD}, line 1, selected_memory",
-            id="gold",
-        ),
-        pytest.param(
-            lambda row, gold: row["input"].pop("audit_context"), f"{INPUT}, line 1", id="input"
-        ),
-        pytest.param(
-            lambda row, gold: row["input"].update(queries=[{"query": 7}]),
-            f"{INPUT}, line 1",
-            id="query",
-        ),
+        (lambda row, gold: gold["gold"].pop("selected_memory"), f"{GOLD}, line 1, selected_memory"),
+        (lambda row, gold: row["input"].pop("audit_context"), f"{INPUT}, line 1"),
+        (lambda row, gold: row["input"].update(queries=[{"query": 7}]), f"{INPUT}, line 1"),
     ],
+    ids=["gold", "input", "query"],
 )
 def test_the_bad_one_of_two_files_is_named_also_where_gold_is_shown(
     tmp_path, memory, change, place
@@ -298,13 +249,9 @@ def test_the_bad_one_of_two_files_is_named_also_where_gold_is_shown(
     row, gold = target_row("u1")
     change(row, gold)
     write_track(tmp_path, [(row, gold)])
+    task = load_task("utilization", TaskOptions(memory=memory, ability="ei"))
     with pytest.raises(DataError) as caught:
-        list(
-            read_samples(
-                tmp_path,
-                load_task("utilization", TaskOptions(memory=memory, ability="ei")).read_sample,
-            )
-        )
+        list(read_samples(tmp_path, task.read_sample))
     assert str(caught.value).startswith(str(tmp_path / place))
 
 
@@ -326,11 +273,8 @@ def test_a_split_is_found_by_name_also_below_benchmark_data(data_set, prefix):
     assert [sample.benchmark_id for sample in samples(split.track(TRACK))] == ["a"]
 
 
-def test_the_only_split_needs_no_name(data_set):
+def test_a_split_needs_no_name_where_it_is_the_only_one_or_the_folder_itself(data_set):
     assert open_split(str(data_set("validation/task1")), None).name == "validation"
-
-
-def test_the_folder_of_one_split_is_a_data_set(data_set):
     split = open_split(str(data_set("dev/task1", "test/task1") / "dev"), None)
     assert split.name == "dev"
     assert [sample.benchmark_id for sample in samples(split.track(TRACK))] == ["a"]
@@ -340,36 +284,27 @@ def test_a_split_that_has_only_tracks_with_parts_is_a_split(data_set):
     assert open_split(str(data_set("dev/task3/d100")), None).track("task3/d100").name == "d100"
 
 
-def test_where_there_are_several_splits_one_must_be_named(data_set):
-    with pytest.raises(UsageError, match=r"name a split with split= \(found: dev, test\)"):
-        open_split(str(data_set("dev/task1", "test/task1")), None)
+NO_SPLITS = r"no SPLIT/TRACK folders in it, such as dev/task1 with a model_input\.jsonl$"
+CLOSEST = r"split=vlidation: .* did you mean 'validation'\? \(found: dev, validation\)"
+NOT_THERE: dict[str, tuple[tuple[str, ...], str, str | None, str]] = {
+    "which of two": (
+        *(("dev/task1", "test/task1"), "", None),
+        r"name a split with split= \(found: dev, test\)",
+    ),
+    "misspelt": (("dev/task1", "validation/task1"), "", "vlidation", CLOSEST),
+    "another than the folder": (("dev/task1",), "dev", "test", "split=test"),
+    "no folder": ((), "nowhere", None, r"data=\S*nowhere: no such folder"),
+    "no splits": ((), "", None, NO_SPLITS),
+    "no splits, one named": ((), "", "dev", NO_SPLITS),
+}
 
 
-def test_a_split_that_is_missing_is_named_with_the_closest(data_set):
-    with pytest.raises(
-        UsageError,
-        match=r"split=vlidation: .* did you mean 'validation'\? \(found: dev, validation\)",
-    ):
-        open_split(str(data_set("dev/task1", "validation/task1")), "vlidation")
-
-
-def test_the_folder_of_one_split_is_not_another_split(data_set):
-    with pytest.raises(UsageError, match="split=test"):
-        open_split(str(data_set("dev/task1") / "dev"), "test")
-
-
-def test_a_folder_that_is_missing_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"data=\S*nowhere: no such folder"):
-        open_split(str(tmp_path / "nowhere"), None)
-
-
-@pytest.mark.parametrize("split", [None, "dev"])
-def test_a_folder_without_splits_is_told_how_they_lie_in_one(tmp_path, split):
-    with pytest.raises(
-        UsageError,
-        match=r"no SPLIT/TRACK folders in it, such as dev/task1 with a model_input\.jsonl$",
-    ):
-        open_split(str(tmp_path), split)
+@pytest.mark.parametrize(("folders", "below", "split", "said"), NOT_THERE.values(), ids=NOT_THERE)
+def test_a_split_that_is_not_there_is_named(data_set, folders, below, split, said):
+    root = data_set(*folders)
+    root.mkdir(exist_ok=True)
+    with pytest.raises(UsageError, match=said):
+        open_split(str(root / below), split)
 
 
 def test_a_track_that_is_missing_is_named(data_set):

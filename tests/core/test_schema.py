@@ -1,3 +1,5 @@
+"""Memories as models write them: what is read, what is noted, what is refused."""
+
 import json
 from typing import Any
 
@@ -9,32 +11,16 @@ from pydantic import ValidationError
 from alps.schema import CANONICAL_LABELS, UNMAPPED, ExtractionSample, Memory, read_memories
 from tests.builders import memory
 
-TWELVE = [
-    "memory_id",
-    "type",
-    "label",
-    "label_suggestion",
-    "value",
-    "reasoning",
-    "evidence",
-    "confidence",
-    "time_scope",
-    "emotion",
-    "preference_attitude",
-    "updated_at",
-]
+TWELVE = (
+    *("memory_id", "type", "label", "label_suggestion", "value", "reasoning", "evidence"),
+    *("confidence", "time_scope", "emotion", "preference_attitude", "updated_at"),
+)
 REPRODUCIBLY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 
 
 def item(value: Any = "Plays the cello", **fields: Any) -> dict[str, Any]:
-    return {
-        "memory_id": "m1",
-        "type": "direct",
-        "label": "Preferences/Music",
-        "value": value,
-        "confidence": 0.8,
-        **fields,
-    }
+    whole = {"memory_id": "m1", "type": "direct", "label": "Preferences/Music"}
+    return {**whole, "value": value, "confidence": 0.8, **fields}
 
 
 def read_one(**fields: Any) -> tuple[Memory, tuple[str, ...]]:
@@ -43,172 +29,127 @@ def read_one(**fields: Any) -> tuple[Memory, tuple[str, ...]]:
     return only, read.notes
 
 
-def test_a_regular_answer_is_read_without_a_note():
-    read = read_memories({"memory_items": [item()]})
-    assert [m.value for m in read.memories] == ["Plays the cello"]
-    assert read.notes == ()
+# Where the list stands
+
+ITEMS = [item()]
+PLACES: dict[str, tuple[Any, str]] = {
+    "the regular key": ({"memory_items": ITEMS}, ""),
+    "a bare list": (ITEMS, "a bare list"),
+    "memories": ({"memories": ITEMS}, "`memories`"),
+    "updated_memories": ({"updated_memories": ITEMS}, "`updated_memories`"),
+    "existing_memories": ({"existing_memories": ITEMS}, "`existing_memories`"),
+    "beside another list": ({"existing_memories": ITEMS, "tags": ["a"]}, "`existing_memories`"),
+    "items": ({"items": ITEMS}, "`items`"),
+    "answer": ({"answer": ITEMS}, "`answer`"),
+    "an unheard-of key": ({"facts_found": ITEMS}, "`facts_found`"),
+    "a wrapper": ({"result": {"memory_items": ITEMS}}, "wrapped in `result`"),
+    "a wrapper under a list key": ({"answer": {"items": ITEMS}}, "wrapped in `answer`"),
+    "a wrapper in a wrapper": ({"a": {"b": {"memories": ITEMS}}}, "wrapped in `b`"),
+    "a single memory": (item(), "a single memory without a list"),
+    "a plain text": (["Plays the cello"], "a plain text instead of an object"),
+    "beside an older list": ({"memories": [item("old")], "memory_items": ITEMS}, ""),
+}
 
 
-@pytest.mark.parametrize(
-    ("node", "note"),
-    [
-        pytest.param([item()], "a bare list", id="a bare list"),
-        pytest.param({"memories": [item()]}, "`memories`", id="memories"),
-        pytest.param({"updated_memories": [item()]}, "`updated_memories`", id="updated_memories"),
-        pytest.param(
-            {"existing_memories": [item()]}, "`existing_memories`", id="existing_memories"
-        ),
-        pytest.param(
-            {"existing_memories": [item()], "tags": ["a"]},
-            "`existing_memories`",
-            id="beside another list",
-        ),
-        pytest.param({"items": [item()]}, "`items`", id="items"),
-        pytest.param({"answer": [item()]}, "`answer`", id="answer"),
-        pytest.param({"facts_found": [item()]}, "`facts_found`", id="an unheard-of key"),
-        pytest.param({"result": {"memory_items": [item()]}}, "wrapped in `result`", id="a wrapper"),
-        pytest.param(
-            {"answer": {"items": [item()]}}, "wrapped in `answer`", id="a wrapper under a list key"
-        ),
-        pytest.param(
-            {"a": {"b": {"memories": [item()]}}}, "wrapped in `b`", id="a wrapper in a wrapper"
-        ),
-        pytest.param(item(), "a single memory without a list", id="a single memory"),
-    ],
-)
+@pytest.mark.parametrize(("node", "note"), PLACES.values(), ids=PLACES)
 def test_a_list_is_found_where_models_put_it_and_the_place_is_noted(node, note):
     read = read_memories(node)
     assert [m.value for m in read.memories] == ["Plays the cello"]
-    assert any(note in text for text in read.notes)
-
-
-def test_the_regular_key_wins_over_another_list():
-    read = read_memories({"memories": [item("old")], "memory_items": [item("new")]})
-    assert [m.value for m in read.memories] == ["new"]
+    assert any(note in text for text in read.notes) or not note
+    assert read.notes == () or node != PLACES["the regular key"][0]
+    assert read.memories[0].label == (UNMAPPED if node == ["Plays the cello"] else item()["label"])
 
 
 def test_a_second_list_of_memories_is_not_dropped_in_silence():
-    read = read_memories({"memory_items": [], "memories": [item()]})
+    read = read_memories({"memory_items": [], "memories": ITEMS})
     assert read.memories or any("memories" in note for note in read.notes)
 
 
-@pytest.mark.parametrize(
-    "node", [[], {"memory_items": []}, {"memories": []}, {"result": {"memory_items": []}}]
-)
-def test_an_empty_list_is_a_legitimate_answer(node):
-    assert read_memories(node).memories == ()
+def test_an_empty_list_is_a_legitimate_answer():
+    for node in ([], {"memory_items": []}, {"memories": []}, {"result": {"memory_items": []}}):
+        assert read_memories(node).memories == ()
 
 
-@pytest.mark.parametrize(
-    "node",
-    [
-        pytest.param(None, id="null"),
-        pytest.param("no memories", id="a text"),
-        pytest.param(3, id="a number"),
-        pytest.param({}, id="an empty object"),
-        pytest.param({"memory_items": None}, id="a null list"),
-        pytest.param({"memory_items": "none found"}, id="a text in place of the list"),
-        pytest.param({"tags": ["a", "b"]}, id="a list of something else"),
-        pytest.param({"first": [item()], "second": [item()]}, id="two lists under unheard-of keys"),
-    ],
-)
+NO_LISTS: dict[str, Any] = {
+    "null": None,
+    "a text": "no memories",
+    "a number": 3,
+    "an empty object": {},
+    "a null list": {"memory_items": None},
+    "a text in place of the list": {"memory_items": "none found"},
+    "a list of something else": {"tags": ["a", "b"]},
+    "two lists under unheard-of keys": {"first": ITEMS, "second": ITEMS},
+}
+NO_VALUES: list[list[Any]] = [
+    [{"label": "Preferences/Food"}],
+    [{"value": None}, {"value": " \n "}],
+    [1, 2.5, None, True, ["a"]],
+    ["", "  "],
+    [{"value": []}, {"value": {}}],
+    [{"value": [" "]}],
+]
+
+
+@pytest.mark.parametrize("node", NO_LISTS.values(), ids=NO_LISTS)
 def test_what_holds_no_list_of_memories_is_an_error(node):
     with pytest.raises(ValueError, match="memory_items"):
         read_memories(node)
 
 
-@pytest.mark.parametrize(
-    "items",
-    [
-        pytest.param([{"label": "Preferences/Food"}], id="no value"),
-        pytest.param([{"value": None}, {"value": " \n "}], id="null and blank values"),
-        pytest.param([1, 2.5, None, True, ["a"]], id="no objects"),
-        pytest.param(["", "  "], id="blank texts"),
-        pytest.param([{"value": []}, {"value": {}}], id="empty containers"),
-        pytest.param([{"value": [" "]}], id="a list of blanks"),
-    ],
-)
-def test_a_list_where_no_item_has_a_value_is_an_error(items):
-    with pytest.raises(ValueError, match=f"none of the {len(items)} items has a value"):
-        read_memories({"memory_items": items})
+def test_a_list_where_no_item_has_a_value_is_an_error():
+    for items in NO_VALUES:
+        with pytest.raises(ValueError, match=f"none of the {len(items)} items has a value"):
+            read_memories({"memory_items": items})
 
 
 @pytest.mark.parametrize(
-    ("broken", "note"),
+    ("broken", "what"),
     [
-        pytest.param({"label": "x"}, "left out: an item without a value", id="no value"),
-        pytest.param({"value": "  "}, "left out: an item without a value", id="a blank value"),
-        pytest.param({"value": [" "]}, "left out: an item without a value", id="a list of blanks"),
-        pytest.param(7, "left out: an item that is int", id="a number"),
-        pytest.param(None, "left out: an item that is NoneType", id="null"),
-        pytest.param(["Plays"], "left out: an item that is list", id="a list"),
+        ({"label": "x"}, "without a value"),
+        ({"value": "  "}, "without a value"),
+        ({"value": [" "]}, "without a value"),
+        (7, "that is int"),
+        (None, "that is NoneType"),
+        (["Plays"], "that is list"),
     ],
 )
-def test_an_item_that_says_nothing_is_left_out_with_a_note(broken, note):
+def test_an_item_that_says_nothing_is_left_out_with_a_note(broken, what):
     read = read_memories({"memory_items": [broken, item()]})
     assert [m.value for m in read.memories] == ["Plays the cello"]
-    assert any(note in text for text in read.notes)
+    assert any(f"left out: an item {what}" in text for text in read.notes)
 
 
-def test_a_plain_text_is_read_as_a_value():
-    read = read_memories({"memory_items": ["Plays the cello"]})
-    assert read.memories[0].value == "Plays the cello"
-    assert read.memories[0].label == UNMAPPED
-    assert "a plain text instead of an object" in read.notes
+# What a field may say: how it is written, what is read of it, and a part of its note
+
+FIELDS: list[tuple[str, Any, Any, str]] = [
+    ("value", {"hobby": "cello", "since": 2019}, "hobby: cello; since: 2019", "value is an object"),
+    ("value", ["cello", "viola"], "cello, viola", "value is list"),
+    ("value", 42, "42", "value is int"),
+    ("value", {"pets": ["cat", "dog"]}, "pets: cat, dog", "value is an object"),
+    ("value", "  Plays  the cello\n", "Plays  the cello", ""),
+    *(("type", said, said.strip().lower(), "") for said in (" Direct ", "INDIRECT", "direct")),
+    *(
+        ("type", said, None, "unknown type")
+        for said in ("user", "fact", "habit", "", 3, True, {"kind": "direct"}, ["direct"])
+    ),
+    *(("confidence", said, pytest.approx(float(said)), "") for said in (0, 1, 0.65, "0.8")),
+    *(("confidence", said, kept, "") for said, kept in (("80%", 0.8), ("100%", 1.0))),
+    *(
+        ("confidence", said, None, "confidence")
+        for said in (1.01, -0.1, 95, "950%", "high", "", True, False, [0.5], {"value": 0.5})
+    ),
+    *(("confidence", said, None, "read as null") for said in (float("nan"), float("inf"), "nan")),
+    *(("label", said, UNMAPPED, "") for said in (None, "", "  ")),
+    ("label", "Work/Tooling/Editor", "Work/Tooling/Editor", ""),
+    *(("evidence", said, None, "") for said in (None, "", "  ")),
+]
 
 
-@pytest.mark.parametrize(
-    ("value", "text", "note"),
-    [
-        pytest.param(
-            {"hobby": "cello", "since": 2019},
-            "hobby: cello; since: 2019",
-            "value is an object",
-            id="an object",
-        ),
-        pytest.param(["cello", "viola"], "cello, viola", "value is list", id="a list of texts"),
-        pytest.param(42, "42", "value is int", id="a number"),
-        pytest.param(
-            {"pets": ["cat", "dog"]},
-            "pets: cat, dog",
-            "value is an object",
-            id="a list in an object",
-        ),
-    ],
-)
-def test_a_value_that_is_not_a_text_is_flattened_with_a_note(value, text, note):
-    read, notes = read_one(value=value)
-    assert read.value == text
-    assert any(note in given for given in notes)
-
-
-def test_a_value_loses_only_the_white_space_around_it():
-    assert read_one(value="  Plays  the cello\n")[0].value == "Plays  the cello"
-
-
-def test_a_lone_surrogate_from_a_broken_escape_does_not_cost_the_answer():
-    broken = json.loads(
-        r'{"memory_items": [{"value": "Loves \ud83d cats", "type": "direct", "confidence": 0.8}]}'
-    )
-    assert "cats" in read_memories(broken).memories[0].value
-
-
-@pytest.mark.parametrize(
-    ("given_type", "kept"), [(" Direct ", "direct"), ("INDIRECT", "indirect"), ("direct", "direct")]
-)
-def test_a_type_is_read_whatever_its_case(given_type, kept):
-    read, notes = read_one(type=given_type)
-    assert read.type == kept
-    assert not any("unknown type" in note for note in notes)
-
-
-@pytest.mark.parametrize(
-    "given_type", ["user", "fact", "habit", "", 3, True, {"kind": "direct"}, ["direct"]]
-)
-def test_an_unknown_type_becomes_null_with_a_note(given_type):
-    read, notes = read_one(type=given_type)
-    assert read.type is None
-    assert any(note.startswith("unknown type") for note in notes)
+@pytest.mark.parametrize(("field", "said", "kept", "note"), FIELDS)
+def test_a_field_is_read_in_every_form_or_noted(field, said, kept, note):
+    read, notes = read_one(**{field: said})
+    assert getattr(read, field) == kept
+    assert any(note in text for text in notes) if note else "unknown type" not in str(notes)
 
 
 @pytest.mark.parametrize("field", ["type", "confidence"])
@@ -220,98 +161,37 @@ def test_a_missing_type_or_confidence_becomes_null_with_a_note(field):
     assert f"missing {field}" in read.notes
 
 
-@pytest.mark.parametrize(
-    ("given_confidence", "kept"),
-    [(0, 0.0), (1, 1.0), (0.65, 0.65), ("0.8", 0.8), ("80%", 0.8), ("100%", 1.0)],
-)
-def test_a_confidence_is_read_as_a_number_or_a_share(given_confidence, kept):
-    assert read_one(confidence=given_confidence)[0].confidence == pytest.approx(kept)
+def test_a_lone_surrogate_from_a_broken_escape_does_not_cost_the_answer():
+    broken = r'{"memory_items": [{"value": "Loves \ud83d cats", "type": "direct"}]}'
+    assert "cats" in read_memories(json.loads(broken)).memories[0].value
 
 
-@pytest.mark.parametrize(
-    "given_confidence",
-    [
-        1.01,
-        -0.1,
-        95,
-        "950%",
-        "high",
-        "",
-        True,
-        False,
-        [0.5],
-        {"value": 0.5},
-        float("nan"),
-        float("inf"),
-        "nan",
-    ],
-)
-def test_a_confidence_that_is_no_share_becomes_null_with_a_note(given_confidence):
-    read, notes = read_one(confidence=given_confidence)
-    assert read.confidence is None
-    assert any("confidence" in note and "read as null" in note for note in notes)
-
-
-def test_duplicate_ids_are_renamed_with_a_note_so_that_every_id_is_unique():
+def test_every_id_is_unique_and_an_item_without_one_gets_it_from_its_place():
     read = read_memories([item("a"), item("b"), item("c"), item("d", memory_id="m1~2")])
     assert [m.value for m in read.memories] == ["a", "b", "c", "d"]
     assert len({m.memory_id for m in read.memories}) == 4
     assert any("duplicate id 'm1' renamed" in note for note in read.notes)
+    for ids, kept in (({}, "p1"), ({"memory_id": ""}, "p1"), ({"id": "a7"}, "a7")):
+        assert read_memories([{"value": "v", **ids}]).memories[0].memory_id == kept
+    assert read_memories([item(memory_id=12)]).memories[0].memory_id == "12"
 
 
-@pytest.mark.parametrize(
-    ("ids", "read_ids"),
-    [
-        pytest.param({}, "p1", id="none"),
-        pytest.param({"memory_id": ""}, "p1", id="empty"),
-        pytest.param({"id": "a7"}, "a7", id="under id"),
-        pytest.param({"memory_id": 12}, "12", id="a number"),
-    ],
-)
-def test_an_item_without_an_id_gets_one_from_its_place(ids, read_ids):
-    assert read_memories([{"value": "v", **ids}]).memories[0].memory_id == read_ids
+CELLO = "I play the cello"
+EVIDENCE: list[tuple[dict[str, Any], str]] = [
+    ({"evidence": CELLO}, CELLO),
+    ({"evidence_text": CELLO}, CELLO),
+    ({"evidence": None, "evidence_text": CELLO}, CELLO),
+    ({"evidence": {"text": " I play "}}, "I play"),
+    ({"evidence": {"utterance_index": 4}}, ""),
+    ({"evidence": ["I play", "the cello"]}, "I play, the cello"),
+]
 
 
-@pytest.mark.parametrize("label", [None, "", "  "])
-def test_a_missing_label_is_unmapped(label):
-    assert read_one(label=label)[0].label == UNMAPPED
-
-
-def test_a_label_outside_the_taxonomy_is_kept_as_it_is():
-    assert read_one(label="Work/Tooling/Editor")[0].label == "Work/Tooling/Editor"
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        pytest.param({"evidence": "I play the cello"}, "I play the cello", id="a text"),
-        pytest.param({"evidence_text": "I play the cello"}, "I play the cello", id="evidence_text"),
-        pytest.param(
-            {"evidence": None, "evidence_text": "I play"},
-            "I play",
-            id="evidence_text beside a null evidence",
-        ),
-        pytest.param(
-            {"evidence": {"text": " I play "}}, "I play", id="an object with a text alone"
-        ),
-        pytest.param({"evidence": {"utterance_index": 4}}, "", id="an object without a text"),
-        pytest.param(
-            {"evidence": ["I play", "the cello"]}, "I play, the cello", id="a list of quotes"
-        ),
-    ],
-)
-def test_evidence_is_read_in_every_form(fields, text):
-    evidence = read_one(**fields)[0].evidence
-    assert evidence is not None
-    assert evidence.text == text
-
-
-@pytest.mark.parametrize("evidence", [None, "", "  "])
-def test_evidence_that_says_nothing_is_null(evidence):
-    assert read_one(evidence=evidence)[0].evidence is None
-
-
-def test_evidence_keeps_its_session_and_its_turn():
+def test_evidence_is_read_in_every_form_and_keeps_its_session_and_its_turn():
+    for fields, text in EVIDENCE:
+        evidence = read_one(**fields)[0].evidence
+        assert evidence is not None, fields
+        assert evidence.text == text
     evidence = read_one(evidence={"session_id": 31, "utterance_index": 4, "text": "q"})[0].evidence
     assert evidence is not None
     assert (evidence.session_id, evidence.utterance_index, evidence.text) == ("31", 4, "q")
@@ -319,56 +199,31 @@ def test_evidence_keeps_its_session_and_its_turn():
 
 @pytest.mark.parametrize("index", ["3", -1, 2.5, True, [1]])
 def test_evidence_with_a_bad_index_keeps_its_text_and_notes_the_index(index):
-    read, notes = read_one(evidence={"utterance_index": index, "text": "I play the cello"})
+    read, notes = read_one(evidence={"utterance_index": index, "text": CELLO})
     assert read.evidence is not None
-    assert read.evidence.utterance_index is None
-    assert read.evidence.text == "I play the cello"
+    assert (read.evidence.utterance_index, read.evidence.text) == (None, CELLO)
     assert any("utterance_index" in note for note in notes)
 
 
-def test_a_field_that_memories_do_not_have_is_dropped_with_a_note():
-    _, notes = read_one(importance="high")
-    assert any("importance" in note for note in notes)
+def test_notes_are_counted_short_and_name_fields_that_memories_do_not_have():
+    assert any("importance" in note for note in read_one(importance="high")[1])
+    assert max(map(len, read_one(type="x" * 5_000)[1])) < 100
+    two = [item("a", memory_id="1", type="user"), item("b", memory_id="2", type="user")]
+    assert read_memories({"memory_items": two}).notes == ("2 × unknown type 'user' read as null",)
 
 
-def test_equal_notes_are_counted():
-    read = read_memories(
-        {
-            "memory_items": [
-                item("a", memory_id="1", type="user"),
-                item("b", memory_id="2", type="user"),
-            ]
-        }
-    )
-    assert read.notes == ("2 × unknown type 'user' read as null",)
-
-
-def test_a_note_about_a_long_value_is_short():
-    _, notes = read_one(type="x" * 5_000)
-    assert max(map(len, notes)) < 100
-
-
-def nested_list(depth: int) -> list[Any]:
-    node: list[Any] = []
+def nested(depth: int, *, around: Any, wrap: Any) -> Any:
     for _ in range(depth):
-        node = [node]
-    return node
+        around = wrap(around)
+    return around
 
 
-def nested_wrapper(depth: int) -> dict[str, Any]:
-    node: dict[str, Any] = {"memory_items": []}
-    for _ in range(depth):
-        node = {"a": node}
-    return node
+DEEP = nested(3_000, around=[], wrap=lambda node: [node])
+WRAPPERS = nested(3_000, around={"memory_items": []}, wrap=lambda node: {"a": node})
 
 
 @pytest.mark.parametrize(
-    "node",
-    [
-        pytest.param(nested_wrapper(3_000), id="wrappers"),
-        pytest.param([item(value=nested_list(3_000))], id="a value"),
-        pytest.param([item(type=nested_list(3_000))], id="a type"),
-    ],
+    "node", [WRAPPERS, [item(value=DEEP)], [item(type=DEEP)]], ids=["wrappers", "value", "type"]
 )
 def test_endless_nesting_is_not_a_crash(node):
     try:
@@ -378,52 +233,28 @@ def test_endless_nesting_is_not_a_crash(node):
     assert all(m.value for m in read.memories)
 
 
-def test_a_written_memory_has_exactly_the_twelve_fields():
-    assert list(
-        json.loads(
-            memory(
-                "v", evidence={"session_id": "s", "utterance_index": 0, "text": "q"}
-            ).model_dump_json()
-        )
-    ) == (TWELVE)
+# The strict schema
+
+BEFORE = {"session_id": None, "utterance_index": -1, "text": "q"}
+REFUSED: list[dict[str, Any]] = [
+    *({"value": ""}, {"type": "user"}, {"confidence": 1.5}, {"confidence": float("nan")}),
+    *({"importance": "high"}, {"evidence": BEFORE}),
+]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param({"value": ""}, id="an empty value"),
-        pytest.param({"type": "user"}, id="an unknown type"),
-        pytest.param({"confidence": 1.5}, id="a confidence above one"),
-        pytest.param({"confidence": float("nan")}, id="a confidence that is no number"),
-        pytest.param({"importance": "high"}, id="an unknown field"),
-        pytest.param(
-            {"evidence": {"session_id": None, "utterance_index": -1, "text": "q"}},
-            id="a turn before the first",
-        ),
-    ],
-)
-def test_the_strict_schema_refuses(change):
-    with pytest.raises(ValidationError):
-        Memory.model_validate(memory("v").model_dump() | change)
-
-
-@pytest.mark.parametrize("field", TWELVE)
-def test_the_strict_schema_wants_every_field(field):
-    row = memory("v").model_dump()
-    del row[field]
-    with pytest.raises(ValidationError, match=field):
-        Memory.model_validate(row)
-
-
-def test_a_dialogue_with_an_unknown_role_is_refused():
-    row = {
-        "benchmark_id": "b",
-        "session_id": "s",
-        "dialogue": [{"role": "tool", "text": "t"}],
-        "gold": None,
-    }
+def test_the_strict_schema_wants_the_twelve_fields_and_refuses_all_else():
+    whole = memory("v", evidence={"session_id": "s", "utterance_index": 0, "text": "q"})
+    row = json.loads(whole.model_dump_json())
+    assert tuple(row) == TWELVE
+    for field in TWELVE:
+        with pytest.raises(ValidationError, match=field):
+            Memory.model_validate({name: row[name] for name in TWELVE if name != field})
+    for change in REFUSED:
+        with pytest.raises(ValidationError):
+            Memory.model_validate(row | change)
+    sample = {"benchmark_id": "b", "session_id": "s", "gold": None}
     with pytest.raises(ValidationError, match="role"):
-        ExtractionSample.model_validate(row)
+        ExtractionSample.model_validate({**sample, "dialogue": [{"role": "tool", "text": "t"}]})
 
 
 def test_the_taxonomy_has_its_34_paths_each_once():
@@ -431,13 +262,9 @@ def test_the_taxonomy_has_its_34_paths_each_once():
     assert UNMAPPED not in CANONICAL_LABELS
 
 
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=8)
-    | st.sampled_from(["direct", " ", "80%"]),
+    LEAVES | st.sampled_from(["direct", " ", "80%"]),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
     ),
@@ -445,9 +272,9 @@ JSON = st.recursive(
 )
 ITEM = st.dictionaries(st.sampled_from([*TWELVE, "id", "evidence_text"]), JSON, max_size=8)
 VALUED = st.builds(lambda fields, value: {**fields, "value": value}, ITEM, JSON)
-ITEMS = st.lists(VALUED | ITEM | JSON, max_size=5)
+ANY_ITEMS = st.lists(VALUED | ITEM | JSON, max_size=5)
 LIST_KEY = st.sampled_from(["memory_items", "memories", "updated_memories", "answer", "facts"])
-NODE = ITEMS | JSON | VALUED | st.dictionaries(LIST_KEY, ITEMS, max_size=2)
+NODE = ANY_ITEMS | JSON | VALUED | st.dictionaries(LIST_KEY, ANY_ITEMS, max_size=2)
 
 
 @REPRODUCIBLY
@@ -460,15 +287,13 @@ def test_any_json_is_read_or_refused_and_what_was_read_is_read_back_as_it_was_wr
     written = json.loads(json.dumps({"memory_items": [m.model_dump() for m in read.memories]}))
     again = read_memories(written)
     assert again.memories == read.memories
-    assert {note.rpartition("× ")[2] for note in again.notes} <= {
-        "missing type",
-        "missing confidence",
-    }
+    missing = {"missing type", "missing confidence"}
+    assert {note.rpartition("× ")[2] for note in again.notes} <= missing
     assert tuple(Memory.model_validate(row) for row in written["memory_items"]) == read.memories
 
 
 @REPRODUCIBLY
-@given(ITEMS)
+@given(ANY_ITEMS)
 def test_no_item_disappears_without_a_note(items):
     try:
         read = read_memories({"memory_items": items})

@@ -1,13 +1,15 @@
+"""The cache of replies: what its keys depend on, damage, locks, full disks, other processes."""
+
 import os
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -15,9 +17,12 @@ from pydantic import BaseModel
 from alps.errors import UsageError
 from alps.llm.cache import Cache, cache_key, default_path
 from alps.llm.types import AnswerType, Read, Reply, Request
-from tests.endtoend import run_cold
+from tests.endtoend import run, run_cold
 
 FULL = Reply("said\ud83d ♟", "stop", "declined", prompt_tokens=11, completion_tokens=7, cost=0.25)
+IS_ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
+no_root = pytest.mark.skipif(IS_ROOT, reason="root writes into files and folders of all modes")
+no_windows = pytest.mark.skipif(sys.platform == "win32", reason="there are no limits to set")
 
 
 class Word(BaseModel):
@@ -33,13 +38,13 @@ def read_word(node: object) -> Read[str]:
     return Read(str(node))
 
 
+def asking(role: str = "user", content: str = "One word?") -> tuple[dict[str, str], ...]:
+    return ({"role": role, "content": content},)
+
+
 ANSWER = AnswerType(schema=Word, read=read_word, partial=False)
-REQUEST = Request(
-    "openai/tiny",
-    ({"role": "user", "content": "One word?"},),
-    ANSWER,
-    {"temperature": 0, "seed": 1},
-)
+SAMPLING = {"temperature": 0, "seed": 1}
+REQUEST = Request("openai/tiny", asking(), ANSWER, SAMPLING)
 
 
 @pytest.fixture
@@ -47,11 +52,36 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "down" / "replies.sqlite"
 
 
-def fill(path: Path, count: int = 300) -> None:
+@contextmanager
+def opened(path: Path) -> Iterator[Cache]:
     cache = Cache(path)
-    for number in range(count):
-        cache.put(f"key {number}", Reply(f"reply {number} " + "x" * 500))
-    cache.close()
+    try:
+        yield cache
+    finally:
+        cache.close()
+
+
+def fill(path: Path, count: int = 300) -> None:
+    with opened(path) as cache:
+        for number in range(count):
+            cache.put(f"key {number}", Reply(f"reply {number} " + "x" * 500))
+
+
+def works(cache: Cache) -> bool:
+    cache.put("new", FULL)
+    return cache.get("new") == FULL and cache.get("never stored") is None
+
+
+def test_the_last_reply_stored_comes_back_and_is_there_in_the_next_run(path: Path):
+    with opened(path) as cache:
+        cache.put("key", Reply("first"))
+        cache.put("key", FULL)
+        assert cache.get("key") == FULL
+    cache.put("after the end", FULL)
+    assert cache.get("key") is None
+    with opened(path) as again:
+        assert (again.get("key"), again.get("after the end"), again.rebuilt) == (FULL, None, False)
+    assert not path.with_suffix(".broken").exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
@@ -63,10 +93,9 @@ def test_cache_files_are_of_their_user_alone_whatever_the_umask(path: Path, befo
             path.parent.mkdir(parents=True)
             path.write_bytes(b"" if before == "open to all" else b"no database" * 100)
             path.with_name(f"{path.name}-wal").touch()
-        cache = Cache(path)
-        cache.put("key", FULL)
-        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
-        cache.close()
+        with opened(path) as cache:
+            cache.put("key", FULL)
+            modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
     finally:
         os.umask(umask)
     assert {f"{path.name}{suffix}" for suffix in ("", "-wal", "-shm")} <= set(modes)
@@ -88,195 +117,112 @@ def test_what_a_run_keeps_is_of_its_user_alone_whatever_the_umask(tmp_path: Path
     assert open_to_others == []
 
 
-def test_a_reply_that_comes_after_the_end_is_not_kept_and_what_was_kept_stays(path: Path):
-    cache = Cache(path)
-    cache.put("before", FULL)
-    cache.close()
-    cache.put("after", FULL)
-    assert cache.get("before") is None
-    again = Cache(path)
-    assert (again.get("before"), again.get("after"), again.rebuilt) == (FULL, None, False)
-    assert not path.with_suffix(".broken").exists()
-    again.close()
+CHANGED = {
+    "the model": replace(REQUEST, model="openai/small"),
+    "the endpoint": replace(REQUEST, api_base="http://127.0.0.1:8/v1"),
+    "a message": replace(REQUEST, messages=asking(content="One word")),
+    "half an emoji": replace(REQUEST, messages=asking(content="\ud83d")),
+    "the other half": replace(REQUEST, messages=asking(content="\udf36")),
+    "a role": replace(REQUEST, messages=asking("system")),
+    "the number of messages": replace(REQUEST, messages=REQUEST.messages * 2),
+    "the temperature": replace(REQUEST, sampling={**SAMPLING, "temperature": 0.1}),
+    "a parameter less": replace(REQUEST, sampling={"temperature": 0}),
+    "a parameter more": replace(REQUEST, sampling={**SAMPLING, "top_p": 1}),
+    "the schema": replace(REQUEST, answer=replace(ANSWER, schema=OtherWord)),
+    "no schema": replace(REQUEST, answer=None),
+    "the repeat": replace(REQUEST, repeat=1),
+}
+THE_SAME = {
+    "the purpose": replace(REQUEST, purpose="judge"),
+    "the record": replace(REQUEST, about="record 7"),
+    "the order of the parameters": replace(REQUEST, sampling=dict(reversed(SAMPLING.items()))),
+    "the order in a message": replace(
+        REQUEST, messages=({"content": "One word?", "role": "user"},)
+    ),
+}
 
 
-def works(cache: Cache) -> bool:
-    cache.put("new", FULL)
-    found = cache.get("new") == FULL and cache.get("never stored") is None
-    cache.close()
-    return found
+def test_whatever_can_change_the_answer_changes_the_key_and_nothing_else_does():
+    keys = {name: cache_key(request) for name, request in CHANGED.items()}
+    assert len({*keys.values(), cache_key(REQUEST)}) == len(CHANGED) + 1, keys
+    assert {name: cache_key(one) for name, one in THE_SAME.items()} == dict.fromkeys(
+        THE_SAME, cache_key(REQUEST)
+    )
 
 
-def test_a_reply_comes_back_as_it_was_stored(path: Path):
-    cache = Cache(path)
-    cache.put("key", FULL)
-    assert cache.get("key") == FULL
-    assert not cache.rebuilt
-    cache.close()
-
-
-def test_a_reply_is_still_there_in_the_next_run(path: Path):
-    fill(path, 3)
-    cache = Cache(path)
-    assert cache.get("key 2") == Reply("reply 2 " + "x" * 500)
-    assert not cache.rebuilt
-    cache.close()
-
-
-def test_the_last_reply_stored_counts(path: Path):
-    cache = Cache(path)
-    cache.put("key", Reply("first"))
-    cache.put("key", Reply("second"))
-    assert cache.get("key") == Reply("second")
-    cache.close()
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        pytest.param(replace(REQUEST, model="openai/small"), id="the model"),
-        pytest.param(replace(REQUEST, api_base="http://127.0.0.1:8/v1"), id="the endpoint"),
-        pytest.param(
-            replace(REQUEST, messages=({"role": "user", "content": "One word"},)), id="a message"
-        ),
-        pytest.param(
-            replace(REQUEST, messages=({"role": "system", "content": "One word?"},)), id="a role"
-        ),
-        pytest.param(replace(REQUEST, messages=REQUEST.messages * 2), id="the number of messages"),
-        pytest.param(
-            replace(REQUEST, sampling={"temperature": 0.1, "seed": 1}), id="the temperature"
-        ),
-        pytest.param(replace(REQUEST, sampling={"temperature": 0}), id="a parameter less"),
-        pytest.param(
-            replace(REQUEST, sampling={"temperature": 0, "seed": 1, "top_p": 1}),
-            id="a parameter more",
-        ),
-        pytest.param(replace(REQUEST, answer=replace(ANSWER, schema=OtherWord)), id="the schema"),
-        pytest.param(replace(REQUEST, answer=None), id="no schema"),
-        pytest.param(replace(REQUEST, repeat=1), id="the repeat"),
-    ],
-)
-def test_whatever_can_change_the_answer_changes_the_key(changed: Request[str]):
-    assert cache_key(changed) != cache_key(REQUEST)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        pytest.param(replace(REQUEST, purpose="judge"), id="the purpose"),
-        pytest.param(replace(REQUEST, about="record 7"), id="the record"),
-        pytest.param(
-            replace(REQUEST, sampling={"seed": 1, "temperature": 0}),
-            id="the order of the parameters",
-        ),
-        pytest.param(
-            replace(REQUEST, messages=({"content": "One word?", "role": "user"},)),
-            id="the order in a message",
-        ),
-    ],
-)
-def test_what_can_not_change_the_answer_leaves_the_key(changed: Request[str]):
-    assert cache_key(changed) == cache_key(REQUEST)
-
-
-def test_half_an_emoji_in_a_message_has_a_key():
-    halves = [
-        replace(REQUEST, messages=({"role": "user", "content": half},))
-        for half in ("\ud83d", "\udf36", "?")
-    ]
-    assert len({cache_key(request) for request in halves}) == 3
-
-
-def test_the_cache_can_be_switched_off(monkeypatch: pytest.MonkeyPatch):
+def test_the_cache_lies_in_the_users_cache_folder_unless_told_otherwise(monkeypatch, tmp_path):
     monkeypatch.setenv("ALPS_CACHE", "off")
     assert default_path() is None
-
-
-def test_the_cache_can_be_put_into_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("ALPS_CACHE", str(tmp_path))
     found = default_path()
     assert found is not None
     assert found.parent == tmp_path
-
-
-@pytest.mark.parametrize("value", [None, ""])
-def test_the_cache_lies_in_the_users_cache_folder_unless_told_otherwise(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str | None
-):
-    monkeypatch.delenv("ALPS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    if value is not None:
-        monkeypatch.setenv("ALPS_CACHE", value)
-    found = default_path()
-    assert found is not None
-    assert "alps" in found.parts
+    for value in ("", None):
+        monkeypatch.setenv("ALPS_CACHE", value) if value == "" else monkeypatch.delenv("ALPS_CACHE")
+        found = default_path()
+        assert found is not None
+        assert "alps" in found.parts
 
 
-def garbage(path: Path) -> None:
-    path.write_bytes(b"no database " * 1000)
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "garbage": lambda data: b"no database " * 1000,
+    "cut in half": lambda data: data[: len(data) // 2],
+    "header overwritten": lambda data: data[:20] + bytes(80) + data[100:],
+}
 
 
-def cut_in_half(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def header_overwritten(path: Path) -> None:
-    data = path.read_bytes()
-    path.write_bytes(data[:20] + bytes(80) + data[100:])
-
-
-@pytest.mark.parametrize("damage", [garbage, cut_in_half, header_overwritten])
-def test_a_broken_file_is_put_aside_and_begun_anew(path: Path, damage: Callable[[Path], None]):
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_broken_file_is_put_aside_and_begun_anew(path: Path, damage: Callable[[bytes], bytes]):
     fill(path)
-    damage(path)
-    broken = path.read_bytes()
-    cache = Cache(path)
-    assert cache.rebuilt
-    assert works(cache)
+    broken = damage(path.read_bytes())
+    path.write_bytes(broken)
+    with opened(path) as cache:
+        assert cache.rebuilt
+        assert works(cache)
     assert [other.read_bytes() for other in path.parent.glob("*.broken")] == [broken]
 
 
 def test_a_file_whose_damage_shows_only_in_use_does_not_end_the_run(path: Path):
     fill(path)
     path.write_bytes(path.read_bytes()[:4096] + b"\xff" * (path.stat().st_size - 4096))
-    cache = Cache(path)
-    assert cache.get("key 5") is None
-    assert works(cache)
+    with opened(path) as cache:
+        assert cache.get("key 5") is None
+        assert works(cache)
 
 
-@pytest.mark.parametrize(
-    "stored",
-    [
-        pytest.param('{"text": "cut o', id="cut off"),
-        pytest.param('{"text": "said", "a_field_of_a_later_version": 1}', id="of a later version"),
-        pytest.param('["said"]', id="of another shape"),
-        pytest.param(7, id="a number"),
-        pytest.param(b"\xff\xfe", id="bytes"),
-        pytest.param("[" * 20_000 + "]" * 20_000, id="deep"),
-        pytest.param('{"text": 7}', id="a text that is a number"),
-        pytest.param('{"text": {"a": 1}}', id="a text that is an object"),
-        pytest.param('{"text": "said", "prompt_tokens": "7"}', id="tokens in words"),
-        pytest.param('{"text": "said", "prompt_tokens": -7}', id="negative tokens"),
-        pytest.param('{"text": "said", "completion_tokens": 1e999}', id="endless tokens"),
-        pytest.param(f'{{"text": "said", "completion_tokens": {"9" * 400}}}', id="400 digits"),
-        pytest.param('{"text": "said", "cost": NaN}', id="a cost that is no number"),
-        pytest.param('{"text": "said", "cost": "0.1"}', id="a cost in words"),
-        pytest.param('{"text": "said", "refusal": {"why": 7}}', id="a refusal as an object"),
-        pytest.param('{"text": "said", "thought": [1]}', id="a thought as a list"),
-        pytest.param('{"text": "said", "service": 7}', id="a service as a number"),
-    ],
-)
+STORED: dict[str, object] = {
+    "cut off": '{"text": "cut o',
+    "of a later version": '{"text": "said", "a_field_of_a_later_version": 1}',
+    "of another shape": '["said"]',
+    "a number": 7,
+    "bytes": b"\xff\xfe",
+    "deep": "[" * 20_000 + "]" * 20_000,
+    "a text that is a number": '{"text": 7}',
+    "a text that is an object": '{"text": {"a": 1}}',
+    "tokens in words": '{"text": "said", "prompt_tokens": "7"}',
+    "negative tokens": '{"text": "said", "prompt_tokens": -7}',
+    "endless tokens": '{"text": "said", "completion_tokens": 1e999}',
+    "400 digits": f'{{"text": "said", "completion_tokens": {"9" * 400}}}',
+    "a cost that is no number": '{"text": "said", "cost": NaN}',
+    "a cost in words": '{"text": "said", "cost": "0.1"}',
+    "a refusal as an object": '{"text": "said", "refusal": {"why": 7}}',
+    "a thought as a list": '{"text": "said", "thought": [1]}',
+    "a service as a number": '{"text": "said", "service": 7}',
+}
+
+
+@pytest.mark.parametrize("stored", STORED.values(), ids=STORED)
 def test_a_stored_reply_that_can_not_be_read_counts_as_not_stored(path: Path, stored: object):
     fill(path, 3)
     database = sqlite3.connect(path)
     database.execute("UPDATE replies SET reply = ? WHERE key = 'key 1'", (stored,))
     database.commit()
     database.close()
-    cache = Cache(path)
-    assert cache.get("key 1") is None
-    assert cache.get("key 2") is not None
-    cache.close()
+    with opened(path) as cache:
+        assert cache.get("key 1") is None
+        assert cache.get("key 2") == Reply("reply 2 " + "x" * 500)
 
 
 FULL_DISK = """
@@ -293,47 +239,39 @@ with suppress(Exception):
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files to set")
+@no_windows
 def test_a_full_disk_does_not_cost_the_replies_already_stored(path: Path):
     fill(path, 30)
     subprocess.run([sys.executable, "-c", FULL_DISK, str(path)], check=True, timeout=300)
     assert list(path.parent.glob("*.broken")) == []
-    cache = Cache(path)
-    assert cache.get("key 29") is not None
-    assert not cache.rebuilt
-    cache.close()
+    with opened(path) as cache:
+        assert cache.get("key 29") is not None
+        assert not cache.rebuilt
 
 
-def test_two_runs_share_the_cache_at_the_same_time(path: Path):
-    one, other = Cache(path), Cache(path)
-    one.put("from one", FULL)
-    other.put("from the other", FULL)
-    assert (one.get("from the other"), other.get("from one")) == (FULL, FULL)
-    one.close()
-    other.close()
+PUTTING = """
+import sys
+from pathlib import Path
+from alps.llm.cache import Cache
+from alps.llm.types import Reply
+cache = Cache(Path(sys.argv[1]))
+for n in range(200):
+    cache.put(f"{sys.argv[2]} {n}", Reply(f"{sys.argv[2]} {n}"))
+"""
 
 
-def test_two_processes_share_the_cache_at_the_same_time(path: Path):
-    program = (
-        "import sys; from pathlib import Path; from alps.llm.cache import Cache; from "
-        "alps.llm.types import Reply\n"
-        "cache = Cache(Path(sys.argv[1]))\n"
-        "for n in range(200): cache.put(f'{sys.argv[2]} {n}', Reply(f'{sys.argv[2]} {n}'))\n"
-    )
-    processes = [
-        subprocess.Popen([sys.executable, "-c", program, str(path), name])
-        for name in ("one", "two")
-    ]
-    assert [process.wait(60) for process in processes] == [0, 0]
-    cache = Cache(path)
-    assert not cache.rebuilt
-    assert [cache.get(f"{name} {n}") for name in ("one", "two") for n in (0, 199)] == [
-        Reply("one 0"),
-        Reply("one 199"),
-        Reply("two 0"),
-        Reply("two 199"),
-    ]
-    cache.close()
+def test_runs_and_processes_share_the_cache_at_the_same_time(path: Path):
+    with opened(path) as one, opened(path) as other:
+        one.put("from one", FULL)
+        other.put("from the other", FULL)
+        assert (one.get("from the other"), other.get("from one")) == (FULL, FULL)
+    command = [sys.executable, "-c", PUTTING, str(path)]
+    processes = [subprocess.Popen([*command, name]) for name in ("one", "two")]
+    assert [process.wait(300) for process in processes] == [0, 0]
+    with opened(path) as cache:
+        assert not cache.rebuilt
+        for key in ("one 0", "one 199", "two 0", "two 199"):
+            assert cache.get(key) == Reply(key)
 
 
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
@@ -352,93 +290,63 @@ def test_a_run_that_starts_while_another_one_begins_the_cache_waits_for_it(path:
         other.close()
     assert not cache.rebuilt
     assert works(cache)
+    cache.close()
 
 
-def assert_one_line_that_helps(message: str, path: Path) -> None:
+# What can't be a cache is refused at once, in one line that helps
+
+
+def refused(path: Path) -> str:
+    started = time.monotonic()
+    with pytest.raises(UsageError) as caught:
+        Cache(path)
+    message = str(caught.value)
+    assert time.monotonic() - started < 5
     assert "\n" not in message
-    assert str(path) in message
-    assert "ALPS_CACHE" in message
-    assert "off" in message
+    assert [part for part in (str(path), "ALPS_CACHE", "off") if part not in message] == []
+    return message
 
 
-def test_a_file_in_place_of_the_folder_is_refused_in_one_line(tmp_path: Path):
+def test_a_file_for_a_folder_and_a_folder_for_a_file_are_refused(path: Path, tmp_path: Path):
     (tmp_path / "file").write_text("not a folder", encoding="utf-8")
-    for path in (
-        tmp_path / "file" / "replies.sqlite",
-        tmp_path / "file" / "deeper" / "replies.sqlite",
-    ):
-        with pytest.raises(UsageError) as caught:
-            Cache(path)
-        assert_one_line_that_helps(str(caught.value), path)
+    path.mkdir(parents=True)
+    for place in ("file/replies.sqlite", "file/deeper/replies.sqlite", path):
+        refused(tmp_path / place)
+    words = ("task=extraction", "model=openai/tiny", "api_base=http://127.0.0.1:9/v1")
+    done = run(tmp_path, "run", *words, "data=samples", ALPS_CACHE=str(tmp_path / "file"))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "ALPS_CACHE" in done.stderr
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files to set")
-def test_a_cache_that_can_not_be_begun_on_a_full_disk_is_refused_at_once(path: Path):
+@no_windows
+def test_a_cache_that_can_not_be_begun_on_a_full_disk_is_refused(path: Path):
     import resource
 
     allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
     path.parent.mkdir(parents=True)
-    started = time.monotonic()
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, allowed[1]))
     try:
-        with pytest.raises(UsageError) as caught:
-            Cache(path)
+        refused(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
-    assert time.monotonic() - started < 5
-    assert_one_line_that_helps(str(caught.value), path)
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes into files of all modes"
-)
-def test_a_file_that_may_not_be_written_is_refused_at_once(path: Path):
+@no_root
+def test_a_file_that_may_not_be_written_is_refused(path: Path):
     path.parent.mkdir(parents=True)
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE unrelated (number INTEGER)")
     other.close()
     path.chmod(0o400)
-    started = time.monotonic()
-    with pytest.raises(UsageError, match="readonly") as caught:
-        Cache(path)
-    assert time.monotonic() - started < 5
-    assert_one_line_that_helps(str(caught.value), path)
+    assert "readonly" in refused(path)
 
 
-def test_a_folder_in_place_of_the_file_is_refused_in_one_line(path: Path):
-    path.mkdir(parents=True)
-    with pytest.raises(UsageError) as caught:
-        Cache(path)
-    assert_one_line_that_helps(str(caught.value), path)
-
-
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0,
-    reason="root writes into folders that nobody may write into",
-)
-def test_a_folder_that_may_not_be_written_is_refused_in_one_line(path: Path):
+@no_root
+def test_a_folder_that_may_not_be_written_is_refused(path: Path):
     path.parent.mkdir(parents=True)
     path.parent.chmod(0o500)
     try:
-        with pytest.raises(UsageError) as caught:
-            Cache(path)
+        refused(path)
     finally:
         path.parent.chmod(0o700)
-    assert_one_line_that_helps(str(caught.value), path)
-
-
-def test_the_command_says_in_one_line_that_the_cache_can_not_be_used(
-    alps: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
-    monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "file"))
-    done = alps(
-        "run",
-        "task=extraction",
-        "model=openai/tiny",
-        "api_base=http://127.0.0.1:9/v1",
-        "data=samples",
-    )
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert "ALPS_CACHE" in done.stderr

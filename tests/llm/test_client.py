@@ -1,312 +1,234 @@
+"""A client over loopback: what a server says, what the caller gets, what the ledger and the cache
+hold.
+"""
+
+import asyncio
+import itertools
 import json
 import socket
+import threading
 import time
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import pytest
 
 from alps.errors import CredentialError, UsageError
-from alps.llm import Request
+from alps.llm import Client, Completion, Request
+from alps.llm.cache import Cache
+from alps.llm.types import Reply, TransportError
+from alps.schema import Outcome
 from tests.desk import (
     EXTRACTED,
     GOOD,
     HALF,
+    JUDGED,
     OTHER_SHAPE,
     PROSE,
     QUESTION,
     QUIET_LITELLM,
     Desk,
+    Habits,
     always,
     in_turn,
     question,
 )
 from tests.loopback import Answer, serve
+from tests.odd_bodies import MARK, ODD, TEXT, WHOLE, paths, replaced, without
 
 pytestmark = QUIET_LITELLM
 
-
-CONTENT_POLICY = json.dumps(
-    {
-        "error": {
-            "message": "rejected",
-            "type": "invalid_request_error",
-            "code": "content_policy_violation",
-        }
-    }
-)
+BOTH = ("chess", "tea")
+SORRY = "I'm sorry, I can't help with that."
+POLICY = {"message": "rejected", "type": "invalid_request_error"}
+CONTENT_POLICY = json.dumps({"error": {**POLICY, "code": "content_policy_violation"}})
+DIFFERING = f'{GOOD}\n{{"hobbies": ["go"]}}'
 
 
-@pytest.mark.parametrize(
-    ("answer", "outcome", "value", "requests"),
-    [
-        pytest.param(Answer(GOOD), "ok", ("chess", "tea"), 1, id="as asked"),
-        pytest.param(Answer(f"```json\n{GOOD}\n```"), "ok", ("chess", "tea"), 1, id="in a fence"),
-        pytest.param(Answer('{"hobbies": []}'), "ok", (), 1, id="an empty list"),
-        pytest.param(
-            Answer(HALF, finish_reason="length"),
-            "ok",
-            ("chess",),
-            1,
-            id="cut off, something usable",
-        ),
-        pytest.param(
-            Answer('{"hob', finish_reason="length"),
-            "truncated",
-            None,
-            3,
-            id="cut off, nothing usable",
-        ),
-        pytest.param(
-            Answer("", finish_reason="length"),
-            "truncated",
-            None,
-            3,
-            id="cut off before the first word",
-        ),
-        pytest.param(
-            Answer("I'm sorry, I can't help with that."),
-            "refused",
-            None,
-            1,
-            id="a refusal in prose",
-        ),
-        pytest.param(
-            Answer(None, refusal="I can't help."),
-            "refused",
-            None,
-            1,
-            id="a refusal in its own field",
-        ),
-        pytest.param(
-            Answer(None, finish_reason="length", refusal="I"),
-            "refused",
-            None,
-            1,
-            id="a refusal cut off",
-        ),
-        pytest.param(
-            Answer("", finish_reason="content_filter"), "refused", None, 1, id="the content filter"
-        ),
-        pytest.param(
-            Answer(GOOD, finish_reason="content_filter"),
-            "refused",
-            None,
-            1,
-            id="the filter, after a part",
-        ),
-        pytest.param(
-            Answer(status=400, body=CONTENT_POLICY), "refused", None, 1, id="the content policy"
-        ),
-        pytest.param(Answer(""), "empty", None, 3, id="an empty text"),
-        pytest.param(Answer(" \n"), "empty", None, 3, id="white space"),
-        pytest.param(Answer(None), "empty", None, 3, id="no text"),
-        pytest.param(Answer(PROSE), "unparsable", None, 3, id="prose"),
-        pytest.param(Answer(OTHER_SHAPE), "invalid", None, 3, id="another shape"),
-        pytest.param(Answer(status=400), "transport", None, 1, id="a bad request"),
-        pytest.param(Answer(status=413), "too_long", None, 1, id="larger than the server takes"),
-    ],
-)
-def test_every_answer_has_its_outcome(
-    desk: Desk, answer: Answer, outcome: str, value: tuple[str, ...] | None, requests: int
-):
-    with serve(always(answer)) as server:
-        completion = desk.ask(question(server))
-    assert (completion.outcome, completion.value) == (outcome, value)
-    assert len(server.requests) == requests
-    assert (completion.error is None) == (outcome == "ok")
+def cut(text: str) -> Answer:
+    return Answer(text, finish_reason="length")
 
 
-@pytest.mark.parametrize(
-    ("answer", "repaired", "truncated"),
-    [
-        pytest.param(Answer(GOOD), False, False, id="as asked"),
-        pytest.param(Answer(f"Sure: {GOOD}"), True, False, id="in prose"),
-        pytest.param(Answer(HALF, finish_reason="length"), True, True, id="cut off"),
-    ],
-)
-def test_an_answer_tells_what_it_took_to_read_it(
-    desk: Desk, answer: Answer, repaired: bool, truncated: bool
-):
-    with serve(always(answer)) as server:
-        completion = desk.ask(question(server))
-    assert (completion.repaired, completion.truncated) == (repaired, truncated)
-    assert bool(completion.notes) == repaired
+@dataclass(frozen=True)
+class Case:
+    """Answers of a server in turn, the last again and again; what the caller gets, and the
+    outcomes of the ledger's rows, each of which is a request.
+    """
+
+    answers: tuple[Answer, ...]
+    outcome: str
+    value: Any
+    ledger: tuple[str, ...]
+    asked: Any = EXTRACTED
+    repaired: bool = False
+    truncated: bool = False
 
 
-@pytest.mark.parametrize("text", [GOOD, PROSE, OTHER_SHAPE, "I'm sorry, I can't."])
-def test_the_text_as_it_came_is_kept(desk: Desk, text: str):
-    with serve(always(Answer(text))) as server:
-        assert desk.ask(question(server)).raw == text
+def ok(*answers: Answer, ledger: tuple[str, ...] = ("ok",), value: Any = BOTH, **more: Any) -> Case:
+    return Case(answers, "ok", value, ledger, **more)
 
 
-def test_plain_text_is_given_as_it_came(desk: Desk):
-    with serve(always(Answer("Sorry to hear that! [1] {ok}"))) as server:
-        completion = desk.ask(question(server, answer=None))
-    assert (completion.outcome, completion.value) == ("ok", "Sorry to hear that! [1] {ok}")
+def bad(answer: Answer, outcome: str, times: int = 3, **more: Any) -> Case:
+    return Case((answer,), outcome, None, (outcome,) * times, **more)
 
 
-def test_plain_text_that_was_cut_off_says_so(desk: Desk):
-    with serve(always(Answer("Once upon a", finish_reason="length"))) as server:
-        completion = desk.ask(question(server, answer=None))
-    assert (completion.outcome, completion.value, completion.truncated) == (
-        "ok",
-        "Once upon a",
-        True,
-    )
+CASES = {
+    "as asked": ok(Answer(GOOD)),
+    "in a fence": ok(Answer(f"```json\n{GOOD}\n```"), repaired=True),
+    "in prose": ok(Answer(f"Sure: {GOOD}"), repaired=True),
+    "an empty list": ok(Answer('{"hobbies": []}'), value=()),
+    "cut off, something usable": ok(cut(HALF), value=("chess",), repaired=True, truncated=True),
+    "a wrong type that is read all the same": ok(
+        Answer('{"hobbies": ["chess", 5]}'), value=("chess", 5)
+    ),
+    "cut off, nothing usable": bad(cut('{"hob'), "truncated"),
+    "cut off before the first word": bad(cut(""), "truncated"),
+    "a refusal in prose": bad(Answer(SORRY), "refused", 1),
+    "a refusal in its own field": bad(Answer(None, refusal="I can't help."), "refused", 1),
+    "a refusal cut off": bad(replace(cut(""), text=None, refusal="I"), "refused", 1),
+    "the content filter": bad(Answer("", finish_reason="content_filter"), "refused", 1),
+    "the filter, after a part": bad(Answer(GOOD, finish_reason="content_filter"), "refused", 1),
+    "the content policy": Case(
+        (Answer(status=400, body=CONTENT_POLICY),), "refused", None, ("transport",)
+    ),
+    "an empty text": bad(Answer(""), "empty"),
+    "white space": bad(Answer(" \n"), "empty"),
+    "no text": bad(Answer(None), "empty"),
+    "prose": bad(Answer(PROSE), "unparsable"),
+    "another shape": bad(Answer(OTHER_SHAPE), "invalid"),
+    "a bad request": bad(Answer(status=400), "transport", 1),
+    "an unprocessable request": bad(Answer(status=422), "transport", 1),
+    "larger than the server takes": Case((Answer(status=413),), "too_long", None, ("transport",)),
+    "plain text as it came": ok(
+        Answer("Sorry to hear that! [1] {ok}"), value="Sorry to hear that! [1] {ok}", asked=None
+    ),
+    "plain text that was cut off": ok(
+        cut("Once upon a"), value="Once upon a", asked=None, truncated=True
+    ),
+    "half a verdict, then a whole one": ok(
+        cut(HALF), Answer(GOOD), asked=JUDGED, ledger=("truncated", "ok")
+    ),
+    "a verdict without its end": ok(
+        cut(HALF[:-4]), Answer(GOOD), asked=JUDGED, ledger=("truncated", "ok")
+    ),
+    "a verdict without its bracket": ok(
+        cut(GOOD[:-1]), Answer(GOOD), asked=JUDGED, ledger=("truncated", "ok")
+    ),
+    "half a verdict is none": bad(cut(HALF), "truncated", asked=JUDGED),
+    "two different verdicts are none": ok(
+        Answer(DIFFERING), Answer(GOOD), asked=JUDGED, ledger=("invalid", "ok")
+    ),
+    "the same verdict twice is one": ok(Answer(f"{GOOD}\n{GOOD}"), asked=JUDGED, repaired=True),
+    "half an emoji does not stop a re-ask": ok(
+        Answer('{"pets": "\ud83d"}'), Answer(GOOD), ledger=("invalid", "ok")
+    ),
+    **{
+        f"{name}, twice": ok(answer, answer, Answer(GOOD), ledger=("transport", "transport", "ok"))
+        for name, answer in {
+            **{str(code): Answer(status=code) for code in (408, 409, 429, 500, 502, 503, 504, 529)},
+            "a dropped connection": Answer(drop=True),
+            "a page instead of JSON": Answer(body="<html>Bad gateway</html>"),
+        }.items()
+    },
+}
 
 
-def test_exactly_the_given_messages_are_sent(desk: Desk):
-    with serve(always(Answer(GOOD))) as server:
-        desk.ask(question(server))
-    assert server.requests[0]["messages"] == list(QUESTION)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_answer_has_its_outcome_and_its_rows(desk: Desk, case: Case):
+    with serve(in_turn(*case.answers)) as server:
+        got = desk.ask(question(server, answer=case.asked))
+    assert (got.outcome, got.value) == (case.outcome, case.value)
+    assert tuple(row["outcome"] for row in desk.rows) == case.ledger
+    assert len(server.requests) == len(case.ledger)
+    assert (got.error is None) == (got.outcome == "ok")
+    assert (got.repaired, got.truncated) == (case.repaired, case.truncated) or got.value is None
+    answer = case.answers[-1]
+    if answer.text is not None and answer.body is None and answer.refusal is None:
+        assert got.raw == (answer.text if answer.status == 200 else None)
+    if case.repaired:
+        assert got.notes
+    if case.asked is None:
+        assert all("JSON" not in str(request["messages"]) for request in server.requests)
 
 
-def test_the_schema_is_sent_as_response_format(desk: Desk):
-    with serve(always(Answer(GOOD))) as server:
-        desk.ask(question(server))
-    sent = server.requests[0]["response_format"]
-    assert sent["type"] == "json_schema"
-    assert sent["json_schema"]["strict"]
-    assert sent["json_schema"]["schema"]["properties"] == {
-        "hobbies": {"type": "array", "items": {"type": "string"}}
-    }
-    assert sent["json_schema"]["schema"]["required"] == ["hobbies"]
-
-
-def test_nothing_is_sent_that_was_not_asked_for(desk: Desk):
+def test_exactly_what_was_asked_for_is_sent(desk: Desk):
     sampling = {"temperature": 0.2, "max_tokens": 77, "seed": 5}
     with serve(always(Answer(GOOD))) as server:
+        desk.ask(question(server))
         desk.ask(question(server, sampling=sampling, answer=None))
-    assert server.requests[0] == {"model": "tiny", "messages": list(QUESTION), **sampling}
+    typed, plain = server.requests
+    assert plain == {"model": "tiny", "messages": list(QUESTION), **sampling}
+    assert typed["messages"] == list(QUESTION)
+    sent = typed["response_format"]
+    assert (sent["type"], sent["json_schema"]["strict"]) == ("json_schema", True)
+    properties = {"hobbies": {"type": "array", "items": {"type": "string"}}}
+    assert sent["json_schema"]["schema"]["properties"] == properties
+    assert sent["json_schema"]["schema"]["required"] == ["hobbies"]
 
 
 def test_a_parameter_that_the_model_does_not_take_is_not_dropped_in_silence(desk: Desk):
     with serve(always(Answer(GOOD))) as server:
-        completion = desk.ask(
-            question(server, model="openai/o3-mini", sampling={"temperature": 0.2})
-        )
+        asked = question(server, model="openai/o3-mini", sampling={"temperature": 0.2})
+        completion = desk.ask(asked)
     assert server.requests == []
     assert completion.outcome == "transport"
     assert "temperature" in str(completion.error)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        *(
-            pytest.param(Answer(status=code), id=str(code))
-            for code in (408, 409, 429, 500, 502, 503, 504, 529)
-        ),
-        pytest.param(Answer(drop=True), id="a dropped connection"),
-        pytest.param(Answer(body="<html>Bad gateway</html>"), id="a page instead of JSON"),
-    ],
-)
-def test_a_failure_that_may_pass_is_tried_again(desk: Desk, answer: Answer):
-    with serve(in_turn(answer, answer, Answer(GOOD))) as server:
-        completion = desk.ask(question(server))
-    assert completion.outcome == "ok"
-    assert [(row["attempt"], row["outcome"]) for row in desk.rows] == [
-        (1, "transport"),
-        (2, "transport"),
-        (3, "ok"),
-    ]
-    assert len(server.requests) == 3
-
-
-@pytest.mark.parametrize("status", [400, 422])
-def test_a_failure_that_will_not_pass_is_not_tried_again(desk: Desk, status: int):
-    with serve(always(Answer(status=status))) as server:
-        completion = desk.ask(question(server))
-    assert (completion.outcome, completion.raw) == ("transport", None)
-    assert len(server.requests) == 1
-    assert desk.rows[0]["status"] == status
-
-
-def test_trying_again_comes_to_an_end(desk: Desk):
-    with serve(always(Answer(status=500))) as server:
+@pytest.mark.parametrize("answer", [Answer(status=500), Answer(status=429), Answer(drop=True)])
+def test_trying_again_comes_to_an_end_and_neither_library_tries_by_itself(
+    desk: Desk, answer: Answer
+):
+    with serve(always(answer)) as server:
         completion = desk.ask(question(server))
     assert (completion.outcome, completion.raw, completion.value) == ("transport", None, None)
-    assert "scripted 500" in str(completion.error)
-    assert 3 <= len(server.requests) <= 10
+    assert answer.drop or f"scripted {answer.status}" in str(completion.error)
+    assert 3 <= len(server.requests) == len(desk.rows) <= 20
+    assert answer.status != 500 or len(server.requests) <= 10
+    assert [row["attempt"] for row in desk.rows] == list(range(1, len(desk.rows) + 1))
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_nothing_is_tried_again_earlier_than_the_server_asked(desk: Desk, status: int):
+@pytest.mark.parametrize(("status", "alone"), [(429, True), (503, True), (429, False)])
+def test_nothing_is_tried_earlier_than_the_server_asked(desk: Desk, status: int, alone: bool):
     arrivals: list[float] = []
 
     def script(_: dict[str, Any]) -> Answer:
         arrivals.append(time.perf_counter())
-        return (
-            Answer(GOOD)
-            if len(arrivals) > 1
-            else Answer(status=status, headers={"Retry-After": "0.2"})
-        )
+        wait = Answer(status=status, headers={"Retry-After": "0.2"})
+        return Answer(GOOD) if len(arrivals) > 1 else wait
 
     with serve(script) as server:
-        assert desk.ask(question(server)).outcome == "ok"
-    assert arrivals[1] - arrivals[0] >= 0.2
-
-
-def test_other_requests_wait_too_when_the_server_asked_to_wait(desk: Desk):
-    arrivals: list[float] = []
-
-    def script(_: dict[str, Any]) -> Answer:
-        arrivals.append(time.perf_counter())
-        return (
-            Answer(GOOD)
-            if len(arrivals) > 1
-            else Answer(status=429, headers={"Retry-After": "0.2"})
-        )
-
-    with serve(script) as server:
-        completions = desk.ask_all(*(question(server, repeat=n) for n in range(4)), concurrency=1)
-    assert [completion.outcome for completion in completions] == ["ok"] * 4
+        asked = [question(server, repeat=n) for n in range(1 if alone else 4)]
+        completions = desk.ask_all(*asked, concurrency=1)
+    assert {completion.outcome for completion in completions} == {"ok"}
     assert min(arrivals[1:]) - arrivals[0] >= 0.2
 
 
-def test_a_refused_key_ends_the_run_and_is_not_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
-    refusal = Answer(status=401, error="Incorrect API key provided: an-ordinary-looking-word.")
-    with (
-        serve(always(refusal)) as server,
-        pytest.raises(CredentialError, match="openai/tiny") as caught,
-    ):
-        desk.ask(question(server))
-    assert server.headers[0]["authorization"] == "Bearer an-ordinary-looking-word"
-    assert "an-ordinary-looking-word" not in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert len(server.requests) == 1
+WORD = "an-ordinary-looking-word"
 
 
-def test_a_model_that_the_endpoint_lacks_ends_the_run(desk: Desk):
-    with (
-        serve(always(Answer(status=404))) as server,
-        pytest.raises(UsageError, match="openai/tiny"),
-    ):
-        desk.ask(question(server))
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(("status", "error"), [(401, CredentialError), (404, UsageError)])
-def test_an_attempt_that_ends_the_run_is_in_the_ledger_too(
-    desk: Desk, status: int, error: type[Exception]
+@pytest.mark.parametrize(
+    ("status", "ends", "named"),
+    [(401, CredentialError, "openai/tiny"), (404, UsageError, "openai/tiny"), (400, None, "bad: ")],
+)
+def test_what_ends_the_run_is_in_the_ledger_too_and_no_key_is_shown(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, status: int, ends: Any, named: str
 ):
-    with serve(always(Answer(status=status))) as server, pytest.raises(error):
-        desk.ask(question(server))
+    monkeypatch.setenv("OPENAI_API_KEY", WORD)
+    refusal = Answer(status=status, error=f"bad: {WORD} or sk-abcdefgh12345")
+    with serve(always(refusal)) as server:
+        if ends is None:
+            error = str(desk.ask(question(server)).error)
+        else:
+            with pytest.raises(ends) as caught:
+                desk.ask(question(server))
+            error = str(caught.value)
+    assert server.headers[0]["authorization"] == f"Bearer {WORD}"
     assert [row["status"] for row in desk.rows] == [status]
-
-
-def test_a_key_in_an_error_message_does_not_get_into_a_file(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
-    with serve(
-        always(Answer(status=400, error="bad: an-ordinary-looking-word or sk-abcdefgh12345"))
-    ) as server:
-        completion = desk.ask(question(server))
-    written = desk.calls.read_text(encoding="utf-8")
-    for text in (written, str(completion.error)):
-        assert "bad: " in text
+    assert len(server.requests) == 1
+    assert named in error
+    assert "\n" not in error
+    for text in (error, desk.calls.read_text(encoding="utf-8")):
         assert "ordinary" not in text
         assert "abcdefgh" not in text
 
@@ -318,3 +240,346 @@ def test_an_address_where_nobody_ever_was_ends_the_run(desk: Desk, monkeypatch: 
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         with pytest.raises(UsageError, match=r"nobody could be reached .* mend the address"):
             desk.ask(Request("openai/tiny", QUESTION, EXTRACTED, api_base=address), patience=1800.0)
+
+
+# Re-asks
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (Answer(OTHER_SHAPE), "no list called `hobbies` was found"),
+        (Answer(PROSE), "JSON"),
+        (cut(HALF[:8]), "cut off"),
+    ],
+    ids=["another shape", "prose", "cut off"],
+)
+def test_a_re_ask_shows_the_model_its_answer_and_the_problem(desk: Desk, answer, problem):
+    with serve(in_turn(answer, Answer(GOOD))) as server:
+        completion = desk.ask(question(server, sampling={"temperature": 0.3}))
+    assert completion.value == BOTH
+    assert "after 1 re-asks" in completion.notes
+    assert [(row["ask"], row["attempt"]) for row in desk.rows] == [(0, 1), (1, 1)]
+    first, second = server.requests
+    *shown, last = second["messages"]
+    assert shown == [*QUESTION, {"role": "assistant", "content": answer.text}]
+    assert last["role"] == "user"
+    assert problem in last["content"]
+    assert {**second, "messages": None} == {**first, "messages": None}
+
+
+def test_only_the_latest_answer_is_shown_in_a_second_re_ask(desk: Desk):
+    with serve(in_turn(Answer(PROSE), Answer(OTHER_SHAPE), Answer(GOOD))) as server:
+        desk.ask(question(server))
+    assert [message["content"] for message in server.requests[2]["messages"][2:3]] == [OTHER_SHAPE]
+    assert len(server.requests[2]["messages"]) == 4
+
+
+def test_what_is_long_empty_or_plain_is_shown_as_it_can_be(desk: Desk):
+    with serve(in_turn(Answer("I like tea. " * 2500), Answer(""), Answer(GOOD))) as server:
+        assert desk.ask(question(server)).outcome == "ok"
+    assert 100 < len(server.requests[1]["messages"][2]["content"]) < 10_000
+    assert all(message["content"] for message in server.requests[2]["messages"])
+    with serve(in_turn(Answer(""), Answer("Chess."))) as server:
+        assert desk.ask(question(server, answer=None)).value == "Chess."
+    assert "JSON" not in server.requests[1]["messages"][-1]["content"]
+
+
+def test_a_system_that_was_heard_stays_heard_when_the_re_ask_is_not(desk: Desk):
+    with serve(in_turn(Answer(PROSE), Answer(status=400))) as server:
+        completion = desk.ask(question(server))
+    assert len(server.requests) == 2
+    assert (completion.raw, completion.outcome) == (PROSE, "unparsable")
+
+
+# The ledger and the cache
+
+
+def test_every_http_attempt_is_one_row_with_its_tokens(desk: Desk):
+    answers = (Answer(status=500), Answer(PROSE), Answer(status=429), Answer(drop=True))
+    with serve(in_turn(*answers, Answer(GOOD))) as server:
+        desk.ask(question(server, purpose="judge", about="record 7"))
+    assert len(server.requests) == len(desk.rows) == 5
+    assert [(row["ask"], row["attempt"], row["outcome"], row["status"]) for row in desk.rows] == [
+        (0, 1, "transport", 500),
+        (0, 2, "unparsable", 200),
+        (1, 1, "transport", 429),
+        (1, 2, "transport", None),
+        (1, 3, "ok", 200),
+    ]
+    tokens = [(row["prompt_tokens"], row["completion_tokens"]) for row in desk.rows]
+    asked = [sum(len(m["content"]) for m in body["messages"]) // 4 for body in server.requests]
+    none = (None, None)
+    assert tokens == [none, (asked[1], len(PROSE) // 4), none, none, (asked[4], len(GOOD) // 4)]
+    about = {(row["purpose"], row["about"], row["model"]) for row in desk.rows}
+    assert about == {("judge", "record 7", "openai/tiny")}
+    assert len({row["key"] for row in desk.rows}) == 1
+    assert all(row["seconds"] > 0 for row in desk.rows)
+    assert desk.totals.calls == 5
+    assert desk.totals.prompt_tokens == asked[1] + asked[4]
+    assert desk.totals.completion_tokens == len(PROSE) // 4 + len(GOOD) // 4
+
+
+def test_a_known_price_is_counted_and_an_unknown_one_is_null_and_not_nought(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", WORD)
+    with serve(always(Answer(GOOD))) as server:
+        desk.ask(question(server, model="openai/gpt-4.1-mini"))
+        assert desk.rows[0]["cost"] > 0
+        assert (desk.totals.cost, desk.totals.unpriced) == (desk.rows[0]["cost"], 0)
+        desk.ask(question(server))
+    assert desk.rows[1]["cost"] is None
+    assert desk.totals.unpriced == 1
+
+
+def test_a_stored_answer_makes_no_request(desk: Desk, cache: Cache):
+    with serve(in_turn(Answer(PROSE), Answer(f"Sure: {GOOD}"), Answer(status=500))) as server:
+        first = desk.ask(question(server), cache=cache)
+        second = desk.ask(question(server, about="another record", purpose="judge"), cache=cache)
+    assert len(server.requests) == len(desk.rows) == 2
+    assert (second.value, second.raw, second.repaired) == (BOTH, first.raw, True)
+    assert desk.totals.cached == 1
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "the model": {"model": "openai/small"},
+    "the messages": {"messages": (*QUESTION, {"role": "user", "content": "And?"})},
+    "the order of the messages": {"messages": QUESTION[::-1]},
+    "the sampling": {"sampling": {"temperature": 0.5}},
+    "the repeat": {"repeat": 1},
+    "the schema": {"answer": replace(EXTRACTED, schema=Habits)},
+    "no schema": {"answer": None},
+}
+
+
+def test_whatever_can_change_an_answer_asks_anew(desk: Desk, cache: Cache):
+    with serve(always(Answer(GOOD))) as one, serve(always(Answer('{"hobbies": ["go"]}'))) as other:
+        answers = [desk.ask(question(server), cache=cache).value for server in (one, other, one)]
+        assert (len(one.requests), len(other.requests)) == (1, 1)
+        for asked, (name, changes) in enumerate(CHANGES.items(), start=2):
+            desk.ask(question(one, **changes), cache=cache)
+            assert len(one.requests) == asked, name
+    assert answers == [BOTH, ("go",), BOTH]
+
+
+FAILURES = {
+    "unparsable": Answer(PROSE),
+    "invalid": Answer(OTHER_SHAPE),
+    "empty": Answer(""),
+    "refused": Answer(SORRY),
+    "truncated": cut('{"hob'),
+    "transport": Answer(status=400),
+}
+
+
+@pytest.mark.parametrize("outcome", FAILURES)
+def test_a_failure_is_not_stored(desk: Desk, cache: Cache, outcome: str):
+    answers = [FAILURES[outcome]]
+    with serve(lambda _: answers[-1]) as server:
+        assert desk.ask(question(server), cache=cache).outcome == outcome
+        answers.append(Answer(GOOD))
+        assert desk.ask(question(server), cache=cache).value == BOTH
+
+
+def test_a_stored_answer_that_does_not_serve_any_more_is_asked_for_again(desk: Desk, cache: Cache):
+    with serve(in_turn(cut(HALF), Answer(GOOD))) as server:
+        assert desk.ask(question(server, answer=EXTRACTED), cache=cache).value == ("chess",)
+        assert desk.ask(question(server, answer=JUDGED), cache=cache).value == BOTH
+
+
+# Several requests at once
+
+
+def test_identical_requests_under_way_are_one_http_call(desk: Desk):
+    with serve(always(Answer(GOOD, delay=0.05))) as server:
+        completions = desk.ask_all(*[question(server)] * 20, question(server, repeat=1))
+    assert len(server.requests) == len(desk.rows) == 2
+    assert [completion.value for completion in completions] == [BOTH] * 21
+
+
+def test_without_a_cache_a_finished_request_is_made_again(desk: Desk):
+    with serve(in_turn(Answer(GOOD), Answer('{"hobbies": ["go"]}'))) as server:
+
+        async def twice(client: Client) -> list[Any]:
+            return [(await client.complete(question(server))).value for _ in range(2)]
+
+        assert desk.run(twice) == [BOTH, ("go",)]
+
+
+def test_a_caller_that_goes_away_does_not_take_the_answer_from_the_other(desk: Desk):
+    with serve(always(Answer(GOOD, delay=0.1))) as server:
+
+        async def one_leaves(client: Client) -> Completion[Any]:
+            asked = [asyncio.ensure_future(client.complete(question(server))) for _ in range(2)]
+            await asyncio.sleep(0.02)
+            asked[0].cancel()
+            return await asked[1]
+
+        assert desk.run(one_leaves).value == BOTH
+    assert len(server.requests) == 1
+
+
+def test_no_more_requests_are_under_way_than_allowed(desk: Desk):
+    four = threading.Barrier(4)
+
+    def script(_: dict[str, Any]) -> Answer:
+        four.wait(300)
+        return Answer(GOOD, delay=0.03)
+
+    with serve(script) as server:
+        completions = desk.ask_all(*(question(server, repeat=n) for n in range(12)), concurrency=4)
+    assert [completion.outcome for completion in completions] == ["ok"] * 12
+    assert server.most_under_way == 4
+
+
+def test_after_a_429_fewer_requests_are_under_way_and_later_as_many_as_before(desk: Desk):
+    under_way: list[int] = [0]
+    all_began = asyncio.Event()
+
+    async def send(*_: Any) -> Reply:
+        under_way.append(under_way[-1] + 1)
+        if under_way[-1] == 4:
+            all_began.set()
+        await all_began.wait()
+        await asyncio.sleep(0.001)
+        under_way.append(under_way[-1] - 1)
+        if len(under_way) < 12:
+            raise TransportError("slow down", transient=True, status=429)
+        return Reply(GOOD, "stop")
+
+    requests = [Request("any/model", QUESTION, EXTRACTED, repeat=n) for n in range(60)]
+    completions = desk.ask_all(*requests, send=send, concurrency=4)
+    assert {completion.outcome for completion in completions} == {"ok"}
+    assert max(under_way[:8]) == 4
+    assert max(under_way[12:18]) < 4
+    assert max(under_way[-40:]) == 4
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .*acompletion:RuntimeWarning")
+def test_a_request_that_hangs_is_tried_again_after_the_timeout(desk: Desk):
+    given_up, asked = threading.Event(), itertools.count()
+
+    def script(_: dict[str, Any]) -> Answer:
+        if next(asked) == 1:
+            given_up.wait(300)
+        return Answer(GOOD)
+
+    with serve(script) as server:
+        desk.ask(question(server, repeat=1))
+        completion = desk.ask(question(server), timeout=1.0)
+        given_up.set()
+    assert completion.outcome == "ok"
+    assert [row["outcome"] for row in desk.rows[:2]] == ["ok", "transport"]
+    assert "1 s" in desk.rows[1]["error"]
+
+
+def test_a_server_that_never_answers_is_given_up(desk: Desk):
+    async def never(*_: Any) -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    completion = desk.ask(Request("any/model", QUESTION, EXTRACTED), send=never, timeout=0.01)
+    assert (completion.outcome, completion.raw) == ("transport", None)
+    assert "0.01 s" in str(completion.error)
+    assert {row["outcome"] for row in desk.rows} == {"transport"}
+    assert len(desk.rows) >= 3
+
+
+def test_another_way_to_send_can_be_given(desk: Desk):
+    sent = []
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        sent.append((request.model, messages))
+        return Reply(GOOD, "stop", prompt_tokens=11, completion_tokens=7, cost=0.25)
+
+    completion = desk.ask(Request("any/model", QUESTION, EXTRACTED), send=send)
+    assert completion.value == BOTH
+    assert sent == [("any/model", list(QUESTION))]
+    totals = desk.totals
+    assert (totals.prompt_tokens, totals.completion_tokens, totals.cost) == (11, 7, 0.25)
+
+
+# One odd body never ends a run: its record fails by its kind, or is read
+
+ENDS = {str(path[-1]) if path else "body": path for path in paths()}
+
+
+@pytest.fixture
+def _unbroken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many odd bodies in a row are an outage, and would be asked for one by one."""
+    monkeypatch.setattr("alps.llm.retries._FAILURES", 10**9)
+
+
+def asked_about(desk: Desk, answers: list[str]) -> tuple[list[Any], list[dict[str, Any]]]:
+    def script(body: dict[str, Any]) -> Answer:
+        contents = [one["content"] for one in body["messages"]]  # of a re-ask, too
+        asked = next(text for text in contents if text.startswith("Hobbies of"))
+        return Answer(body=answers[int(asked.split()[-1])])
+
+    with serve(script) as server:
+
+        async def all_of_them(client: Client) -> list[Any]:
+            asking = []
+            for number in range(len(answers)):
+                message = {"role": "user", "content": f"Hobbies of {number}"}
+                request = Request("openai/tiny", (message,), EXTRACTED, api_base=server.url)
+                asking.append(client.complete(request))
+            return await asyncio.gather(*asking, return_exceptions=True)
+
+        return desk.run(all_of_them), server.requests
+
+
+@pytest.mark.usefixtures("_unbroken")
+@pytest.mark.parametrize("name", ENDS)
+def test_a_field_of_any_shape_ends_no_run(desk: Desk, name: str):
+    path = ENDS[name]
+    answers = [*(replaced(path, value) for value in ODD), *([without(path)] if path else [])]
+    completions, requests = asked_about(desk, answers)
+    assert [one for one in completions if isinstance(one, BaseException)] == []
+    assert {one.outcome for one in completions} <= set(get_args(Outcome))
+    for one in completions:
+        assert one.raw is None or isinstance(one.raw, str)
+        assert (one.value is None) == (one.outcome != "ok")
+    assert len(requests) <= 3 * len(answers)
+    json.dumps([one.__dict__ for one in completions], default=lambda used: used.model_dump())
+
+
+BESIDE = ("id", "object", "created", "system_fingerprint", "service_tier", "usage")
+
+
+@pytest.mark.usefixtures("_unbroken")
+def test_an_odd_field_beside_the_answer_costs_the_answer_only_where_litellm_can_not_go_on(
+    desk: Desk,
+):
+    missing = [without(ENDS[name]) for name in BESIDE]
+    nulls = [replaced(ENDS[name], "null") for name in BESIDE]
+    completions, requests = asked_about(desk, [*missing, *nulls, json.dumps(WHOLE)])
+    assert [one.value for one in completions] == [BOTH] * 13
+    assert len(requests) == 13
+    assert completions[-1].raw == TEXT
+
+
+BROKEN = [("choices", "[null]"), ("choices", "7"), ("content", "[7]"), ("usage", '"x"')]
+
+
+@pytest.mark.usefixtures("_unbroken")
+def test_what_is_said_of_an_answer_that_can_not_be_read_is_no_traceback(desk: Desk):
+    completions, _ = asked_about(desk, [replaced(ENDS[name], value) for name, value in BROKEN])
+    for completion in completions:
+        assert completion.outcome == "transport"
+        assert "its body can't be read: " in str(completion.error)
+        assert "Traceback" not in str(completion.error)
+
+
+@pytest.mark.usefixtures("_unbroken")
+def test_a_refusal_of_any_shape_without_a_text_is_a_failure_of_its_kind(desk: Desk):
+    body = json.loads(replaced(ENDS["content"], "null"))
+    body["choices"][0]["message"]["refusal"] = MARK
+    completions, _ = asked_about(
+        desk, [json.dumps(body).replace(json.dumps(MARK), value) for value in ODD]
+    )
+    for value, completion in zip(ODD, completions, strict=True):
+        assert completion.outcome in ("refused", "empty", "transport"), value
+        assert completion.raw is None or isinstance(completion.raw, str)
+        json.dumps(completion.__dict__, default=lambda used: used.model_dump(), allow_nan=False)

@@ -1,9 +1,14 @@
+"""Whole runs against servers that fail, and runs that are killed or interrupted: every record is
+accounted for, nothing is paid twice, no secret gets out.
+"""
+
 import json
 import random
 import re
 import shutil
 import signal
 import socket
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -63,8 +68,7 @@ OUTCOMES = {
     "declines in prose": ("I'm sorry, but I can't help with that.", "stop", "refused"),
     "prose": ("The visitor seems to be a nice person.", "stop", "unparsable"),
     "cut off before anything": (
-        '{"memory_items": [{"memory_id": "m1", "val',
-        "length",
+        *('{"memory_items": [{"memory_id": "m1", "val', "length"),
         "truncated",
     ),
     "no text": ("", "stop", "empty"),
@@ -78,6 +82,7 @@ OUTCOMES = {
     "cut off after two items": ("%s", "length", "ok"),
     "a good answer": ("%s", "stop", "ok"),
 }
+KEPT = ("declines in prose", "prose", "cut off before anything", "other JSON")
 WELL = json.dumps({"memory_items": memory_items(*values_of(0))})
 CUT = json.dumps({"memory_items": memory_items(*values_of(0), "Never heard to the end")})[:-30]
 
@@ -95,15 +100,9 @@ def garbage(body):
     return Answer("The memories are rather alike, I would say.") if is_judging(body) else good(body)
 
 
-def with_key(url):
-    return f"{url}?key={QUERY}"
-
-
-def with_password(url):
-    return url.replace("://", f"://user:{USER}@")
-
-
 class Scenarios:
+    """Runs that go on side by side, each against a server of its own."""
+
     def __init__(self, make_folder):
         self.folders, self.servers, self._processes, self._finished = {}, {}, {}, {}
         self._stack, self._make_folder = ExitStack(), make_folder
@@ -113,19 +112,16 @@ class Scenarios:
         server = self.servers[name] = self._stack.enter_context(serve(script))
         write_visitors(folder / "data", count)
         line = extraction(address(server.url), "out=out", *words)
-        self._processes[name] = start(
-            folder, *(word for word in line if judge or "judge" not in word), **variables
-        )
+        kept = (word for word in line if judge or "judge" not in word)
+        self._processes[name] = start(folder, *kept, **variables)
 
-    def start_without_a_server(self, name, count, *, address=str, **variables):
+    def start_without_a_server(self, name, count, **variables):
         folder = self.folders[name] = self._make_folder("scenario")
         taken = self._stack.enter_context(socket.socket())
         taken.bind(("127.0.0.1", 0))
         write_visitors(folder / "data", count)
-        url = address(f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
-        self._processes[name] = start(
-            folder, *extraction(url, "out=out", "patience=2"), **variables
-        )
+        words = extraction(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", "out=out", "patience=2")
+        self._processes[name] = start(folder, *words, **variables)
 
     def __getitem__(self, name):
         if name not in self._finished:
@@ -147,11 +143,8 @@ def at_once(tmp_path_factory):
     scenarios = Scenarios(tmp_path_factory.mktemp)
     folders = [tmp_path_factory.mktemp("run") for _ in range(3)]
     with ThreadPoolExecutor(2) as pool:
-        yield (
-            scenarios,
-            pool.submit(kill_again_and_again, *folders[:2]),
-            pool.submit(interrupt, folders[2]),
-        )
+        killing = pool.submit(kill_again_and_again, *folders[:2])
+        yield scenarios, killing, pool.submit(interrupt, folders[2])
     scenarios.close()
 
 
@@ -168,132 +161,86 @@ def interrupted(at_once):
 @pytest.fixture(scope="module")
 def scenarios(at_once):
     begun, leaking = at_once[0], {"OPENAI_API_KEY": KEY}
-    begun.start_without_a_server("nobody there", 2, OPENAI_API_KEY=KEY)
+    begun.start_without_a_server("nobody there", 2, **leaking)
     begun.start("mixture", Faulty(list(FAULTS.values())), COUNT)
     begun.start("stubborn", stubborn, len(OUTCOMES), judge=False)
     begun.start("garbage", garbage, 12)
     for name in ("mixture", "stubborn", "garbage"):
         begun[name]
-    begun.start("password", good, 1, address=with_password, OPENAI_API_KEY=KEY)
-    begun.start("query", good, 1, address=with_key, OPENAI_API_KEY=KEY)
+    password, query = f"://user:{USER}@", f"?key={QUERY}"
+    begun.start("password", good, 1, address=lambda u: u.replace("://", password), **leaking)
+    begun.start("query", good, 1, address=lambda url: url + query, **leaking)
     begun.start("refused key", Leaky(SAID, *[401] * 12), 12, **leaking)
     begun.start("unknown model", Leaky(SAID, *[404] * 12), 12, **leaking)
     begun.start("errors", Leaky(SAID, 500, 400, 429), 4, **leaking)
     return begun
 
 
-def test_every_record_of_a_faulty_server_is_accounted_for(scenarios):
-    track = task1(scenarios.out("mixture"))
+def test_faults_change_no_score_and_every_record_is_accounted_for(scenarios):
+    track, out = task1(scenarios.out("mixture")), scenarios.out("mixture")
     assert scenarios["mixture"].returncode == 0
     assert (track["n"], track["scored"], track["unscored"]) == (COUNT, COUNT, 0)
     assert (track["failed_predictions"], track["failed_judgements"]) == ({}, {})
-
-
-def test_faults_change_no_score(scenarios):
-    f1 = [row["scores"]["f1"] for row in rows(scenarios.out("mixture") / "scores.jsonl")]
+    f1 = [row["scores"]["f1"] for row in rows(out / "scores.jsonl")]
     assert f1 == [0.5 if number % 3 == 0 else 1.0 for number in range(COUNT)]
-
-
-def test_nothing_that_was_answered_well_is_asked_twice(scenarios):
-    scenarios.out("mixture")
-    script = scenarios.servers["mixture"].script
-    assert script.well == {(name, visitor_id(n)): 1 for name in JOURNALS[:2] for n in range(COUNT)}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_after_one_fault_a_question_is_asked_just_once_more(scenarios, fault):
-    scenarios.out("mixture")
-    number = list(FAULTS).index(fault)
-    asked = scenarios.servers["mixture"].script.asked
-    assert [asked[name, visitor_id(number)] for name in JOURNALS[:2]] == [2, 2]
-
-
-def test_every_request_has_its_row_among_the_calls(scenarios):
-    calls = rows(scenarios.out("mixture") / "calls.jsonl")
-    server = scenarios.servers["mixture"]
+    calls, server = rows(out / "calls.jsonl"), scenarios.servers["mixture"]
     assert len(server.requests) == 4 * COUNT
     assert len(calls) == len(server.requests) + len(server.known)
-    assert summary(scenarios.out("mixture"))["calls"]["http"] == len(calls)
+    assert summary(out)["calls"]["http"] == len(calls)
 
 
-@pytest.mark.parametrize("way", OUTCOMES)
-def test_a_bad_answer_is_a_failure_of_its_own_kind(scenarios, way):
-    row = rows(scenarios.out("stubborn") / "predictions.jsonl")[list(OUTCOMES).index(way)]
-    assert row["outcome"] == OUTCOMES[way][2]
+def test_after_one_fault_a_question_is_asked_just_once_more_and_never_after_a_good_answer(
+    scenarios,
+):
+    scenarios.out("mixture")
+    script = scenarios.servers["mixture"].script
+    asked = {(name, visitor_id(n)) for name in JOURNALS[:2] for n in range(COUNT)}
+    assert script.well == dict.fromkeys(asked, 1)
+    assert script.asked == dict.fromkeys(asked, 2)
 
 
-@pytest.mark.parametrize("way", [way for way in OUTCOMES if OUTCOMES[way][2] != "ok"])
-def test_a_failed_answer_scores_zero_in_the_open(scenarios, way):
-    row = rows(scenarios.out("stubborn") / "scores.jsonl")[list(OUTCOMES).index(way)]
-    assert (row["outcome"], row["scores"]["f1"]) == (OUTCOMES[way][2], 0.0)
-
-
-def test_failed_answers_are_counted_by_kind_and_are_all_scored(scenarios):
-    track = task1(scenarios.out("stubborn"))
-    kinds = Counter(kind for _, _, kind in OUTCOMES.values() if kind != "ok")
-    assert track["failed_predictions"] == kinds
-    assert track["unscored"] == 0
+def test_a_bad_answer_is_a_failure_of_its_own_kind_that_scores_zero_in_the_open(scenarios):
+    out = scenarios.out("stubborn")
+    expected = [outcome for _, _, outcome in OUTCOMES.values()]
+    predictions, scores = rows(out / "predictions.jsonl"), rows(out / "scores.jsonl")
+    assert [row["outcome"] for row in predictions] == expected
+    for way, prediction, scored in zip(OUTCOMES, predictions, scores, strict=True):
+        text, _, outcome = OUTCOMES[way]
+        if outcome != "ok":
+            assert (scored["outcome"], scored["scores"]["f1"]) == (outcome, 0.0), way
+        if way in KEPT:
+            assert prediction["raw"] == text
+    track, kinds = task1(out), Counter(kind for kind in expected if kind != "ok")
+    assert (track["failed_predictions"], track["unscored"]) == (kinds, 0)
     assert scenarios["stubborn"].returncode == 1
     assert f"{kinds.total()} of {len(OUTCOMES)} predictions failed" in scenarios["stubborn"].stderr
-
-
-@pytest.mark.parametrize(
-    "way", ["declines in prose", "prose", "cut off before anything", "other JSON"]
-)
-def test_the_text_of_a_failed_answer_is_kept(scenarios, way):
-    row = rows(scenarios.out("stubborn") / "predictions.jsonl")[list(OUTCOMES).index(way)]
-    assert row["raw"] == OUTCOMES[way][0]
-
-
-def test_an_answer_cut_off_after_complete_items_keeps_all_of_them(scenarios):
-    row = rows(scenarios.out("stubborn") / "predictions.jsonl")[
-        list(OUTCOMES).index("cut off after two items")
-    ]
-    assert [item["value"] for item in row["prediction"]["memory_items"]] == list(values_of(0))
-    assert (row["repaired"], row["truncated"]) == (True, True)
-
-
-def test_an_answer_in_a_fence_is_mended_and_not_asked_for_again(scenarios):
-    number = list(OUTCOMES).index("in a fence")
-    row = rows(scenarios.out("stubborn") / "predictions.jsonl")[number]
-    assert (row["repaired"], row["truncated"], len(row["prediction"]["memory_items"])) == (
-        True,
-        False,
-        2,
-    )
-    assert sum(visitor(body) == number for body in scenarios.servers["stubborn"].requests) == 1
-
-
-def test_a_bad_answer_is_asked_for_at_most_three_times(scenarios):
-    scenarios.out("stubborn")
     asked = Counter(map(visitor, scenarios.servers["stubborn"].requests))
     assert max(asked.values()) == 3
+    assert asked[list(OUTCOMES).index("in a fence")] == 1
+
+
+@pytest.mark.parametrize("way", ["cut off after two items", "in a fence"])
+def test_an_answer_that_is_mended_keeps_all_complete_items(scenarios, way):
+    path = scenarios.out("stubborn") / "predictions.jsonl"
+    row = rows(path)[list(OUTCOMES).index(way)]
+    assert [item["value"] for item in row["prediction"]["memory_items"]] == list(values_of(0))
+    assert (row["repaired"], row["truncated"]) == (True, way != "in a fence")
 
 
 def test_a_judge_that_talks_nonsense_leaves_records_unscored_and_never_at_zero(scenarios):
-    track = task1(scenarios.out("garbage"))
+    out = scenarios.out("garbage")
+    track, f1 = task1(out), task1(out)["scores"]["f1"]
     assert scenarios["garbage"].returncode == 1
-    assert (track["scored"], track["unscored"], track["failed_judgements"]) == (
-        0,
-        12,
-        {"unparsable": 12},
-    )
-    assert track["scores"]["f1"]["value"] is None
-    assert (track["scores"]["f1"]["n"], track["failed_predictions"]) == (0, {})
-    assert all(row["scores"] == {} for row in rows(scenarios.out("garbage") / "scores.jsonl"))
-
-
-def test_predictions_survive_a_judge_that_talks_nonsense(scenarios):
-    assert {row["outcome"] for row in rows(scenarios.out("garbage") / "predictions.jsonl")} == {
-        "ok"
-    }
+    assert (track["scored"], track["unscored"]) == (0, 12)
+    assert (track["failed_judgements"], track["failed_predictions"]) == ({"unparsable": 12}, {})
+    assert (f1["value"], f1["n"]) == (None, 0)
+    assert all(row["scores"] == {} for row in rows(out / "scores.jsonl"))
+    assert {row["outcome"] for row in rows(out / "predictions.jsonl")} == {"ok"}
     assert sum(not is_judging(body) for body in scenarios.servers["garbage"].requests) == 12
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [("refused key", "refused the key"), ("unknown model", "openai/scripted")],
-    ids=["401", "404"],
+    ("name", "said"), [("refused key", "refused the key"), ("unknown model", "openai/scripted")]
 )
 def test_what_no_retry_can_mend_ends_the_run_on_one_line(scenarios, name, said):
     assert said in one_line(scenarios[name])
@@ -303,18 +250,47 @@ def test_what_no_retry_can_mend_ends_the_run_on_one_line(scenarios, name, said):
 @pytest.mark.parametrize("name", ["password", "query"])
 def test_an_address_with_a_secret_in_it_is_refused_before_anything_is_asked(scenarios, name):
     assert "a key belongs in the environment" in one_line(scenarios[name])
-    assert scenarios[name].returncode == 2
     assert scenarios.servers[name].requests == []
 
 
 def test_the_key_does_reach_the_server(scenarios):
     scenarios.out("errors")
-    headers = [
-        {name.lower(): value for name, value in found.items()}
-        for found in scenarios.servers["errors"].headers
+    found = [
+        value
+        for headers in scenarios.servers["errors"].headers
+        for name, value in headers.items()
+        if name.lower() == "authorization"
     ]
-    assert [found["authorization"] for found in headers] == [f"Bearer {KEY}"] * len(headers)
-    assert len(headers) >= 6
+    assert found == [f"Bearer {KEY}"] * len(scenarios.servers["errors"].headers)
+    assert len(found) >= 6
+
+
+LEAKS = ("refused key", "unknown model", "errors", "nobody there", "password", "query")
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_secret_gets_into_no_file_and_onto_no_screen(scenarios, name):
+    finished = scenarios[name]
+    files = [path for path in scenarios.folders[name].rglob("*") if path.is_file()]
+    texts = {str(path): path.read_bytes() for path in files}
+    texts |= {"stdout": finished.stdout.encode(), "stderr": finished.stderr.encode()}
+    for secret in (KEY, USER, QUERY):
+        assert [path for path, text in texts.items() if secret.encode() in text] == []
+
+
+def test_a_server_that_is_down_leaves_everything_unscored(scenarios):
+    finished, out = scenarios["nobody there"], scenarios.out("nobody there")
+    track = task1(out)
+    assert finished.returncode == 1
+    assert (track["unscored"], track["failed_predictions"]) == (2, {"transport": 2})
+    assert {row["outcome"] for row in rows(out / "scores.jsonl")} == {"transport"}
+    (line,) = finished.stderr.splitlines()
+    # On a busy machine the first of the two has taught that nobody answers there.
+    assert line.startswith("alps: 2 of 2 are unscored: more than max_failures=5%; transport: ")
+    assert re.search(r"cannot connect to http://127\.0\.0\.1:\d+ \(connection refused\)", line)
+
+
+# Killed, interrupted, damaged: the same command goes on
 
 
 def journalled(folder):
@@ -352,38 +328,25 @@ def kill_again_and_again(folder, calm):
         last = run_cold(folder, *words, ALPS_CACHE="off")
         asked = [purpose(body) for body in server.requests]
         finish(undisturbed)
-    return {
-        "last": last,
-        "kills": kills,
-        "asked": asked,
-        "out": folder / "out",
-        "undisturbed": calm / "out",
-    }
+    return last, kills, asked, folder / "out", calm / "out"
 
 
-def test_a_run_killed_five_times_ends_well(killed):
-    finished = [len(done) for _, done in killed["kills"]]
-    assert killed["last"].returncode == 0, killed["last"]
+def test_a_run_killed_five_times_leaves_the_bytes_and_figures_of_an_undisturbed_one(killed):
+    last, kills, _, out, calm = killed
+    finished = [len(done) for _, done in kills]
+    assert last.returncode == 0, last
+    assert "in use" not in last.stderr  # a killed process leaves no lock behind
     assert finished == sorted(finished)
     assert 0 < finished[-1] < 2 * VISITORS
-
-
-@pytest.mark.parametrize("name", JOURNALS)
-def test_a_run_killed_five_times_leaves_the_bytes_of_an_undisturbed_one(killed, name):
-    assert (killed["out"] / name).read_bytes() == (killed["undisturbed"] / name).read_bytes()
-
-
-def test_a_run_killed_five_times_finds_the_figures_of_an_undisturbed_one(killed):
-    assert task1(killed["out"]) == task1(killed["undisturbed"])
-
-
-def test_what_was_finished_at_a_kill_is_never_asked_again(killed):
-    for place, done in killed["kills"]:
-        assert done.isdisjoint(killed["asked"][place:])
+    assert contents(out, JOURNALS) == contents(calm, JOURNALS)
+    assert task1(out) == task1(calm)
 
 
 def test_only_what_was_under_way_at_a_kill_is_asked_twice(killed):
-    asked = Counter(killed["asked"])
+    _, kills, requests, *_ = killed
+    for place, done in kills:
+        assert done.isdisjoint(requests[place:])
+    asked = Counter(requests)
     assert len(asked) == 2 * VISITORS
     assert sum(asked.values()) - len(asked) <= KILLS * 2 * AT_ONCE
 
@@ -403,42 +366,62 @@ def interrupt(folder):
         wait_until(lambda: server.under_way == 0)
         done, place = journalled(folder / "out"), len(server.requests)
         resumed = run(folder, *words, ALPS_CACHE="off")
-        asked_later = [purpose(body) for body in server.requests[place:]]
-    return {
-        "first": first,
-        "process": process.pid,
-        "second": second,
-        "done": done,
-        "resumed": resumed,
-        "asked later": asked_later,
-        "out": folder / "out",
-    }
+        later = [purpose(body) for body in server.requests[place:]]
+    return process.pid, first, second, done, resumed, later, folder / "out"
 
 
-def test_an_interrupted_run_waits_for_no_answer_exits_130_and_says_how_to_resume(interrupted):
-    first = interrupted["first"]
-    said = [line for line in first.stderr.splitlines() if line]
-    assert first.returncode == 130
-    assert len(said) == 1
+def says_how_to_resume(interrupted):
+    said = [line for line in interrupted.stderr.splitlines() if line]
+    assert (interrupted.returncode, interrupted.stdout, len(said)) == (130, "", 1), said
     assert "the same command resumes it" in said[0]
-    assert first.stdout == ""
 
 
-def test_an_interrupted_run_keeps_what_is_finished_and_is_completed_by_the_same_command(
-    interrupted,
-):
-    assert interrupted["resumed"].returncode == 0, interrupted["resumed"]
-    assert 4 <= len(interrupted["done"]) < 24
-    assert interrupted["done"].isdisjoint(interrupted["asked later"])
-    assert task1(interrupted["out"])["scored"] == 12
+def test_an_interrupted_run_waits_for_no_answer_and_is_completed_by_the_same_command(interrupted):
+    pid, first, second, done, resumed, later, out = interrupted
+    says_how_to_resume(first)
+    assert re.search(rf"\bprocess {pid}\b", one_line(second))  # which holds the folder
+    assert resumed.returncode == 0, resumed
+    assert 4 <= len(done) < 24
+    assert done.isdisjoint(later)
+    assert task1(out)["scored"] == 12
 
 
-def test_a_folder_in_use_is_refused_naming_the_process_that_holds_it(interrupted):
-    assert re.search(rf"\bprocess {interrupted['process']}\b", one_line(interrupted["second"]))
+SLOW = """
+import asyncio, pathlib
+
+class Slow:
+    settings = {"version": 1}
+
+    async def predict(self, sample):
+        if pathlib.Path("stuck").exists() and "visitor 0." not in sample.dialogue[0].text:
+            pathlib.Path("waiting").touch()
+            await asyncio.sleep(60)
+        return [{"value": "Lives in Lyon", "type": "direct"}]
+"""
 
 
-def test_a_killed_process_leaves_no_lock_behind(killed):
-    assert "in use" not in killed["last"].stderr
+def test_ctrl_c_twice_ends_the_run_at_once_and_the_same_command_completes_it(tmp_path):
+    write_visitors(tmp_path / "data", 12)
+    (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
+    (tmp_path / "stuck").touch()
+    words = ("run", "task=extraction", "model=python:slow:Slow", "data=data", "concurrency=2")
+    predictions = tmp_path / "out" / "predictions.jsonl"
+    process = start_cold(tmp_path, *words, "out=out")
+    try:
+        wait_until(lambda: (tmp_path / "waiting").exists() or process.poll() is not None)
+        wait_until(lambda: predictions.read_bytes().endswith(b"\n") or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)  # two that wait together are one
+        process.send_signal(signal.SIGINT)
+        first = finish(process, timeout=200)
+    finally:
+        end(process)
+    assert [row["benchmark_id"] for row in rows(predictions)] == ["visitor_00"]
+    (tmp_path / "stuck").unlink()
+    resumed = run_cold(tmp_path, *words, "out=out")
+    says_how_to_resume(first)
+    assert resumed.returncode == 0, resumed.stderr
+    assert task1(tmp_path / "out")["scored"] == 12
 
 
 def test_all_journals_of_a_run_with_a_model_are_mended_by_asking_for_what_is_lost(
@@ -470,42 +453,137 @@ def test_an_answer_that_failed_is_not_paid_for_again_when_the_run_goes_on(scenar
     assert contents(here / "out", JOURNALS) == contents(scenarios.out("stubborn"), JOURNALS)
 
 
+# Providers that are down, refuse for good, or find a request too long
+
+MET = {"OPENAI_API_KEY": "canary-met-openai"}
+INVALID = (400, "Invalid model name passed in model=tiny", "the first 3 requests failed alike")
+NO_MONEY = (402, "Insufficient Balance", "the account has no money or quota left")
+
+
+@pytest.mark.parametrize(("status", "message", "told"), [INVALID, NO_MONEY])
+def test_an_error_that_stays_ends_the_run_with_one_line(tmp_path, status, message, told):
+    write_visitors(tmp_path / "data", 5)
+    with serve(lambda _: Answer(status=status, error=message)) as endpoint:
+        done = run(tmp_path, *extraction(endpoint.url, "out=run", "concurrency=1"), **MET)
+        assert len(endpoint.requests) <= 5  # others are under way when the third fails
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert told in last
+    assert message in last
+
+
 @pytest.mark.parametrize(
-    ("name", "secret"),
-    [
-        *(
-            (name, KEY)
-            for name in (
-                "refused key",
-                "unknown model",
-                "errors",
-                "nobody there",
-                "password",
-                "query",
-            )
-        ),
-        ("password", USER),
-        ("query", QUERY),
-    ],
+    ("patience", "code", "outcome"), [("2min", 0, "ok"), ("2s", 1, "transport")]
 )
-def test_a_secret_gets_into_no_file_and_onto_no_screen(scenarios, name, secret):
-    finished = scenarios[name]
-    texts = {
-        str(path): path.read_bytes()
-        for path in scenarios.folders[name].rglob("*")
-        if path.is_file()
-    }
-    texts |= {"stdout": finished.stdout.encode(), "stderr": finished.stderr.encode()}
-    assert [path for path, text in texts.items() if secret.encode() in text] == []
+def test_patience_outlasts_a_short_outage_and_little_of_it_is_over_soon(
+    tmp_path, patience, code, outcome
+):
+    write_visitors(tmp_path / "data", 5)
+    arrivals = []
+
+    def script(body):
+        arrivals.append(time.monotonic())
+        is_down = code or arrivals[-1] - arrivals[0] < 2
+        return Answer(status=503) if is_down else good(body)
+
+    with serve(script) as endpoint:
+        done = run(tmp_path, *extraction(endpoint.url, "out=run", f"patience={patience}"), **MET)
+    assert done.returncode == code, done.stderr
+    assert {row["outcome"] for row in rows(tmp_path / "run" / "predictions.jsonl")} == {outcome}
 
 
-def test_a_server_that_is_down_leaves_everything_unscored(scenarios):
-    finished, out = scenarios["nobody there"], scenarios.out("nobody there")
-    track = task1(out)
-    assert finished.returncode == 1
-    assert (track["unscored"], track["failed_predictions"]) == (2, {"transport": 2})
-    assert {row["outcome"] for row in rows(out / "scores.jsonl")} == {"transport"}
-    (line,) = finished.stderr.splitlines()
-    # On a busy machine the first of the two has taught that nobody answers there.
-    assert line.startswith("alps: 2 of 2 are unscored: more than max_failures=5%; transport: ")
-    assert re.search(r"cannot connect to http://127\.0\.0\.1:\d+ \(connection refused\)", line)
+@pytest.mark.parametrize("who", ["model", "judge"])
+def test_what_is_too_long_is_asked_once_and_not_again_when_the_run_goes_on(tmp_path, who):
+    write_visitors(tmp_path / "data", 5)
+    lock, asked = threading.Lock(), []
+
+    def script(body):
+        if visitor(body) == 3 and is_judging(body) == (who == "judge"):
+            with lock:
+                asked.append(who)
+            return Answer(status=413)
+        return good(body)
+
+    with serve(script) as endpoint:
+        words = extraction(endpoint.url, "out=run", "max_failures=50%")
+        first, again = run(tmp_path, *words, **MET), run(tmp_path, *words, **MET)
+    assert (first.returncode, again.returncode) == (0, 0), (first.stderr, again.stderr)
+    assert asked == [who]
+    scored = {row["benchmark_id"]: row for row in rows(tmp_path / "run" / "scores.jsonl")}
+    assert scored["visitor_03"]["outcome"] == "too_long"
+    assert "too_long" in first.stdout
+
+
+# What a run says does not depend on which of its records was finished first
+
+FAILING = """
+import asyncio, json
+from alps.data.release import open_split
+
+path = open_split("samples", None).track("task1") / "model_input.jsonl"
+DIALOGUES = [json.loads(line)["input"]["dialogue"][0]["text"] \
+for line in path.read_text(encoding="utf-8").splitlines()]
+
+class Mine:
+    async def predict(self, sample):
+        place = DIALOGUES.index(sample.dialogue[0].text) + 1
+        await asyncio.sleep({delay})
+        if place % 3 == 0:
+            raise ValueError(f"{{place}} can't be answered")
+        return [{{"value": f"Owns {{place}} cats", "confidence": 7 + place}}]
+"""
+WORDS = ("run", "task=extraction", "model=python:mine:Mine", "limit=9", "concurrency=9", "out=out")
+WORDS += ("max_failures=40%",)
+
+
+def completed(folder, delay):
+    folder.mkdir()
+    (folder / "mine.py").write_text(FAILING.format(delay=delay))
+    done = run(folder, *WORDS)
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def in_order(tmp_path_factory):
+    return completed(tmp_path_factory.mktemp("order") / "forwards", "place / 50")
+
+
+def test_the_summary_is_the_same_where_the_last_record_is_finished_first(in_order, tmp_path):
+    backwards = completed(tmp_path / "backwards", "(9 - place) / 50")
+    track = task1(backwards)
+    assert track["failed_predictions"] == {"invalid": 3}
+    assert "3 can't be answered" in track["errors"]["invalid"]
+    assert len(track["notes"]) > 1
+    assert contents(backwards) == contents(in_order)
+
+
+def test_answers_that_came_in_time_are_not_mixed_with_those_of_another_time(in_order):
+    other = run(in_order.parent, *WORDS, "timeout=5")
+    assert "out holds another run: system.timeout is 120.0 there, 5.0 here" in one_line(other)
+
+
+NO_PREDICTIONS = {
+    "no outcome": lambda row: row.pop("outcome"),
+    "an odd outcome": lambda row: row.update(outcome="fine"),
+    "a list for an answer": lambda row: row.update(prediction=[1, 2]),
+    "a word for memories": lambda row: row.update(prediction={"memory_items": "none"}),
+}
+
+
+@pytest.mark.parametrize("change", NO_PREDICTIONS.values(), ids=NO_PREDICTIONS)
+def test_a_row_that_is_no_prediction_is_asked_again(in_order, tmp_path, change):
+    shutil.copytree(in_order.parent, tmp_path / "again")
+    path = tmp_path / "again" / "out" / "predictions.jsonl"
+
+    def damage(lines):
+        row = json.loads(lines[1])
+        change(row)
+        lines[1] = json.dumps(row).encode() + b"\n"
+
+    damage_file(path, damage)
+    again = run(tmp_path / "again", *WORDS)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert contents(path.parent) == contents(in_order)
+    assert len(rows(path)) == 9

@@ -1,30 +1,656 @@
+"""Money and tokens: prices, bills by hand, what an endpoint says that it used, caps and what is set
+aside for them, and the ledger.
+"""
+
 import asyncio
 import json
 import re
 import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from alps.errors import AlpsError
 from alps.llm import Request
-from alps.llm.budget import Budget, first_reserve
-from alps.llm.ledger import Totals
-from alps.llm.prices import Price
-from tests.desk import QUESTION
-from tests.endtoend import extraction, finish, one_line, rows, run, start, task1, wait_until
-from tests.loopback import Answer, serve
+from alps.llm.budget import Budget, first_reserve, may_be_billed
+from alps.llm.ledger import Call, Ledger, Totals, counted_in
+from alps.llm.prices import Price, Rates, Tier, Used, entry_of, is_listed, price_of
+from alps.llm.provider import send
+from alps.llm.types import Reply, TransportError
+from tests.desk import GOOD, QUESTION, Desk, always, chat, question
+from tests.endtoend import (
+    environment,
+    extraction,
+    finish,
+    one_line,
+    rows,
+    run,
+    start,
+    summary,
+    task1,
+    wait_until,
+)
+from tests.loopback import Answer, asked_over_http, serve
 from tests.visitors import good, write_visitors
 
-COUNT = 20
-INPUT, OUTPUT = 100.0, 400.0
-PRICES = f"""
-["openai/scripted"]
-input = {INPUT}
-output = {OUTPUT}
+pytestmark = [
+    pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Pydantic serial"),
+]
 
-["openai/scripted-judge"]
-input = {INPUT}
-output = {OUTPUT}
+
+# The table of prices
+
+FILE = "model_prices_and_context_window_backup.json"
+TABLE = json.loads((Path(find_spec("litellm").submodule_search_locations[0]) / FILE).read_bytes())
+INPUT, OUTPUT = "input_cost_per_token", "output_cost_per_token"
+REGIONAL = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+CONVERSE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
+
+KNOWN = {
+    "openai/gpt-4.1-mini": "gpt-4.1-mini",
+    "gpt-4.1-mini": "gpt-4.1-mini",
+    "openai/gpt-4.1-2025-04-14": "gpt-4.1-2025-04-14",
+    "openai/gpt-5": "gpt-5",
+    "openai/gpt-5-mini": "gpt-5-mini",
+    "openai/o3": "o3",
+    "openai/gpt-4o": "gpt-4o",
+    "anthropic/claude-sonnet-4-5": "claude-sonnet-4-5",
+    "claude-sonnet-4-5": "claude-sonnet-4-5",
+    "gemini/gemini-2.5-pro": "gemini/gemini-2.5-pro",
+    "vertex_ai/gemini-2.5-pro": "gemini-2.5-pro",
+    "azure/gpt-5": "azure/gpt-5",
+    f"bedrock/{REGIONAL}": REGIONAL,
+    f"bedrock/converse/{CONVERSE}": CONVERSE,
+    "deepseek/deepseek-chat": "deepseek/deepseek-chat",
+    "dashscope/qwen-plus": "dashscope/qwen-plus",
+    "mistral/mistral-large-latest": "mistral/mistral-large-latest",
+    "groq/openai/gpt-oss-120b": "groq/openai/gpt-oss-120b",
+}
+UNKNOWN = """
+openai/gpt-9 openai/gpt-5-mini-2099-01-01 openai/o9 openai/gpt-5.9-turbo gpt-9 claude-opus-9
+anthropic/claude-opus-9 anthropic/claude-sonnet-4-5-99991231 gemini/gemini-9-pro
+vertex_ai/gemini-9-pro azure/gpt-9 azure/my-deployment bedrock/us.anthropic.claude-opus-9-v1:0
+bedrock/converse/anthropic.claude-opus-9-v1:0 openrouter/openai/gpt-9 openrouter/openai/gpt-5
+openrouter/anthropic/claude-opus-9 litellm_proxy/claude-opus-9 litellm_proxy/gpt-4.1-mini
+anthropic/gpt-4.1-mini openai/claude-sonnet-4-5 huggingface/meta-llama/Llama-9-8B-Instruct
+hosted_vllm/Qwen/Qwen9-8B ollama_chat/llama9 groq/llama-9-70b openai/my-local
 """
+"""Among them a key of the table as openai/…, at another seller, and a name of a proxy's own."""
+
+
+def test_names_of_the_table_have_their_exact_prices():
+    wrong = []
+    for name, key in KNOWN.items():
+        price, row = price_of(name), TABLE[key]
+        rates = (price.input, price.output, price.max_output_tokens)
+        bill = pytest.approx(1_000 * row[INPUT] + 100 * row[OUTPUT])
+        if rates != (row[INPUT], row[OUTPUT], row.get("max_output_tokens")) or (
+            price.cost(1_000, 100) != bill
+        ):
+            wrong.append(name)
+    assert wrong == []
+
+
+def test_what_the_table_does_not_price_has_no_price_and_not_one_of_nothing():
+    chat_rows = {key: row for key, row in TABLE.items() if row.get("mode") == "chat"}
+    free = [key for key, row in chat_rows.items() if row.get(INPUT) == row.get(OUTPUT) == 0]
+    assert len(free) > 20
+    priced = [n for n in (*UNKNOWN.split(), *free) if price_of(n).known or price_of(n).cost(9, 9)]
+    assert priced == []
+
+
+def test_every_model_of_the_table_that_is_priced_by_token_is_known_by_its_own_key():
+    chat_rows = {key: row for key, row in TABLE.items() if row.get("mode") == "chat"}
+    priced = [key for key, row in chat_rows.items() if row.get(INPUT) and row.get(OUTPUT)]
+    assert len(priced) > 2_000
+    strange = [key for key in priced if entry_of(key) is not TABLE[key]]
+    assert [key for key in strange if price_of(key).input != TABLE[key][INPUT]] == []
+
+
+def test_which_names_litellm_knows_a_provider_of():
+    listed = {"openai/any": True, "hosted_vllm/any": True, "nonsense/any": False}
+    assert {name: is_listed(name) for name in listed} == listed
+
+
+def cost(name: str, *used: int, service: str | None = None) -> float | None:
+    return price_of(name).cost_of(Used(*used, service=service))
+
+
+MINI, SONNET, PRO = "openai/gpt-4.1-mini", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-pro"
+QWEN = "dashscope/qwen-plus-2025-07-28"
+
+# The bills are computed from the providers' price pages: dollars per million tokens times tokens.
+# Tokens: prompt, answer, cached, written, written for an hour, thought.
+BY_HAND: dict[str, tuple[str, tuple[int, ...], str | None, float]] = {
+    "plain": (MINI, (10_000, 500), None, 10_000 * 0.4 + 500 * 1.6),
+    "cached": (MINI, (10_000, 500, 8_000), None, 2_000 * 0.4 + 8_000 * 0.1 + 500 * 1.6),
+    "batch": (MINI, (10_000, 500), "batch", 10_000 * 0.2 + 500 * 0.8),
+    "reasoning": (
+        *("openai/gpt-5", (10_000, 4_500, 0, 0, 0, 4_000), None),
+        10_000 * 1.25 + 4_500 * 10,
+    ),
+    "flex": (
+        *("openai/gpt-5", (10_000, 500, 8_000), "flex"),
+        2_000 * 0.625 + 8_000 * 0.0625 + 500 * 5,
+    ),
+    "priority": ("openai/gpt-5", (10_000, 500), "priority", 10_000 * 2.5 + 500 * 20),
+    "default": ("openai/gpt-5", (10_000, 500), "default", 10_000 * 1.25 + 500 * 10),
+    "flex of another": ("openai/o3", (10_000, 500), "flex", 10_000 * 1 + 500 * 4),
+    "write": (SONNET, (10_000, 500, 0, 9_000), None, 1_000 * 3 + 9_000 * 3.75 + 500 * 15),
+    "hour": (SONNET, (10_000, 500, 0, 9_000, 9_000), None, 1_000 * 3 + 9_000 * 6 + 500 * 15),
+    "read": (SONNET, (10_000, 500, 9_000), None, 1_000 * 3 + 9_000 * 0.3 + 500 * 15),
+    "at the threshold": (PRO, (200_000, 2_500), None, 200_000 * 1.25 + 2_500 * 10),
+    "above it": (PRO, (300_000, 2_500), None, 300_000 * 2.5 + 2_500 * 15),
+    "above it and cached": (
+        *(PRO, (300_000, 2_500, 100_000), None),
+        200_000 * 2.5 + 100_000 * 0.25 + 2_500 * 15,
+    ),
+    "batch of gemini": (PRO, (10_000, 500), "batch", 10_000 * 0.625 + 500 * 5),
+    "regional and above": (
+        *(f"bedrock/{REGIONAL}", (400_000, 1_000), None),
+        400_000 * 6.6 + 1_000 * 24.75,
+    ),
+    "ranges, and thought that costs more": (
+        *(QWEN, (300_000, 1_000, 0, 0, 0, 400), None),
+        300_000 * 1.2 + 600 * 3.6 + 400 * 12,
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "used", "service", "millionths"), BY_HAND.values(), ids=BY_HAND)
+def test_a_bill_by_hand(name: str, used: tuple[int, ...], service: str | None, millionths: float):
+    assert cost(name, *used, service=service) == pytest.approx(millionths / 1e6, rel=1e-12)
+
+
+def test_a_dearer_way_of_being_served_without_a_price_is_unknown():
+    assert price_of("dashscope/qwen-plus").known
+    assert cost("dashscope/qwen-plus", 1_000, 100, service="priority") is None
+
+
+OWN = """
+["openai/tiered"]
+input = 1
+cached_input = 0.25
+cache_write = 1.5
+output = 4
+reasoning = 5
+batch = { input = 0.5, output = 2 }
+flex = { input = 0.6, output = 2.4, cached_input = 0.1 }
+above = [{ tokens = 1_000, input = 2, output = 8 }, \
+{ tokens = 5_000, input = 3, output = 9, cached_input = 1 }]
+
+["openai/free"]
+input = 0
+output = 0
+"""
+
+
+def test_a_price_file_says_the_same_kinds_of_rates(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("ALPS_PRICES", str(tmp_path / "prices.toml"))
+    (tmp_path / "prices.toml").write_text(OWN)
+    bills = [
+        ((1_000, 100), None, 1_000 * 1 + 100 * 4),
+        ((1_000, 100, 400, 100, 0, 30), None, 500 * 1 + 400 * 0.25 + 100 * 1.5 + 70 * 4 + 30 * 5),
+        ((1_001, 100), None, 1_001 * 2 + 100 * 8),
+        ((6_000, 100, 2_000), None, 4_000 * 3 + 2_000 * 1 + 100 * 9),
+        ((6_000, 100), "batch", 6_000 * 0.5 + 100 * 2),
+        ((1_000, 100, 400), "flex", 600 * 0.6 + 400 * 0.1 + 100 * 2.4),
+    ]
+    for used, service, millionths in bills:
+        found = cost("openai/tiered", *used, service=service)
+        assert found == pytest.approx(millionths / 1e6), (used, service)
+    assert cost("openai/free", 1_000, 100) == 0.0
+
+
+# Bills of replies as providers send them, through litellm
+
+
+def openai(prompt: int, completion: int, tier: str | None = None, **more: Any) -> dict[str, Any]:
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion}
+    whole = {**usage, "total_tokens": prompt + completion, **more}
+    return chat(**({"service_tier": tier} if tier else {}), usage=whole)
+
+
+def anthropic(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
+    usage = {"input_tokens": prompt, "output_tokens": completion, **more}
+    head = {"id": "msg", "type": "message", "role": "assistant", "model": "served"}
+    content = [{"type": "text", "text": GOOD}]
+    return {**head, "stop_reason": "end_turn", "content": content, "usage": usage}
+
+
+def gemini(prompt: int, answered: int, thought: int, **more: Any) -> dict[str, Any]:
+    content = {"parts": [{"text": GOOD}], "role": "model"}
+    counts = {"promptTokenCount": prompt, "candidatesTokenCount": answered}
+    usage = {**counts, "thoughtsTokenCount": thought, **more}
+    whole = {**usage, "totalTokenCount": prompt + answered + thought}
+    candidate = {"content": content, "finishReason": "STOP", "index": 0}
+    return {"candidates": [candidate], "usageMetadata": whole}
+
+
+CACHED = {"prompt_tokens_details": {"cached_tokens": 8_000}}
+THOUGHT = {"completion_tokens_details": {"reasoning_tokens": 4_000}}
+HOUR = {"ephemeral_5m_input_tokens": 4_000, "ephemeral_1h_input_tokens": 5_000}
+BESIDE = {"completion_tokens_details": {"reasoning_tokens": 400}, "total_tokens": 1_500}
+HITS = {"prompt_cache_hit_tokens": 8_000, "prompt_cache_miss_tokens": 2_000}
+WRITES = {"cache_creation_input_tokens": 9_000}
+
+BILLS: dict[str, tuple[str, dict[str, Any], float | None]] = {
+    "plain": (MINI, openai(10_000, 500), 10_000 * 0.4 + 500 * 1.6),
+    "cached": (MINI, openai(10_000, 500, **CACHED), 2_000 * 0.4 + 8_000 * 0.1 + 500 * 1.6),
+    "reasoning": ("openai/gpt-5", openai(10_000, 4_500, **THOUGHT), 10_000 * 1.25 + 4_500 * 10),
+    "flex": ("openai/o3", openai(10_000, 500, "flex"), 10_000 * 1 + 500 * 4),
+    "flex and cached": (
+        *("openai/gpt-5", openai(10_000, 500, "flex", **CACHED)),
+        2_000 * 0.625 + 8_000 * 0.0625 + 500 * 5,
+    ),
+    "priority": (MINI, openai(10_000, 500, "priority"), 10_000 * 0.7 + 500 * 2.8),
+    "batch": (MINI, openai(10_000, 500, "batch"), 10_000 * 0.2 + 500 * 0.8),
+    "deepseek": (
+        *("deepseek/deepseek-chat", openai(10_000, 500, **HITS)),
+        2_000 * 0.28 + 8_000 * 0.028 + 500 * 0.42,
+    ),
+    "cache read": (
+        *(SONNET, anthropic(1_000, 500, cache_read_input_tokens=9_000)),
+        1_000 * 3 + 9_000 * 0.3 + 500 * 15,
+    ),
+    "cache write": (
+        *(SONNET, anthropic(1_000, 500, **WRITES)),
+        1_000 * 3 + 9_000 * 3.75 + 500 * 15,
+    ),
+    "cache write for an hour": (
+        *(SONNET, anthropic(1_000, 500, **WRITES, cache_creation=HOUR)),
+        1_000 * 3 + 4_000 * 3.75 + 5_000 * 6 + 500 * 15,
+    ),
+    "below the tier": (PRO, gemini(200_000, 2_000, 500), 200_000 * 1.25 + 2_500 * 10),
+    "above the tier": (PRO, gemini(300_000, 2_000, 500), 300_000 * 2.5 + 2_500 * 15),
+    "above the tier and cached": (
+        *(PRO, gemini(300_000, 2_000, 500, cachedContentTokenCount=100_000)),
+        200_000 * 2.5 + 100_000 * 0.25 + 2_500 * 15,
+    ),
+    "thought beside the answer": (
+        *("xai/grok-4.3", openai(1_000, 100, **BESIDE)),
+        1_000 * 1.25 + 500 * 2.5,
+    ),
+    "newer than the table": ("anthropic/claude-opus-9", anthropic(1_000, 500), None),
+    "another seller": ("openrouter/openai/gpt-9", openai(1_000, 100, cost=0.0123), None),
+    "a proxy": ("litellm_proxy/gpt-4.1-mini", openai(1_000, 100), None),
+}
+SELLERS = ("OPENAI", "ANTHROPIC", "GEMINI", "DEEPSEEK", "XAI", "OPENROUTER", "LITELLM_PROXY")
+
+
+@pytest.mark.parametrize(("model", "body", "millionths"), BILLS.values(), ids=BILLS)
+def test_the_ledger_equals_the_bill_by_hand(desk: Desk, monkeypatch, model, body, millionths):
+    for seller in SELLERS:
+        monkeypatch.setenv(f"{seller}_API_KEY", "an-ordinary-looking-word")
+    claimed = {"x-litellm-response-cost": "9"}
+    with serve(always(Answer(body=json.dumps(body), headers=claimed))) as server:
+        is_root = model.startswith(("anthropic", "gemini"))
+        api_base = server.url.removesuffix("/v1") if is_root else server.url
+        asked = question(server, model=model, answer=None, api_base=api_base)
+        assert desk.ask(asked).outcome == "ok"
+    (row,) = desk.rows
+    expected = None if millionths is None else pytest.approx(millionths / 1e6, rel=1e-12)
+    assert row["cost"] == expected
+    assert desk.totals.unpriced == (millionths is None)
+
+
+# What an endpoint says that it used: never a crash, never money back, never a cost that it claims
+
+GOOD_USAGE = {"prompt_tokens": 2_000, "completion_tokens": 100, "total_tokens": 2_100}
+
+
+@pytest.fixture
+def a_key(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
+
+
+def body(usage: str) -> str:
+    return json.dumps(chat())[:-1] + (f', "usage": {usage}}}' if usage else "}")
+
+
+def sent(answer: Answer, *, model: str = MINI) -> Reply:
+    with serve(always(answer)) as server:
+        request = Request(model, QUESTION, None, api_base=server.url)
+        return asked_over_http(send(request, [dict(m) for m in QUESTION]))
+
+
+def counts(prompt: str, completion: str, total: str = "1", details: str = "") -> str:
+    """Return a usage as JSON that may not be any."""
+    told = f'"prompt_tokens": {prompt}, "completion_tokens": {completion}'
+    return f'{{{told}, "total_tokens": {total}{details}}}'
+
+
+def detailed(cached: str, thought: str) -> str:
+    inside = f'"prompt_tokens_details": {cached}, "completion_tokens_details": {thought}'
+    return counts("2000", "100", "2100", f", {inside}")
+
+
+UNTOLD = {
+    "nothing": "",
+    "empty": "{}",
+    "noughts": counts("0", "0", "0"),
+    "nulls": counts("null", "null", "null"),
+    "negative": counts("-2000", "-100", "-2100"),
+    "no answer counted": '{"prompt_tokens": 2000, "total_tokens": 2000}',
+}
+SHAPES = {
+    **UNTOLD,
+    "null": "null",
+    "a word": '"many"',
+    "a number": "7",
+    "a list": "[1, 2]",
+    "negative answer": counts("2000", "-100", "1900"),
+    "words": counts('"two thousand"', '"hundred"', '"x"'),
+    "fractions": counts("2000.5", "100.5", "2101"),
+    "too large for a float": counts("9" * 400, "9" * 400),
+    "4,290 digits": counts("2000", "9" * 4_290),
+    "4,400 digits": counts("2000", "9" * 4_400),
+    "infinite": counts("Infinity", "NaN", "1e999"),
+    "nested": counts('{"n": 2000}', "[100]", "{}"),
+}
+DETAILS = {
+    "of another shape": detailed('"none"', "[1]"),
+    "negative": detailed('{"cached_tokens": -5000}', '{"reasoning_tokens": -9}'),
+    "above the whole": detailed('{"cached_tokens": 900000}', '{"reasoning_tokens": 90000}'),
+}
+
+
+def capped(times: float, request: Request[Any]) -> tuple[Budget, Any]:
+    """Return a budget of so many times what is set aside for a first request, and that."""
+    reserve = first_reserve(request, QUESTION, price_of(MINI))
+    cap = times * reserve.cost
+    return Budget(max_cost=cap, max_total_tokens=None, spent=Totals(), price=price_of), reserve
+
+
+@pytest.mark.usefixtures("a_key")
+@pytest.mark.parametrize("usage", [*SHAPES.values(), *DETAILS.values()], ids=[*SHAPES, *DETAILS])
+def test_no_usage_gives_money_back_or_ends_the_run(desk: Desk, usage: str):
+    most = {"max_tokens": 200}
+    budget, reserve = capped(1.5, Request(MINI, QUESTION, None, sampling=most))
+    with serve(always(Answer(body=body(usage)))) as server:
+        desk.ask(question(server, model=MINI, answer=None, sampling=most), budget=budget)
+        assert len(server.requests) == 1
+    (row,) = desk.rows
+    if usage in DETAILS.values():
+        assert (row["prompt_tokens"], row["completion_tokens"]) == (2_000, 100)
+        assert 2_000 * 0.1e-6 < row["cost"] <= 2_000 * 0.4e-6 + 100 * 1.6e-6
+    else:
+        assert row["cost"] is None
+        assert row["assumed_cost"] == pytest.approx(reserve.cost)
+    assert all((row[name] or 0) >= 0 for name in ("cached_tokens", "reasoning_tokens"))
+
+
+@pytest.mark.usefixtures("a_key")
+@pytest.mark.parametrize("usage", UNTOLD.values(), ids=UNTOLD)
+def test_a_reply_that_does_not_tell_what_it_used_has_no_cost(usage: str):
+    reply = sent(Answer(body=body(usage)))
+    assert (reply.text, reply.cost) == (GOOD, None)
+
+
+@pytest.mark.usefixtures("a_key")
+def test_what_is_missing_in_the_usage_counts_as_what_was_set_aside(desk: Desk):
+    reserve = first_reserve(Request(MINI, QUESTION, None), QUESTION, price_of(MINI)).tokens
+    budget = Budget(max_cost=None, max_total_tokens=2 * reserve, spent=Totals(), price=price_of)
+    with serve(always(Answer(body=body("")))) as server:
+        asked = [question(server, model=MINI, answer=None, repeat=n) for n in range(3)]
+        ended = [desk.ask(request, budget=budget).outcome for request in asked]
+    assert ended == ["ok", "ok", "budget"]
+
+
+@pytest.mark.usefixtures("a_key")
+@pytest.mark.parametrize("claimed", [-5.0, 0.0, 99.0, "nan"])
+def test_a_cost_that_an_endpoint_claims_is_not_believed(claimed: Any):
+    for header in ("-1", "nan", "inf", "0.0", "12"):
+        headers = {"x-litellm-response-cost": header}
+        answer = Answer(body=body(json.dumps({**GOOD_USAGE, "cost": claimed})), headers=headers)
+        assert sent(answer).cost == pytest.approx(2_000 * 0.4e-6 + 100 * 1.6e-6)
+        assert sent(answer, model="openai/gpt-9").cost is None
+
+
+@pytest.mark.usefixtures("a_key")
+def test_thought_that_is_counted_beside_the_answer_is_on_the_bill():
+    reply = sent(Answer(body=json.dumps(openai(1_000, 100, **BESIDE))))
+    assert (reply.completion_tokens, reply.reasoning_tokens) == (500, 400)
+    assert reply.cost == pytest.approx(1_000 * 0.4e-6 + 500 * 1.6e-6)
+
+
+UNREADABLE = {
+    "empty": "",
+    "prose": "not JSON",
+    "cut off": '{"id": "x", "choices": ',
+    "digits": body(SHAPES["4,400 digits"]),
+    "a list": "[]",
+}
+
+
+@pytest.mark.usefixtures("a_key")
+@pytest.mark.parametrize(
+    ("answer", "billed"),
+    [
+        *((Answer(body=text), True) for text in UNREADABLE.values()),
+        *((Answer(status=status), False) for status in (400, 429, 500, 503)),
+    ],
+    ids=[*UNREADABLE, "400", "429", "500", "503"],
+)
+def test_an_answer_of_success_that_cannot_be_read_may_be_on_the_bill(answer: Answer, billed: bool):
+    with pytest.raises(TransportError) as caught:
+        sent(answer)
+    assert caught.value.billed == billed
+    assert may_be_billed(caught.value) == billed
+
+
+@pytest.mark.usefixtures("a_key")
+def test_an_answer_that_cannot_be_read_counts_against_the_budget(desk: Desk):
+    budget, reserve = capped(1.5, Request(MINI, QUESTION, None))
+    with serve(always(Answer(body="not JSON"))) as server:
+        desk.ask(question(server, model=MINI, answer=None), budget=budget)
+        assert len(server.requests) == 1
+    (row,) = desk.rows
+    assert row["assumed_cost"] == pytest.approx(reserve.cost)
+    assert row["outcome"] == "transport"
+
+
+# What is set aside for a call, so that a cap can be used up, and is passed by little
+
+PLAIN = Price(1e-6, 10e-6, 128_000, "a test")
+ASKED = Request("any/model", QUESTION, None)
+FIRST = first_reserve(ASKED, QUESTION, PLAIN).tokens
+
+
+def call(**fields: Any) -> Call:
+    ordinary: dict[str, Any] = {
+        "key": "0123456789abcdef",
+        "purpose": "generate",
+        "about": "b1",
+        "model": "openai/tiny",
+        "ask": 0,
+        "attempt": 1,
+        "outcome": "ok",
+        "status": 200,
+        "prompt_tokens": 100,
+        "completion_tokens": 10,
+        "cost": 0.5,
+        "seconds": 0.25,
+    }
+    return Call(**ordinary | fields)
+
+
+def reserves(
+    answers: list[int], *, price: Price = PLAIN, prompt: int = 40, **sampling: int
+) -> list[int]:
+    """Return the tokens that are set aside for each call in turn, where these answers come one
+    after another.
+    """
+    request = replace(ASKED, sampling=sampling)
+
+    async def ask() -> list[int]:
+        budget = Budget(
+            max_cost=None, max_total_tokens=10**9, spent=Totals(), price=lambda _: price
+        )
+        aside = []
+        for answer in answers:
+            ticket = await budget.reserve(request, QUESTION)
+            aside.append(budget._flights[ticket].reserve.tokens)
+            used = call(prompt_tokens=prompt, completion_tokens=answer, cost=None)
+            await budget.settle(ticket, used, billed=True)
+        return aside
+
+    return asked_over_http(ask())
+
+
+def test_what_is_set_aside_follows_the_answers_so_far():
+    aside = reserves([100] * 20 + [900] + [100])
+    assert aside[:8] == [FIRST] * 8  # until enough were seen: then twice the longest of them
+    assert set(aside[8:21]) == {FIRST - 2_048 + 200}
+    assert aside[21] == FIRST - 2_048 + 1_800
+    rare = reserves([100] * 500 + [100_000] + [100] * 500)
+    assert rare[501] == rare[500] < rare[0]  # one long answer in a thousand
+    assert set(reserves([150] * 20, max_tokens=200)) == {FIRST - 2_048 + 200}
+    short = replace(PLAIN, max_output_tokens=100)
+    assert set(reserves([100] * 20, price=short)) == {FIRST - 2_048 + 100}
+    long = reserves([100] * 3, prompt=10**6)  # prompts that take more tokens than was taken
+    assert long[0] < long[1] <= 3 * long[0]
+
+
+def test_a_long_prompt_is_set_aside_at_the_price_of_its_length():
+    tiered = replace(PLAIN, tiers=(Tier(1_000, Rates(2e-6, 15e-6)),))
+    text = ({"role": "user", "content": "word " * 2_000},)
+    plain, long = (first_reserve(ASKED, text, price).cost for price in (PLAIN, tiered))
+    prompt = first_reserve(ASKED, text, PLAIN).tokens - 2_048
+    assert plain == pytest.approx(prompt * 1e-6 + 2_048 * 10e-6)
+    assert long == pytest.approx(prompt * 2e-6 + 2_048 * 15e-6)
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_cap_is_passed_by_at_most_what_is_in_flight(desk: Desk, monkeypatch, concurrency):
+    """Answers become a thousand times longer, which nobody can know before the first of them."""
+    monkeypatch.setattr("alps.llm.provider.price_of", lambda _: PLAIN)
+    asked = []
+
+    def longer(_):
+        asked.append(1)
+        completion = 40 if len(asked) <= 30 else 40_000
+        return Answer(body=json.dumps(openai(60, completion)), delay=0.02)
+
+    budget = Budget(max_cost=1.0, max_total_tokens=None, spent=Totals(), price=lambda _: PLAIN)
+    with serve(longer) as server:
+        requests = [question(server, answer=None, repeat=n) for n in range(80)]
+        completions = desk.ask_all(*requests, budget=budget, concurrency=concurrency)
+    one = PLAIN.cost(60, 40_000)
+    assert [c.outcome for c in completions].count("budget") > 0
+    assert 1.0 - 2 * one <= sum(row["cost"] for row in desk.rows) <= 1.0 + concurrency * one
+
+
+def test_a_request_not_answered_in_time_may_have_been_billed_and_counts_as_what_was_set_aside(desk):
+    request = Request("any/model", QUESTION, None, sampling={"max_tokens": 200})
+    price = Price(None, None, None, "nobody")
+    reserve = first_reserve(request, QUESTION, price).tokens
+    cap = 2 * reserve
+    budget = Budget(max_cost=None, max_total_tokens=cap, spent=Totals(), price=lambda _: price)
+    never = {"send": lambda *_: asyncio.Event().wait(), "timeout": 0.02}
+    assert desk.ask(request, budget=budget, **never).outcome == "budget"
+    assert [(row["status"], row["assumed_tokens"]) for row in desk.rows] == [(408, reserve)] * 2
+
+
+# The ledger
+
+UNTOLD_CALL = {"prompt_tokens": None, "completion_tokens": None, "cost": None}
+UNHEARD = {**UNTOLD_CALL, "outcome": "transport", "status": 500}
+CALLS = [call(), call(attempt=2, cost=None), call(about="b2", **UNHEARD, error="no answer ♟\ud83d")]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "calls.jsonl"
+
+
+def record(path: Path, *calls: Call) -> Totals:
+    ledger = Ledger(path)
+    for each in calls:
+        ledger.record(each)
+    ledger.close()
+    return ledger.totals
+
+
+def counted(totals: Totals) -> tuple[int, int, int, float, int]:
+    tokens = (totals.prompt_tokens, totals.completion_tokens)
+    return (totals.calls, *tokens, totals.cost, totals.unpriced)
+
+
+def test_each_call_is_one_row_with_all_its_fields_and_the_next_session_goes_on_counting(path: Path):
+    assert counted(record(path)) == (0, 0, 0, 0.0, 0)
+    assert counted(record(path, *CALLS)) == (3, 200, 20, 0.5, 1)
+    assert [json.loads(line) for line in path.read_bytes().splitlines()] == [
+        asdict(each) for each in CALLS
+    ]
+    assert counted(record(path, call())) == (4, 300, 30, 1.0, 1)
+    assert len(path.read_bytes().splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "unpriced"), [({"cost": None}, 1), (UNHEARD, 0), ({"cost": 0.0}, 0)],
+    ids=["of unknown price", "never came", "free"],
+)  # fmt: skip
+def test_only_an_answer_of_unknown_price_is_counted_as_one(path: Path, fields, unpriced):
+    assert record(path, call(**fields)).unpriced == unpriced
+
+
+def test_a_row_torn_by_a_crash_is_not_counted_and_the_next_one_is_whole(path: Path):
+    record(path, *CALLS)
+    path.write_bytes(path.read_bytes()[:-20])
+    assert counted(record(path, call())) == (3, 300, 30, 1.0, 1)
+    assert [json.loads(line)["attempt"] for line in path.read_bytes().splitlines()] == [1, 2, 1]
+    with path.open("ab") as file:
+        file.write(b"not JSON\n")
+    assert counted(record(path, call())) == (4, 400, 40, 1.5, 1)
+
+
+@pytest.mark.parametrize("row", [{**asdict(call()), "a_field_of_a_later_version": 1}, {"key": "0"}])
+def test_a_row_of_another_shape_is_passed_over_or_refused(path: Path, row: dict[str, Any]):
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    with suppress(AlpsError):
+        assert record(path, call()).calls >= 1
+
+
+SUMMARIES = {
+    '{"calls": {"http": 1, "cached": 3}}': 3,
+    **dict.fromkeys(("", "[]", "{}", '{"calls": null}', '{"calls": {"cached": "3"}}'), 0),
+    "[" * 100_000: 0,
+}
+
+
+@pytest.mark.parametrize(("text", "cached"), SUMMARIES.items(), ids=range(len(SUMMARIES)))
+def test_the_next_session_goes_on_counting_what_came_from_the_cache(path: Path, text, cached):
+    (path.parent / "summary.json").write_text(text)
+    assert record(path).cached == cached
+
+
+def test_what_counts_against_a_budget_of_several_runs_holds_what_was_not_told(tmp_path: Path):
+    unread = call(**UNHEARD, assumed_tokens=40, assumed_cost=0.2)
+    untold = call(**UNTOLD_CALL, assumed_tokens=30, assumed_cost=0.1)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        record(tmp_path / name / "calls.jsonl", call(), unread, untold)
+    tokens, cost = counted_in([tmp_path / "one", tmp_path / "two", tmp_path / "none"])
+    assert (tokens, cost) == (2 * (110 + 40 + 30), pytest.approx(2 * (0.5 + 0.2 + 0.1)))
+    assert not (tmp_path / "none").exists()
+
+
+# Whole runs: dry runs, caps on dollars and tokens
+
+COUNT = 20
+PRICE_IN, PRICE_OUT = 100.0, 400.0
+PRICES = "".join(
+    f'["openai/{name}"]\ninput = {PRICE_IN}\noutput = {PRICE_OUT}\n\n'
+    for name in ("scripted", "scripted-judge")
+)
 BOUNDED = ("max_tokens=200", "judge_max_tokens=200")
 UNCHECKED = (*BOUNDED, "judge_check=no")
 """Where it matters that a record is what is under way first."""
@@ -33,123 +659,85 @@ UNCHECKED = (*BOUNDED, "judge_check=no")
 def priced(folder):
     (folder / "prices.toml").write_text(PRICES)
     write_visitors(folder / "data", COUNT)
-    return {
-        "ALPS_PRICES": str(folder / "prices.toml"),
-        "ALPS_CACHE": "off",
-        "OPENAI_API_KEY": "none",
-    }
+    own = {"ALPS_PRICES": str(folder / "prices.toml"), "ALPS_CACHE": "off"}
+    return {**own, "OPENAI_API_KEY": "none"}
+
+
+def prompts(bodies):
+    return [sum(len(str(m["content"])) for m in body["messages"]) // 4 for body in bodies]
 
 
 def charged(server, folder):
     """What the provider would put on the bill: every request that it answered, as its own usage
     says.
     """
-    asked = sum(
-        sum(len(str(m["content"])) for m in body["messages"]) // 4
-        for body in (*server.requests, *server.known)
-    )
+    asked = sum(prompts([*server.requests, *server.known]))
     said = sum(row["completion_tokens"] or 0 for row in rows(folder / "out" / "calls.jsonl"))
-    return (asked * INPUT + said * OUTPUT) / 1e6, asked + said
+    return (asked * PRICE_IN + said * PRICE_OUT) / 1e6, asked + said
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    environment = priced(folder)
+    own = priced(folder)
     with serve(good) as server:
-        before = run(
-            folder, *extraction(server.url, *BOUNDED, "dry_run=true", "out=out"), **environment
-        )
+        words = extraction(server.url, *BOUNDED, "out=out")
+        before = run(folder, *words, "dry_run=true", **own)
         unasked = list(server.requests)
-        finished = run(folder, *extraction(server.url, *BOUNDED, "out=out"), **environment)
-    assert finished.returncode == 0, finished.stderr
-    return folder, before, unasked, charged(server, folder)
+        finished = run(folder, *words, **own)
+    assert (before.returncode, finished.returncode, unasked) == (0, 0, []), finished.stderr
+    return folder, before, charged(server, folder)
 
 
-def counted(text, stage):
-    return int(re.search(rf"^ {stage} +(?:up to )?([\d,]+)", text, re.MULTILINE).group(1))
-
-
-def test_a_dry_run_counts_the_calls_of_the_run_that_follows(whole):
-    folder, before, unasked, _ = whole
-    assert before.returncode == 0, before.stderr
-    assert unasked == []
-    purposes = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
-    assert counted(before.stdout, "generate") == purposes.count("generate") == COUNT
-    assert purposes.count("judge") == COUNT
-    assert (
-        counted(before.stdout, "judge") == 2 * COUNT
-    )  # at most: a check of added detail, which no answer here needs
-
-
-def test_the_upper_bound_of_a_dry_run_holds(whole):
-    _, before, _, (cost, tokens) = whole
+def test_a_dry_run_counts_the_calls_of_the_run_that_follows_and_bounds_its_cost(whole):
+    folder, before, (cost, tokens) = whole
     text = " ".join(before.stdout.split())
+    calls = dict(re.findall(r"(generate|judge) (?:up to )?([\d,]+)", text))
+    purposes = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
+    assert int(calls["generate"]) == purposes.count("generate") == COUNT
+    assert purposes.count("judge") == COUNT
+    assert int(calls["judge"]) == 2 * COUNT  # with a check of added detail, which none here needs
     assert sum(float(bound) for bound in re.findall(r"– \$([\d.]+)", text)) >= cost
-    assert (
-        sum(int(bound.replace(",", "")) for bound in re.findall(r"[\d,]+ – ([\d,]+)", text))
-        >= tokens
-    )
+    bounds = re.findall(r"[\d,]+ – ([\d,]+)", text)
+    assert sum(int(bound.replace(",", "")) for bound in bounds) >= tokens
+    assert summary(folder / "out")["calls"]["cost"] == pytest.approx(cost)
 
 
-def test_a_price_of_the_user_is_what_a_call_costs(whole):
-    folder, _, _, (cost, _) = whole
-    summary = json.loads((folder / "out" / "summary.json").read_text())
-    assert summary["calls"]["cost"] == pytest.approx(cost)
-
-
-@pytest.fixture(scope="module", params=[1, 6, 40], ids="concurrency {}".format)
-def stopped(request, whole, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stopped")
-    environment = priced(folder)
-    cap = whole[3][0] * 0.6
-    words = (*BOUNDED, "out=out", f"concurrency={request.param}", f"max_cost={cap:.6f}")
+@pytest.mark.parametrize("concurrency", [1, 6, 40])
+def test_the_money_allowed_is_never_exceeded_and_more_of_it_completes_the_run(
+    whole, tmp_path, concurrency
+):
+    own, cap = priced(tmp_path), whole[2][0] * 0.6
     with serve(good) as server:
-        finished = finish(start(folder, *extraction(server.url, *words), **environment))
-        spent, asked = charged(server, folder)[0], len(server.requests)
-        more = [word for word in words if not word.startswith("max_cost")]
-        last = run(folder, *extraction(server.url, *more, "max_cost=1000"), **environment)
-    return folder, finished, cap, spent, asked, last, len(server.requests)
-
-
-def test_the_money_allowed_is_never_exceeded(stopped):
-    _, finished, cap, spent, asked, *_ = stopped
-    assert finished.returncode == 3
-    assert "budget" in finished.stderr
-    assert 0 < asked < 2 * COUNT
-    assert spent <= cap
-
-
-def test_what_the_budget_left_out_is_asked_when_there_is_more(stopped, whole):
-    folder, *_, last, requests = stopped
-    assert last.returncode == 0, last.stderr
-    assert requests == 2 * COUNT
-    assert task1(folder / "out")["scores"] == task1(whole[0] / "out")["scores"]
+        words = extraction(server.url, *BOUNDED, "out=out", f"concurrency={concurrency}")
+        finished = run(tmp_path, *words, f"max_cost={cap:.6f}", **own)
+        assert (finished.returncode, "budget" in finished.stderr) == (3, True)
+        assert 0 < len(server.requests) < 2 * COUNT
+        assert charged(server, tmp_path)[0] <= cap
+        last = run(tmp_path, *words, "max_cost=1000", **own)
+        assert last.returncode == 0, last.stderr
+        assert len(server.requests) == 2 * COUNT
+    assert task1(tmp_path / "out")["scores"] == task1(whole[0] / "out")["scores"]
 
 
 def test_the_tokens_allowed_are_never_exceeded(whole, tmp_path):
-    environment = priced(tmp_path)
-    cap = whole[3][1] // 2
+    own, cap = priced(tmp_path), whole[2][1] // 2
     with serve(good) as server:
         words = extraction(server.url, *BOUNDED, "out=out", f"max_total_tokens={cap}")
-        finished = run(tmp_path, *words, **environment)
-        assert finished.returncode == 3
+        assert run(tmp_path, *words, **own).returncode == 3
         assert 0 < charged(server, tmp_path)[1] <= cap
 
 
 def most_used(server):
     """What the server would count at most: its tokens of every prompt, and the longest answer."""
-    return sum(
-        sum(len(str(m["content"])) for m in body["messages"]) // 4 + 200 for body in server.requests
-    )
+    return sum(prompt + 200 for prompt in prompts(server.requests))
 
 
 def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(tmp_path):
-    environment = priced(tmp_path)
-    with serve(lambda _: Answer(drop=True)) as server:
+    own = priced(tmp_path)
+    with serve(always(Answer(drop=True))) as server:
         words = extraction(server.url, *UNCHECKED, "out=out", "max_total_tokens=12000")
-        finished = run(tmp_path, *words, **environment)
-        assert finished.returncode == 3
+        assert run(tmp_path, *words, **own).returncode == 3
         assert 0 < most_used(server) <= 12_000
     calls = rows(tmp_path / "out" / "calls.jsonl")
     assert len(calls) == len(server.requests)
@@ -157,13 +745,11 @@ def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(t
 
 
 def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path):
-    environment = priced(tmp_path)
-    with serve(lambda _: Answer("{}", delay=20)) as server:
-        words = extraction(
-            server.url, *UNCHECKED, "out=out", "concurrency=3", "max_total_tokens=60000"
-        )
+    own = priced(tmp_path)
+    with serve(always(Answer("{}", delay=20))) as server:
+        words = (*UNCHECKED, "out=out", "concurrency=3", "max_total_tokens=60000")
         for session in (1, 2):
-            process = start(tmp_path, *words, **environment)
+            process = start(tmp_path, *extraction(server.url, *words), **own)
             wait_until(lambda asked=3 * session: len(server.requests) == asked)
             process.send_signal(signal.SIGINT)
             assert finish(process).returncode == 130
@@ -172,39 +758,30 @@ def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path)
         assert sum(call["assumed_tokens"] for call in calls) >= most_used(server)
 
 
-def test_a_request_not_answered_in_time_may_have_been_billed_and_counts_as_what_was_set_aside(
-    desk,
-):
-    request = Request("any/model", QUESTION, None, sampling={"max_tokens": 200})
-    price = Price(None, None, None, "nobody")
-    reserve = first_reserve(request, QUESTION, price).tokens
-    budget = Budget(
-        max_cost=None, max_total_tokens=2 * reserve, spent=Totals(), price=lambda _: price
-    )
-    completion = desk.ask(
-        request, send=lambda *_: asyncio.Event().wait(), timeout=0.02, budget=budget
-    )
-    assert completion.outcome == "budget"
-    assert [(row["status"], row["assumed_tokens"]) for row in desk.rows] == [(408, reserve)] * 2
-
-
 @pytest.mark.parametrize("dry", ["no", "yes"])
 def test_a_cap_on_dollars_that_nothing_can_enforce_is_refused(tmp_path, dry):
-    environment = {**priced(tmp_path), "ALPS_PRICES": ""}
+    own = {**priced(tmp_path), "ALPS_PRICES": ""}
     with serve(good) as server:
         words = (*extraction(server.url, "out=out", "max_cost=1"), f"dry_run={dry}")
-        error = one_line(run(tmp_path, *words, **environment))
+        error = one_line(run(tmp_path, *words, **own))
         assert server.requests == []
     assert "its price is unknown, so max_cost= can't hold; give max_total_tokens= instead" in error
     assert "prices.toml" in error
     assert not (tmp_path / "out" / "predictions.jsonl").exists()
 
 
+def test_a_cap_on_dollars_of_a_judge_alone_is_refused_by_its_name(tmp_path):
+    write_visitors(tmp_path / "data", 1)
+    words = ("task=extraction", "model=rules", "judge=openai/gpt-9", "data=data", "max_cost=1")
+    error = one_line(run(tmp_path, "run", *words, OPENAI_API_KEY="none"))
+    assert error.startswith("alps: judge=openai/gpt-9: its price is unknown, so max_cost= can't")
+
+
 def test_a_model_without_a_known_price_or_longest_answer_keeps_to_a_cap_on_tokens(tmp_path):
-    environment = {**priced(tmp_path), "ALPS_PRICES": ""}
+    own = {**priced(tmp_path), "ALPS_PRICES": ""}
     with serve(good) as server:
         words = extraction(server.url, "out=out", "max_total_tokens=30000", "concurrency=1")
-        finished = run(tmp_path, *words, **environment)
+        finished = run(tmp_path, *words, **own)
         asked = charged(server, tmp_path)[1]
     assert finished.returncode == 3, finished.stderr
     assert 0 < asked <= 30_000
@@ -213,10 +790,91 @@ def test_a_model_without_a_known_price_or_longest_answer_keeps_to_a_cap_on_token
 
 @pytest.mark.parametrize("cap", ["max_cost=1", "max_total_tokens=100000", "limit=1"])
 def test_a_bad_price_is_named_with_its_file_and_its_field(tmp_path, cap):
-    environment = priced(tmp_path)
+    own = priced(tmp_path)
     (tmp_path / "prices.toml").write_text('["openai/scripted"]\ninput = -1\noutput = 1\n')
     with serve(good) as server:
-        finished = run(tmp_path, *extraction(server.url, *BOUNDED, cap), **environment)
+        finished = run(tmp_path, *extraction(server.url, *BOUNDED, cap), **own)
     assert finished.returncode == 2
     assert "prices.toml, openai/scripted.input" in finished.stderr
     assert server.requests == []
+
+
+def with_gpt_5(server, folder, count, *more):
+    write_visitors(folder / "data", count)
+    at = ("model=openai/gpt-5", f"api_base={server.url}", "judge=lexical", "data=data", "out=out")
+    return run(folder, "run", "task=extraction", *at, *more, OPENAI_API_KEY="none")
+
+
+def test_a_dollar_is_enough_for_a_run_of_cents_with_a_model_that_can_answer_at_length(tmp_path):
+    with serve(good) as server:
+        finished = with_gpt_5(server, tmp_path, 20, "max_cost=1")
+        assert len(server.requests) == 20
+    assert finished.returncode == 0, finished.stderr
+    assert 0 < summary(tmp_path / "out")["calls"]["cost"] < 0.1
+
+
+def test_a_cap_below_one_call_says_what_a_call_is_taken_to_cost(tmp_path):
+    with serve(good) as server:
+        finished = with_gpt_5(server, tmp_path, 3, "max_cost=0.001")
+        assert server.requests == []
+    assert finished.returncode == 3
+    said = " ".join(finished.stdout.split())
+    assert "$0.0000 of max_cost=0.001 is spent, and another call is taken to cost $0.02" in said
+
+
+DRY_RUN = """
+import sys
+from alps.cli import main
+sys.argv = ["alps", "run", "task=extraction", "model=openai/gpt-5", \
+"judge=anthropic/claude-opus-9", "data=samples", "dry_run=yes"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print([name for name in ("litellm", "instructor", "openai") if name in sys.modules])
+"""
+
+
+def test_the_price_of_a_model_and_a_dry_run_need_no_litellm(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-c", DRY_RUN],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    *lines, imported = done.stdout.splitlines()
+    assert imported == "[]"
+    stages = {line.split()[0]: line for line in lines if line.startswith((" gen", " judge"))}
+    assert "– $" in stages["generate"]
+    assert stages["judge"].endswith("– – –")
+
+
+def test_a_dry_run_shows_a_dash_for_a_price_that_is_not_known_and_nothing_where_nothing_is_asked(
+    tmp_path: Path,
+):
+    words = ("task=extraction", "model=openai/gpt-9", "data=samples", "limit=2", "dry_run=yes")
+    finished = run(tmp_path, "run", *words)
+    assert finished.returncode == 0, finished.stderr
+    lines = [line.split() for line in finished.stdout.splitlines()]
+    stages = {line[0]: line for line in lines if line and line[0] in ("generate", "judge")}
+    assert stages["generate"][-3:] == ["–", "–", "–"]
+    assert stages["judge"] == ["judge", "0"]
+    assert "$" not in finished.stdout
+
+
+def test_a_run_of_a_model_that_is_newer_than_the_table_costs_a_dash(tmp_path: Path):
+    write_visitors(tmp_path / "data", 2)
+    with serve(good) as server:
+        words = [w.replace("/scripted", "/gpt-9") for w in extraction(server.url, "out=out")]
+        finished = run(tmp_path, *words, OPENAI_API_KEY="none")
+    assert finished.returncode == 0, finished.stderr
+    assert "$0" not in finished.stdout
+    calls = summary(tmp_path / "out")["calls"]
+    assert (calls["cost"], calls["unpriced"]) == (None, calls["http"])
+    assert calls["without_price"] == ["openai/gpt-9", "openai/gpt-9-judge"]
+    dash = "No cost is known of calls to openai/gpt-9, openai/gpt-9-judge"
+    assert finished.stdout.count(dash) == 1

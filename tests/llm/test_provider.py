@@ -1,72 +1,124 @@
+"""What providers are sent and what they say, over loopback: replies, errors, limits, redirects,
+bodies of any size.
+"""
+
 import asyncio
 import gc
+import gzip
 import json
+import re
+import resource
 import subprocess
 import sys
+import time
+import zlib
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from alps.errors import CredentialError, UsageError
+from alps.errors import AlpsError, CredentialError, QuotaError, UsageError
 from alps.llm.budget import may_be_billed
+from alps.llm.failures import Limit, limits, requests_left, seconds_asked, seconds_to_reset
 from alps.llm.preflight import check_model
 from alps.llm.provider import close, send
 from alps.llm.types import Reply, Request, TransportError
+from alps.llm.wire import following_none
+from alps.sizes import LARGEST_REPLY, Body
+from tests.desk import GOOD, QUIET_LITELLM, Desk, always, chat, question
+from tests.endtoend import extraction, finish, rows, start
 from tests.loopback import Answer, asked_over_http, serve
+from tests.visitors import good, write_visitors
 
-# litellm silences what pydantic says of its models when it is imported, but builds them later, in
-# the first call.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
+pytestmark = QUIET_LITELLM
 
 LOOPBACK = "http://127.0.0.1:9/v1"
 QUESTION = [{"role": "user", "content": "Chess?"}]
+BODY = json.dumps(chat("Yes."))
 
 
-def sent(answer: Answer, **changes: Any) -> Reply:
-    with serve(lambda _: answer) as server:
-        request = Request[str](
-            **{
-                "model": "openai/tiny",
-                "messages": (),
-                "answer": None,
-                "api_base": server.url,
-                **changes,
-            }
-        )
-        return asked_over_http(send(request, QUESTION))
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "ordinary-openai")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "ordinary-anthropic")
 
 
-def failed(answer: Answer) -> TransportError:
+def sent(answer: Answer, model: str = "openai/tiny", **options: Any) -> Reply:
+    with serve(always(answer)) as server:
+        request = Request[str](model, (), None, api_base=server.url)
+        return asked_over_http(send(request, QUESTION, **options))
+
+
+def failed(answer: Answer, model: str = "openai/tiny", **options: Any) -> TransportError:
     with pytest.raises(TransportError) as caught:
-        sent(answer)
+        sent(answer, model, **options)
     return caught.value
+
+
+# Models and keys
+
+
+@pytest.mark.parametrize("model", ["nonsense", "no-such-provider/model", "/"])
+@pytest.mark.parametrize("api_base", [None, LOOPBACK])
+def test_a_model_of_no_known_provider_is_refused(model: str, api_base: str | None):
+    with pytest.raises(UsageError, match=f"^model '{model}': .*openai/gpt-4.1-mini$"):
+        check_model(model, api_base=api_base)
+
+
+KEYS = {
+    "openai/gpt-4.1-mini": "OPENAI_API_KEY",
+    "gpt-4.1-mini": "OPENAI_API_KEY",
+    "anthropic/claude-sonnet-4-5": "ANTHROPIC_API_KEY",
+    "deepseek/deepseek-chat": "DEEPSEEK_API_KEY",
+    "gemini/gemini-2.5-pro": "GEMINI_API_KEY",
+}
+
+
+@pytest.mark.parametrize(("model", "variable"), KEYS.items())
+def test_a_missing_key_is_asked_for_by_its_name_and_one_that_is_set_is_enough(
+    model: str, variable: str, monkeypatch: pytest.MonkeyPatch
+):
+    with pytest.raises(CredentialError, match=variable) as caught:
+        check_model(model, api_base=None)
+    assert model in str(caught.value)
+    assert "\n" not in str(caught.value)
+    monkeypatch.setenv(variable, "an-ordinary-looking-word")
+    check_model(model, api_base=None)
+
+
+def test_an_endpoint_of_ones_own_needs_no_key_and_is_asked_without_one():
+    for model in ("openai/gpt-4.1-mini", "openai/any-name", "hosted_vllm/any/name"):
+        check_model(model, api_base=LOOPBACK)
+    assert sent(Answer("Yes.")).text == "Yes."
+
+
+# Replies
+
+
+def test_a_reply_comes_as_it_was_sent():
+    reply = sent(Answer("Ja ♟ \ud83d", finish_reason="length"))
+    assert (reply.text, reply.finish_reason, reply.refusal) == ("Ja ♟ \ud83d", "length", None)
+    assert (reply.prompt_tokens, reply.completion_tokens) == (1, 1)
+    assert sent(Answer(None, refusal="I won't.")).refusal == "I won't."
+
+
+def test_a_reply_without_content_is_a_reply():
+    for body in ({**chat(), "choices": []}, chat(None)):
+        assert sent(Answer(body=json.dumps(body))).text is None
 
 
 def cost_of(model: str, *, cached: int) -> float:
     usage = {"prompt_tokens": 2_000, "completion_tokens": 100, "total_tokens": 2_100}
-    choice = {
-        "index": 0,
-        "finish_reason": "stop",
-        "message": {"role": "assistant", "content": "Yes."},
-    }
     details = {"prompt_tokens_details": {"cached_tokens": cached}} if cached else {}
-    body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-    reply = sent(Answer(body=json.dumps({**body, "usage": {**usage, **details}})), model=model)
+    body = json.dumps(chat("Yes.", usage={**usage, **details}))
+    reply = sent(Answer(body=body), model)
     assert (reply.prompt_tokens, reply.completion_tokens) == (2_000, 100)
     assert reply.cost is not None
     return reply.cost
-
-
-def test_what_the_provider_had_in_its_cache_is_cheaper_by_litellms_table(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
-    assert (
-        0 < cost_of("openai/gpt-4.1-mini", cached=1_500) < cost_of("openai/gpt-4.1-mini", cached=0)
-    )
 
 
 @pytest.mark.parametrize(
@@ -86,10 +138,9 @@ def test_connections_that_litellm_has_replaced_are_closed_with_the_others():
     complaints: list[str] = []
 
     async def ask_twice_with_an_hour_between(url: str) -> None:
-        asyncio.get_running_loop().set_exception_handler(
-            lambda _, context: complaints.append(context["message"])
-        )
-        request = Request[str](model="openai/tiny", messages=(), answer=None, api_base=url)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
+        request = Request[str]("openai/tiny", (), None, api_base=url)
         await send(request, QUESTION)
         kept = sys.modules["litellm"].in_memory_llm_clients_cache
         for key in list(kept.cache_dict):
@@ -99,113 +150,163 @@ def test_connections_that_litellm_has_replaced_are_closed_with_the_others():
         await close()
         gc.collect()
 
-    with serve(lambda _: Answer("Yes.")) as server:
+    with serve(always(Answer("Yes."))) as server:
         asyncio.run(ask_twice_with_an_hour_between(server.url))
     assert complaints == []
 
 
-@pytest.mark.parametrize("model", ["nonsense", "no-such-provider/model", "/"])
-@pytest.mark.parametrize("api_base", [None, LOOPBACK])
-def test_a_model_of_no_known_provider_is_refused(model: str, api_base: str | None):
-    with pytest.raises(UsageError, match=f"^model '{model}': .*openai/gpt-4.1-mini$"):
-        check_model(model, api_base=api_base)
+def test_as_many_connections_are_opened_as_requests_may_be_under_way():
+    found: list[int] = []
+
+    async def seen(url: str) -> None:
+        import aiohttp
+
+        await send(Request[str]("openai/tiny", (), None, api_base=url), QUESTION)
+        for one in gc.get_objects():
+            if isinstance(one, aiohttp.ClientSession) and not one.closed and one.connector:
+                found.extend((one.connector.limit, one.connector.limit_per_host))
+
+    with serve(always(Answer("Yes."))) as server:
+        asked_over_http(seen(server.url))
+    assert found
+    assert min(found) >= 1024
+
+
+def test_neither_library_is_imported_before_the_first_call():
+    program = (
+        "import sys, alps.llm, alps.llm.provider, alps.cli\n"
+        "print([name for name in ('litellm', 'instructor', 'openai') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_nothing_is_printed_by_the_libraries(capfd: pytest.CaptureFixture[str]):
+    for answer in (Answer(status=500), Answer(status=400)):
+        failed(answer)
+    sent(Answer("Yes."))
+    assert capfd.readouterr() == ("", "")
+
+
+# Errors
 
 
 @pytest.mark.parametrize(
-    ("model", "variable"),
+    ("status", "transient"),
     [
-        ("openai/gpt-4.1-mini", "OPENAI_API_KEY"),
-        ("gpt-4.1-mini", "OPENAI_API_KEY"),
-        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
-        ("deepseek/deepseek-chat", "DEEPSEEK_API_KEY"),
-        ("gemini/gemini-2.5-pro", "GEMINI_API_KEY"),
+        *((status, True) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529)),
+        *((status, False) for status in (400, 413, 422)),
     ],
 )
-def test_a_missing_key_is_asked_for_by_its_name(model: str, variable: str):
-    with pytest.raises(CredentialError, match=variable) as caught:
-        check_model(model, api_base=None)
-    assert model in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_key_that_is_set_is_enough(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
-    check_model("openai/gpt-4.1-mini", api_base=None)
-
-
-@pytest.mark.parametrize(
-    "model", ["openai/gpt-4.1-mini", "openai/any-name", "hosted_vllm/any/name"]
-)
-def test_an_endpoint_of_ones_own_needs_no_key(model: str):
-    check_model(model, api_base=LOOPBACK)
-
-
-def test_an_endpoint_of_ones_own_is_asked_without_a_key():
-    assert sent(Answer("Yes.")).text == "Yes."
-
-
-def test_a_reply_comes_as_it_was_sent():
-    reply = sent(Answer("Ja ♟ \ud83d", finish_reason="length"))
-    assert (reply.text, reply.finish_reason, reply.refusal) == ("Ja ♟ \ud83d", "length", None)
-    assert (reply.prompt_tokens, reply.completion_tokens) == (1, 1)
-
-
-def test_a_refusal_of_its_own_field_is_heard():
-    assert sent(Answer(None, refusal="I won't.")).refusal == "I won't."
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(
-            '{"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": []}',
-            id="no choices",
-        ),
-        pytest.param(
-            '{"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": '
-            '[{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": '
-            "null}}]}",
-            id="no text and no usage",
-        ),
-    ],
-)
-def test_a_reply_without_content_is_a_reply(body: str):
-    assert sent(Answer(body=body)).text is None
-
-
-@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
-def test_a_status_that_may_pass_is_transient(status: int):
+def test_a_status_tells_whether_an_error_may_pass(status: int, transient: bool):
     error = failed(Answer(status=status))
-    assert error.transient
-    assert error.status == status
+    assert (error.transient, error.status) == (transient, status)
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_status_that_will_not_pass_is_not_transient(status: int):
-    error = failed(Answer(status=status))
-    assert not error.transient
-    assert error.status == status
-
-
-def test_a_dropped_connection_is_transient_and_may_have_been_billed():
-    error = failed(Answer(drop=True))
-    assert (error.transient, error.status, may_be_billed(error)) == (True, None, True)
-
-
-def test_a_server_that_is_not_there_is_transient():
-    request = Request[str]("openai/tiny", (), None, api_base=LOOPBACK)
+def test_a_connection_without_an_answer_is_transient_and_billed_only_where_one_was_there():
+    dropped = failed(Answer(drop=True))
     with pytest.raises(TransportError) as caught:
-        asked_over_http(send(request, QUESTION))
-    error = caught.value
-    assert (error.transient, error.status, may_be_billed(error)) == (True, None, False)
+        asked_over_http(send(Request[str]("openai/tiny", (), None, api_base=LOOPBACK), QUESTION))
+    for error, billed in ((dropped, True), (caught.value, False)):
+        assert (error.transient, error.status, may_be_billed(error)) == (True, None, billed)
+
+
+def test_an_error_message_is_one_short_line():
+    message = str(failed(Answer(status=400, error="first line\nsecond line " + "x" * 5000)))
+    assert "first line" in message
+    assert "\n" not in message
+    assert len(message) <= 300
+
+
+NOW = 1_790_000_000.0
+RESETS = {
+    "1s": 1.0,
+    "6m0s": 360.0,
+    "17ms": 0.017,
+    "2m59.56s": 179.56,
+    "1h2m3s": 3723.0,
+    "2.5": 2.5,
+    "0": 0.0,
+    str(int(NOW) + 30): 30.0,
+    str(int(1000 * NOW) + 30_000): 30.0,
+    "2026-09-21T14:13:50Z": 30.0,
+    "soon": None,
+    "": None,
+    "-4": 0.0,
+}
+
+
+@pytest.mark.parametrize(("value", "seconds"), RESETS.items())
+def test_a_reset_is_read_in_every_form(value: str, seconds: float | None):
+    reset = limits({"x-ratelimit-reset-requests": value}, NOW)["requests"].reset
+    assert reset == (None if seconds is None else pytest.approx(seconds))
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"),
-    [("0.5", 0.5), ("7", 7.0), ("0", 0.0), ("-3", 0.0), ("soon", None), (None, None)],
+    ("left", "reset", "value", "kind"),
+    [
+        ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests", "20s", "requests"),
+        ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens", "20s", "tokens"),
+        ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset",
+         "20s", "input-tokens"),
+        ("ratelimit-remaining", "ratelimit-reset", "20", "requests"),
+    ],
+)  # fmt: skip
+def test_limits_have_many_names(left: str, reset: str, value: str, kind: str):
+    headers = {left: "0", reset: value}
+    assert limits(headers) == {kind: Limit(0.0, 20.0)}
+    assert seconds_to_reset(headers) == 20.0
+
+
+def test_only_a_limit_that_is_used_up_is_waited_for():
+    headers = {
+        "x-ratelimit-remaining-requests": "4999",
+        "x-ratelimit-reset-requests": "12ms",
+        "x-ratelimit-remaining-tokens": "0",
+        "x-ratelimit-reset-tokens": "6m0s",
+    }
+    assert seconds_to_reset(headers) == 360.0
+    assert requests_left(headers) == (4999.0, pytest.approx(0.012))
+    assert seconds_to_reset({**headers, "x-ratelimit-remaining-tokens": "90"}) is None
+    assert (seconds_to_reset({}), requests_left({})) == (None, None)
+
+
+RETRY_INFO = '{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}'
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"retry-after-ms": "250", "retry-after": "1"}, "", 0.25),
+        ({"retry-after": "7"}, "Please try again in 20s.", 7.0),
+        ({}, "Rate limit reached for gpt-4o. Please try again in 6m30.2s. Visit …", 390.2),
+        ({}, "Please retry in 34.07s.", 34.07),
+        ({}, RETRY_INFO, 34.0),
+        ({}, "Please retry after 20 seconds.", 20.0),
+        ({}, "Try again in 2 days, or ask support.", None),
+        ({}, "", None),
+    ],
 )
-def test_the_time_that_the_server_asked_for_is_read(header: str | None, seconds: float | None):
-    headers = {"Retry-After": header} if header is not None else {}
+def test_the_time_that_is_asked_for_stands_in_headers_or_in_words(headers, body, seconds):
+    assert seconds_asked(headers, body) == (None if seconds is None else pytest.approx(seconds))
+
+
+USED_UP = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "40s"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        *(({"Retry-After": said}, seconds) for said, seconds in
+          (("0.5", 0.5), ("7", 7.0), ("0", 0.0), ("-3", 0.0), ("soon", None))),
+        ({}, None),
+        (USED_UP, pytest.approx(40)),
+        ({"llm_provider-retry-after": "60"}, 60),  # as a proxy passes it on
+    ],
+)  # fmt: skip
+def test_the_time_that_the_server_asked_for_is_read(headers: dict[str, str], seconds: Any):
     assert failed(Answer(status=429, headers=headers)).retry_after == seconds
 
 
@@ -223,29 +324,294 @@ def test_a_quota_for_the_day_ends_the_run_instead_of_sleeping_over_it():
         "model 'openai/tiny': the provider asks to wait 24.0 hours (HTTP 429 from http://"
     )
     assert "the same command goes on then" in str(error.fatal)
-    assert failed(Answer(status=429, headers={"Retry-After": "3600"})).fatal is None
+    for seconds, ends in (("3600", False), ("3601", True)):
+        error = failed(Answer(status=429, headers={"Retry-After": seconds}))
+        assert (error.fatal is not None) == ends
 
 
-def test_an_error_message_is_one_short_line():
-    message = str(failed(Answer(status=400, error="first line\nsecond line " + "x" * 5000)))
-    assert "first line" in message
-    assert "\n" not in message
-    assert len(message) <= 300
+def said(status: int, message: str, **more: Any) -> Answer:
+    error = {"message": message, "type": "error", **more}
+    return Answer(status=status, body=json.dumps({"error": error}))
 
 
-def test_neither_library_is_imported_before_the_first_call():
-    program = (
-        "import sys, alps.llm, alps.llm.provider, alps.cli\n"
-        "print([name for name in ('litellm', 'instructor', 'openai') if name in sys.modules])"
+QUOTA = "You exceeded your current quota"
+CREDIT = "Your credit balance is too low to access the Anthropic API."
+NO_MONEY = {
+    "402": (said(402, "Insufficient Balance"), "openai/tiny"),
+    "402 of few words": (said(402, "No."), "openai/tiny"),
+    "openai": (said(429, f"{QUOTA}.", code="insufficient_quota"), "openai/tiny"),
+    "anthropic": (said(400, CREDIT), "anthropic/claude-tiny"),
+    "403": (said(403, "Your account has run out of credits."), "openai/tiny"),
+}
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize(("answer", "model"), NO_MONEY.values(), ids=NO_MONEY)
+def test_an_account_without_money_ends_the_run(answer: Answer, model: str):
+    error = failed(answer, model)
+    assert isinstance(error.fatal, QuotaError)
+    assert not error.transient
+    assert "\n" not in str(error.fatal)
+
+
+def test_a_quota_of_the_minute_is_waited_for():
+    message = f"{QUOTA}, please check your plan and billing details. Please retry in 34.07s."
+    error = failed(said(429, message))
+    assert (error.fatal, error.transient, error.retry_after) == (None, True, pytest.approx(34.07))
+
+
+CONTEXT = (
+    "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 "
+    "tokens."
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (413, "Payload Too Large"),
+        (413, ""),
+        (400, CONTEXT),
+        (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+        (400, "Input is too long for requested model."),
+        (422, "the request exceeds the available context size, try increasing it"),
+        (429, "Request too large for gpt-4o: Limit 30000, Requested 50000."),
+    ],
+)
+def test_a_request_that_is_too_long_is_asked_once(desk: Desk, status: int, message: str):
+    with serve(always(said(status, message))) as server:
+        completion = desk.ask(question(server))
+    assert (completion.outcome, len(server.requests)) == ("too_long", 1)
+
+
+@pytest.mark.parametrize(
+    "message", ["max_tokens is too large: 99999. This model supports at most 16384.", "Bad."]
+)
+def test_other_bad_requests_are_not_too_long(message: str):
+    error = failed(said(400, message))
+    assert (error.too_long, error.transient) == (False, False)
+
+
+def raising(monkeypatch: pytest.MonkeyPatch, cause: Exception) -> None:
+    """Let litellm fail as it does where something on this side does."""
+
+    async def broken(**_: Any) -> None:
+        from litellm.exceptions import APIConnectionError
+
+        raise APIConnectionError(str(cause), llm_provider="openai", model="tiny") from cause
+
+    monkeypatch.setattr("litellm.acompletion", broken)
+
+
+def test_what_fails_on_this_side_is_not_asked_again(monkeypatch: pytest.MonkeyPatch):
+    raising(monkeypatch, KeyError("choices"))
+    assert not failed(Answer(GOOD)).transient
+    raising(monkeypatch, ModuleNotFoundError("No module named 'google'", name="google"))
+    fatal: AlpsError | None = failed(Answer(GOOD)).fatal
+    assert isinstance(fatal, UsageError)
+    assert "pip install google-auth" in str(fatal)
+
+
+# Redirects: the host they name is told no key and no dialogue
+
+REDIRECTED = {
+    "openai/tiny": {"OPENAI_API_KEY": "canary-redirect-openai"},
+    "anthropic/claude-tiny": {"ANTHROPIC_API_KEY": "canary-redirect-anthropic"},
+    "azure/tiny": {"AZURE_API_KEY": "canary-redirect-azure", "AZURE_API_VERSION": "2024-10-21"},
+    "gemini/gemini-tiny": {"GEMINI_API_KEY": "canary-redirect-gemini"},
+    "openrouter/tiny": {"OPENROUTER_API_KEY": "canary-redirect-router"},
+    # litellm keeps one session of aiohttp for ever, and a second event loop can't use it
+    "aiohttp_openai/tiny": {"OPENAI_API_KEY": "canary"},
+}
+
+
+@pytest.mark.parametrize("model", REDIRECTED)
+def test_a_redirect_is_an_error_and_its_target_hears_nothing(model, monkeypatch):
+    for name, value in REDIRECTED[model].items():
+        monkeypatch.setenv(name, value)
+    for status in (307,) if model.startswith("aiohttp") else (301, 302, 303, 307, 308):
+        with serve(good) as target:
+            host = f"localhost:{target.server_port}"
+            elsewhere = f"http://someone:secretive@{host}/v1/chat/completions?key=hush"
+            error = failed(Answer(status=status, body="{}", headers={"Location": elsewhere}), model)
+            assert (target.requests, target.gets) == ([], [])
+        message = str(error)
+        assert f"HTTP {status}" in message
+        assert host in message
+        assert not {"hush", "secretive"} & set(re.split("[ =:]", message))
+        assert "\n" not in message
+        assert (error.status, error.transient, error.fatal) == (status, False, None)
+
+
+def test_a_run_ends_with_the_redirect_named_once_and_exit_1(tmp_path):
+    write_visitors(tmp_path / "data", 2)
+    with serve(good) as target:
+        there = {"Location": target.url + "/chat/completions"}
+        with serve(always(Answer(status=307, body="{}", headers=there))) as endpoint:
+            key = {"OPENAI_API_KEY": "canary-redirect-openai"}
+            done = finish(start(tmp_path, *extraction(endpoint.url, "out=run"), **key))
+        assert (target.requests, target.gets) == ([], [])
+    assert done.returncode == 1, done
+    errors = {row["error"] for row in rows(tmp_path / "run" / "predictions.jsonl")}
+    host = f"127.0.0.1:{target.server_port}"
+    assert errors == {
+        f"HTTP 307: the endpoint redirects to {host}, which is not followed; ask that one itself"
+    }
+    assert {row["attempt"] for row in rows(tmp_path / "run" / "calls.jsonl")} == {1}
+
+
+def test_other_requests_of_the_process_follow_redirects_as_they_did():
+    """Downloads from a hub need them; only what is asked of models does not."""
+    moved = Answer(status=307, body="{}", headers={})
+
+    async def asked(url):
+        async with httpx.AsyncClient(follow_redirects=True) as client:
+            with following_none():
+                pass
+            return await client.post(url, json={"messages": []})
+
+    with serve(always(Answer(body='{"reached": true}'))) as target, serve(always(moved)) as server:
+        moved.headers["Location"] = target.url
+        with pytest.raises(TransportError):
+            asked_over_http(
+                send(Request[str]("openai/tiny", (), None, api_base=server.url), QUESTION)
+            )
+        assert asyncio.run(asked(server.url)).json() == {"reached": True}
+        assert len(target.requests) == 1
+
+
+# Bodies: how large they get when they are inflated, and how long they may take
+
+
+def zeros(megabytes: int, *, wbits: int) -> bytes:
+    """Return so many megabytes of zeros, compressed; all after the first are the same bytes, which
+    saves the time.
+    """
+    layer = zlib.compressobj(9, wbits=wbits)
+    first, again = (
+        layer.compress(bytes(1 << 20)) + layer.flush(zlib.Z_FULL_FLUSH) for _ in range(2)
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
-    )
-    assert done.stdout.strip() == "[]"
+    return first + again * (megabytes - 1)
 
 
-def test_nothing_is_printed_by_the_libraries(capfd: pytest.CaptureFixture[str]):
-    failed(Answer(status=500))
-    failed(Answer(status=400))
-    sent(Answer("Yes."))
-    assert capfd.readouterr() == ("", "")
+def bomb() -> bytes:
+    return zeros(1_024, wbits=31)
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+BOMBS: dict[str, tuple[str, str, Callable[[], bytes]]] = {
+    "gzip": ("openai/tiny", "gzip", bomb),
+    "deflate": ("openai/tiny", "deflate", lambda: zeros(256, wbits=15)),
+    "raw deflate": ("openai/tiny", "deflate", lambda: zeros(256, wbits=-15)),
+    "gzip in gzip": ("openai/tiny", "gzip, gzip", lambda: gzip.compress(bomb())),
+    "anthropic": ("anthropic/claude-tiny", "gzip", bomb),
+}
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize(("model", "encoding", "make"), BOMBS.values(), ids=BOMBS)
+def test_a_bomb_is_not_inflated(model: str, encoding: str, make: Callable[[], bytes]):
+    body = make()
+    sent(Answer("Yes."))  # what litellm takes to be imported is not counted
+    before = peak()
+    error = failed(Answer(body=body, headers={"Content-Encoding": encoding}), model)
+    assert peak() - before < 200
+    assert "larger than 16 MB" in str(error)
+    assert (error.status, error.billed, error.transient) == (200, True, True)
+
+
+def test_a_bomb_is_not_inflated_where_httpx_is_the_transport(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DISABLE_AIOHTTP_TRANSPORT", "True")
+    error = failed(Answer(body=bomb(), headers={"Content-Encoding": "gzip"}))
+    assert "larger than 16 MB" in str(error)
+
+
+PACKED = ",".join(["gzip"] * 500)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "named"),
+    [
+        (b" " * (LARGEST_REPLY + 1), {}, "larger than 16 MB"),
+        (b"x", {"Content-Encoding": PACKED}, "packed 500 times over"),
+        (b"x", {"Content-Encoding": "br"}, "encoded as 'br'"),
+    ],
+    ids=["as it is", "packed again and again", "an encoding that was not asked for"],
+)
+def test_a_body_that_is_not_read_is_named(body: bytes, headers: dict[str, str], named: str):
+    assert named in str(failed(Answer(body=body, headers=headers)))
+
+
+def test_pieces_of_nothing_without_end_take_no_time():
+    pieces = gzip.compress(b"") * 700_000
+    started = time.process_time()
+    failed(Answer(body=gzip.compress(pieces), headers={"Content-Encoding": "gzip, gzip"}))
+    assert time.process_time() - started < 15
+
+
+@pytest.mark.parametrize("wbits", [-15, 15, 31], ids=["raw deflate", "deflate", "gzip"])
+def test_an_encoded_answer_may_come_byte_by_byte_and_end_in_zeros(wbits: int):
+    layer = zlib.compressobj(wbits=wbits)
+    packed = layer.compress(BODY.encode()) + layer.flush() + bytes(5)
+    body = Body("gzip" if wbits == 31 else "deflate")
+    for place in range(len(packed)):
+        body.add(packed[place : place + 1])
+    assert body.data == BODY.encode()
+    assert body.is_whole
+
+
+ENCODED = {
+    "gzip": ("gzip", gzip.compress(BODY.encode())),
+    "deflate": ("deflate", zlib.compress(BODY.encode())),
+    "raw deflate": ("deflate", zlib.compress(BODY.encode(), wbits=-15)),
+    "identity": ("identity", BODY.encode()),
+}
+
+
+@pytest.mark.parametrize(("encoding", "body"), ENCODED.values(), ids=ENCODED)
+@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+def test_an_encoded_answer_is_read(encoding, body, transport, monkeypatch):
+    monkeypatch.setenv("DISABLE_AIOHTTP_TRANSPORT", str(transport == "httpx"))
+    assert sent(Answer(body=body, headers={"Content-Encoding": encoding})).text == "Yes."
+
+
+@pytest.mark.parametrize(
+    "answer", [Answer(GOOD, delay=30), Answer(GOOD, drip=0.05)], ids=["late", "drip-fed"]
+)
+def test_the_timeout_bounds_the_whole_call(desk: Desk, answer: Answer, monkeypatch):
+    monkeypatch.setattr("alps.llm.retries._BILLED", 1)
+    began = time.monotonic()
+    with serve(always(answer)) as server:
+        completion = desk.ask(question(server), timeout=0.5)
+    assert completion.outcome == "transport"
+    # A busy machine takes a second or more, and then it is said how long was tried.
+    assert re.match(r"no answer within 0\.5 s( \(tried for |$)", str(completion.error))
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize("model", ["openai/tiny", "hosted_vllm/tiny", "anthropic/claude-tiny"])
+def test_a_timeout_above_litellms_own_is_kept(model: str, monkeypatch: pytest.MonkeyPatch):
+    waited: list[Any] = []
+    really = httpx.AsyncClient.send
+
+    async def noted(client: Any, request: Any, **options: Any) -> Any:
+        waited.append(request.extensions["timeout"]["read"])
+        return await really(client, request, **options)
+
+    monkeypatch.setattr(httpx.AsyncClient, "send", noted)
+    failed(Answer(status=500), model, timeout=900.0)
+    assert waited
+    assert min(waited) >= 900
+
+
+def test_what_can_not_be_read_is_asked_three_times(desk: Desk):
+    with serve(always(Answer(body="<html>Welcome</html>"))) as server:
+        completion = desk.ask(question(server))
+    assert (completion.outcome, len(server.requests)) == ("transport", 3)
+    assert "HTTP 200: its body can't be read" in str(completion.error)
+    assert "; it begins '<html>Welcome</html>'" in str(completion.error)
+    assert {row["status"] for row in desk.rows} == {200}

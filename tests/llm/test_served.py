@@ -13,7 +13,7 @@ from alps.leaderboard.verify import Options, verify
 from alps.llm import Request
 from alps.llm.provider import send
 from alps.llm.types import Reply
-from tests.desk import QUESTION
+from tests.desk import QUESTION, always, chat
 from tests.endtoend import extraction, rows, run, summary
 from tests.ext.calibration.test_correction import calibrated, make_run, score, strict
 from tests.loopback import Answer, LoopbackServer, asked_over_http, serve
@@ -32,28 +32,16 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 600},
     "completion_tokens_details": {"reasoning_tokens": 20},
 }
+MINI = "gpt-4.1-mini-2025-04-14"
 
 
-def completion(text: str, **more: Any) -> str:
-    choice = {
-        "index": 0,
-        "finish_reason": "stop",
-        "message": {"role": "assistant", "content": text},
-    }
-    head = {
-        "id": "chatcmpl-7",
-        "object": "chat.completion",
-        "created": 0,
-        "choices": [choice],
-        "usage": USAGE,
-    }
-    return json.dumps(
-        {"model": "gpt-4.1-mini-2025-04-14", "system_fingerprint": "fp_abc", **head, **more}
-    )
+def completion(text: str | None, **more: Any) -> Answer:
+    head = {"id": "chatcmpl-7", "model": MINI, "system_fingerprint": "fp_abc", "usage": USAGE}
+    return Answer(body=json.dumps(chat(text, **{**head, **more})))
 
 
 def sent(answer: Answer) -> Reply:
-    with serve(lambda _: answer) as server:
+    with serve(always(answer)) as server:
         request = Request[str]("openai/tiny", (), None, api_base=server.url)
         return asked_over_http(send(request, [dict(message) for message in QUESTION]))
 
@@ -69,135 +57,105 @@ class Provider:
 
     def __call__(self, body: dict[str, Any]) -> Answer:
         self.asked += 1
-        text = good(body).text or ""
         later = body["model"] == self.changing and self.asked % 2
         snapshot = f"{body['model']}-2025-{'06' if later else '04'}-14"
-        return Answer(
-            body=completion(
-                text, model=snapshot, system_fingerprint="fp_two" if later else "fp_one"
-            )
-        )
+        build = "fp_two" if later else "fp_one"
+        return completion(good(body).text, model=snapshot, system_fingerprint=build)
 
 
-def carried_out(folder: Path, server: LoopbackServer, *words: str, **variables: str) -> Any:
+def carried_out(folder: Path, server: LoopbackServer, *words: str) -> str:
     if not (folder / "data").exists():
         write_visitors(folder / "data", 6)
     asked = extraction(server.url, *words, "judge_check=no")  # the known items have their own model
-    finished = run(folder, *asked, OPENAI_API_KEY="none", **variables)
+    finished = run(folder, *asked, OPENAI_API_KEY="none")
     assert finished.returncode == 0, finished.stderr
     return " ".join(finished.stdout.split())
 
 
 def test_a_reply_tells_what_answered_it():
-    reply = sent(Answer(body=completion("Yes."), headers={"x-request-id": "req_42"}))
-    assert (reply.served_model, reply.fingerprint) == ("gpt-4.1-mini-2025-04-14", "fp_abc")
+    answer = completion("Yes.")
+    reply = sent(Answer(body=answer.body, headers={"x-request-id": "req_42"}))
+    assert (reply.served_model, reply.fingerprint) == (MINI, "fp_abc")
     assert (reply.request_id, reply.finish_reason) == ("req_42", "stop")
     assert (reply.cached_tokens, reply.reasoning_tokens) == (600, 20)
+    assert sent(answer).request_id == "chatcmpl-7"  # without a header, that of the answer
 
 
-def test_without_a_header_the_number_of_the_answer_is_that_of_the_request():
-    assert sent(Answer(body=completion("Yes."))).request_id == "chatcmpl-7"
+ODD = [7, ["a"], {"a": 1}, "", "x" * 5_000, "a\nb\x1b[31m", None, "fp an-ordinary-word"]
 
 
-@pytest.mark.parametrize(
-    "odd", [7, ["a"], {"a": 1}, "", "x" * 5_000, "a\nb\x1b[31m", None], ids=repr
-)
-def test_names_of_any_shape_are_short_lines_or_none(odd: Any):
-    reply = sent(Answer(body=completion("Yes.", system_fingerprint=odd)))
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+def test_names_of_any_shape_are_short_lines_without_a_key_or_none(odd: Any, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "an-ordinary-word")
+    reply = sent(completion("Yes.", system_fingerprint=odd))
+    build = reply.fingerprint
     assert reply.text == "Yes."
-    assert reply.fingerprint is None or (
-        0 < len(reply.fingerprint) <= 120 and reply.fingerprint.isprintable()
-    )
+    assert build is None or (0 < len(build) <= 120 and build.isprintable())
+    assert odd != ODD[-1] or build == "fp [secret]"
 
 
-def test_a_key_in_the_name_of_a_model_is_masked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SOME_API_KEY", "an-ordinary-looking-word")
-    reply = sent(Answer(body=completion("Yes.", system_fingerprint="fp an-ordinary-looking-word")))
-    assert reply.fingerprint == "fp [secret]"
+SERVED = {
+    "generate": [{"model": "scripted-2025-04-14", "fingerprint": "fp_one"}],
+    "judge": [{"model": "scripted-judge-2025-04-14", "fingerprint": "fp_one"}],
+}
 
 
-def test_each_call_and_the_summary_say_what_answered(tmp_path: Path):
+def test_each_call_and_the_summary_say_what_answered_and_later_sessions_what_had_answered(
+    tmp_path: Path,
+):
     with serve(Provider()) as server:
         said = carried_out(tmp_path, server, "out=out")
+        carried_out(tmp_path, server, "out=second")
+        carried_out(tmp_path, server, "out=second")
     calls = rows(tmp_path / "out" / "calls.jsonl")
-    told = {
-        (row["purpose"], row["served_model"], row["fingerprint"], row["finish_reason"])
-        for row in calls
-    }
+    keys = ("purpose", "served_model", "fingerprint", "finish_reason", "cached_tokens")
+    told = {tuple(row[key] for key in (*keys, "reasoning_tokens", "request_id")) for row in calls}
     assert told == {
-        ("generate", "scripted-2025-04-14", "fp_one", "stop"),
-        ("judge", "scripted-judge-2025-04-14", "fp_one", "stop"),
+        (purpose, one["model"], "fp_one", "stop", 600, 20, "chatcmpl-7")
+        for purpose, (one,) in SERVED.items()
     }
-    assert {
-        (row["cached_tokens"], row["reasoning_tokens"], row["request_id"]) for row in calls
-    } == {(600, 20, "chatcmpl-7")}
-    found = summary(tmp_path / "out")
-    assert found["served"] == {
-        "generate": [{"model": "scripted-2025-04-14", "fingerprint": "fp_one"}],
-        "judge": [{"model": "scripted-judge-2025-04-14", "fingerprint": "fp_one"}],
-    }
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["served"] == found["served"]
+    found, manifest = summary(tmp_path / "out"), (tmp_path / "out" / "manifest.json").read_text()
+    assert found["served"] == json.loads(manifest)["served"] == SERVED
     assert found["calls"]["cached_tokens"] == 600 * len(calls)
     assert "60% of the prompts from the provider's cache" in said
     assert "Served for the answers: scripted-2025-04-14, build fp_one." in said
     assert "Warning" not in said
+    second = summary(tmp_path / "second")
+    assert (second["calls"]["http"], second["served"]) == (0, SERVED)
 
 
 @pytest.mark.parametrize(
-    ("changing", "role", "name"),
-    [("scripted", "the answers", "scripted"), ("scripted-judge", "the verdicts", "scripted-judge")],
+    ("changing", "role"), [("scripted", "the answers"), ("scripted-judge", "the verdicts")]
 )
-def test_a_change_of_what_answers_is_named(tmp_path: Path, changing: str, role: str, name: str):
+def test_a_change_of_what_answers_is_named_in_the_run_its_page_and_its_submission(
+    tmp_path: Path, monkeypatch, changing: str, role: str
+):
     with serve(Provider(changing)) as server:
         said = carried_out(tmp_path, server, "out=out", "concurrency=1")
-    assert (
-        f"Warning: {role} are of more than one model: {name}-2025-04-14, {name}-2025-06-14." in said
-    )
+    models = f"{changing}-2025-04-14, {changing}-2025-06-14"
+    assert f"Warning: {role} are of more than one model: {models}." in said
     assert f"Warning: {role} are of 2 builds of the model: fp_one, fp_two." in said
     assert said.count("Warning") == 2
-
-
-def test_replies_of_the_cache_and_of_earlier_sessions_say_what_had_answered(tmp_path: Path):
-    with serve(Provider()) as server:
-        carried_out(tmp_path, server, "out=first")
-        carried_out(tmp_path, server, "out=second")
-        carried_out(tmp_path, server, "out=second")
-    first, second = (summary(tmp_path / name) for name in ("first", "second"))
-    assert second["calls"]["http"] == 0
-    assert second["served"] == first["served"]
-
-
-def test_the_page_of_a_run_says_what_answered(tmp_path: Path):
-    with serve(Provider("scripted")) as server:
-        carried_out(tmp_path, server, "out=out", "concurrency=1")
     assert run(tmp_path, "report", "out", "out=page.html").returncode == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Served for the verdicts: scripted-judge-2025-04-14, build fp_one." in page
-    assert "Warning: the answers are of more than one model" in page
-
-
-def test_a_submission_says_what_answered_and_a_change_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    with serve(Provider("scripted-judge")) as server:
-        carried_out(tmp_path, server, "out=out", "concurrency=1")
+    assert f"Warning: {role} are of more than one model" in page
+    if changing == "scripted":
+        assert "Served for the verdicts: scripted-judge-2025-04-14, build fp_one." in page
+        return
     monkeypatch.chdir(tmp_path)
     packed = pack([tmp_path / "out"], WHO, out=tmp_path / "packed" / "served")
     (card,) = card_of(packed.folder)["runs"]
-    assert card["served"]["generate"] == [{"model": "scripted-2025-04-14", "fingerprint": "fp_one"}]
-    found = verify(packed.folder, Options(data=str(tmp_path / "data"))).findings
-    (served,) = {finding.where for finding in found if finding.code == "served"}
-    assert served == "runs.0.served.judge"
-    assert all(finding.severity == "warning" for finding in found if finding.code == "served")
+    assert card["served"]["generate"] == SERVED["generate"]
+    findings = verify(packed.folder, Options(data=str(tmp_path / "data"))).findings
+    found = {(one.where, one.severity) for one in findings if one.code == "served"}
+    assert found == {("runs.0.served.judge", "warning")}
 
 
-def test_the_folder_of_a_model_on_a_server_of_ones_own_is_not_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_folder_of_a_model_on_a_server_of_ones_own_is_not_published(tmp_path, monkeypatch):
     path = "/".join(("", "home", "anna", "models", "qwen"))
 
     def own(body: dict[str, Any]) -> Answer:
-        return Answer(body=completion(good(body).text or "", model=path, system_fingerprint=None))
+        return completion(good(body).text, model=path, system_fingerprint=None)
 
     with serve(own) as server:
         carried_out(tmp_path, server, "out=out")
@@ -207,14 +165,12 @@ def test_the_folder_of_a_model_on_a_server_of_ones_own_is_not_published(
     assert {row["model"] for rows in card["served"].values() for row in rows} == {"qwen"}
 
 
-def test_a_judge_that_is_another_model_than_when_it_was_calibrated_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_judge_that_is_another_model_than_when_it_was_calibrated_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path / "known"))
     predicted = make_run(tmp_path)
 
     def served_as(snapshot: str) -> Any:
-        return lambda body: Answer(body=completion(strict(body).text or "", model=snapshot))
+        return lambda body: completion(strict(body).text, model=snapshot)
 
     with serve(served_as("judge-2025-04-14")) as server:
         calibration = calibrated(predicted, server, n=20)

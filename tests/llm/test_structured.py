@@ -1,24 +1,32 @@
-"""How typed answers are asked for: the ladder of modes, over loopback."""
+"""How typed answers are asked for: the ladder of modes, and the schemas that are sent."""
 
 import ast
+import importlib.util
 import json
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from alps.errors import CredentialError
+from alps.judges.llm import LlmJudge
+from alps.judges.rubric import BinaryReply, EmotionalReply, MatchReply, rating_answer, rubric
 from alps.llm import Client
 from alps.llm.cache import Cache, cache_key
-from alps.llm.schemas import schema_of
+from alps.llm.schemas import is_strict, schema_of
 from alps.llm.structured import MODES, first_mode, next_mode
+from alps.prompts import asked_sha256
+from alps.schema import MemoryList
+from alps.tasks.extraction import TASK
 from tests.conftest import ROOT
-from tests.desk import GOOD, QUESTION, QUIET_LITELLM, Desk, Hobbies, always, question
+from tests.desk import GOOD, QUESTION, QUIET_LITELLM, Desk, Hobbies, always, chat, question
 from tests.endtoend import rows
 from tests.loopback import Answer, Script, serve
 from tests.tracks import JUDGE, MODEL, alps_here
 
 pytestmark = QUIET_LITELLM
 
+BOTH = ("chess", "tea")
 SENT = {
     "schema": lambda body: body.get("response_format", {}).get("type") == "json_schema",
     "tools": lambda body: "tools" in body,
@@ -37,19 +45,15 @@ def mode_of(body: dict[str, Any]) -> str:
     return mode
 
 
+def modes_of(bodies: list[dict[str, Any]]) -> list[str]:
+    return [mode_of(body) for body in bodies]
+
+
 def called(body: dict[str, Any], arguments: str) -> Answer:
     """Return the answer of a model that called the tool it was given."""
-    name = body["tools"][0]["function"]["name"]
-    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
-    reply = {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "tiny",
-        "choices": [choice],
-    }
+    function = {"name": body["tools"][0]["function"]["name"], "arguments": arguments}
+    calls = [{"id": "c1", "type": "function", "function": function}]
+    reply = chat(None, finish_reason="tool_calls", said={"tool_calls": calls})
     return Answer(body=json.dumps(reply))
 
 
@@ -69,18 +73,15 @@ def taking(lowest: str, text: str = GOOD) -> Script:
 def test_the_ladder_goes_down_to_what_the_endpoint_takes(
     desk: Desk, capsys: pytest.CaptureFixture[str], lowest: str
 ):
+    tried = list(MODES[: MODES.index(lowest) + 1])
     with serve(taking(lowest)) as server:
-        completion = desk.ask(question(server))
-        assert (completion.outcome, completion.value, completion.strict) == (
-            "ok",
-            ("chess", "tea"),
-            True,
-        )
-        assert [mode_of(body) for body in server.requests] == list(MODES[: MODES.index(lowest) + 1])
-    assert [row["structured"] for row in desk.rows] == list(MODES[: MODES.index(lowest) + 1])
-    assert [row["strict"] for row in desk.rows] == [None] * MODES.index(lowest) + [True]
+        got = desk.ask(question(server))
+        assert (got.outcome, got.value, got.strict) == ("ok", BOTH, True)
+        assert modes_of(server.requests) == tried
+    assert [row["structured"] for row in desk.rows] == tried
+    assert [row["strict"] for row in desk.rows] == [None] * (len(tried) - 1) + [True]
     told = [line for line in capsys.readouterr().err.splitlines() if "structured=" in line]
-    assert len(told) == MODES.index(lowest)
+    assert len(told) == len(tried) - 1
     assert all(f"structured={mode}" in line for mode, line in zip(MODES[1:], told, strict=False))
 
 
@@ -90,7 +91,7 @@ def test_many_requests_that_are_refused_at_once_step_down_once(
     with serve(taking("tools")) as server:
         asked = [question(server, repeat=number) for number in range(8)]
         assert {completion.outcome for completion in desk.ask_all(*asked)} == {"ok"}
-        assert [mode_of(body) for body in server.requests].count("tools") == 8
+        assert modes_of(server.requests).count("tools") == 8
     assert capsys.readouterr().err.count("structured=tools") == 1
 
 
@@ -98,39 +99,41 @@ def test_many_requests_that_are_refused_at_once_step_down_once(
 def test_a_mode_that_is_chosen_is_the_one_that_is_sent(desk: Desk, mode: Any):
     with serve(taking("schema")) as server:
         assert desk.ask(question(server, structured=mode)).outcome == "ok"
-        assert [mode_of(body) for body in server.requests] == [mode]
+        assert modes_of(server.requests) == [mode]
 
 
 def test_a_mode_that_is_chosen_is_not_left(desk: Desk):
     with serve(taking("prompt")) as server:
         completion = desk.ask(question(server, structured="tools"))
-        assert [mode_of(body) for body in server.requests] == ["tools"]
+        assert modes_of(server.requests) == ["tools"]
     assert completion.outcome == "transport"
     assert "does not support tools" in str(completion.error)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        "maximum context length is 8192 tokens, and 59 are in the response_format schema",
-        "Bad Request",
-    ],
-)
-def test_other_errors_do_not_step_down(desk: Desk, error: str):
-    with serve(always(Answer(status=400, error=error))) as server:
-        assert desk.ask(question(server)).outcome != "ok"
-        assert {mode_of(body) for body in server.requests} == {"schema"}
+TOO_LONG = "maximum context length is 8192 tokens, and 59 are in the response_format schema"
+FAILED = "Failed to generate JSON in response_format"
+SUPPORTED = "Invalid value: 'json_schema'. Supported values are: 'json_object' and 'text'."
+REFUSED: list[tuple[int, dict[str, str], bool]] = [
+    (400, {"message": TOO_LONG}, False),
+    (400, {"message": "Bad Request"}, False),
+    (400, {"message": FAILED, "code": "json_validate_failed"}, False),
+    (400, {"message": "Unsupported parameter", "param": "response_format"}, True),
+    (400, {"message": "Unrecognized request argument supplied: response_format"}, True),
+    (422, {"message": "body.response_format: Extra inputs are not permitted"}, True),
+    (400, {"message": SUPPORTED}, True),
+    (400, {"message": "Invalid schema for response_format 'Hobbies': too many levels"}, True),
+    (400, {"message": "guided decoding is not available with this engine"}, True),
+    (404, {"message": "No endpoints found that support structured outputs"}, True),
+]
 
 
-def test_one_answer_that_a_provider_could_not_constrain_does_not_step_down(desk: Desk):
-    error = {
-        "message": "Failed to generate JSON in response_format",
-        "code": "json_validate_failed",
-    }
-    body = json.dumps({"error": error})
-    with serve(always(Answer(status=400, body=body))) as server:
-        assert desk.ask(question(server)).outcome != "ok"
-        assert {mode_of(sent) for sent in server.requests} == {"schema"}
+@pytest.mark.parametrize(("status", "error", "steps_down"), REFUSED)
+def test_only_an_error_that_refuses_the_form_steps_down(desk: Desk, status, error, steps_down):
+    refusal = Answer(status=status, body=json.dumps({"error": error}))
+    with serve(lambda body: refusal if mode_of(body) == "schema" else called(body, GOOD)) as server:
+        assert (desk.ask(question(server)).outcome == "ok") == steps_down
+        modes = modes_of(server.requests)
+    assert modes == ["schema", "tools"] if steps_down else set(modes) == {"schema"}
 
 
 def test_a_form_that_was_taken_before_is_not_left(desk: Desk):
@@ -138,45 +141,17 @@ def test_a_form_that_was_taken_before_is_not_left(desk: Desk):
     with serve(lambda _: answers.pop(0)) as server:
 
         async def twice(client: Client) -> list[str]:
-            return [
-                (await client.complete(question(server, repeat=number))).outcome
-                for number in range(2)
-            ]
+            asked = [question(server, repeat=number) for number in range(2)]
+            return [(await client.complete(request)).outcome for request in asked]
 
         assert desk.run(twice) == ["ok", "transport"]
-
-
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [
-        (400, {"message": "Unsupported parameter", "param": "response_format"}),
-        (400, {"message": "Unrecognized request argument supplied: response_format"}),
-        (422, {"message": "body.response_format: Extra inputs are not permitted"}),
-        (
-            400,
-            {
-                "message": (
-                    "Invalid value: 'json_schema'. Supported values are: 'json_object' and 'text'."
-                )
-            },
-        ),
-        (400, {"message": "Invalid schema for response_format 'Hobbies': too many levels"}),
-        (400, {"message": "guided decoding is not available with this engine"}),
-        (404, {"message": "No endpoints found that support structured outputs"}),
-    ],
-)
-def test_refusals_in_other_words_step_down(desk: Desk, status: int, error: dict[str, str]):
-    refusal = Answer(status=status, body=json.dumps({"error": error}))
-    with serve(lambda body: refusal if mode_of(body) == "schema" else called(body, GOOD)) as server:
-        assert desk.ask(question(server)).outcome == "ok"
-        assert [mode_of(sent) for sent in server.requests] == ["schema", "tools"]
 
 
 def test_a_refused_key_does_not_step_down(desk: Desk):
     with serve(always(Answer(status=401, error="Invalid key for response_format"))) as server:
         with pytest.raises(CredentialError):
             desk.ask(question(server))
-        assert {mode_of(body) for body in server.requests} == {"schema"}
+        assert set(modes_of(server.requests)) == {"schema"}
 
 
 def test_a_schema_that_the_provider_is_held_to_is_strict(desk: Desk):
@@ -200,65 +175,50 @@ def test_where_no_schema_is_sent_it_stands_at_the_end_of_the_instructions(desk: 
     assert user == QUESTION[1]
 
 
-def test_an_answer_that_is_no_call_of_the_tool_is_read_all_the_same(desk: Desk):
-    with serve(always(Answer(f"Gladly: {GOOD}"))) as server:
-        completion = desk.ask(question(server, structured="tools"))
-    assert (completion.value, completion.strict, completion.repaired) == (
-        ("chess", "tea"),
-        False,
-        True,
-    )
-
-
 @pytest.mark.parametrize(
-    ("text", "strict"),
+    ("text", "mode", "strict"),
     [
-        (GOOD, True),
-        (f"<think>Or tea alone?</think>{GOOD}", True),
-        (f"```json\n{GOOD}\n```", False),
-        ('{"hobbies": ["chess", "tea"], "more": 1}', False),
-        ('{"hobbies": ["chess", "tea",]}', False),
+        (GOOD, None, True),
+        (f"<think>Or tea alone?</think>{GOOD}", None, True),
+        (f"```json\n{GOOD}\n```", None, False),
+        ('{"hobbies": ["chess", "tea"], "more": 1}', None, False),
+        ('{"hobbies": ["chess", "tea",]}', None, False),
+        (f"Gladly: {GOOD}", "tools", False),
     ],
 )
-def test_what_is_valid_as_it_came_is_told_from_what_is_not(desk: Desk, text: str, strict: bool):
+def test_what_is_valid_as_it_came_is_told_from_what_is_not(desk: Desk, text, mode, strict):
     with serve(always(Answer(text))) as server:
-        completion = desk.ask(question(server))
-    assert (completion.value, completion.strict) == (("chess", "tea"), strict)
+        completion = desk.ask(question(server, structured=mode))
+    assert (completion.value, completion.strict) == (BOTH, strict)
     assert desk.rows[0]["strict"] == strict
+    assert completion.repaired or mode is None
 
 
-def test_a_reply_is_kept_under_the_mode_that_it_was_asked_in(desk: Desk, tmp_path):
-    cache = Cache(tmp_path / "replies.sqlite")
+def test_a_reply_is_kept_under_the_mode_that_it_was_asked_in(desk: Desk, cache: Cache):
     with serve(taking("tools")) as server:
         assert desk.ask(question(server), cache=cache).outcome == "ok"
-        asked = [question(server, structured=mode) for mode in MODES]
-        assert [cache.get(cache_key(request)) is not None for request in asked] == [
-            False,
-            True,
-            False,
-            False,
-        ]
+        keys = [cache_key(question(server, structured=mode)) for mode in MODES]
+        assert [cache.get(key) is not None for key in keys] == [False, True, False, False]
         assert desk.ask(question(server), cache=cache).strict
-        assert [mode_of(body) for body in server.requests] == ["schema", "tools", "schema"]
-    cache.close()
+        assert modes_of(server.requests) == ["schema", "tools", "schema"]
 
 
-@pytest.mark.parametrize(
-    ("model", "modes"),
-    [
-        ("openai/gpt-4.1-mini", ["schema", "tools", "json", "prompt"]),
-        ("openai/any-local-model", ["schema", "tools", "json", "prompt"]),
-        ("openai/gpt-4", ["tools", "prompt"]),
-        ("zai/glm-4.6", ["tools", "prompt"]),
-        ("groq/llama-3.3-70b-versatile", ["tools", "json", "prompt"]),
-        ("anthropic/claude-sonnet-4-5", ["schema", "tools", "json", "prompt"]),
-    ],
-)
-def test_the_ladder_begins_where_litellm_can_ask(model: str, modes: list[str]):
+LADDERS = {
+    "openai/gpt-4.1-mini": ["schema", "tools", "json", "prompt"],
+    "openai/any-local-model": ["schema", "tools", "json", "prompt"],
+    "openai/gpt-4": ["tools", "prompt"],
+    "zai/glm-4.6": ["tools", "prompt"],
+    "groq/llama-3.3-70b-versatile": ["tools", "json", "prompt"],
+    "anthropic/claude-sonnet-4-5": ["schema", "tools", "json", "prompt"],
+}
+
+
+@pytest.mark.parametrize("model", LADDERS)
+def test_the_ladder_begins_where_litellm_can_ask(model: str):
     said = [first_mode(model)]
     while said[-1] != "prompt":
         said.append(next_mode(model, said[-1]))
-    assert said == modes
+    assert said == LADDERS[model]
 
 
 def test_a_run_writes_down_how_it_asked_and_a_resumed_one_goes_on_with_it(tmp_path, monkeypatch):
@@ -267,69 +227,43 @@ def test_a_run_writes_down_how_it_asked_and_a_resumed_one_goes_on_with_it(tmp_pa
 
     def script(body: dict[str, Any]) -> Answer:
         is_judge = JUDGE.endswith(body["model"])
-        return taking(
-            "json" if is_judge else "tools", json.dumps({"pairs": []} if is_judge else found)
-        )(body)
+        answer = {"pairs": []} if is_judge else found
+        return taking("json" if is_judge else "tools", json.dumps(answer))(body)
 
     with serve(script) as server:
-        words = (
-            "run",
-            "task=extraction",
-            f"model={MODEL}",
-            f"api_base={server.url}",
-            "concurrency=1",
-        )
-        words += (
-            f"judge={JUDGE}",
-            f"judge_api_base={server.url}",
-            f"out={tmp_path}",
-            "baseline_records=0",
-            "judge_check=no",
-            "limit=2",
-        )
+        at = (f"model={MODEL}", f"api_base={server.url}", "concurrency=1", f"out={tmp_path}")
+        judge = (f"judge={JUDGE}", f"judge_api_base={server.url}", "baseline_records=0")
+        words = ("run", "task=extraction", *at, *judge, "judge_check=no", "limit=2")
         ran = alps_here(*words)
         assert ran.code == 0, ran
-        refused = sum(mode_of(body) == "schema" for body in server.requests)
+        refused = modes_of(server.requests).count("schema")
         lines = (tmp_path / "predictions.jsonl").read_bytes().splitlines(keepends=True)
         (tmp_path / "predictions.jsonl").write_bytes(lines[0])
         before = len(server.requests)
         monkeypatch.setenv("ALPS_CACHE", "off")
         assert alps_here(*words).code == 0
-        again = [mode_of(body) for body in server.requests[before:]]
+        again = modes_of(server.requests[before:])
     assert refused == 2
     assert "structured=tools" in ran.err
     assert "structured=json" in ran.err
-    assert json.loads((tmp_path / "manifest.json").read_text())["structured"] == {
-        "model": "tools",
-        "judge": "json",
-    }
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["structured"] == {"model": "tools", "judge": "json"}
     assert set(again) <= {"tools", "json"}
     assert "tools" in again
-    modes = {
-        (row["purpose"], row["structured"])
-        for row in rows(tmp_path / "calls.jsonl")
-        if row["outcome"] == "ok"
-    }
+    calls = [row for row in rows(tmp_path / "calls.jsonl") if row["outcome"] == "ok"]
+    modes = {(row["purpose"], row["structured"]) for row in calls}
     assert modes == {("generate", "tools"), ("judge", "json")}
 
 
 @pytest.mark.parametrize("role", ["", "judge_"])
 def test_a_mode_can_be_chosen_for_a_run(tmp_path, monkeypatch, role: str):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    with serve(
-        lambda body: Answer(
-            '{"pairs": []}' if JUDGE.endswith(body["model"]) else '{"memory_items": []}'
-        )
-    ) as server:
-        words = (
-            "run",
-            "task=extraction",
-            f"model={MODEL}",
-            f"api_base={server.url}",
-            f"{role}structured=prompt",
-        )
-        words += (f"judge={JUDGE}", f"judge_api_base={server.url}") if role else ()
-        ran = alps_here(*words, f"out={tmp_path}", "baseline_records=0", "limit=1")
+    replies = {True: Answer('{"pairs": []}'), False: Answer('{"memory_items": []}')}
+    with serve(lambda body: replies[JUDGE.endswith(body["model"])]) as server:
+        words = [f"model={MODEL}", f"api_base={server.url}", f"{role}structured=prompt"]
+        words += [f"judge={JUDGE}", f"judge_api_base={server.url}"] if role else []
+        words += [f"out={tmp_path}", "baseline_records=0", "limit=1"]
+        ran = alps_here("run", "task=extraction", *words)
     assert ran.code == 0, ran
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["structured"]["judge" if role else "model"] == "prompt"
@@ -342,11 +276,116 @@ def test_only_public_modules_of_instructor_are_imported():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            wrong += [f"{path}: {name}" for name in names if name.startswith("instructor.")]
-            if (
-                isinstance(node, ast.Constant)
-                and isinstance(node.value, str)
-                and node.value.startswith("instructor.")
-            ):
-                wrong.append(f"{path}: {node.value}")
+            names += [node.value] if isinstance(node, ast.Constant) else []
+            inner = [name for name in names if str(name).startswith("instructor.")]
+            wrong += [f"{path}: {name}" for name in inner]
     assert wrong == []
+
+
+# Schemas: within what providers take, and without what was written for developers
+
+spec = importlib.util.spec_from_file_location("bench_of_schemas", ROOT / "bench" / "schemas.py")
+assert spec is not None
+assert spec.loader is not None
+bench = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(bench)
+MODELS = {model.__name__: model for model in bench.sent_models()}
+
+
+class Inner(BaseModel):
+    """For developers."""
+
+    when: Annotated[str, Field(pattern=r"\d+", min_length=2, description="a day")]
+
+
+class Own(BaseModel):
+    """As somebody else's task may have it."""
+
+    model_config = ConfigDict(json_schema_extra={"description": "What is known."})
+
+    count: Annotated[int, Field(ge=0, le=9)] = 3
+    kind: Literal["a", "b"] | None = None
+    inner: list[Inner]
+    one: Annotated[Inner, Field(description="beside a reference")]
+
+
+class Open(BaseModel):
+    marks: dict[str, int]
+
+
+class Anything(BaseModel):
+    value: Any
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_every_schema_lies_in_the_strict_subset_and_holds_no_docstring(model):
+    text = schema_of(model)
+    assert is_strict(model)
+    assert bench.violations(json.loads(text)) == []
+    lines = [line.strip() for line in (model.__doc__ or "").splitlines()]
+    assert [line for line in lines if line and line in text] == []
+    assert len(text) < 0.75 * len(json.dumps(model.model_json_schema()))
+    for engine, compile_ in bench.engines().items():
+        assert compile_(text) is None, engine
+
+
+def test_a_model_writes_its_reason_before_its_verdict():
+    pair = json.loads(schema_of(MatchReply))["$defs"]["JudgedPair"]
+    replies = [json.loads(schema_of(model)) for model in (BinaryReply, EmotionalReply)]
+    assert {next(iter(schema["properties"])) for schema in (pair, *replies)} == {"reason"}
+
+
+def test_a_schema_of_somebody_else_is_made_strict_unless_a_part_is_open():
+    sent = json.loads(schema_of(Own))
+    assert (is_strict(Own), bench.violations(sent)) == (True, [])
+    assert sent["description"] == "What is known."
+    assert sent["required"] == ["count", "kind", "inner", "one"]
+    assert sent["properties"]["one"] == {"$ref": "#/$defs/Inner"}
+    when = {"type": "string", "description": "a day"}
+    assert sent["$defs"]["Inner"]["properties"] == {"when": when}
+    assert "For developers." not in schema_of(Own)
+    for model in (Open, Anything):
+        assert not is_strict(model)
+        assert bench.violations(json.loads(schema_of(model)))
+
+
+CLOSED = {"type": "object", "additionalProperties": False}
+LONG = type("Long", (BaseModel,), {"__annotations__": {f"f{n}": str for n in range(5_001)}})
+OUTSIDE = [
+    MemoryList.model_json_schema(),
+    LONG.model_json_schema(),
+    {"type": "array", "items": {"type": "string"}},
+    {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+    {**CLOSED, "properties": {"a": {"type": "string"}}, "required": []},
+    {**CLOSED, "properties": {"a": {}}, "required": ["a"]},
+    {**CLOSED, "properties": {"a": {"type": "string", "minLength": 1}}, "required": ["a"]},
+]
+
+
+def test_the_checker_finds_what_leaves_the_subset():
+    assert [place for place, schema in enumerate(OUTSIDE) if not bench.violations(schema)] == []
+
+
+def test_a_schema_is_part_of_the_hash_of_its_prompt_and_its_rubric():
+    judge = LlmJudge("openai/any", client=None)  # type: ignore[arg-type]  # only its fingerprint is looked at
+    told = judge.fingerprint_for([rubric("matching")])["rubrics"]
+    assert told == {rubric("matching").id: asked_sha256(rubric("matching"), schema_of(MatchReply))}
+    assert TASK.prompt_sha256 == asked_sha256(TASK.prompt, schema_of(MemoryList))
+    schemas = (None, schema_of(MemoryList), schema_of(Own))
+    assert len({asked_sha256(TASK.prompt, schema) for schema in schemas}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "reply"),
+    [
+        ("pa", {"reason": "r", "verdict": "Met"}),
+        ("pa", {"verdict": "met"}),
+        ("pa", {"reason": "r", "verdict": "met", "more": 1}),
+        ("ei", {"resonation": 4, "expression": 4, "reception": 4}),
+    ],
+)
+def test_what_is_forgiven_in_reading_is_not_valid_as_it_came(name, reply):
+    answer = rating_answer(rubric(name).reply)
+    assert set(answer.read(reply).value[0].values()) <= {1, 4}
+    with pytest.raises(ValidationError):
+        answer.schema.model_validate_json(json.dumps(reply), strict=True)

@@ -27,9 +27,10 @@ from alps.run.services import open_services
 from alps.schema import ExtractionSample, Turn
 from alps.settings import RunSettings
 from alps.tasks import load_tracks
+from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, asked_over_http, serve
 
-pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
+pytestmark = QUIET_LITELLM
 
 
 @pytest.fixture
@@ -46,63 +47,53 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "rows.jsonl"
+
+
 def row(number: int) -> dict[str, Any]:
     return {"benchmark_id": f"b{number}", "track": "task1", "text": "x" * number}
 
 
-def test_rows_that_come_together_share_a_flush_and_each_waits_for_one_that_holds_it(
-    tmp_path: Path, flushed: list[int]
-):
-    journal = Journal(tmp_path / "rows.jsonl")
-    durable: dict[int, int] = {}
+def test_rows_that_come_together_share_a_flush_and_each_waits_for_one_that_holds_it(path, flushed):
+    journal, durable = Journal(path), {}
 
     async def write(number: int) -> None:
         await journal.append_together(row(number))
-        durable[number] = max(flushed)
+        durable[f"b{number}"] = max(flushed)
 
     async def write_all() -> None:
         await asyncio.gather(*(write(number) for number in range(40)))
 
     asyncio.run(write_all())
     assert 1 <= len(flushed) <= 3
-    ends = {
-        found["benchmark_id"]: offset + length
-        for offset, length, found in scan(tmp_path / "rows.jsonl")
-        if found is not None
-    }
+    ends = {found["benchmark_id"]: at + length for at, length, found in scan(path) if found}
     assert list(ends) == [f"b{number}" for number in range(40)]
-    assert all(durable[number] >= ends[f"b{number}"] for number in range(40))
+    assert all(durable[name] >= end for name, end in ends.items())
     assert journal.get(journal_key("task1", "b7")) == row(7)
     journal.close()
 
 
-def test_a_call_is_on_disk_when_it_is_flushed(tmp_path: Path, flushed: list[int]):
-    ledger = Ledger(tmp_path / "calls.jsonl")
-    call = Call(
-        "k",
-        "judge",
-        "b1",
-        "m",
-        ask=0,
-        attempt=1,
-        outcome="ok",
-        prompt_tokens=3,
-        completion_tokens=2,
-    )
-    ledger.record(call)
+def test_what_is_written_is_on_disk_when_it_is_flushed_and_on_closing(path, flushed):
+    ledger = Ledger(path)
+    ledger.record(Call("k", "judge", "b1", "m", 0, 1, outcome="ok", prompt_tokens=3))
     assert flushed == []
     asyncio.run(ledger.flushed())
-    assert flushed == [(tmp_path / "calls.jsonl").stat().st_size]
-    assert json.loads((tmp_path / "calls.jsonl").read_text())["prompt_tokens"] == 3
+    assert flushed == [path.stat().st_size]
+    assert json.loads(path.read_text())["prompt_tokens"] == 3
     assert (ledger.totals.calls, ledger.totals.prompt_tokens) == (1, 3)
     ledger.close()
+    file = Appender(path.with_name("other.jsonl"))
+    file.write(row(1))
+    before = len(flushed)
+    file.close()
+    assert flushed[before:] == [path.with_name("other.jsonl").stat().st_size]
 
 
-def test_a_paid_reply_is_kept_before_the_disk_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_paid_reply_is_kept_before_the_disk_is_waited_for(tmp_path: Path, monkeypatch):
     cache, ledger = Cache(tmp_path / "replies.sqlite"), Ledger(tmp_path / "calls.jsonl")
-    request = Request[str](model="m", messages=({"role": "user", "content": "Hello"},), answer=None)
+    request = Request[str]("m", ({"role": "user", "content": "Hello"},), None)
     kept: list[tuple[Reply | None, int]] = []
 
     async def answer(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
@@ -123,22 +114,12 @@ def test_a_paid_reply_is_kept_before_the_disk_is_waited_for(
     cache.close()
 
 
-def test_what_nobody_waited_for_is_flushed_on_closing(tmp_path: Path, flushed: list[int]):
-    file = Appender(tmp_path / "rows.jsonl")
-    file.write(row(1))
-    assert flushed == []
-    file.close()
-    assert flushed == [(tmp_path / "rows.jsonl").stat().st_size]
-
-
-def test_a_disk_that_fails_fails_everyone_who_waits_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_disk_that_fails_fails_everyone_who_waits_for_it(path: Path, monkeypatch):
     def broken(_: int) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", broken)
-    journal = Journal(tmp_path / "rows.jsonl")
+    journal = Journal(path)
 
     async def write_all() -> list[Any]:
         writing = (journal.append_together(row(number)) for number in range(3))
@@ -148,8 +129,8 @@ def test_a_disk_that_fails_fails_everyone_who_waits_for_it(
     journal.close()
 
 
-def test_a_writer_that_is_interrupted_leaves_the_others_their_flush(tmp_path: Path):
-    journal = Journal(tmp_path / "rows.jsonl")
+def test_a_writer_that_is_interrupted_leaves_the_others_their_flush(path: Path):
+    journal = Journal(path)
 
     async def write_two() -> None:
         first, second = (
@@ -161,7 +142,7 @@ def test_a_writer_that_is_interrupted_leaves_the_others_their_flush(tmp_path: Pa
 
     asyncio.run(write_two())
     journal.close()
-    assert len(Journal(tmp_path / "rows.jsonl")) == 2
+    assert len(Journal(path)) == 2
 
 
 def test_requests_that_cost_the_processor_start_apart():
@@ -182,13 +163,12 @@ def test_requests_that_cost_the_processor_start_apart():
 
 
 def test_the_model_and_its_judge_at_one_endpoint_keep_to_concurrency_together(tmp_path: Path):
-    def answer(body: dict[str, Any]) -> Answer:
-        return Answer(
-            '{"memory_items": []}' if "extract" in body["model"] else '{"pairs": []}', delay=0.05
-        )
-
+    texts = {"extract": '{"memory_items": []}', "judge": '{"pairs": []}'}
     ledger = Ledger(tmp_path / "calls.jsonl")
-    with serve(answer) as server, pytest.MonkeyPatch.context() as patch:
+    with (
+        serve(lambda body: Answer(texts[body["model"]], delay=0.05)) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setenv("ALPS_CACHE", str(tmp_path))
         words = {"model": "openai/extract", "judge": "openai/judge", "api_base": server.url}
         settings = RunSettings(task="extraction", judge_api_base=server.url, concurrency=3, **words)
@@ -196,13 +176,10 @@ def test_the_model_and_its_judge_at_one_endpoint_keep_to_concurrency_together(tm
         services = open_services(settings, tasks, ledger, tmp_path)
 
         async def ask_both() -> None:
-            said = [_sample(n) for n in range(6)]
             ((system,),) = services.systems
-            asked = [system.answer(tasks[0], one) for one in said]
-            judged = [
-                services.judge.answer(MatchQuestion([_item("g", n)], [_item("p", n)]), about="b")
-                for n in range(6)
-            ]
+            asked = [system.answer(tasks[0], _sample(n)) for n in range(6)]
+            questions = [MatchQuestion([_item("g", n)], [_item("p", n)]) for n in range(6)]
+            judged = [services.judge.answer(question, about="b") for question in questions]
             await asyncio.gather(*asked, *judged)
             await services.aclose()
 
@@ -220,9 +197,7 @@ def _item(side: str, number: int) -> Item:
     return Item(f"{side}1", f"{side} {number}", "direct", "UNMAPPED", None)
 
 
-def test_a_typed_request_is_shaped_by_instructor_once_a_mode_and_schema(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_typed_request_is_shaped_by_instructor_once_a_mode_and_schema(monkeypatch):
     from instructor import v2
 
     messages = [{"role": "system", "content": "Relate."}, {"role": "user", "content": "{}"}]
@@ -245,9 +220,6 @@ def test_a_typed_request_is_shaped_by_instructor_once_a_mode_and_schema(
     first, second, _ = server.requests
     assert first == second
     assert schemas == ["MatchReply"]
+    schema = json.loads(schema_of(MATCH_ANSWER.schema))
     sent = first["response_format"]["json_schema"]
-    assert sent == {
-        "name": "MatchReply",
-        "schema": json.loads(schema_of(MATCH_ANSWER.schema)),
-        "strict": True,
-    }
+    assert sent == {"name": "MatchReply", "schema": schema, "strict": True}

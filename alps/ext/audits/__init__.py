@@ -29,8 +29,8 @@ EXTENSION = Extension(
     operational=_KEYS,
     rescores=_rescores,
     rescore="alps.ext.audits.part:audit_again",
-    board="alps.ext.audits.board:BOARD",
-    on_card="audit",
     shows=lambda summary: summary.audit is not None,
     shown="alps.ext.audits.tables:Shown",
+    board="alps.ext.audits.board:BOARD",
+    on_card="audit",
 )

@@ -31,7 +31,7 @@ from alps.judges.agreement import people_agree
 from alps.rows import AuditedScore, BentRow
 from alps.run.opened import Key, Run
 from alps.run.source import Data, TrackData, open_again
-from alps.show.contrasts import (
+from alps.show.compare import (
     Contrast,
     Counts,
     MetricComparison,

@@ -7,9 +7,9 @@ from typing import Any
 from alps.ext.audits.records import HALF
 from alps.rows import AuditedScore, AuditedTrack, AuditSummary, BentRow, Summary
 from alps.run.opened import Run
-from alps.show.contrasts import SIGNIFICANT
+from alps.show.caveats import known_item_lines
+from alps.show.compare import SIGNIFICANT
 from alps.show.formatting import counted, number, p_value
-from alps.show.judge_check import known_item_lines
 from alps.show.parts import CorrectedComparison, Pair, ShownPart
 from alps.show.table import (
     Cell,
@@ -66,7 +66,7 @@ def _scores(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> Table
             rows.append(row_of(metric.title, *_corrected(score), alone, ungrouped(score.audited)))
     columns = [named(), *figures("as judged", "corrected", "audits alone", "audits")]
     notes = list(map(Line, audit_lines(audit, track, metrics)))
-    return Table(f"CorrectedComparison by audits of {audit.judge}", columns, rows, notes)
+    return Table(f"Corrected by audits of {audit.judge}", columns, rows, notes)
 
 
 def _corrected(score: AuditedScore) -> tuple[Cells, Cells]:

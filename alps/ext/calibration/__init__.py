@@ -46,8 +46,8 @@ EXTENSION = Extension(
     operational=("calibration",),
     rescores=lambda typed: set(typed) == {"calibration"},
     rescore="alps.ext.calibration.correct_again:correct_again",
+    shows=_shows,
+    shown="alps.ext.calibration.table:Shown",
     board="alps.ext.calibration.board:BOARD",
     on_card="corrected",
-    shows=_shows,
-    shown="alps.ext.calibration.corrected_tables:Shown",
 )

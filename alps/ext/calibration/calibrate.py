@@ -98,7 +98,7 @@ class Calibrated:
 
     def _repr_html_(self) -> str:
         from alps.ext.calibration.table import print_calibration
-        from alps.show.terminal import as_html
+        from alps.show.table import as_html
 
         return as_html(
             lambda console: print_calibration(self.reports, judge=self.judge, console=console)

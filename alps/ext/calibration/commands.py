@@ -2,20 +2,13 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import click
-
-from alps.commands.common import (
-    allow_typed,
-    command,
-    console,
-    group,
-    say,
-    stop_at_budget,
-    takes_time,
-)
-from alps.completion import takes, words_of
+from alps.commands.common import command, console, group, say, stop_at_budget
 from alps.waiting import tell
+
+if TYPE_CHECKING:
+    from alps.ext.calibration.settings import CalibrateSettings, DrawSettings, TrustSettings
 
 
 @group()
@@ -23,10 +16,15 @@ def labels() -> None:
     """Prepare label folders, which judges are calibrated on."""
 
 
-@labels.command("draw")
-@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
-@takes("out=DIR [n=…] [seed=…]", "alps.ext.calibration.settings:DrawSettings")
-def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
+@command(
+    "out=DIR [n=…] [seed=…]",
+    "alps.ext.calibration.settings:DrawSettings",
+    name="draw",
+    group=labels,
+    run=True,
+    quick=True,
+)
+def labels_draw(run: Path, settings: "DrawSettings") -> None:
     """Draw answers of a run at random for people to label.
 
     What its judge was asked, without what it said.
@@ -35,25 +33,19 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
       alps labels draw runs/utilization-rules-samples n=100 out=labels
     """
     from alps.ext.calibration.sample import draw_labels
-    from alps.ext.calibration.settings import DrawSettings
-    from alps.parsing import parse_words
-    from alps.run.opened import find_run
 
-    parsed = parse_words(allow_typed(settings), DrawSettings)
-    drawn = draw_labels(find_run(run_folder), n=parsed.n, out=Path(parsed.out), seed=parsed.seed)
+    drawn = draw_labels(run, n=settings.n, out=Path(settings.out), seed=settings.seed)
     for rubric, counts in drawn.rubrics.items():
         how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
         say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
     say(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
 
 
-@command()
-@takes(
+@command(
     "judge=… labels=DIR [out=DIR] [verdicts=FILE]",
     "alps.ext.calibration.settings:CalibrateSettings",
 )
-@takes_time
-def calibrate(settings: tuple[str, ...]) -> None:
+def calibrate(settings: "CalibrateSettings") -> None:
     """Hold a judge against people's labels, rubric by rubric.
 
     The judge is asked about the labelled items, unless its verdicts are recorded. `labels=stress`
@@ -71,19 +63,16 @@ def calibrate(settings: tuple[str, ...]) -> None:
     """
     from alps.ext.calibration.calibrate import calibrate_judge
     from alps.ext.calibration.page import write_calibration_page
-    from alps.ext.calibration.settings import CalibrateSettings
     from alps.ext.calibration.table import print_account, print_calibration
     from alps.llm.secrets import redact
-    from alps.parsing import parse_words
 
-    parsed = parse_words(settings, CalibrateSettings)
-    tell(f"calibrating {redact(parsed.judge)}, loading", announced=True)
-    if parsed.fit:
+    tell(f"calibrating {redact(settings.judge)}, loading", announced=True)
+    if settings.fit:
         from alps.ext.calibration.fit import fit_judge, print_fit
 
-        print_fit(fit_judge(parsed), console())
+        print_fit(fit_judge(settings), console())
         return
-    done = calibrate_judge(parsed)
+    done = calibrate_judge(settings)
     screen = console()
     print_calibration(done.reports, judge=done.judge, console=screen)
     print_account(done, screen)
@@ -98,14 +87,14 @@ def calibrate(settings: tuple[str, ...]) -> None:
         sys.exit(1)
 
 
-@command()
-@takes(
+@command(
     "[DIR…] [labels=DIR] [out=FILE]",
     "alps.ext.calibration.settings:TrustSettings",
     folders=True,
     none=True,
+    quick=True,
 )
-def calibrations(words: tuple[str, ...]) -> None:
+def calibrations(folders: list[str], settings: "TrustSettings") -> None:
     """Write a page of calibrations: may I trust this judge for this rubric?
 
     DIR are folders that alps calibrate wrote, or a folder of such; without any, those that runs
@@ -116,13 +105,9 @@ def calibrations(words: tuple[str, ...]) -> None:
     """
     from datetime import date
 
-    from alps.ext.calibration.settings import TrustSettings
-    from alps.ext.calibration.trust_page import find_calibrations, write_trust_page
-    from alps.parsing import parse_words, part_words
+    from alps.ext.calibration.trust import find_calibrations, write_trust_page
 
-    folders, settings = part_words(words)
-    parsed = parse_words(settings, TrustSettings)
-    labels = None if parsed.labels is None else Path(parsed.labels)
+    labels = None if settings.labels is None else Path(settings.labels)
     found = find_calibrations(folders)
-    page = write_trust_page(found, labels, Path(parsed.out), today=date.today())
+    page = write_trust_page(found, labels, Path(settings.out), today=date.today())
     say(f"wrote {page}")

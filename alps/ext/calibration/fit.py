@@ -268,17 +268,17 @@ def _write(file: Path, text: str) -> None:
 
 def print_fit(fit: Fit, console: "Console") -> None:
     """Print the kappas of a fitted judge and of `lexical` on the same held-out pairs."""
-    from rich.table import Table
+    from alps.show.table import Table, named, printed, row_of, thousands
 
     about = fit.fitted.fitted_on
     console.print(
         f"Fitted to {about['pairs']:,} pairs of {about['sessions']:,} sessions, "
         f"{about['named']:,} of them named by {', '.join(about['judges'])}"
     )
-    table = Table(title="Kappa on sessions it had not seen, no values identical", box=None)
-    for name in ("pairs", "n", "fitted", "lexical", "fitted – lexical"):
-        table.add_column(name)
+    columns = list(map(named, ("pairs", "n", "fitted", "lexical", "fitted – lexical")))
+    rows = []
     for where, found in fit.kappas.items():
-        table.add_row(where, f"{found['fitted'].n:,}", *map(figure, found.values()))
-    console.print(table)
+        rows.append(row_of(where, thousands(found["fitted"].n), *map(figure, found.values())))
+    title = "Kappa on sessions it had not seen, no values identical"
+    console.print(*printed([Table(title, columns, rows, layout="plain")]))
     console.print(f"Use it: alps run … judge={FITTED}{fit.file} audit_judge=… audit=10%")

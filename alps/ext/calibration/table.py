@@ -1,16 +1,14 @@
-"""A calibration in a terminal of 80 columns: tables of figures, and short lines on the rest."""
+"""A calibration in a terminal of 80 columns, and the scores of a run that it corrects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
 from alps.ext.calibration.calibrate import Calibrated
 from alps.ext.calibration.controls import Acceptance, GroupTest, Reference
 from alps.ext.calibration.report import AtThreshold, Details, RubricReport
+from alps.rows import Corrected, Summary
 from alps.show.formatting import (
     counted,
     interval,
@@ -19,11 +17,30 @@ from alps.show.formatting import (
     served_lines,
     signed,
     spent,
-    visible,
+)
+from alps.show.parts import ShownPart
+from alps.show.table import (
+    BLANK,
+    WIDTH,
+    Cell,
+    Cells,
+    Column,
+    Line,
+    Part,
+    Table,
+    both,
+    figures,
+    named,
+    printed,
+    row_of,
+    scored,
+    show_parts,
+    thousands,
+    ungrouped,
 )
 from alps.stats.bootstrap import Estimate
+from alps.tasks import Metric
 
-WIDTH = 80
 # The verdicts of `calibration.json` as people read them.
 SAID = {"pass": "pass", "limits": "passes with caveats", "fail": "fail"}
 _BRIEF = {"limits": "caveats"}
@@ -65,24 +82,24 @@ _COLUMNS = {
 _VALUES, _GROUPS = 7, 4
 
 # What a line is about, and the line.
-Line = tuple[str, str]
+Fact = tuple[str, str]
 
 
 def print_calibration(reports: Sequence[RubricReport], *, judge: str, console: Console) -> None:
     """Print the figures of each rubric, trivial judges next to this one, and the verdict."""
-    parts: list[RenderableType] = []
+    parts: list[Part] = []
     for report in reports:
-        parts += [*_rubric(report, judge, narrow=console.width < WIDTH), Text()]
+        parts += [*_rubric(report, judge, narrow=console.width < WIDTH), BLANK]
     if len(reports) > 1:
-        parts.append(Text(f"{visible(judge)}: every rubric, none of them pooled", style="bold"))
+        parts.append(Line(f"{judge}: every rubric, none of them pooled", "bold"))
         parts.append(_overview(reports))
-    console.print(Group(*parts), width=min(WIDTH, console.width))
+    show_parts(console, parts)
 
 
 def print_account(done: Calibrated, console: Console) -> None:
     """Print what was asked, what it cost, what is missing, and how long the calibration holds."""
-    for sentence in account_of(done):
-        console.print(Text(visible(sentence)))
+    for part in printed(map(Line, account_of(done))):
+        console.print(part)
 
 
 def account_of(done: Calibrated) -> Iterator[str]:
@@ -113,44 +130,38 @@ def account_of(done: Calibrated) -> Iterator[str]:
         yield f"Holds for this judge, as it is set here, until {expires}{pinned}."
 
 
-def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[RenderableType]:
+def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Part]:
     details = report.details
-    yield Text(f"{visible(judge)} under {visible(report.rubric)}", style="bold")
-    if rows := list(_figures(report)):
-        table = _table("figure", "95 % interval", "n")
-        for row in rows:
-            table.add_row(*map(Text, row))
-        yield table
+    yield Line(f"{judge} under {report.rubric}", "bold")
+    if rows := [row_of(*cells) for cells in _figures(report)]:
+        yield Table("", [named(), *figures("figure", "95 % interval", "n")], rows)
     if details.references is not None:
         alone = details.references["people"].reason is not None
         people = "" if alone else ", and people, each left out in turn"
-        yield Text(f"Beside judges that know nothing{people}", style="bold")
+        yield Line(f"Beside judges that know nothing{people}", "bold")
         yield _references(report, details.references)
     if details.acceptance is not None:
-        yield Text("Items made right or wrong on purpose", style="bold")
+        yield Line("Items made right or wrong on purpose", "bold")
         yield _acceptance(details.acceptance, narrow=narrow)
-    yield _lines(report)
+    facts = [row_of(Cell(f" {name}", style="dim"), line) for name, line in lines_of(report)]
+    yield Table("", [named(wraps="no"), named(wraps="fold")], facts, layout="list")
     verdict = SAID.get(report.verdict, report.verdict)
-    yield Text(
-        f"Verdict: {verdict}{':' if report.verdict == 'limits' else ''}",
-        style=f"bold {_COLOURS.get(report.verdict, '')}",
-    )
+    colon = ":" if report.verdict == "limits" else ""
+    yield Line(f"Verdict: {verdict}{colon}", f"bold {_COLOURS.get(report.verdict, '')}")
     for reason in report.reasons:
-        grid = Table.grid(padding=(0, 1, 0, 0))
-        grid.add_row(Text("  –"), Text(visible(reason)))
-        yield grid
+        yield Table("", [named(), named()], [row_of("  –", reason)], layout="points")
 
 
-def _figures(report: RubricReport) -> Iterator[tuple[str, ...]]:
+def _figures(report: RubricReport) -> Iterator[tuple[Cells, ...]]:
     """Yield the figures that are defined; one that only repeats the one above it is left out."""
     values = report.details.scale.values
-    words = {"negative": visible(str(values[0])), "positive": visible(str(values[-1]))}
+    words = {"negative": str(values[0]), "positive": str(values[-1])}
     words["weights"] = "" if report.kind == "nominal" else " (quadratic)"
     for name, title in TITLES.items():
         figure = report.figures.get(name)
         if figure is None or figure.value is None or _repeats(report.figures, name):
             continue
-        yield title.format(**words), number(figure.value), _between(figure), f"{figure.n:,}"
+        yield title.format(**words), scored(figure), _between(figure), thousands(figure.n)
 
 
 def _repeats(figures: Mapping[str, Estimate], name: str) -> bool:
@@ -162,17 +173,21 @@ def _repeats(figures: Mapping[str, Estimate], name: str) -> bool:
     return figures.get(above) == figures[name]
 
 
-def _references(report: RubricReport, references: Mapping[str, Reference]) -> RenderableType:
+def _references(report: RubricReport, references: Mapping[str, Reference]) -> Table:
     rows = {"this judge": Reference(report.counts["n"], report.figures)}
     rows |= {name: row for name, row in references.items() if row.reason is None}
     shown = _columns(list(rows.values()))
-    table = _table(*(_COLUMNS[name] for name in shown), "95 % of kappa", "n")
+    laid = []
     for name, row in rows.items():
-        cells = [number(_value(row, figure)) for figure in shown]
+        cells: list[Cells] = []
+        for figure in shown:
+            found = _value(row, figure)
+            cells.append(Cell(number(found), found))
         kappa = row.figures.get("kappa")
-        cells += [_between(kappa) if kappa else "–", f"{row.n:,}"]
-        table.add_row(Text(visible(name)), *cells, style="bold" if name == "this judge" else "")
-    return table
+        cells += [_between(kappa) if kappa else "–", thousands(row.n)]
+        laid.append(row_of(name, *cells, style="bold" if name == "this judge" else ""))
+    columns = [*(_COLUMNS[name] for name in shown), "95 % of kappa", "n"]
+    return Table("", [named(), *figures(*columns)], laid)
 
 
 def _columns(rows: Sequence[Reference]) -> list[str]:
@@ -190,55 +205,34 @@ def _value(row: Reference, name: str) -> float | None:
     return figure.value if figure else None
 
 
-def _acceptance(kinds: Mapping[str, Acceptance], *, narrow: bool) -> RenderableType:
+def _acceptance(kinds: Mapping[str, Acceptance], *, narrow: bool) -> Table:
     unparsed = any(row.unparsed for row in kinds.values())
     share = "share" if narrow else "share accepted"
-    last = ["not parsed"] if unparsed else []
-    table = _table("right", "accepted", share, "95 % interval", "n", *last)
-    table.columns[0].overflow = "fold"
+    rows = []
     for kind, row in kinds.items():
-        accepted = number(row.accepted / row.n if row.n else None)
-        cells = [str(row.right), str(row.accepted), accepted, interval(vars(row)), str(row.n)]
-        cells += [str(row.unparsed)] if unparsed else []
-        table.add_row(Text(visible(kind.replace("_", " "))), *cells)
-    return table
-
-
-def _lines(report: RubricReport) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, line in lines_of(report):
-        grid.add_row(Text(f" {name}", style="dim"), Text(visible(line)))
-    return grid
+        part = row.accepted / row.n if row.n else None
+        cells: list[Cells] = [ungrouped(row.right), ungrouped(row.accepted)]
+        cells += [Cell(number(part), part), interval(vars(row)), ungrouped(row.n)]
+        cells += [ungrouped(row.unparsed)] if unparsed else []
+        rows.append(row_of(kind.replace("_", " "), *cells))
+    columns = ["right", "accepted", share, "95 % interval", "n"]
+    columns += ["not parsed"] if unparsed else []
+    return Table("", [named(wraps="fold"), *figures(*columns)], rows)
 
 
 def _overview(reports: Sequence[RubricReport]) -> Table:
     """Put every rubric into one table, never pooled."""
-    table = _table("kappa", "95 % interval", "people", "n", "")
-    table.columns[0].overflow = "fold"
     nothing = Estimate(None, None, None, 0)
+    rows = []
     for report in reports:
         kappa = report.figures.get("kappa", nothing)
         people = report.figures.get("people_kappa", nothing)
         verdict = _BRIEF.get(report.verdict, report.verdict)
-        table.add_row(
-            Text(visible(report.rubric)),
-            number(kappa.value),
-            _between(kappa),
-            number(people.value),
-            f"{report.counts['n']:,}",
-            Text(verdict, style=_COLOURS.get(report.verdict, "")),
-        )
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+        cells = scored(kappa), _between(kappa), scored(people), thousands(report.counts["n"])
+        shown = Cell(verdict, style=_COLOURS.get(report.verdict, ""))
+        rows.append(row_of(report.rubric, *cells, shown))
+    columns = figures("kappa", "95 % interval", "people", "n", "")
+    return Table("", [named(wraps="fold"), *columns], rows)
 
 
 def _between(figure: Estimate) -> str:
@@ -247,7 +241,7 @@ def _between(figure: Estimate) -> str:
     return "–" if figure.low == figure.high else interval(vars(figure))
 
 
-def lines_of(report: RubricReport) -> Iterator[Line]:
+def lines_of(report: RubricReport) -> Iterator[Fact]:
     """Yield the lines below the tables of a rubric; what is not defined has none."""
     counts, details = report.counts, report.details
     yield "items", ", ".join(_counts(counts, details))
@@ -288,7 +282,7 @@ def _accepted(part: AtThreshold) -> str:
     return f"{', '.join(map(str, part.accepted))}: {', '.join(rates)}"
 
 
-def _base_rates(details: Details) -> Iterator[Line]:
+def _base_rates(details: Details) -> Iterator[Fact]:
     # Where somebody made the items right or wrong, and no person labelled them, labels are known.
     known = details.acceptance is not None and not any(pair.single for pair in details.pairs)
     names = {"people": "known" if known else "people say", "judge": "judge says"}
@@ -301,7 +295,7 @@ def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {number(share)}" for name, share in shares.items())
 
 
-def _people(details: Details) -> Iterator[Line]:
+def _people(details: Details) -> Iterator[Fact]:
     aligned, test = details.aligned, details.alternative_annotator
     if aligned is not None and aligned.full.value is not None:
         full, some = number(aligned.full.value), number(aligned.partial.value)
@@ -326,14 +320,14 @@ def _groups(test: GroupTest) -> str:
     return f"agreement {ends} of {len(shares)} ({p})"
 
 
-def _ranking(details: Details) -> Iterator[Line]:
+def _ranking(details: Details) -> Iterator[Fact]:
     ranking = details.system_ranking
     if ranking is not None and ranking.spearman is not None:
         figures = f"Spearman {number(ranking.spearman)}, Kendall {number(ranking.kendall)}"
         yield "systems", f"{figures} with people's order of {ranking.n}"
 
 
-def _length(details: Details) -> Iterator[Line]:
+def _length(details: Details) -> Iterator[Fact]:
     part = details.length_preference
     if part is None or part.net.value is None:
         return
@@ -346,7 +340,7 @@ def _length(details: Details) -> Iterator[Line]:
     yield "likes longer", f"{net}, net of people ({sides})"
 
 
-def _certainty(details: Details) -> Iterator[Line]:
+def _certainty(details: Details) -> Iterator[Fact]:
     reliability, part = details.reliability, details.selective
     if reliability is not None and reliability.calibration_error is not None:
         error = number(reliability.calibration_error)
@@ -360,3 +354,58 @@ def _certainty(details: Details) -> Iterator[Line]:
     kept = f"{best.kept:,} of {best.n:,} items, {best.disagreements:,} of them disagree"
     promised = f"at most {number(best.bound)} with {1 - part.failure:.0%} certainty"
     yield "believe it", f"from confidence {number(best.confidence)}: {kept}, {promised}"
+
+
+_METHODS = {
+    "ppi": "PPI++: the labelled answers are a random sample of these.",
+    "rogan_gladen": "Rogan–Gladen: assumes that the judge errs here as often as on the labelled "
+    "items.",
+}
+
+
+class Shown(ShownPart):
+    """What is shown of calibrations."""
+
+    def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Table]:
+        """Yield what was corrected on a track, and how; nothing where nothing was."""
+        corrected: dict[str, Corrected] = {}
+        rows = []
+        for metric in metrics:
+            score = summary.tracks[track].scores.get(metric.name)
+            if score is None or score.corrected is None:
+                continue
+            own = corrected[metric.title] = score.corrected
+            shown = (
+                "not correctable" if own.value is None else both(own, "!" if own.outside else "")
+            )
+            rows.append(
+                row_of(metric.title, both(score), shown, ungrouped(own.labelled), ungrouped(own.n))
+            )
+        if rows:
+            headings = ("as judged", "corrected", "labels", "n")
+            columns = [named(), *(Column(title, right=True) for title in headings)]
+            title = "Corrected for the judge's errors, as people's labels show them"
+            notes = list(map(Line, correction_lines(corrected)))
+            yield Table(title, columns, rows, notes, layout="roomy")
+
+
+def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
+    """Return how scores were corrected, by their titles, and what could not be."""
+    corrected = [row for row in rows.values() if row.value is not None]
+    lines = list(dict.fromkeys(_METHODS[row.method] for row in corrected))
+    # Cut off at the ends of the scale, a correction would hide that it does not fit the run.
+    if any(row.impossible for row in corrected):
+        lines.append("! off the scale: a sign that the calibration does not fit this run.")
+    elif any(row.outside for row in corrected):
+        lines.append("! reaches beyond the scale, and is shown as it is.")
+    notes: dict[str, None] = {}
+    calibrations: dict[str, None] = {}
+    for name, row in rows.items():
+        if row.reason:
+            lines.append(f"Not correctable ({name.strip()}): {row.reason}.")
+        notes |= dict.fromkeys(row.notes)
+        calibrations |= dict.fromkeys(row.calibration)
+    for note in notes:
+        lines.append(f"Doubtful: {note}.")
+    lines.append(f"Calibration: {', '.join(calibrations)}.")
+    return lines

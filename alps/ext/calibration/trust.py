@@ -1,7 +1,8 @@
-"""Many calibrations side by side: which judge may be trusted for which rubric, and who is ahead.
+"""Many calibrations side by side: which judge may be trusted for which rubric, who is ahead, where.
 
 Judges are ranked by kappa with people, and tested on the items that all of them were asked about,
 with the same labels. Clusters are resampled together, and Holm corrects over the pairs of a rubric.
+Their page is one self-contained HTML file without a script.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,15 +10,123 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import combinations
 from math import ceil, isfinite
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
+from alps.errors import UsageError
+from alps.ext.calibration import charts
 from alps.ext.calibration.settings import GATES
-from alps.judges.calibration_file import Calibration, FigureRow, LabelledItem, RubricRow
-from alps.show.contrasts import SIGNIFICANT
+from alps.judges.calibration_file import (
+    Calibration,
+    FigureRow,
+    LabelledItem,
+    RubricRow,
+    Value,
+    calibration_files,
+    read_calibration,
+)
+from alps.judges.labels import Item, LabelSet, read_labels
+from alps.show.compare import SIGNIFICANT
+from alps.show.html import page_environment, refuse_other_file, write_page
+from alps.show.svg import axis_labels
 from alps.stats.agreement import Scale, disagreement, kappa_of, pair_features
 from alps.stats.bootstrap import Floats, cluster_sums, resampled_sums
 from alps.stats.paired import holm, shared_letters, t_tests
+
+MOST = 6
+"""Examples of a rubric."""
+_TITLES = {
+    "query": "query",
+    "response": "response",
+    "memory": "memory of the user",
+    "gold": "gold memory",
+    "predicted": "predicted memory",
+}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What somebody says of an item, and whether it is what people say together."""
+
+    name: str
+    label: Value
+    right: bool
+
+
+@dataclass(frozen=True)
+class Example:
+    """An item that some judge labels otherwise than people do.
+
+    Attributes:
+        texts: Titles and texts.
+        truth: What people say together.
+    """
+
+    item_id: str
+    texts: tuple[tuple[str, str], ...]
+    truth: Value
+    people: tuple[Said, ...]
+    judges: tuple[Said, ...]
+
+
+def disagreements(
+    calibrations: Sequence[Calibration], labels: LabelSet, rubric: str
+) -> tuple[Example, ...]:
+    """Return the items on which most judges differ from people, at most one a cluster.
+
+    Only calibrations on these very labels have a say.
+    """
+    verdicts: dict[str, list[Said]] = {}
+    for calibration in calibrations:
+        row = calibration.rubrics.get(rubric)
+        if row is None or calibration.row.labels != labels.sha256:
+            continue
+        for item in row.labelled:
+            if item.truth is not None and item.verdict is not None:
+                said = Said(calibration.judge, item.verdict, item.verdict == item.truth)
+                verdicts.setdefault(item.item_id, []).append(said)
+    known = [name for name in verdicts if name in labels.items]
+    known.sort(key=lambda name: -sum(not one.right for one in verdicts[name]))
+    chosen: dict[str, Example] = {}
+    for name in known:
+        wrong = not all(one.right for one in verdicts[name])
+        cluster = labels.items[name].cluster or name
+        if wrong and cluster not in chosen and len(chosen) < MOST:
+            chosen[cluster] = _example(labels, name, verdicts[name])
+    return tuple(chosen.values())
+
+
+def _example(labels: LabelSet, name: str, verdicts: Sequence[Said]) -> Example:
+    item, truth = labels.items[name], labels.truth(name)
+    assert truth is not None
+    people = []
+    for annotator, label in labels.labels_of(name).items():
+        people.append(Said(annotator, label, label == truth))
+    return Example(name, tuple(_texts(item)), truth, tuple(people), tuple(verdicts))
+
+
+def _texts(item: Item) -> Iterator[tuple[str, str]]:
+    for name, value in item.payload.items():
+        title = _TITLES.get(name, name.replace("_", " "))
+        text = _text(value)
+        if text:
+            yield title, text
+
+
+def _text(value: Any) -> str:
+    """Return a part of a payload as text: a memory's value, a dialogue's turns, or a list."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        role = f"{value['role']}: " if isinstance(value.get("role"), str) else ""
+        return role + str(value.get("value") or value.get("text") or "")
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(_text, value)))
+    return ""
+
 
 YES, CAVEATS, FEW, NO = "yes", "caveats", "few", "no"
 FEWEST = 20
@@ -218,3 +327,100 @@ def _told_apart(
     for pair, p in zip(pairs, holm(ps), strict=True):
         if p < SIGNIFICANT:
             yield pair
+
+
+TEMPLATES = Path(__file__).with_name("templates")
+# Signs, so that an answer does not hang on its colour; words, and the style of a badge.
+ANSWERS: Mapping[str, tuple[str, str, str]] = {
+    YES: ("✓", "yes", "pass"),
+    CAVEATS: ("✓", "yes, with caveats", "limits"),
+    FEW: ("?", "too few labels", "limits"),
+    NO: ("✕", "no", "fail"),
+}
+
+
+@dataclass(frozen=True)
+class RubricView:
+    """What the page shows of a rubric; `drawn` has a drawing for each judge."""
+
+    found: RubricTrust
+    axis: Markup
+    drawn: tuple[tuple[Trusted, Markup], ...]
+    examples: tuple[Example, ...]
+
+
+def find_calibrations(words: Sequence[str]) -> list[Calibration]:
+    """Read calibrations; those that are found by themselves where none is named.
+
+    Raises:
+        UsageError: If there is none.
+        DataError: If one can't be read.
+    """
+    paths = [Path(word).expanduser() for word in words] or calibration_files()
+    if not paths:
+        raise UsageError("no calibrations here; alps calibrate writes them")
+    found: list[Calibration] = []
+    for path in paths:
+        inside = sorted(path.glob("*/calibration.json")) if path.is_dir() else []
+        own = path.is_file() or (path / "calibration.json").is_file() or not inside
+        found += [read_calibration(one) for one in ([path] if own else inside)]
+    return found
+
+
+def write_trust_page(
+    calibrations: Sequence[Calibration], labels: Path | None, out: Path, *, today: date
+) -> Path:
+    """Write the page.
+
+    Args:
+        calibrations: Of which judges.
+        labels: The label folder that examples are taken from; None for none.
+        out: The file.
+        today: The day that expiry is counted from.
+
+    Raises:
+        UsageError: If the labels are others than those of every calibration, or another file is
+            there.
+        RunFolderError: If the page can't be written.
+    """
+    refuse_other_file(out)
+    folder = None if labels is None else read_labels(labels)
+    if folder is not None and all(one.row.labels != folder.sha256 for one in calibrations):
+        raise UsageError(f"labels={labels}: other labels than those of every calibration")
+    views = [_view(found, calibrations, folder) for found in trust(calibrations, today=today)]
+    page: str = _render(views, today, examples=folder is not None)
+    return write_page(page.lstrip(), out)
+
+
+def _view(
+    found: RubricTrust, calibrations: Sequence[Calibration], labels: LabelSet | None
+) -> RubricView:
+    figures = [_figure(one.kappa) for one in found.judges if one.kappa.value is not None]
+    axis = charts.axis_for(figures)
+    drawn = []
+    for one in found.judges:
+        chart = Markup()
+        if one.kappa.value is not None:
+            people = None if one.people is None or one.people.value is None else _figure(one.people)
+            chart = charts.interval_dot(
+                _figure(one.kappa), name=f"{one.judge}, kappa", axis=axis, people=people
+            )
+        drawn.append((one, chart))
+    examples = () if labels is None else disagreements(calibrations, labels, found.rubric)
+    return RubricView(found, axis_labels(axis), tuple(drawn), examples)
+
+
+def _figure(row: FigureRow) -> dict[str, float | None]:
+    return {"value": row.value, "low": row.low, "high": row.high}
+
+
+def _render(views: Sequence[RubricView], today: date, *, examples: bool) -> str:
+    template = page_environment(TEMPLATES).get_template("trust.html")
+    page: str = template.render(
+        views=views,
+        answers=ANSWERS,
+        today=today.isoformat(),
+        examples=examples,
+        judges=len({one.judge for view in views for one in view.found.judges}),
+    )
+    return page

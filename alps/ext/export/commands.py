@@ -1,15 +1,18 @@
 """The command `alps export`."""
 
-import click
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alps.commands.common import allow_typed, command, say, takes_time
-from alps.completion import takes
+from alps.commands.common import command, say
+
+if TYPE_CHECKING:
+    from alps.ext.export.settings import ExportSettings
 
 
-@command()
-@takes("RUN… format=… out=DIR", "alps.ext.export.settings:ExportSettings", own_task=True, runs=True)
-@takes_time
-def export(words: tuple[str, ...]) -> None:
+@command(
+    "RUN… format=… out=DIR", "alps.ext.export.settings:ExportSettings", runs=True, own_task=True
+)
+def export(runs: list[Path], settings: "ExportSettings") -> None:
     """Export runs to tables, or to the tools that experiments are kept in.
 
     One row for each answer, and one for each score with its interval.
@@ -18,14 +21,7 @@ def export(words: tuple[str, ...]) -> None:
       alps export runs/extraction-rules-samples format=parquet out=tables
       alps export runs/extraction-rules-samples format=inspect out=logs
     """
-    from alps.ext.export.settings import ExportSettings
     from alps.ext.export.write import export_runs
-    from alps.parsing import parse_words, part_words
-    from alps.run.opened import find_run
 
-    runs, settings = part_words(allow_typed(words))
-    parsed = parse_words(settings, ExportSettings)
-    if not runs:
-        raise click.UsageError("name at least one run")
-    for path in export_runs([find_run(run) for run in runs], parsed):
+    for path in export_runs(runs, settings):
         say(f"wrote {path}")

@@ -11,7 +11,7 @@ from alps.ext.audits.slices import SCRIPT
 from alps.jsonl import Row, scan
 from alps.rows import Interval, Score, TrackSummary
 from alps.run.opened import MANIFEST, SUMMARY, Key, Run, read_wanted
-from alps.show.judge_check import share_of_known
+from alps.show.caveats import share_of_known
 from alps.show.record import state_of
 from alps.tasks import Task
 from alps.text import script_of, texts_of
@@ -189,7 +189,8 @@ def _record_row(
 def _slices(task: Task, sample: Any, score: Row) -> dict[str, str]:
     """Return the groups of a record: the script of what is asked, and those of its task."""
     slices = {SCRIPT: script_of(texts_of(task.input_row(sample).get("input")))}
-    return slices | (task.groups_of(sample, score) if "scores" in score else {})
+    # An answer without scores is in no group that hangs on the answer.
+    return slices | task.groups_of(sample, score if "scores" in score else {})
 
 
 def score_rows(run: Run) -> Iterator[ScoreRow]:

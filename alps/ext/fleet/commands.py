@@ -2,18 +2,10 @@
 
 from pathlib import Path
 
-from alps.commands.common import (
-    allow_typed,
-    command,
-    show_finished,
-    takes_time,
-)
-from alps.completion import takes
+from alps.commands.common import allow_typed, command, show_finished
 
 
-@command()
-@takes("OUT SHARD…", runs=True)
-@takes_time
+@command("OUT SHARD…", runs=True, raw=True)
 def merge(words: tuple[str, ...]) -> None:
     """Merge finished shards of a run into the folder of the whole run; nothing is asked.
 

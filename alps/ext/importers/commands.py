@@ -1,24 +1,26 @@
 """The command `alps import`."""
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.commands.common import command, console, takes_time
-from alps.completion import takes
+from alps.commands.common import command, console
 
 FILE_FORMATS = ("amb", "beam", "halumem", "inspect", "locomo", "longmemeval", "mem0", "omnimemeval")
 
+if TYPE_CHECKING:
+    from alps.ext.importers.settings import ImportSettings
 
-@command("import")
-@click.argument("form", metavar="FORMAT", type=click.Choice(FILE_FORMATS))
-@takes(
+
+@command(
     "FILE… out=DIR [data=FILE] [verdict=FIELD] [reported=…]",
     "alps.ext.importers.settings:ImportSettings",
+    name="import",
     folders=True,
 )
-@takes_time
-def import_results(form: Any, words: tuple[str, ...]) -> None:
+@click.argument("form", metavar="FORMAT", type=click.Choice(FILE_FORMATS))
+def import_results(form: Any, folders: list[str], settings: "ImportSettings") -> None:
     """Import result files of other benchmarks: scores recomputed, doubts named.
 
     FORMAT is one of amb, beam, halumem, inspect, locomo, longmemeval, mem0 and omnimemeval.
@@ -27,16 +29,10 @@ def import_results(form: Any, words: tuple[str, ...]) -> None:
       alps import mem0 evaluation_metrics.json out=imported
       alps import longmemeval mine.jsonl.eval-results-gpt-4o data=longmemeval_s.json out=imported
     """
-    from pathlib import Path
-
     from alps.ext.importers.files import import_files
-    from alps.ext.importers.settings import ImportSettings
     from alps.ext.importers.table import print_imported
-    from alps.parsing import parse_words, part_words
 
-    files, settings = part_words(words)
-    parsed = parse_words(settings, ImportSettings)
-    if not files:
+    if not folders:
         raise click.UsageError("name at least one file")
-    paths = [Path(file).expanduser() for file in files]
-    print_imported(import_files(form, paths, parsed), console())
+    paths = [Path(file).expanduser() for file in folders]
+    print_imported(import_files(form, paths, settings), console())

@@ -2,28 +2,20 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alps.commands.common import (
-    allow_typed,
-    command,
-    print_as,
-    say,
-    stop_at_budget,
-    takes_time,
-    typed_settings,
-)
-from alps.completion import takes
+from alps.commands.common import command, print_as, say, stop_at_budget, typed_settings
+
+if TYPE_CHECKING:
+    from alps.ext.judging.settings import JudgesSettings, SensitivitySettings
 
 
-@command()
-@takes(
+@command(
     "RUN… judge=… prompts=DIR [out=DIR] [format=json]",
     "alps.ext.judging.settings:SensitivitySettings",
     runs=True,
 )
-@takes_time
-def sensitivity(words: tuple[str, ...]) -> None:
+def sensitivity(runs: list[Path], settings: "SensitivitySettings") -> None:
     """Judge the same predictions under several wordings of a judge's rubrics.
 
     The result shows how far the scores move.
@@ -34,32 +26,24 @@ def sensitivity(words: tuple[str, ...]) -> None:
     \b
       alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
     """
-    from alps.ext.judging.grid import judge_cells
-    from alps.ext.judging.run_prompts import plan_wordings
+    from alps.ext.judging.judging_runs import judge_cells, plan_wordings
     from alps.ext.judging.sensitivity import find_sensitivity, print_sensitivity
-    from alps.ext.judging.settings import SensitivitySettings
-    from alps.parsing import parse_words, part_words
-    from alps.run.opened import find_run
 
-    runs, settings = part_words(allow_typed(words))
-    parsed = parse_words(settings, SensitivitySettings)
-    plan = plan_wordings([find_run(word) for word in runs], parsed)
+    plan = plan_wordings(runs, settings)
     say(plan.announcement, err=True)
-    done = judge_cells(plan, typed_settings(parsed))
-    print_as(find_sensitivity(done), parsed.format, print_sensitivity)
+    done = judge_cells(plan, typed_settings(settings))
+    print_as(find_sensitivity(done), settings.format, print_sensitivity)
     stop_at_budget(done)
     if done.too_many_unscored:
         sys.exit(1)
 
 
-@command()
-@takes(
+@command(
     "RUN… judge=a,b [prompts=DIR] [draws=…] [out=DIR] [format=json]",
     "alps.ext.judging.settings:JudgesSettings",
     runs=True,
 )
-@takes_time
-def judges(words: tuple[str, ...]) -> None:
+def judges(runs: list[Path], settings: "JudgesSettings") -> None:
     """Judge the same predictions by several judges, and with several prompts.
 
     The result shows how far they agree, whether judge, prompt or noise moves a score, and how often
@@ -73,27 +57,20 @@ def judges(words: tuple[str, ...]) -> None:
       alps judges runs/a runs/b judge=openai/gpt-4.1 prompts=wordings draws=3
       alps judges runs/old runs/new anchors=runs/old-judged-now
     """
-    from alps.ext.judging.grid import judge_cells
     from alps.ext.judging.judges import observe
-    from alps.ext.judging.page import FILE, write_observatory_page
-    from alps.ext.judging.run_judges import plan_judges
-    from alps.ext.judging.settings import JudgesSettings
-    from alps.ext.judging.tables import print_observatory
-    from alps.parsing import parse_words, part_words
-    from alps.run.opened import find_run
+    from alps.ext.judging.judging_runs import judge_cells, plan_judges
+    from alps.ext.judging.tables import FILE, print_observatory, write_observatory_page
 
-    runs, settings = part_words(allow_typed(words))
-    parsed = parse_words(settings, JudgesSettings)
-    if parsed.anchors is not None:
-        _drift([find_run(word) for word in runs], parsed)
+    if settings.anchors is not None:
+        _drift(runs, settings)
         return
-    plan = plan_judges([find_run(word) for word in runs], parsed)
+    plan = plan_judges(runs, settings)
     say(plan.announcement, err=True)
-    done = judge_cells(plan, typed_settings(parsed))
+    done = judge_cells(plan, typed_settings(settings))
     observed = observe(done)
-    print_as(observed, parsed.format, print_observatory)
+    print_as(observed, settings.format, print_observatory)
     page = write_observatory_page(observed, plan.out / FILE)
-    say(f"wrote {page}", err=parsed.format == "json")
+    say(f"wrote {page}", err=settings.format == "json")
     stop_at_budget(done)
     if done.too_many_unscored:
         sys.exit(1)
@@ -102,8 +79,7 @@ def judges(words: tuple[str, ...]) -> None:
 def _drift(folders: list[Path], parsed: Any) -> None:
     """Split the change between two runs; judge the anchors where they are not judged yet."""
     from alps.errors import UsageError
-    from alps.ext.judging.anchors import judge_anchors
-    from alps.ext.judging.drift import find_drift, print_drift
+    from alps.ext.judging.drift import find_drift, judge_anchors, print_drift
     from alps.run.opened import SUMMARY
 
     if len(folders) != 2:

@@ -1,22 +1,28 @@
 """A change of a score between two runs, split by anchors into that of the judge and of the system.
 
-The anchors are the answers of the first run, byte for byte, judged once more when the second was.
+The anchors are the answers of the first run, byte for byte, judged once more when the second was:
+what their score changes by is the judge's, and the rest is the system's own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+import numpy as np
 from rich.console import Console
-from rich.text import Text
 
 from alps.errors import UsageError
-from alps.ext.judging.anchors import check_anchors
-from alps.ext.judging.drift_test import Change, Drift, attribute_drift
 from alps.ext.judging.sensitivity import judged_metric
+from alps.run.finished import Finished
+from alps.run.finished_predictions import PREDICTIONS
+from alps.run.folder import write_json
 from alps.run.opened import Run, open_run
-from alps.show.formatting import interval, p_value, signed, visible
+from alps.run.services import AskedAs
+from alps.run.session import OF_THE_JUDGE
+from alps.run.start import score_again
+from alps.show.formatting import p_value
 from alps.show.shared_records import (
     SharedRecords,
     metric_values,
@@ -24,7 +30,118 @@ from alps.show.shared_records import (
     refuse_other_data,
     sessions_of,
 )
-from alps.show.terminal import figures_table
+from alps.show.table import Line, Part, Table, change, figures, named, printed, row_of
+from alps.stats.bootstrap import Estimate, Floats, ratio, resampled_statistic
+from alps.stats.paired import paired_difference
+
+LEVEL = 0.001
+"""The share of checks of an unchanged judge that raise the alarm."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Values of the same records then and now, and their clusters; shape (records,)."""
+
+    then: Floats
+    now: Floats
+    clusters: Sequence[Hashable]
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A change of a score, now less then: `change` = `judge` + `system`.
+
+    Attributes:
+        p: Of no change on the anchors, two-sided; None with fewer than two clusters.
+        alarm: Whether p is below `level`.
+    """
+
+    change: Estimate
+    judge: Estimate
+    system: Estimate
+    p: float | None
+    level: float
+    alarm: bool
+
+
+def attribute_drift(system: Change, anchors: Change, *, level: float = LEVEL) -> Drift:
+    """Split the change of a system's score by what anchors change.
+
+    It is taken for granted that a judge changes on the system's answers as much as on the anchors.
+    Clusters of one name are resampled together, so that both changes are paired by session.
+
+    Raises:
+        ValueError: If lengths differ, or there are no anchors.
+    """
+    if not len(anchors.then):
+        raise ValueError("no anchors: nothing tells a change of the judge")
+    changed, own = np.zeros((len(system.then), 4)), np.zeros((len(anchors.then), 4))
+    changed[:, 0], changed[:, 1] = 1, system.now - system.then
+    own[:, 2], own[:, 3] = 1, anchors.now - anchors.then
+    features = np.concatenate([changed, own])
+    clusters = [*system.clusters, *anchors.clusters]
+    of_system = paired_difference(system.now, system.then, system.clusters, bounds=None)
+    of_judge = paired_difference(anchors.now, anchors.then, anchors.clusters, bounds=None)
+    alarm = of_judge.p is not None and of_judge.p < level
+    rest = resampled_statistic(features, clusters, _rest)
+    return Drift(of_system.estimate, of_judge.estimate, rest, of_judge.p, level, alarm)
+
+
+def _rest(sums: Floats) -> Floats:
+    return ratio(sums[..., 1], sums[..., 0]) - ratio(sums[..., 3], sums[..., 2])
+
+
+MARK = "anchors.json"
+"""The file of a folder in which every question was asked anew."""
+
+
+def judge_anchors(old: Path, new: Path, folder: Path, given: Mapping[str, Any]) -> Finished:
+    """Judge the answers of a finished run once more, each question anew; what was begun goes on.
+
+    Args:
+        old: The run.
+        new: A run whose judge is asked.
+        folder: Where the verdicts land.
+        given: The settings that were typed; how the judge is asked is else as in `new`.
+
+    Raises:
+        AlpsError: If the folder holds anything else, or the judge can't be used.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
+        raise UsageError(f"anchors={folder}: no finished run, and no anchors; name a new folder")
+    open_run(old).finished  # noqa: B018 - refused before a folder is made
+    then, judging = open_run(new).manifest.settings, dict(given)
+    for name in ("judge", "judge_structured", *OF_THE_JUDGE):
+        if then.get(name) is not None and name not in judging:
+            judging[name] = then[name]
+    told = f"are judged once more by {judging['judge']}, without the cache"
+    click.echo(f"Nothing is generated: the answers of {old} {told}.", err=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / MARK, {"cache": "off"})
+    own = {**judging, "out": str(folder), "extras": "none"}
+    return score_again(old, own, asked_as=AskedAs(cached=False))
+
+
+def check_anchors(old: Run, anchors: Run) -> None:
+    """Refuse anchors that can't tell what the judge does now.
+
+    Raises:
+        UsageError: If they are other answers, were not judged again, or were answered by the cache.
+    """
+    name = f"anchors={anchors.folder}"
+    if (old.folder / PREDICTIONS).read_bytes() != (anchors.folder / PREDICTIONS).read_bytes():
+        raise UsageError(f"{name}: not the answers of {old.folder}, byte for byte")
+    if anchors.folder.resolve() == old.folder.resolve() or anchors.manifest.predictions is None:
+        raise UsageError(
+            f"{name}: a run with answers of its own; name a folder that is not there, and the "
+            f"answers of {old.folder} are judged once more"
+        )
+    kept = anchors.finished.calls.cached
+    if kept and not (anchors.folder / MARK).is_file():
+        raise UsageError(
+            f"{name}: {kept:,} replies came from the cache, which hides a drift; name a folder "
+            "that is not there, and they are judged without it"
+        )
 
 
 @dataclass(frozen=True)
@@ -92,23 +209,23 @@ def _on_track(track: str, runs: tuple[Run, Run, Run], level: float) -> tuple[Dri
 
 def print_drift(found: DriftOfRuns, console: Console) -> None:
     """Print for every track the change, and how much of it is the judge's and the system's."""
+    for part in printed(_parts(found), console.width):
+        console.print(part)
+
+
+def _parts(found: DriftOfRuns) -> Iterator[Part]:
     for track, drift in found.tracks.items():
+        changes = {"the score": drift.change, "the judge": drift.judge, "the system": drift.system}
+        rows = [row_of(name, *change(part)) for name, part in changes.items()]
         title = f"Change from the first run to the second on {track}, n = {found.n[track]:,}"
-        table = figures_table(title, "of", "change", "95 % interval")
-        parts = {"the score": drift.change, "the judge": drift.judge, "the system": drift.system}
-        for name, estimate in parts.items():
-            table.add_row(name, signed(estimate.value), interval(estimate))
-        console.print(table)
         p = f"p {p_value(drift.p)}, level {drift.level:g}"
         alarm = "Alarm: the judge has changed" if drift.alarm else "No alarm of the judge"
-        console.print(Text(f"{alarm} ({p})."))
+        columns = [named("of"), *figures("change", "95 % interval")]
+        yield Table(title, columns, rows, [Line(f"{alarm} ({p}).")])
     same = "the same" if found.fingerprints_equal else "another"
-    line = f"Judge: {found.judges[0]} then, {found.judges[1]} now; {same} fingerprint."
-    console.print(Text(visible(line)))
+    yield Line(f"Judge: {found.judges[0]} then, {found.judges[1]} now; {same} fingerprint.")
     if found.cached:
-        console.print(
-            Text(
-                f"Of the second run {found.cached:,} replies came from the cache: where its "
-                "judge's are among them, they say what it said before."
-            )
+        yield Line(
+            f"Of the second run {found.cached:,} replies came from the cache: where its judge's "
+            "are among them, they say what it said before."
         )

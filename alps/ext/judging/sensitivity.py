@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from alps.ext.judging.grid import JudgedCells
-from alps.ext.judging.prompts import OURS, Wording
+from alps.ext.judging.judging_runs import OURS, JudgedCells, Wording
 from alps.judges.rubric import rubric
 from alps.rows import Calls
 from alps.run.opened import Run, open_run
@@ -31,6 +30,7 @@ from alps.show.shared_records import (
 )
 from alps.show.table import (
     BLANK,
+    WIDTH,
     Cell,
     Line,
     Part,
@@ -45,7 +45,6 @@ from alps.show.table import (
     ungrouped,
     with_interval,
 )
-from alps.show.terminal import WIDTH
 from alps.stats.bootstrap import Estimate, Floats
 from alps.tasks import Metric
 

@@ -1,11 +1,16 @@
-"""Tables of judges and prompts beside each other, in 80 columns."""
+"""Judges and prompts next to each other as tables, in 80 columns and on a page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
+from markupsafe import Markup
 from rich.console import Console
 
 from alps.ext.judging.judges import FIGURES, Observatory, TrackJudges
-from alps.show.formatting import counted, number, spent
+from alps.rows import Interval
+from alps.show.charts import whisker
+from alps.show.formatting import counted, interval, number, spent
+from alps.show.html import write_tables_page
 from alps.show.run_tables import run_legend
 from alps.show.table import (
     BLANK,
@@ -21,21 +26,60 @@ from alps.show.table import (
     named,
     print_parts,
     row_of,
-    with_interval,
 )
 
+FILE = "judges.html"
 _ACROSS = 9
 """Columns of a matrix that fit beside the numbers of its rows and a judge's name."""
 
 
 def print_observatory(found: Observatory, console: Console) -> None:
     """Print for every track the scores, the agreements, the sources of the spread and the ranks."""
-    runs = [(letter, folder, model) for letter, (folder, model) in found.runs.items()]
-    parts: list[Part] = [run_legend(runs)]
+    parts: list[Part] = [_legend(found)]
     for track in found.tracks:
         parts += [BLANK, *_track_parts(track)]
-    lines = [*(f"{note}." for note in found.notes), *_explanations(found)]
-    print_parts(console, parts, map(dim, lines))
+    print_parts(console, parts, map(dim, _notes(found)))
+
+
+def write_observatory_page(found: Observatory, path: Path) -> Path:
+    """Write the page of the same tables; the same findings give the same bytes.
+
+    Raises:
+        RunFolderError: If it can't be written.
+    """
+    judges = {one.judge for track in found.tracks for one in track.judged if one.counts}
+    sections: list[tuple[str, Iterable[Part]]] = [("", [_legend(found)])]
+    for track in found.tracks:
+        best = [Line(line) for line in _best(track)]
+        sections.append((track.track, [*best, *_track_parts(track)]))
+    return write_tables_page(
+        path,
+        kind="alps report",
+        title=f"The same answers under {counted(len(judges), 'judge')}",
+        sections=sections,
+        notes=_notes(found),
+    )
+
+
+def _legend(found: Observatory) -> Table:
+    return run_legend((letter, folder, model) for letter, (folder, model) in found.runs.items())
+
+
+def _notes(found: Observatory) -> list[str]:
+    return [*(f"{note}." for note in found.notes), *_explanations(found)]
+
+
+def _best(track: TrackJudges) -> Iterator[str]:
+    """Say which run is the best, and how sure that is over judges."""
+    if not track.winner:
+        return
+    letter = max(track.winner, key=track.winner.__getitem__)
+    swapped = [swap.swapped for swap in track.swaps if swap.swapped]
+    orders = "no two judges and prompts order two runs differently"
+    if swapped:
+        pairs = f"up to {number(max(swapped))} of the pairs of judges and prompts"
+        orders = f"{pairs} order two runs differently"
+    yield f"{letter} is the best with probability {number(track.winner[letter])}; {orders}."
 
 
 def _track_parts(track: TrackJudges) -> Iterator[Part]:
@@ -74,7 +118,8 @@ def _matrix(track: TrackJudges) -> Iterator[Table]:
     shown = {}
     for pair in track.agreements:
         agreed = pair.estimate.value
-        shown[pair.first, pair.second] = Cell(number(agreed), agreed)
+        between = Markup(' <span class="interval">{}</span>').format(interval(pair.estimate))
+        shown[pair.first, pair.second] = Cell(number(agreed), agreed, drawn=between)
     count = len(track.judged)
     pairs = len(track.judged[0].scores) * track.n
     title = f"Agreement ({FIGURES[track.figure]}, n = {pairs:,} answers)"
@@ -102,7 +147,13 @@ def _sources(track: TrackJudges) -> Table:
     for one in track.sources:
         for name, component in one.components.items():
             deviation = Cell(number(component.deviation), component.deviation)
-            rows.append(row_of(one.letter, name, deviation, *with_interval(component.share)))
+            part = component.share
+            drawn = whisker(
+                Interval(value=part.value, low=part.low, high=part.high),
+                name=f"{one.letter}, {name}",
+            )
+            share = Cell(number(part.value), part.value), Cell(interval(part), drawn=drawn)
+            rows.append(row_of(one.letter, name, deviation, *share))
         if one.draws is not None:
             draws = Cell(number(one.draws), one.draws)
             rows.append(row_of(one.letter, "  asking once more", draws, "", ""))

@@ -43,8 +43,8 @@ EXTENSION = Extension(
     files=(STORED, CALLS, ANSWERS, STDERR, FILE),
     journals=(FILE, CALLS, ANSWERS),
     begun="alps.ext.memory.journal:is_begun",
-    board="alps.ext.memory.board:BOARD",
-    on_card="memory",
     shows=_shows,
     shown="alps.ext.memory.tables:Shown",
+    board="alps.ext.memory.board:BOARD",
+    on_card="memory",
 )

@@ -5,8 +5,6 @@ from importlib.util import find_spec
 
 from pydantic import BaseModel
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from alps.errors import UsageError
 from alps.ext.memory.admit_run import checks_of
@@ -14,7 +12,8 @@ from alps.ext.memory.built_in import BOXED, PRODUCTS
 from alps.ext.memory.environments import APART, environment, installed, packages
 from alps.ext.memory.settings import DoctorKeys
 from alps.rows import Check
-from alps.show.formatting import counted, visible
+from alps.show.formatting import counted
+from alps.show.table import Cell, Table, figures, named, printed, row_of
 
 
 def examine_memory(settings: BaseModel, console: Console) -> int | None:
@@ -34,34 +33,28 @@ def examine_memory(settings: BaseModel, console: Console) -> int | None:
     name = keys.memory
     checks = checks_of(keys)
     failed = sum(not check.passed for check in checks)
-    console.print(_table(name, checks))
+    console.print(*printed([_table(name, checks)]))
     passed = f"{counted(len(checks) - failed, 'check')} passed"
     console.print(f"{passed}, {failed} failed: no scores." if failed else f"{passed}: admitted.")
     return 1 if failed else 0
 
 
 def _table(name: str, checks: list[Check]) -> Table:
-    table = Table(title=f"Admission of {visible(name)}", title_justify="left", box=None)
-    table.add_column("", no_wrap=True)
-    table.add_column("check", overflow="fold")
-    table.add_column("what is wrong", overflow="fold")
-    table.add_column("s", justify="right", no_wrap=True)
+    rows = []
     for check in checks:
-        mark = Text("ok", "green") if check.passed else Text("bad", "bold red")
-        table.add_row(mark, check.name, visible(check.fault), f"{check.seconds:.2f}")
-    return table
+        mark = Cell("ok", style="green") if check.passed else Cell("bad", style="bold red")
+        took = Cell(f"{check.seconds:.2f}", check.seconds)
+        rows.append(row_of(mark, check.name, check.fault, took))
+    columns = [named(wraps="no"), named("check", "fold"), named("what is wrong", "fold")]
+    return Table(f"Admission of {name}", [*columns, *figures("s")], rows, layout="plain")
 
 
 def list_memories(console: Console) -> None:
     """Print the memory systems that `memory=` takes, and what is missing of each."""
-    table = Table(box=None)
-    table.add_column("memory=", no_wrap=True)
-    table.add_column("what it is", overflow="fold")
     # A command in two lines could not be copied.
-    table.add_column("installed", no_wrap=True)
-    for row in _known():
-        table.add_row(*row)
-    console.print(table)
+    columns = [named("memory=", "no"), named("what it is", "fold"), named("installed", "no")]
+    rows = [row_of(*cells) for cells in _known()]
+    console.print(*printed([Table("", columns, rows, layout="plain")]))
 
 
 def _known() -> Iterator[tuple[str, str, str]]:

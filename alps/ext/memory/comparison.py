@@ -10,8 +10,7 @@ from rich.console import Console
 from alps.errors import UsageError
 from alps.ext.memory.phases import tokens_shown
 from alps.run.opened import Run, open_run
-from alps.show.compare import Comparison, compare_runs
-from alps.show.contrasts import MetricComparison
+from alps.show.compare import Comparison, MetricComparison, compare_runs
 from alps.show.formatting import counted, tokens
 from alps.show.shared_records import (
     SharedRecords,

@@ -3,12 +3,16 @@
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.commands.common import command, console, print_as, say, stop_at_budget, takes_time
-from alps.completion import ExplainedGroup, takes, words_of
+from alps.commands.common import command, console, print_as, say, stop_at_budget
+from alps.completion import ExplainedGroup, words_of
+
+if TYPE_CHECKING:
+    from alps.ext.people.agreement.settings import AgreementSettings
+    from alps.ext.people.annotate.settings import ExportSettings
 
 
 class _Annotate(ExplainedGroup):
@@ -34,20 +38,21 @@ def annotate() -> None:
     """
 
 
-@annotate.command("serve")
+@command(
+    "[job=… from=RUN|DATA] [as=NAME]",
+    "alps.ext.people.annotate.settings:AnnotateSettings",
+    name="serve",
+    group=annotate,
+    quick=True,
+)
 @click.argument("folder", shell_complete=words_of(folders=True))
-@takes("[job=… from=RUN|DATA] [as=NAME]", "alps.ext.people.annotate.settings:AnnotateSettings")
-def annotate_serve(folder: str, settings: tuple[str, ...]) -> None:
+def annotate_serve(folder: str, settings: Any) -> None:
     """Make a folder, or go on with it, and serve its page until Ctrl-C.
 
     \b
       alps annotate work job=match from=runs/extraction-rules-samples as=anna
     """
-    from alps.ext.people.annotate.settings import AnnotateSettings
-    from alps.parsing import parse_words
-
-    parsed: Any = parse_words(settings, AnnotateSettings)
-    _serve(Path(folder).expanduser(), parsed)
+    _serve(Path(folder).expanduser(), settings)
 
 
 def _serve(folder: Path, parsed: Any) -> None:
@@ -75,33 +80,33 @@ def _serve(folder: Path, parsed: Any) -> None:
             seat.close()
 
 
-@annotate.command("export")
+@command(
+    "out=DIR [labels=first|revised]",
+    "alps.ext.people.annotate.settings:ExportSettings",
+    name="export",
+    group=annotate,
+    quick=True,
+)
 @click.argument("folder", shell_complete=words_of(folders=True))
-@takes("out=DIR [labels=first|revised]", "alps.ext.people.annotate.settings:ExportSettings")
-def annotate_export(folder: str, settings: tuple[str, ...]) -> None:
+def annotate_export(folder: str, settings: "ExportSettings") -> None:
     """Write what labels become: a label folder, gold with a log of changes, or queries.
 
     \b
       alps annotate export work out=labels
     """
     from alps.ext.people.annotate.export import export
-    from alps.ext.people.annotate.settings import ExportSettings
     from alps.ext.people.annotate.table import print_export
-    from alps.parsing import parse_words
 
-    parsed = parse_words(settings, ExportSettings)
-    done = export(Path(folder).expanduser(), Path(parsed.out), parsed.labels)
+    done = export(Path(folder).expanduser(), Path(settings.out), settings.labels)
     print_export(done, console())
 
 
-@command()
-@takes(
+@command(
     "LABELS… [rule=…] [draft=…] [out=FILE] [format=json]",
     "alps.ext.people.agreement.settings:AgreementSettings",
     folders=True,
 )
-@takes_time
-def agreement(words: tuple[str, ...]) -> None:
+def agreement(folders: list[str], settings: "AgreementSettings") -> None:
     """Measure how far people agree with each other, beside the draft that they started from.
 
     LABELS is a folder with the annotations of two people in the release layout, their two files,
@@ -113,16 +118,12 @@ def agreement(words: tuple[str, ...]) -> None:
       alps agreement labels
     """
     from alps.ext.people.agreement.measure import measure
-    from alps.ext.people.agreement.settings import AgreementSettings
     from alps.ext.people.agreement.table import print_agreement
-    from alps.parsing import parse_words, part_words
 
-    folders, settings = part_words(words)
-    parsed = parse_words(settings, AgreementSettings)
-    measured = measure(folders, parsed)
-    print_as(measured, parsed.format, print_agreement)
-    if parsed.out is not None:
-        say(f"wrote {parsed.out}", err=True)
+    measured = measure(folders, settings)
+    print_as(measured, settings.format, print_agreement)
+    if settings.out is not None:
+        say(f"wrote {settings.out}", err=True)
     stop_at_budget(measured)
     if measured.too_many_unjudged:
         sys.exit(1)

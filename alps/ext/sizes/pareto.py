@@ -12,7 +12,7 @@ from typing import Any
 from alps.ext.memory.phases import question_of, tokens_shown
 from alps.ext.sizes.run import folder_of
 from alps.run.opened import Run
-from alps.show.contrasts import SIGNIFICANT
+from alps.show.compare import SIGNIFICANT
 from alps.show.formatting import dollars, seconds, tokens
 from alps.show.parts import More
 from alps.show.shared_records import SharedRecords, Values, metric_values, values_in

@@ -2,28 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.commands.common import (
-    command,
-    console,
-    say,
-    stop_at_budget,
-    takes_time,
-    tell_faults,
-    tell_former,
-)
-from alps.completion import takes
+from alps.commands.common import command, console, say, stop_at_budget, tell_faults, tell_former
 from alps.errors import TooManyFailuresError
 
+if TYPE_CHECKING:
+    from alps.ext.sweeps.plan import SweepSettings
 
-@command()
+
+@command("[only=failed] [max_cost=…]", "alps.ext.sweeps.plan:SweepSettings")
 @click.argument("plan", metavar="PLAN.toml")
-@takes("[only=failed] [max_cost=…]", "alps.ext.sweeps.plan:SweepSettings")
-@takes_time
-def sweep(plan: str, settings: tuple[str, ...]) -> None:
+def sweep(plan: str, settings: "SweepSettings") -> None:
     """Run every system of a plan on every task of it, in one process, and compare them.
 
     The plan is checked whole before anything is asked. The same command again goes on with what is
@@ -35,19 +27,17 @@ def sweep(plan: str, settings: tuple[str, ...]) -> None:
     """
     from dataclasses import replace
 
-    from alps.ext.sweeps.plan import PlanError, SweepSettings, read_plan
-    from alps.parsing import parse_words
+    from alps.ext.sweeps.plan import PlanError, read_plan
 
-    parsed = parse_words(settings, SweepSettings)
     try:
         read = read_plan(Path(plan))
     except PlanError as error:
         tell_faults(error)
         raise
-    caps = {name: getattr(parsed, name) for name in ("max_cost", "max_total_tokens")}
+    caps = {name: getattr(settings, name) for name in ("max_cost", "max_total_tokens")}
     given = {name: value for name, value in caps.items() if value is not None}
     read = replace(read, **given)
-    show_sweep(read.answered_again() if parsed.fresh else read, only=parsed.only)
+    show_sweep(read.answered_again() if settings.fresh else read, only=settings.only)
 
 
 def run_words(words: Sequence[str]) -> None:

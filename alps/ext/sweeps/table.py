@@ -9,11 +9,10 @@ from rich.console import Console
 from alps.errors import RunFolderError, UsageError
 from alps.llm.ledger import cost_without_judge
 from alps.run.opened import open_run
-from alps.show.compare import compare_runs
-from alps.show.contrasts import SIGNIFICANT, TrackComparison
+from alps.show.caveats import judge_of
+from alps.show.compare import SIGNIFICANT, TrackComparison, compare_runs
 from alps.show.formatting import counted, dollars
-from alps.show.html import page_environment, refuse_other_file, write_page
-from alps.show.judge_check import judge_of
+from alps.show.html import refuse_other_file, write_tables_page
 from alps.show.table import (
     BLANK,
     Cell,
@@ -30,7 +29,6 @@ from alps.stats.bootstrap import Estimate
 from alps.stats.curves import Spot, front_of
 from alps.tasks import Metric
 
-TEMPLATES = Path(__file__).with_name("templates")
 _FEW = 10
 _TIES = (
     "ties: systems that share a letter do not differ significantly (p ≥ .05, Holm over all pairs "
@@ -206,17 +204,24 @@ def print_sweep(report: SweepReport, console: Console) -> None:
     parts: list[Part] = []
     for track in report.tracks:
         parts += [*([BLANK] if parts else []), _table(track)]
-    lines = [*(f"{note}." for note in report.notes), *([report.explanation] if parts else [])]
-    print_parts(console, parts, map(dim, lines))
+    print_parts(console, parts, map(dim, _notes(report)))
 
 
-def _table(track: TrackStandings) -> Table:
+def _notes(report: SweepReport) -> list[str]:
+    explained = [report.explanation] if report.tracks else []
+    return [*(f"{note}." for note in report.notes), *explained]
+
+
+def _table(track: TrackStandings, *, whole: bool = False) -> Table:
     rows = []
-    for one in track.shown:
+    standings = track.standings if whole else track.shown
+    for one in standings:
         taken = Cell(dollars(one.cost), one.cost), "front" if one.front else ""
-        cells = one.system, *with_interval(one.estimate), one.letters, *taken
+        # A page has room for the folder of each run.
+        name = Cell(one.system, note=one.folder.name if whole else "")
+        cells = name, *with_interval(one.estimate), one.letters, *taken
         rows.append(row_of(*cells, style="bold" if one.front else ""))
-    if others := len(track.standings) - len(track.shown):
+    if others := len(track.standings) - len(standings):
         rows.append(row_of(f"and {others} more, on the page", style="dim"))
     title = f"{track.track}: {track.metric.title.strip()}, {counted(track.n, 'shared record')}"
     columns = "score", "95 % interval", "ties", "cost", "Pareto"
@@ -231,6 +236,11 @@ def write_sweep_page(report: SweepReport, path: Path) -> Path:
         AlpsError: If another file is there, or it can't be written.
     """
     refuse_other_file(path)
-    template = page_environment(TEMPLATES).get_template("sweep.html")
-    page = template.render(name=path.stem, report=report, dollars=dollars)
-    return write_page(page, path)
+    return write_tables_page(
+        path,
+        kind="alps sweep",
+        title=path.stem,
+        lede=f"{len(report.runs):,} runs; {report.incomplete} of them not complete.",
+        sections=((track.track, [_table(track, whole=True)]) for track in report.tracks),
+        notes=_notes(report),
+    )

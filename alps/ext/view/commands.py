@@ -3,19 +3,24 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from alps.commands.common import allow_typed, command, say
-from alps.completion import takes
+from alps.commands.common import command, say
+
+if TYPE_CHECKING:
+    from alps.ext.view.settings import ViewSettings
 
 
-@command()
-@takes(
-    "RUN… [out=DIR] [serve=yes]", "alps.ext.view.settings:ViewSettings", own_task=True, runs=True
+@command(
+    "RUN… [out=DIR] [serve=yes]",
+    "alps.ext.view.settings:ViewSettings",
+    runs=True,
+    own_task=True,
+    quick=True,
 )
-def view(words: tuple[str, ...]) -> None:
+def view(runs: list[Path], settings: "ViewSettings") -> None:
     """Search and filter all records of runs in a browser, those of several runs side by side.
 
     The page and its files work without a server; serve=yes needs none of them, and follows runs
@@ -25,27 +30,18 @@ def view(words: tuple[str, ...]) -> None:
       alps view runs/extraction-rules-samples
       alps view runs/a runs/b serve=yes
     """
-    from alps.ext.view.settings import ViewSettings
-    from alps.parsing import parse_words, part_words
-    from alps.run.opened import find_run
-
-    runs, settings = part_words(allow_typed(words))
-    parsed: Any = parse_words(settings, ViewSettings)
-    folders = [find_run(run) for run in runs]
-    if not folders:
-        raise click.UsageError("name at least one run")
-    idle = "out" if parsed.serve else "port"
-    if idle in parsed.model_fields_set:
-        state = "yes" if parsed.serve else "no"
+    idle = "out" if settings.serve else "port"
+    if idle in settings.model_fields_set:
+        state = "yes" if settings.serve else "no"
         raise click.UsageError(f"{idle}=: it changes nothing with serve={state}; leave it out")
-    if parsed.serve:
-        _serve_view(folders, parsed.port)
+    if settings.serve:
+        _serve_view(runs, settings.port)
         return
     from alps.ext.view.files import write_files
     from alps.ext.view.records import Records
     from alps.run.opened import open_run
 
-    path = write_files(Records([open_run(folder) for folder in folders]), Path(parsed.out))
+    path = write_files(Records([open_run(folder) for folder in runs]), Path(settings.out))
     say(f"wrote {path}")
 
 

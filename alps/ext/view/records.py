@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from alps.jsonl import Row
 from alps.run.opened import Key, Run, Samples, read_wanted
+from alps.show.caveats import judge_of
 from alps.show.formatting import letter_of
 from alps.show.html import page_environment
-from alps.show.judge_check import judge_of
 from alps.show.record import build_view, record_card, state_of
 from alps.tasks import Task
 from alps.tasks.base import texts_of

@@ -7,8 +7,7 @@ import pytest
 
 from alps.ext.calibration.calibrate import calibrate_judge
 from alps.ext.calibration.settings import CalibrateSettings
-from alps.ext.calibration.trust import trust
-from alps.ext.calibration.trust_page import find_calibrations
+from alps.ext.calibration.trust import find_calibrations, trust
 from tests.label_folders import BINARY, write
 from tests.pages import Page, browser, look
 from tests.tracks import alps_here

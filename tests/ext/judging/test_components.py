@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from alps.ext.judging.components import BOTH, JUDGE, NOISE, PROMPT, variance_components
+from alps.ext.judging.judges import BOTH, JUDGE, NOISE, PROMPT, variance_components
 from alps.stats.open_labels import fixed_rank_correlation, rank_correlation
 
 

@@ -15,7 +15,7 @@ from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.schema import Prediction
 from alps.settings import RunSettings
-from alps.show.terminal import as_html
+from alps.show.table import as_html
 from tests.conftest import ROOT
 
 ROWS = ["none", "last:10", "bm25", "oracle", "placebo"]

@@ -414,7 +414,7 @@ def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path: Path
     costs = {one.system: (one.cost, one.front) for one in track.standings}
     assert costs == {"openai/nobodys": (None, False), "rules": (0.0, True)}
     page = write_sweep_page(report, tmp_path / "plan.html").read_text(encoding="utf-8")
-    assert '<td class="figure">–</td>' in page
+    assert 'data-label="cost">–</td>' in page
 
 
 @QUIET_LITELLM

@@ -2,10 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
 from alps.ext.people.agreement.annotations import SAID
 from alps.ext.people.agreement.measure import Measured
@@ -19,9 +16,24 @@ from alps.ext.people.agreement.rows import (
     PartRow,
 )
 from alps.rows import Calls
-from alps.show.formatting import counted, interval, number, price_lines, spent, visible
+from alps.show.formatting import counted, price_lines, spent
+from alps.show.table import (
+    BLANK,
+    Cells,
+    Column,
+    Line,
+    Part,
+    Row,
+    Table,
+    figures,
+    named,
+    row_of,
+    scored,
+    show_parts,
+    thousands,
+    with_interval,
+)
 
-WIDTH = 80
 # Titles of figures; one that is indented says more of the figure above it.
 _TITLES = {
     "set_f1": "set F1 (mean over sessions)",
@@ -52,112 +64,96 @@ _KINDS = {"memories": "items", "memory": "memories", "queries": "queries"}
 def print_agreement(measured: Measured, console: Console) -> None:
     """Print who agrees with whom, by which rule, and every figure with its interval."""
     row = measured.row
-    parts: list[RenderableType] = []
+    parts: list[Part] = []
     if isinstance(row, LabelAgreement):
         for rubric, labelled in row.rubrics.items():
-            parts += [*_rubric(rubric, labelled), Text()]
+            parts += [*_rubric(rubric, labelled), BLANK]
     else:
-        parts += [*map(Text, _head(row)), Text()]
+        parts += [*map(Line, _head(row)), BLANK]
         for part in row.parts.values():
-            parts += [*_part(part, row.annotators), Text()]
-        parts += map(Text, _foot(row, measured.calls))
-    console.print(Group(*parts), width=min(WIDTH, console.width))
+            parts += [*_part(part, row.annotators), BLANK]
+        parts += map(Line, _foot(row, measured.calls))
+    show_parts(console, parts)
 
 
 def _head(row: GoldAgreement) -> Iterator[str]:
-    names = " and ".join(map(visible, row.annotators))
+    names = " and ".join(row.annotators)
     alone = f"; {row.alone:,} that one of them has are left out" if row.alone else ""
     yield f"{names} on {counted(row.sessions, 'session')}{alone}"
-    yield f"Matching: {visible(row.matching)}"
+    yield f"Matching: {row.matching}"
     if row.draft is None:
         yield "Draft: not known; what both kept of one counts as agreement (draft= names it)"
     else:
         drafted = any(part.drafts for part in row.parts.values())
         none = "" if drafted else ", with none of these sessions"
-        yield f"Draft that both started from: {visible(row.draft)}{none}"
+        yield f"Draft that both started from: {row.draft}{none}"
 
 
-def _part(part: PartRow, names: tuple[str, str]) -> Iterator[RenderableType]:
-    yield Text(part.title, style="bold")
+def _part(part: PartRow, people: tuple[str, str]) -> Iterator[Part]:
+    yield Line(part.title, "bold")
     for kind, counts in part.counts.items():
         if kind != "memory":
             first, second = counts.items
-            yield Text(f"{_KINDS[kind]}: {first:,} and {second:,}, {counts.pairs:,} pairs match")
-    table = _figures()
-    for name, title in _TITLES.items():
-        if name in part.figures:
-            _add(table, title, part.figures[name])
+            yield Line(f"{_KINDS[kind]}: {first:,} and {second:,}, {counts.pairs:,} pairs match")
+    measured = [name for name in _TITLES if name in part.figures]
+    rows = [_row(_TITLES[name], part.figures[name]) for name in measured]
     for kind, draft in part.drafts.items():
-        _add_draft(table, kind, draft, names)
-    yield table
-    labels = _labels(part.figures)
-    if labels.row_count:
-        yield labels
+        if rows:
+            rows[-1] = rows[-1]._replace(ends=True)
+        rows += _draft_rows(kind, draft, people)
+    yield Table("", _FIGURES, rows)
+    if labels := list(_labels(part.figures)):
+        columns = figures("same", "kappa", "95 %", "alpha", "95 %", "pairs")
+        yield Table("", [named("of matched pairs", "fold"), *columns], labels)
 
 
-def _add_draft(table: Table, kind: str, draft: DraftRow, names: tuple[str, str]) -> None:
-    table.add_section()
-    for name, share in zip(names, draft.verbatim, strict=True):
-        _add(table, f"{_KINDS[kind]} from the draft: {visible(name)}", share)
+_FIGURES = [named(wraps="fold"), *figures("", "95 % interval", "n"), Column(wraps="no")]
+
+
+def _row(title: str, figure: FigureRow) -> Row:
+    return row_of(title, *with_interval(figure), thousands(figure.n), figure.unit)
+
+
+def _draft_rows(kind: str, draft: DraftRow, people: tuple[str, str]) -> Iterator[Row]:
+    for name, share in zip(people, draft.verbatim, strict=True):
+        yield _row(f"{_KINDS[kind]} from the draft: {name}", share)
     for name, title in _WITHOUT.items():
         if name in draft.without:
-            _add(table, title, draft.without[name])
+            yield _row(title, draft.without[name])
 
 
-def _labels(figures: Mapping[str, FigureRow]) -> Table:
+def _labels(found: Mapping[str, FigureRow]) -> Iterator[Row]:
     """Put kappa and alpha of what is said of matched items into one table."""
-    table = _table("of matched pairs", "same", "kappa", "95 %", "alpha", "95 %", "pairs")
     for name, title in _LABELS.items():
-        if f"kappa_{name}" not in figures:
+        if f"kappa_{name}" not in found:
             continue
-        same, kappa, alpha = (figures[f"{by}_{name}"] for by in ("agreement", "kappa", "alpha"))
-        cells = [number(same.value), number(kappa.value), interval(kappa)]
-        cells += [number(alpha.value), interval(alpha), f"{same.n:,}"]
-        table.add_row(title, *cells)
-    return table
+        same, kappa, alpha = (found[f"{by}_{name}"] for by in ("agreement", "kappa", "alpha"))
+        cells: list[Cells] = [scored(same), *with_interval(kappa), *with_interval(alpha)]
+        yield row_of(title, *cells, thousands(same.n))
 
 
-def _table(first: str, *columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(first, overflow="fold")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def _figures() -> Table:
-    table = _table("", "", "95 % interval", "n")
-    table.add_column("", no_wrap=True)
-    return table
-
-
-def _add(table: Table, title: str, figure: FigureRow) -> None:
-    cells = (number(figure.value), interval(figure), f"{figure.n:,}", figure.unit)
-    table.add_row(title, *cells)
-
-
-def _rubric(rubric: str, row: LabelledRow) -> Iterator[RenderableType]:
-    yield Text(visible(rubric), style="bold")
+def _rubric(rubric: str, row: LabelledRow) -> Iterator[Part]:
+    yield Line(rubric, "bold")
     people = counted(len(row.people), "person", "people")
-    yield Text(f"{people}, {counted(row.items, 'item')}, {row.twice:,} labelled twice or more")
-    table = _figures()
+    yield Line(f"{people}, {counted(row.items, 'item')}, {row.twice:,} labelled twice or more")
+    weights = "" if row.kind == "nominal" else " (quadratic)"
+    rows = []
     for name, title in _OF_PEOPLE.items():
         if name in row.figures:
-            weights = "" if row.kind == "nominal" else " (quadratic)"
-            _add(table, title.format(weights=weights), row.figures[name])
-    yield table
+            rows.append(_row(title.format(weights=weights), row.figures[name]))
+    yield Table("", _FIGURES, rows)
     if len(row.pairs) > 1:
         yield _pairs(row.pairs)
 
 
 def _pairs(pairs: Sequence[PairOfPeople]) -> Table:
-    table = _table("pairs of people", "same", "95 % interval", "kappa", "95 % interval", "n")
+    rows = []
     for pair in pairs:
         same, kappa = pair.figures["agreement"], pair.figures["kappa"]
-        names = " and ".join(map(visible, pair.people))
-        cells = [number(same.value), interval(same), number(kappa.value), interval(kappa)]
-        table.add_row(names, *cells, f"{same.n:,}")
-    return table
+        cells = *with_interval(same), *with_interval(kappa), thousands(same.n)
+        rows.append(row_of(" and ".join(pair.people), *cells))
+    columns = figures("same", "95 % interval", "kappa", "95 % interval", "n")
+    return Table("", [named("pairs of people", "fold"), *columns], rows)
 
 
 def _foot(row: GoldAgreement, calls: Calls | None) -> Iterator[str]:

@@ -6,23 +6,22 @@ from typing import Any
 
 from alps.ext.people.annotate.export import ANNOTATIONS, Exported
 from alps.judges.labels import ITEMS
-from alps.show.formatting import counted, interval, number
+from alps.show.formatting import counted
+from alps.show.table import Table, named, printed, row_of, scored, ungrouped, with_interval
 
 
 def print_export(done: Exported, console: Any) -> None:
     """Print what was written, anchoring, and what to do next."""
-    from rich.table import Table
-
     parts = [f"{count:,} {name}" for name, count in done.counts.items()]
     console.print(f"{done.folder}: {', '.join(parts)}", soft_wrap=True)
     if done.anchoring:
         titles = "changed after something was shown", "towards it", "interval", "of", "away", "of"
-        table = Table(*titles, box=None)
+        rows = []
         for name, moved in done.anchoring.items():
             towards, away = moved.towards, moved.away
-            figures = number(towards.value), interval(towards), str(towards.n)
-            table.add_row(name, *figures, number(away.value), str(away.n))
-        console.print(table)
+            cells = *with_interval(towards), ungrouped(towards.n), scored(away), ungrouped(away.n)
+            rows.append(row_of(name, *cells))
+        console.print(*printed([Table("", list(map(named, titles)), rows, layout="plain")]))
         console.print(
             "Anchoring is the share changed towards it, of first labels that differed from it; "
             "away is the share of those that were the same."
@@ -35,8 +34,8 @@ def print_export(done: Exported, console: Any) -> None:
         )
     if done.next:
         console.print(f"Next: {done.next}", soft_wrap=True)
-    for named in _compared(done):
-        console.print(f"How people agree: alps agreement {named}", soft_wrap=True)
+    for words in _compared(done):
+        console.print(f"How people agree: alps agreement {words}", soft_wrap=True)
 
 
 def _compared(done: Exported) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Curve of a figure over bins, raw and standardised, with whiskers and the number of records."""
+"""Charts of distributions: scores of single records, and a figure over bins of records."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,64 @@ from markupsafe import Markup
 
 from alps.rows import Interval
 from alps.show.formatting import interval, number
-from alps.show.svg import SHARES, Area, centred, drawing, element, joined, short, title
+from alps.show.svg import (
+    SHARES,
+    Area,
+    Axis,
+    centred,
+    drawing,
+    element,
+    joined,
+    number_on_axis,
+    short,
+    title,
+)
 
-_AREA = Area(46.0, 14.0, 560.0, 230.0)
+_AREA = Area(12.0, 22.0, 416.0, 150.0)
+_BINS = 10
+_GAP = 2.0
+_FEWEST_VALUES = 3
+
+
+def histogram(values: Sequence[float], *, axis: Axis, name: str, style: str) -> Markup:
+    """Draw how many records have which score; nothing where scores are 0 or 1 alone.
+
+    Args:
+        values: The score of each record.
+        axis: From the lowest to the highest score; it is cut into ten bins of one width.
+        name: What is scored.
+        style: The colour in the style sheet.
+    """
+    # Of scores that are 0 or 1 the mean says all.
+    if len(set(values)) < _FEWEST_VALUES:
+        return Markup()
+    counts = [0] * _BINS
+    for value in values:
+        counts[min(_BINS - 1, int(axis.at(value) * _BINS))] += 1
+    width, bottom = _AREA.width / _BINS, _AREA.top + _AREA.height
+    parts = []
+    for n, count in enumerate(counts):
+        if not count:
+            continue
+        height = _AREA.height * count / max(counts)
+        left, top = _AREA.left + n * width, bottom - height
+        size = {"width": short(width - _GAP), "height": short(height)}
+        place = {"x": short(left + _GAP / 2), "y": short(top)}
+        parts.append(element("rect", "bar", title(f"{count:,}"), **place, **size))
+        parts.append(centred(f"{count:,}", short(left + width / 2), short(top - 6), "count"))
+    ends = f"M{short(_AREA.left)} {short(bottom)}H{short(_AREA.left + _AREA.width)}"
+    parts.append(element("path", "rail", d=ends))
+    for tick in axis.ticks:
+        x, _ = _AREA.at(axis.at(tick), 0)
+        parts.append(centred(number_on_axis(tick), x, short(bottom + 16)))
+    centre = short(_AREA.left + _AREA.width / 2)
+    parts.append(centred(f"{name} of a record", centre, short(bottom + 38), "name"))
+    label = f"How many records have which {name}, in ten bins: {', '.join(map(str, counts))}."
+    extent = {"width": 440.0, "height": bottom + 46}
+    return drawing(parts, style=f"curve histogram {style}", label=label, **extent)
+
+
+_BINNED = Area(46.0, 14.0, 560.0, 230.0)
 _APART = 5.0
 """Units between the marks of the two figures of a bin, which would else hide each other."""
 _CAP = 3.0
@@ -39,10 +94,10 @@ def curve_of_bins(bins: Sequence[Bin], *, name: str, style: str) -> Markup:
         return Markup()
     places = [(number_ + 0.5) / len(bins) for number_ in range(len(bins))]
     labels = [(at, one.label) for at, one in zip(places, bins, strict=True)]
-    parts = _AREA.grid(labels, SHARES.labels, "")
-    bottom = _AREA.top + _AREA.height
+    parts = _BINNED.grid(labels, SHARES.labels, "")
+    bottom = _BINNED.top + _BINNED.height
     for at, one in zip(places, bins, strict=True):
-        x, _ = _AREA.at(at, 0)
+        x, _ = _BINNED.at(at, 0)
         parts.append(centred(f"n {one.raw.n:,}", x, short(bottom + 34), "count"))
     raw = [one.raw for one in bins]
     parts.append(element("g", "floor-line", joined(_series(places, raw, -_APART, hollow=True))))
@@ -62,8 +117,8 @@ def _series(
     for at, figure in zip(places, figures, strict=True):
         if figure is None or figure.value is None:
             continue
-        x = float(_AREA.at(at, 0)[0]) + shift
-        y = _AREA.height_of(figure.value)
+        x = float(_BINNED.at(at, 0)[0]) + shift
+        y = _BINNED.height_of(figure.value)
         points.append(f"{short(x)} {short(y)}")
         whiskers += _whisker(x, figure)
         shown = title(f"{'raw' if hollow else 'standardised'}: {number(figure.value)}")
@@ -77,7 +132,7 @@ def _series(
 def _whisker(x: float, figure: Interval) -> list[Markup]:
     if figure.low is None or figure.high is None:
         return []
-    low, high = (short(_AREA.height_of(end)) for end in (figure.low, figure.high))
+    low, high = (short(_BINNED.height_of(end)) for end in (figure.low, figure.high))
     caps = ""
     for end in (low, high):
         caps += f"M{short(x - _CAP)} {end}H{short(x + _CAP)}"

@@ -1,0 +1,445 @@
+"""Judging of the same predictions in several cells: a judge, a wording of its rubrics, a draw.
+
+Each cell of each run has a run folder of its own, so that it resumes, and nothing is asked twice.
+Trivial judges stand beside those that are named: `lexical`, and two that always say the same.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from alps.errors import DataError, UsageError, closest
+from alps.ext.judging.settings import JudgesSettings, SensitivitySettings
+from alps.folders import same_file, slug
+from alps.judges.embedded import CONSTANT_JUDGES, LexicalJudge
+from alps.judges.resolve import is_embedded_judge
+from alps.judges.rubric import rubric
+from alps.keys import AskSettings
+from alps.llm.ledger import counted_in
+from alps.parsing import parse_settings
+from alps.prompts import Prompt, read_prompt
+from alps.rows import Calls, Manifest
+from alps.run.finished import Finished
+from alps.run.folder import caps_left
+from alps.run.opened import read_manifest, refuse_same_names
+from alps.run.services import AskedAs
+from alps.run.session import OF_THE_JUDGE
+from alps.run.source import options_of
+from alps.run.start import score_again
+from alps.settings import RunSettings
+from alps.slips import read_text
+from alps.tasks import load_tracks
+
+# The name of our own wording.
+OURS = "ours"
+
+_NOT_RUBRICS = ("payload", "support")
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Rubrics in other words, by the names of ours; those that are not among them stay as ours."""
+
+    name: str = OURS
+    rubrics: Mapping[str, Prompt] = field(default_factory=dict)
+
+
+def read_wordings(folder: Path, used: Sequence[str]) -> tuple[tuple[Wording, ...], tuple[str, ...]]:
+    """Read the wordings in `folder`: `NAME/RUBRIC.md`, or `NAME.md` where there is a single rubric.
+
+    Args:
+        folder: Where they lie.
+        used: The rubrics that the runs use.
+
+    Returns:
+        The wordings by their names, and what is not used, in words.
+
+    Raises:
+        UsageError: If there are none, or a file is none of the rubrics, or says what ours says.
+        DataError: If a file can't be read.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"prompts={folder}: no such folder")
+    found: list[Wording] = []
+    unused: set[str] = set()
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            wording, others = _read_folder(path, used)
+            found.append(wording)
+            unused.update(others)
+        elif path.suffix == ".md":
+            found.append(_read_single(path, used))
+    if not found:
+        raise UsageError(f"prompts={folder}: no .md file in it, and no folder of them")
+    _check_different(folder, found)
+    notes = (
+        f"Rubrics that these runs don't ask, left out of the wordings: {', '.join(sorted(unused))}",
+    )
+    return tuple(sorted(found, key=lambda wording: wording.name)), notes if unused else ()
+
+
+def _read_folder(folder: Path, used: Sequence[str]) -> tuple[Wording, list[str]]:
+    prompts = {path.stem: path for path in sorted(folder.glob("*.md"))}
+    if not prompts:
+        raise UsageError(f"{folder}: no .md file in it")
+    they_use = f"these runs use {', '.join(used)}"
+    for name, path in prompts.items():
+        if name not in used and name not in _known_rubrics():
+            raise UsageError(
+                f"{path}: no rubric is called '{name}'{closest(name, used)} ({they_use})"
+            )
+    if not any(name in used for name in prompts):
+        raise UsageError(f"{folder}: none of its rubrics is asked here ({they_use})")
+    said = {name: _read(path, name) for name, path in prompts.items() if name in used}
+    return Wording(folder.name, said), [name for name in prompts if name not in used]
+
+
+def _read_single(path: Path, used: Sequence[str]) -> Wording:
+    if len(used) > 1:
+        raise UsageError(
+            f"{path}: these runs use {len(used)} rubrics; say which it is: {path.stem}/RUBRIC.md "
+            "with RUBRIC one of "
+            f"{', '.join(used)}"
+        )
+    return Wording(path.stem, {used[0]: _read(path, used[0])})
+
+
+def _read(path: Path, name: str) -> Prompt:
+    try:
+        prompt = read_prompt(read_text(path), str(path))
+    except ValueError as error:
+        raise DataError(
+            "must be an id line: '<!-- id: NAME/VERSION -->'", path=path, line=1
+        ) from error
+    if not prompt.text:
+        raise DataError("nothing stands below the id line", path=path)
+    if prompt.sha256 == rubric(name).sha256:
+        raise UsageError(
+            f"{path}: says {name} as ours does, byte by byte; leave it out, ours is always among "
+            "them"
+        )
+    return prompt
+
+
+def _check_different(folder: Path, wordings: Sequence[Wording]) -> None:
+    """Refuse two wordings with one name or one text, and a name that is taken."""
+    seen: dict[frozenset[tuple[str, str]], str] = {}
+    for number, wording in enumerate(wordings):
+        if wording.name == OURS:
+            raise UsageError(
+                f"{folder}: '{OURS}' is the name of our own wording; choose another for that in it"
+            )
+        if any(wording.name == other.name for other in wordings[:number]):
+            raise UsageError(
+                f"{folder}: two wordings are called '{wording.name}', a folder and a file"
+            )
+        texts = frozenset((name, prompt.sha256) for name, prompt in wording.rubrics.items())
+        if texts in seen:
+            raise UsageError(
+                f"{folder}: '{seen[texts]}' and '{wording.name}' are the same, byte by byte"
+            )
+        seen[texts] = wording.name
+
+
+def rubrics_of(manifests: Sequence[Manifest]) -> list[str]:
+    """Return the names of the rubrics that the tracks of these runs use."""
+    used: list[Prompt] = []
+    for manifest in manifests:
+        settings = parse_settings(manifest.settings, RunSettings)
+        for task in load_tracks(settings.task, options_of(settings)):
+            if task.track in manifest.data.tracks:
+                used += task.rubrics
+    names = [name for name in _known_rubrics() if rubric(name) in used]
+    if not names:
+        raise UsageError(
+            "no track of these runs asks a judge by a rubric: there is nothing to say otherwise"
+        )
+    return names
+
+
+def _known_rubrics() -> list[str]:
+    names = (path.name.removesuffix(".md") for path in (files("alps.judges") / "rubrics").iterdir())
+    return sorted(name for name in names if name not in _NOT_RUBRICS)
+
+
+# Settings of the commands that judge in cells, of which a single run knows nothing.
+_OUR_OWN = frozenset({"judge", "prompts", "draws", "format", "out", "max_cost", "max_total_tokens"})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way in which all predictions are judged.
+
+    Attributes:
+        name: Of its folder in that of a run.
+        draw: Which independent draw of the judge, from 0.
+    """
+
+    name: str
+    judge: str
+    wording: Wording
+    draw: int = 0
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """What is to be judged.
+
+    Attributes:
+        sources: The runs whose predictions are judged.
+        folders: For each run, in their order, where the scores of each cell land, by its name.
+        notes: What is left out.
+    """
+
+    sources: tuple[Path, ...]
+    cells: tuple[Cell, ...]
+    folders: tuple[Mapping[str, Path], ...]
+    max_cost: float | None
+    max_total_tokens: int | None
+    notes: tuple[str, ...]
+
+    @property
+    def out(self) -> Path:
+        """The folder that those of all runs are in."""
+        return next(iter(self.folders[0].values())).parent.parent
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The judges, in their order."""
+        return tuple(dict.fromkeys(cell.judge for cell in self.cells))
+
+    @property
+    def wordings(self) -> tuple[Wording, ...]:
+        """The wordings, in their order."""
+        return tuple({cell.wording.name: cell.wording for cell in self.cells}.values())
+
+    @property
+    def announcement(self) -> str:
+        """What will be done, in one line."""
+        names = ", ".join(wording.name for wording in self.wordings)
+        runs = str(self.sources[0]) if len(self.sources) == 1 else f"{len(self.sources)} runs"
+        return (
+            f"Nothing is generated: the predictions of {runs} are judged by "
+            f"{', '.join(self.judges)} in the wordings {names}."
+        )
+
+
+@dataclass(frozen=True)
+class JudgedCells:
+    """A plan that was carried out; `finished` holds, for each run, what came of each cell."""
+
+    plan: CellPlan
+    finished: tuple[Mapping[str, Finished], ...]
+
+    @property
+    def budget_spent(self) -> bool:
+        """Whether the budget stopped any of it."""
+        return any(run.budget_spent for run in self._runs())
+
+    @property
+    def too_many_unscored(self) -> bool:
+        """Whether in any cell more records are unscored than may be."""
+        return any(run.too_many_unscored for run in self._runs())
+
+    @property
+    def calls(self) -> Calls:
+        """What was asked in all cells together; a cost of which some is not known is None."""
+        counts = dict.fromkeys(("http", "cached", "prompt_tokens", "completion_tokens"), 0)
+        cost: float | None = 0.0
+        for run in self._runs():
+            calls = run.summary.calls
+            for name in counts:
+                counts[name] += getattr(calls, name)
+            # A sum of the known prices alone would read as the bill.
+            cost = None if cost is None or calls.cost is None else cost + calls.cost
+        return Calls.model_validate({**counts, "cost": cost})
+
+    def _runs(self) -> Iterator[Finished]:
+        for row in self.finished:
+            yield from row.values()
+
+
+def plan_cells(
+    sources: Sequence[Path],
+    settings: AskSettings,
+    cells: Sequence[Cell],
+    *,
+    kind: str,
+    notes: Sequence[str] = (),
+) -> CellPlan:
+    """Lay out where every cell of every run lands: `out=`, else beside the first run.
+
+    `kind` is what the folder beside the run is called for.
+    """
+    first = sources[0].resolve()
+    beside = sources[0].parent if sources[0].name not in ("", "..") else first.parent
+    out = Path(settings.out) if settings.out else beside / f"{first.name}--{kind}"
+    folders = []
+    for source in sources:
+        folders.append({cell.name: out / source.resolve().name / cell.name for cell in cells})
+    caps = settings.max_cost, settings.max_total_tokens
+    return CellPlan(tuple(sources), tuple(cells), tuple(folders), *caps, tuple(notes))
+
+
+def read_same_data(sources: Sequence[Path]) -> list[Manifest]:
+    """Read the manifests of runs that can be judged together.
+
+    Raises:
+        UsageError: If there is none, two would land in one folder, or their data differ.
+    """
+    if not sources:
+        raise UsageError("name at least one run")
+    refuse_same_names(sources)
+    manifests = [read_manifest(source) for source in sources]
+    _check_same_data(sources, manifests)
+    return manifests
+
+
+def judge_cells(plan: CellPlan, given: Mapping[str, Any]) -> JudgedCells:
+    """Judge every run in every cell; what is finished is not asked again.
+
+    What a judge is asked beside the score (`extras`) is left out. Caps on money and tokens hold for
+    all of it together.
+
+    Args:
+        plan: What is to be judged.
+        given: The settings that were typed; the others stay as they were in each run.
+
+    Raises:
+        AlpsError: If a judge can't be used, or a folder holds another run.
+    """
+    judging = {key: value for key, value in given.items() if key not in _OUR_OWN}
+    everywhere = [folder for row in plan.folders for folder in row.values()]
+    finished: list[dict[str, Finished]] = []
+    for source, row in zip(plan.sources, plan.folders, strict=True):
+        finished.append({})
+        for cell in plan.cells:
+            folder = row[cell.name]
+            own = {**_for_judge(cell.judge, judging), "out": str(folder), "extras": "none"}
+            if not is_embedded_judge(cell.judge):
+                # A run knows only what it spends itself.
+                others = [other for other in everywhere if other != folder]
+                own |= caps_left(plan, counted_in(others))
+            asked_as = AskedAs(cell.wording.rubrics, cell.draw)
+            finished[-1][cell.name] = score_again(source, own, asked_as=asked_as)
+    return JudgedCells(plan, tuple(finished))
+
+
+def _for_judge(judge: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that have an effect on this judge."""
+    # What was typed for LLM judges would be refused beside an embedded one.
+    ignored = (*OF_THE_JUDGE, "judge_structured") if is_embedded_judge(judge) else ()
+    own = {key: value for key, value in given.items() if key not in ignored}
+    return {**own, "judge": judge}
+
+
+def _check_same_data(sources: Sequence[Path], manifests: Sequence[Manifest]) -> None:
+    """Refuse runs that can't be ranked, before they are paid for."""
+    first = manifests[0].data.tracks
+    for source, manifest in zip(sources[1:], manifests[1:], strict=True):
+        tracks = manifest.data.tracks
+        shared = [track for track in first if track in tracks]
+        if not shared:
+            raise UsageError(f"{source}: no track in common with {sources[0]}")
+        if other := [track for track in shared if first[track].sha256 != tracks[track].sha256]:
+            raise UsageError(
+                f"{source}: not on the data of {sources[0]}: {other[0]} has another sha256"
+            )
+
+
+TRIVIAL_JUDGES = (LexicalJudge.name, *CONSTANT_JUDGES)
+
+
+def plan_judges(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:
+    """Check runs, judges and wordings before anything is asked.
+
+    The cells are those of a crossed design of all LLM judges, wordings and draws; an embedded judge
+    has one, and so has each trivial judge, in the end.
+
+    Args:
+        sources: Run folders; where there are several, all their common tracks must have the same
+            data.
+        settings: The judges, the folder of the wordings, and where the scores land.
+
+    Raises:
+        AlpsError: What can't be used, and why, in one line.
+    """
+    if not settings.judge:
+        raise UsageError("name the judges, judge=a,b, or anchors=RUN for a drift between two runs")
+    if "level" in settings.model_fields_set:
+        raise UsageError(f"level={settings.level} would change nothing without anchors=RUN")
+    judges = [name.strip() for name in settings.judge.split(",")]
+    _check_names(judges)
+    asked = [name for name in judges if not is_embedded_judge(name)]
+    for key, value in (("prompts", settings.prompts), ("draws", settings.draws)):
+        if not asked and value not in (None, 1):
+            raise UsageError(f"{key}={value} would change nothing: no judge is a litellm model")
+    manifests = read_same_data(sources)
+    notes: tuple[str, ...] = ()
+    wordings: tuple[Wording, ...] = (Wording(),)
+    if settings.prompts is not None:
+        folder = Path(settings.prompts).expanduser()
+        others, notes = read_wordings(folder, rubrics_of(manifests))
+        wordings = (Wording(), *others)
+    cells: list[Cell] = []
+    for judge in dict.fromkeys((*judges, *TRIVIAL_JUDGES)):
+        if judge in asked:
+            cells += _crossed(judge, wordings, settings.draws)
+        else:
+            cells.append(Cell(slug(judge), judge, Wording()))
+    _check_cells(cells)
+    return plan_cells(sources, settings, cells, kind="judges", notes=notes)
+
+
+def _crossed(judge: str, wordings: Iterable[Wording], draws: int) -> list[Cell]:
+    cells = []
+    for wording in wordings:
+        for draw in range(draws):
+            again = f"--draw{draw + 1}" if draw else ""
+            cells.append(Cell(f"{slug(judge)}--{wording.name}{again}", judge, wording, draw))
+    return cells
+
+
+def _check_names(judges: Sequence[str]) -> None:
+    for judge in judges:
+        if not judge:
+            raise UsageError("judge=: names no judge between two commas")
+        if judges.count(judge) > 1:
+            raise UsageError(f"judge={judge}: named twice")
+
+
+def _check_cells(cells: Sequence[Cell]) -> None:
+    folders: dict[str, Cell] = {}
+    for cell in cells:
+        other = folders.setdefault(same_file(cell.name), cell)
+        if other is not cell:
+            about = "" if other.judge != cell.judge else f" in the wording {other.wording.name}"
+            raise UsageError(f"judge={cell.judge}: would have the folder of {other.judge}{about}")
+
+
+def plan_wordings(sources: Sequence[Path], settings: SensitivitySettings) -> CellPlan:
+    """Check runs, judge and wordings before anything is asked; a cell is named by its wording.
+
+    Args:
+        sources: Run folders; where there are several, all their common tracks must have the same
+            data.
+        settings: The judge, the folder of the wordings, and where the scores land.
+
+    Raises:
+        AlpsError: What can't be used, and why, in one line.
+    """
+    if is_embedded_judge(settings.judge):
+        raise UsageError(
+            f"judge={settings.judge}: no LLM is asked, so it has no wording; give a litellm model"
+        )
+    manifests = read_same_data(sources)
+    folder = Path(settings.prompts).expanduser()
+    others, notes = read_wordings(folder, rubrics_of(manifests))
+    cells = []
+    for wording in (Wording(), *others):
+        cells.append(Cell(wording.name, settings.judge, wording))
+    return plan_cells(sources, settings, cells, kind="sensitivity", notes=notes)

@@ -1,0 +1,234 @@
+"""Course of a run: its folder is claimed, its tracks are run, and parts of extensions called."""
+
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from alps.judges.base import fingerprint_id
+from alps.judges.embedded import LexicalJudge
+from alps.llm.ledger import Ledger
+from alps.run.collector import Journals, Plan, run_tracks
+from alps.run.engine import TrackPlan
+from alps.run.finished_predictions import PREDICTIONS, Predictions
+from alps.run.folder import (
+    add_learned,
+    build_manifest,
+    claim,
+    prompt_hashes,
+    write_config,
+)
+from alps.run.judge_check import Checks, admit_judge
+from alps.run.opened import MANIFEST
+from alps.run.parts import Course
+from alps.run.progress import Watched
+from alps.run.services import (
+    AS_EVER,
+    STRUCTURED,
+    AskedAs,
+    Services,
+    closing,
+    resume_modes,
+    structured_modes,
+)
+from alps.run.session import DATA_ASKED, Session
+from alps.run.source import Data, TrackData
+from alps.run.summary import served_row
+from alps.settings import RunSettings
+from alps.systems import floor_systems
+from alps.tasks.base import JudgingOptions, rubrics_of
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run came to.
+
+    How it went, how many answers were there when it began, and the check of its judge.
+    """
+
+    course: Course
+    resumed: int
+    judge_check: Checks | None
+    judge_check_before: Checks | None
+
+
+async def run_course(
+    session: Session,
+    *,
+    services: Services,
+    ledger: Ledger,
+    judged: Predictions | None,
+    told: Sequence[str],
+    manifest: Mapping[str, Any] | None,
+    watched: Watched,
+    begun: bool,
+    shown: Path,
+    asked_as: AskedAs = AS_EVER,
+) -> Ran:
+    """Claim the folder, and ask, judge and score what its journals do not hold yet.
+
+    Args:
+        session: The settings, the data, the folder and the parts of extensions.
+        services: Who is asked; they are closed in the end.
+        ledger: What the calls are written to.
+        judged: Finished predictions that are judged again, if they are.
+        told: Lines above the settings that repeat the run.
+        manifest: What stands in the folder where its journals are scored alone.
+        watched: Shows how it goes on.
+        begun: Whether there is anything in the folder to go on from.
+        shown: The folder as messages call it.
+        asked_as: How an LLM judge is asked.
+
+    Raises:
+        AlpsError: If the folder holds another run, or somebody can't be asked.
+    """
+    settings, data, folder = session.settings, session.data, session.folder
+    judge = services.judge
+    async with closing(services):
+        for part in services.parts:
+            await part.begin(services, data, generate=judged is None)
+        merging = manifest is not None
+        if manifest is None:
+            manifest = _manifest(session, services, judged)
+        _claim(session, manifest, judged, begun=begun, shown=shown)
+        resume_modes(settings, folder, services.ladder)
+        write_config(
+            folder, {name: getattr(settings, name) for name in _given(settings)}, told=told
+        )
+        floor_judge = judge if judge.comparable else LexicalJudge()
+        journals = Journals.open(folder, baselines=floor_judge.comparable)
+        resumed = len(journals.predictions) if judged is None and not merging else 0
+        plan = Plan(
+            tracks=track_plans(settings, data, services, folder),
+            judge=judge,
+            options=JudgingOptions(extras=settings.extras == "judge"),
+            floor_judge=floor_judge,
+            journals=journals,
+            workers=settings.records_at_once,
+            places=_places(settings, services),
+        )
+        try:
+            more = sum(part.more_records(data) for part in services.parts)
+            total = settings.repeats * (data.n + more)
+            title = f"{settings.task} {services.systems[0][0].name}"
+            if resumed:
+                title += f", resumed with {resumed:,} answered"
+            course = Course(session, services, plan, {})
+            for part in services.parts:
+                await part.before(course)
+            with watched(title, total, ledger.totals) as progress:
+                checked = await admit_judge(
+                    judge,
+                    rubrics_of(data.tasks),
+                    folder,
+                    check=settings.judge_check and asked_as is AS_EVER,
+                    ask=not merging,
+                )
+                plan = plan.under(checked.judge)
+                outcomes = await run_tracks(plan, progress=progress)
+                course = Course(session, services, plan, outcomes)
+                for part in services.parts:
+                    await part.more(course, progress)
+            for part in services.parts:
+                await part.after(course)
+        finally:
+            journals.close()
+            modes = structured_modes(settings, data.tasks, services.ladder)
+            add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
+    return Ran(course, resumed, checked.checks, checked.before)
+
+
+def _places(settings: RunSettings, services: Services) -> AbstractAsyncContextManager[None]:
+    """Return what a record waits for before it is read, so that memory does not grow with them."""
+    if services.batches is not None and services.batches.places is not None:
+        return services.batches.places
+    return nullcontext() if services.shared is None else services.shared.places_of(settings)
+
+
+def track_plans(
+    settings: RunSettings, data: Data, services: Services, folder: Path | None = None
+) -> tuple[TrackPlan, ...]:
+    """Return what is evaluated on each track of a run."""
+    return tuple(
+        TrackPlan(
+            track.task,
+            partial(track.samples, data.sessions),
+            systems,
+            floor_systems(track.task, folder),
+            floor_sample=_floor_sample(settings, track),
+            n=track.n,
+            sessions=data.sessions,
+        )
+        for track, systems in zip(data.tracks, services.systems, strict=True)
+    )
+
+
+def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
+    """Draw the records, by position, that floors are judged on where that costs calls.
+
+    The same for every run.
+    """
+    size = min(settings.baseline_records, track.n)
+    return frozenset(
+        random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size)
+    )
+
+
+def _claim(
+    session: Session,
+    manifest: Mapping[str, Any],
+    judged: Predictions | None,
+    *,
+    begun: bool,
+    shown: Path,
+) -> None:
+    """Claim the folder, and bring finished predictions into it.
+
+    They come first: without them the manifest would vouch for a run that can't be judged.
+    """
+    folder = session.folder
+    if judged is not None:
+        for part in session.parts:
+            part.place(judged.source, folder)
+    if judged is not None and not (folder / MANIFEST).exists():
+        judged.place(folder)
+    claim(folder, manifest, begun=begun, shown=shown)
+    if judged is not None and not (folder / PREDICTIONS).exists():
+        judged.place(folder)
+
+
+def _manifest(session: Session, services: Services, judged: Predictions | None) -> dict[str, Any]:
+    settings, data = session.settings, session.data
+    fingerprint = services.judge.fingerprint_for(rubrics_of(data.tasks))
+    manifest = build_manifest(
+        settings=settings.recorded(),
+        system=_described(services),
+        data=data.description,
+        prompts=prompt_hashes(settings, data.tasks),
+        judge={"id": fingerprint_id(fingerprint), **fingerprint},
+        predictions=None if judged is None else judged.sha256,
+        structured=structured_modes(settings, data.tasks, services.ladder),
+        code=session.code,
+    )
+    for part in session.parts:
+        manifest["versions"] |= part.versions()
+    if data.asked not in (None, settings.data):
+        manifest[DATA_ASKED] = data.asked
+    return manifest
+
+
+def _described(services: Services) -> dict[str, Any]:
+    """Return the system as the manifest has it; a memory is before some of the tracks alone."""
+    first = services.systems[0][0]
+    memories: dict[str, Any] = {}
+    for row in services.systems:
+        memories |= {"memory": row[0].settings["memory"]} if "memory" in row[0].settings else {}
+    return {"name": first.name, **first.settings, **memories}
+
+
+def _given(settings: RunSettings) -> list[str]:
+    """Return the names of the settings that were given, in the order of their definition."""
+    return [name for name in RunSettings.model_fields if name in settings.model_fields_set]

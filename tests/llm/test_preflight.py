@@ -1,0 +1,598 @@
+"""What is settled before the first call: endpoints and versions of the environment, keys,
+temperatures, options (`request.NAME=VALUE`), and where all of it is written down.
+"""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.errors import CredentialError, DataError, UsageError
+from alps.ext.calibration.settings import CalibrateSettings
+from alps.llm.cache import cache_key
+from alps.llm.endpoints import credentials, endpoint_from_environment, version_from_environment
+from alps.llm.preflight import check_model, check_sampling, default_temperature, unlisted_answer
+from alps.llm.provider import send
+from alps.llm.types import Request, TransportError
+from alps.parsing import parse_words
+from alps.run.folder import write_config
+from alps.settings import JudgeSettings, RunSettings
+from tests.desk import QUIET_LITELLM, always
+from tests.endtoend import environment, extraction, finish, one_line, rows, run, start_cold
+from tests.loopback import Answer, LoopbackServer, asked_over_http, serve
+from tests.visitors import good, is_judging, write_visitors
+
+pytestmark = QUIET_LITELLM
+
+LOOPBACK = "http://127.0.0.1:9/v1"
+GPT, SONNET, NEW_CLAUDE = "openai/gpt-4.1", "anthropic/claude-sonnet-4-5", "anthropic/claude-opus-9"
+BEDROCK = "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0"
+THINKS = {"thinking": {"type": "enabled", "budget_tokens": 2048}}
+
+NO_TEMPERATURE = """
+openai/o3 openai/o4-mini openai/gpt-5 openai/gpt-5-mini azure/o3 azure/gpt-5 openrouter/openai/gpt-5
+openrouter/openai/o3 litellm_proxy/gpt-5 litellm_proxy/openai/o3 openai/gpt-9 openai/o9
+anthropic/claude-opus-9 bedrock/us.anthropic.claude-opus-9-v1:0
+"""
+TEMPERATURE_0 = """
+openai/gpt-4.1-mini azure/gpt-4.1 azure/a-deployment anthropic/claude-sonnet-4-5
+gemini/gemini-2.5-flash groq/llama-3.3-70b-versatile deepseek/deepseek-chat ollama_chat/qwen3
+hosted_vllm/openai/gpt-oss-120b hosted_vllm/any/name openrouter/anthropic/claude-sonnet-4.5
+"""
+
+
+def temperature(
+    model: str, api_base: str | None = None, extra: Any = None, **sampling: Any
+) -> float | None:
+    return default_temperature(model, api_base=api_base, sampling=sampling, extra=extra or {})
+
+
+def test_only_a_model_that_takes_temperature_0_is_sent_it():
+    assert [model for model in NO_TEMPERATURE.split() if temperature(model) is not None] == []
+    assert [model for model in TEMPERATURE_0.split() if temperature(model) != 0] == []
+    at_home = {"openai/mine": 0, "openai/gpt-5": None, NEW_CLAUDE: None}
+    assert {model: temperature(model, LOOPBACK) for model in at_home} == at_home
+
+
+def test_a_judge_that_is_told_to_reason_is_sent_no_temperature():
+    for model in (SONNET, "vertex_ai/claude-sonnet-4-5", "openai/mine"):
+        assert temperature(model, LOOPBACK, reasoning_effort="high") is None
+    assert temperature(SONNET, reasoning_effort="none") == 0
+    assert temperature(SONNET, extra=THINKS) is None
+
+
+HIGH = {"temperature": 0, "reasoning_effort": "high"}
+
+
+@pytest.mark.parametrize(
+    ("model", "sampling", "named"),
+    [
+        ("openai/o3", {"temperature": 0.5}, "temperature=0.5: "),
+        ("openai/gpt-5", {"temperature": 0, "max_tokens": 99}, "temperature=0: "),
+        ("openai/o3", {"top_p": 0.5}, "top_p=0.5: "),
+        ("openai/gpt-5", {"presence_penalty": 1.0}, "presence_penalty=1.0: "),
+        (GPT, {"reasoning_effort": "high"}, "reasoning_effort=high: "),
+        (SONNET, {"frequency_penalty": 1.0}, "frequency_penalty=1.0: "),
+        (SONNET, HIGH, "temperature=0 and reasoning_effort=high: "),
+    ],
+)
+def test_a_setting_that_the_model_does_not_take_is_named(model, sampling, named):
+    with pytest.raises(UsageError) as caught:
+        check_sampling(model, sampling, {})
+    error = str(caught.value)
+    assert error.startswith(f"{named}{model} does not take it (")
+    assert error.endswith("); leave it out")
+    assert "drop_params" not in error
+    assert len(error.splitlines()) == 1
+
+
+def test_settings_that_the_model_takes_pass_and_an_option_is_named_as_it_was_written():
+    ordinary = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 99, "frequency_penalty": 1.0}
+    for model, sampling in {
+        GPT: ordinary,
+        "openai/o3": {"temperature": 1, "max_tokens": 99, "reasoning_effort": "low"},
+        SONNET: {"temperature": 1, "reasoning_effort": "high"},
+        "openai/any-name": {"temperature": 2, "reasoning_effort": "high"},
+    }.items():
+        check_sampling(model, sampling, {})
+        check_sampling(model, sampling, {"user": "me", "extra_body": {"top_k": 2}})
+    refused = rf"^judge_request\.logprobs=True: {SONNET} does not take"
+    with pytest.raises(UsageError, match=refused):
+        check_sampling(SONNET, {}, {"logprobs": True}, prefix="judge_")
+
+
+def test_only_an_anthropic_model_that_nobody_knows_is_given_a_longest_answer(monkeypatch):
+    assert unlisted_answer(NEW_CLAUDE, {}) == 32_000
+    assert unlisted_answer("anthropic/claude-3-haiku-20240307", {}) == 4_096
+    assert unlisted_answer(NEW_CLAUDE, {"max_tokens": 500}) is None
+    assert unlisted_answer(SONNET, {}) is None
+    assert unlisted_answer("openai/gpt-9", {}) is None
+    monkeypatch.setenv("DEFAULT_ANTHROPIC_CHAT_MAX_TOKENS", "9000")
+    assert unlisted_answer(NEW_CLAUDE, {}) == 9_000
+
+
+# Addresses and keys of the environment
+
+ADDRESSES = [
+    *((GPT, "OPENAI_BASE_URL"), (GPT, "OPENAI_API_BASE"), ("gpt-4.1", "OPENAI_BASE_URL")),
+    ("azure/gpt-4.1", "AZURE_API_BASE"),
+    *((SONNET, "ANTHROPIC_API_BASE"), (SONNET, "ANTHROPIC_BASE_URL")),
+    ("gemini/gemini-2.5-pro", "GEMINI_API_BASE"),
+    ("groq/llama-3.3-70b-versatile", "GROQ_API_BASE"),
+    ("deepseek/deepseek-chat", "DEEPSEEK_API_BASE"),
+    ("openrouter/openai/gpt-5", "OPENROUTER_API_BASE"),
+    *(("ollama_chat/qwen3", "OLLAMA_API_BASE"), ("ollama/qwen3", "OLLAMA_API_BASE")),
+    ("hosted_vllm/any", "HOSTED_VLLM_API_BASE"),
+    ("litellm_proxy/any", "LITELLM_PROXY_API_BASE"),
+    ("together_ai/any/name", "TOGETHER_AI_API_BASE"),
+    ("fireworks_ai/any", "FIREWORKS_API_BASE"),
+    ("mistral/mistral-large-latest", "MISTRAL_API_BASE"),
+    (BEDROCK, "AWS_BEDROCK_RUNTIME_ENDPOINT"),
+    ("vertex_ai/gemini-2.5-pro", "VERTEXAI_API_BASE"),
+]
+
+
+@pytest.mark.parametrize(("model", "variable"), ADDRESSES)
+def test_an_address_in_the_environment_is_found(model: str, variable: str, monkeypatch):
+    assert endpoint_from_environment(model) is None
+    monkeypatch.setenv(variable, " http://127.0.0.1:9/proxy ")
+    assert endpoint_from_environment(model) == (variable, "http://127.0.0.1:9/proxy")
+
+
+def test_an_address_of_another_provider_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", LOOPBACK)
+    monkeypatch.setenv("SOMEBODYS_URL", LOOPBACK)
+    monkeypatch.setenv("OPENAI_BASE_URL", "  ")
+    assert endpoint_from_environment(GPT) is None
+    assert endpoint_from_environment("groq/llama-3.3-70b-versatile") is None
+
+
+@pytest.mark.parametrize(
+    "address", ["http://me:canary@127.0.0.1/v1", "http://127.0.0.1/v1?key=canary", "canary"]
+)
+def test_an_address_with_a_secret_is_refused_without_it(address: str, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    with pytest.raises(UsageError, match=r"^OPENAI_BASE_URL, in the environment: an address ") as e:
+        endpoint_from_environment(GPT)
+    assert "canary" not in str(e.value)
+
+
+def test_the_version_of_azures_api_is_found(monkeypatch: pytest.MonkeyPatch):
+    assert version_from_environment("azure/gpt-4.1") is None
+    monkeypatch.setenv("AZURE_API_VERSION", "2025-01-01-preview")
+    assert version_from_environment("azure/gpt-4.1") == "2025-01-01-preview"
+    assert version_from_environment(GPT) is None
+
+
+PLACEHOLDER = {"api_key": "not-needed"}
+BEARER = {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"}
+ENTRA = {"AZURE_AD_TOKEN": "of-entra"}
+
+
+@pytest.mark.parametrize(
+    ("model", "variables", "given"),
+    [
+        ("azure/gpt-4.1", {"AZURE_API_KEY": "of-azure"}, {}),
+        ("azure/gpt-4.1", {}, {}),
+        ("azure/gpt-4.1", ENTRA, {"azure_ad_token": "of-entra"}),
+        ("azure/gpt-4.1", {**ENTRA, "AZURE_API_KEY": "of-azure"}, {}),
+        (BEDROCK, BEARER, {}),
+        (BEDROCK, {}, {}),
+        ("together_ai/any", {"TOGETHER_API_KEY": "of-together"}, {}),
+        ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"}, {}),
+        ("ollama_chat/qwen3", {"OLLAMA_API_KEY": "of-ollama"}, {}),
+        (SONNET, {}, {}),
+        ("openai/mine", {"OPENAI_API_KEY": "of-openai"}, {}),
+        ("litellm_proxy/any", {"LITELLM_PROXY_API_KEY": "of-the-proxy"}, {}),
+        ("openai/mine", {}, PLACEHOLDER),  # asked through OpenAI's client, which wants a key
+        ("litellm_proxy/mine", {}, PLACEHOLDER),
+    ],
+)
+def test_no_placeholder_takes_the_place_of_a_credential(model, variables, given, monkeypatch):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert credentials(model, api_base=LOOPBACK) == given
+    assert credentials(model, api_base=None) == ({} if given == PLACEHOLDER else given)
+
+
+@pytest.mark.parametrize(
+    ("model", "variables", "warned"),
+    [
+        (BEDROCK, {}, True),
+        (BEDROCK, BEARER, True),
+        (BEDROCK, {"AWS_PROFILE": "work"}, False),
+        ("azure/gpt-4.1", {**ENTRA, "AZURE_API_VERSION": "2025-01-01"}, True),
+        ("vertex_ai/gemini-2.5-pro", {}, True),
+        ("together_ai/any", {"TOGETHER_API_KEY": "of-together"}, False),
+        ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"}, False),
+        ("replicate/any/model", {"REPLICATE_API_TOKEN": "of-replicate"}, True),
+        ("huggingface/any/model", {"HF_TOKEN": "of-the-hub"}, True),
+        ("gemini/gemini-2.5-pro", {"GOOGLE_API_KEY": "of-google"}, False),
+        ("gemini/gemini-2.5-pro", {"GEMINI_API_KEY": "of-gemini"}, False),
+        (SONNET, {"ANTHROPIC_AUTH_TOKEN": "of-anthropic"}, False),
+    ],
+)
+def test_credentials_that_may_come_from_elsewhere_are_not_refused(
+    model, variables, warned, monkeypatch
+):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    lines: list[str] = []
+    check_model(model, api_base=None, warn=lines.append)
+    told = [line.startswith(f"{model}: ") and "not in the environment" in line for line in lines]
+    assert told == [True] * warned
+
+
+def test_either_key_of_gemini_is_asked_for():
+    either = r"set GEMINI_API_KEY or GOOGLE_API_KEY in the environment"
+    with pytest.raises(CredentialError, match=either):
+        check_model("gemini/gemini-2.5-pro", api_base=None)
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["azure/gpt-4.1", BEDROCK, "gemini/gemini-2.5-pro", "fireworks_ai/any", "perplexity/sonar"],
+)
+def test_a_call_without_credentials_ends_the_run_at_once(model: str, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
+    request = Request[str](model, (), None, api_base=LOOPBACK)
+    with pytest.raises(TransportError) as caught:
+        asked_over_http(send(request, [{"role": "user", "content": "Chess?"}]))
+    assert not caught.value.transient
+    assert isinstance(caught.value.fatal, CredentialError)
+    assert str(caught.value.fatal).startswith(f"model '{model}': no credentials were found (")
+
+
+@pytest.mark.parametrize("status", [500, 400, 429])
+def test_an_answer_of_a_server_that_speaks_of_credentials_is_one(status: int):
+    spoken = Answer(status=status, error="Missing credentials, set OPENAI_API_KEY")
+    with serve(always(spoken)) as server:
+        request = Request[str]("openai/tiny", (), None, api_base=server.url)
+        with pytest.raises(TransportError) as caught:
+            asked_over_http(send(request, [{"role": "user", "content": "Chess?"}]))
+    assert (caught.value.status, caught.value.fatal) == (status, None)
+
+
+# Options
+
+NEEDED = ("task=extraction", "model=openai/tiny")
+THINKING = "request.extra_body.chat_template_kwargs.enable_thinking"
+NOT_THINKING = {"extra_body": {"chat_template_kwargs": {"enable_thinking": False}}}
+PROVIDER = {"order": ["together"], "allow_fallbacks": False}
+ROUTING = f"request.extra_body.provider={json.dumps(PROVIDER)}"
+CANARY = "canary-0123456789"
+
+
+def read(*words: str) -> Any:
+    return parse_words([*NEEDED, *words], RunSettings).request
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "request.seed=7": {"seed": 7},
+    "request.top_k=20": {"top_k": 20},
+    "request.min_p=0.05": {"min_p": 0.05},
+    f"{THINKING}=false": NOT_THINKING,
+    f"{THINKING}=False": NOT_THINKING,
+    "request.enable_thinking=TRUE": {"enable_thinking": True},
+    'request.stop=["\\n\\n", "END"]': {"stop": ["\n\n", "END"]},
+    "request.stop=END": {"stop": "END"},
+    'request.stop="7"': {"stop": "7"},
+    "request.api_version=2024-10-21": {"api_version": "2024-10-21"},
+    "request.service_tier=flex": {"service_tier": "flex"},
+    "request.thinking.budget_tokens=2048": {"thinking": {"budget_tokens": 2048}},
+    "request.headers.HTTP-Referer=https://a.example/b=c": {
+        "headers": {"HTTP-Referer": "https://a.example/b=c"}
+    },
+    "request.headers.X-Api-Key=env:GATEWAY": {"headers": {"X-Api-Key": "env:GATEWAY"}},
+    ROUTING: {"extra_body": {"provider": PROVIDER}},
+    'request={"seed": 7}': {"seed": 7},
+}
+
+
+def test_an_option_is_read_as_json_or_as_text():
+    assert {word: read(word) for word in OPTIONS} == OPTIONS
+
+
+def test_options_of_the_command_line_come_before_those_of_a_file(tmp_path: Path):
+    config = tmp_path / "config.toml"
+    config.write_text(
+        "request.api_version = 2024-10-21\n"
+        "[request.extra_body]\ntop_k = 20\nchat_template_kwargs.enable_thinking = true\n"
+    )
+    merged = {"top_k": 20, **NOT_THINKING["extra_body"]}
+    expected = {"api_version": "2024-10-21", "extra_body": merged}
+    assert read(f"config={config}", f"{THINKING}=false") == expected
+
+
+HEADER, BODY = "request.headers", "request.extra_body"
+REFUSED_OPTIONS: list[tuple[list[str], str]] = [
+    (["request.seed=1", "request.seed=2"], "request.seed: given twice"),
+    (["request.a=1", "request.a.b=2"], "request.a.b: a is a value and no table"),
+    (["request.seed="], "request.seed=: empty"),
+    (['request={"a": 1}', "request.b=2"], "request: given twice, as a table and as request.b="),
+    (["request=7"], "request: it takes single options, as request.seed=7"),
+    (["request.temperature=1"], "temperature has a setting of its own; write temperature="),
+    (["request.max_completion_tokens=9"], "write max_tokens="),
+    (["request.top_p=0.5"], "write top_p="),
+    (["request.base_url=http://127.0.0.1"], "write api_base="),
+    ([f"{BODY}.max_tokens=9"], "write max_tokens="),
+    ([f"{BODY}.model=other"], "model is decided by alps"),
+    (["request.n=2"], "n is decided by alps"),
+    (["request.stream=true"], "stream is decided by alps"),
+    (["request.mock_response=Yes"], "mock_response is decided by alps"),
+    (["request.response_format.type=text"], "response_format is decided by alps"),
+    (["request.extra_headers.A=b"], "write headers.NAME=VALUE"),
+    (["request.seed=null"], "null"),
+    ([f"{HEADER}=7"], "headers takes single headers"),
+    ([f"{HEADER}.A=[1]"], "header A takes one line of text"),
+    (["request.a b=1"], "can't be the name of an option"),
+    (["reqest.seed=1"], "unknown key 'reqest.seed'"),
+    (["request..=1"], "can't be the name"),
+    (["request.api_key=" + CANARY], "may hold a key"),
+    (["request.aws_secret_access_key=" + CANARY], "may hold a key"),
+    (["request.azure_ad_token=" + CANARY], "may hold a key"),
+    ([f"{BODY}.auth.password={CANARY}"], "may hold a key"),
+    (["request.user=sk-" + CANARY], "may hold a key"),
+    ([f"{HEADER}.Authorization=Bearer {CANARY}"], "may hold a key"),
+    ([f"{HEADER}.X-Token={CANARY}"], "may hold a key"),
+    ([f"{HEADER}.Note=sk-{CANARY}"], "may hold a key"),
+    ([f"{HEADER}.cookie={CANARY}"], "may hold a key"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED_OPTIONS)
+def test_an_option_that_can_not_be_sent_as_it_is_meant_is_refused_in_one_line(words, said):
+    with pytest.raises(UsageError) as caught:
+        read(*words)
+    assert said in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert "canary" not in str(caught.value)
+
+
+def test_a_table_of_a_file_that_can_not_be_read_names_the_file(tmp_path: Path):
+    config = tmp_path / "config.toml"
+    for field, text in {"request": "request = 7", "judge_reqest": "judge_reqest.seed = 7"}.items():
+        config.write_text(f"{text}\n")
+        with pytest.raises((UsageError, DataError), match=f"config.toml.*{field}"):
+            read(f"config={config}")
+
+
+def test_a_judge_has_options_of_its_own():
+    judge = "judge=openai/judge"
+    asked = parse_words((judge, "judge_request.top_p=0.5"), JudgeSettings)
+    assert asked.judge_request == {"top_p": 0.5}
+    own = "judge_request: max_tokens has a setting of its own; write judge_max_tokens="
+    with pytest.raises(UsageError, match=own):
+        parse_words((judge, "judge_request.max_tokens=5"), JudgeSettings)
+    words = (judge, "judge_request.seed=7")
+    assert parse_words(words, JudgeSettings).judge_request == {"seed": 7}
+    assert parse_words((*words, "labels=stress"), CalibrateSettings).judge_request == {"seed": 7}
+    assert read("judge_request.seed=7", "request.seed=8") == {"seed": 8}
+
+
+def test_options_are_part_of_what_is_measured_and_of_the_key_of_a_reply():
+    plain, seeded = (
+        parse_words([*NEEDED, *more], RunSettings).experiment()
+        for more in ((), ("request.seed=7",))
+    )
+    assert plain == {name: kept for name, kept in seeded.items() if name != "request"}
+    assert seeded["request"] == {"seed": 7}
+
+    def key(extra: dict[str, Any] | None = None) -> str:
+        more = {} if extra is None else {"extra": extra}
+        message = {"role": "user", "content": "Chess?"}
+        return cache_key(Request("openai/tiny", (message,), None, **more))
+
+    assert len({key(), key({"seed": 7}), key({"seed": 8}), key({"extra_body": {"seed": 7}})}) == 4
+    assert key({}) == key()
+
+
+def test_a_table_of_options_is_written_as_the_toml_that_repeats_it(tmp_path: Path):
+    body = {"extra_body": {"x-y": {"enable": False}}, "headers": {"A.b": "ü"}}
+    request = {"seed": 7, "stop": ["\n", 'a"b\x7f'], **body}
+    write_config(tmp_path, {"request": request})
+    assert tomllib.loads((tmp_path / "config.toml").read_text()) == {"request": request}
+
+
+# Whole runs
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    write_visitors(tmp_path / "data", 1)
+    return tmp_path
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "manifest.json").read_text())
+
+
+def asked_of(server: LoopbackServer, *, judge: bool) -> list[dict[str, Any]]:
+    return [body for body in server.requests if is_judging(body) == judge]
+
+
+def test_a_run_sends_its_options_writes_them_down_and_repeats_them(here: Path):
+    options = ("request.seed=7", "request.top_k=20", f"{THINKING}=false", ROUTING)
+    headers = ("request.headers.X-Title=alps", "request.headers.X-Key=env:GATEWAY_SECRET")
+    secret = {"GATEWAY_SECRET": CANARY}
+    with serve(good) as server:
+        words = extraction(server.url, *options, *headers, "judge_request.seed=9", "out=out")
+        done = run(here, *words, **secret)
+        words = ("run", "config=out/config.toml", "out=again")
+        again = run(here, *words, ALPS_CACHE="off", **secret)
+    assert (done.returncode, again.returncode) == (0, 0), (done.stderr, again.stderr)
+    asked = asked_of(server, judge=False)
+    assert [body["seed"] for body in asked_of(server, judge=True)] == [9, 9]
+    assert [body["seed"] for body in asked] == [7, 7]
+    for body in asked:
+        assert (body["top_k"], body["chat_template_kwargs"]) == (20, {"enable_thinking": False})
+        assert body["provider"] == PROVIDER
+    keys = [found.get("X-Key") or found.get("x-key") for found in server.headers]
+    assert keys.count(CANARY) == len(asked)
+    manifest = manifest_of(here / "out")
+    sent = {"X-Title": "alps", "X-Key": "env:GATEWAY_SECRET"}
+    assert manifest["settings"]["request"]["headers"] == sent
+    assert manifest["system"]["request"] == manifest["settings"]["request"]
+    assert manifest["judge"]["request"] == {"seed": 9}
+    written = [path.read_bytes() for path in (here / "out").rglob("*") if path.is_file()]
+    assert not any(b"canary" in text for text in written)
+
+
+def test_a_judge_that_judges_again_is_sent_its_options(here: Path):
+    judge = ("judge=openai/scripted-judge", "judge_request.seed=5", "out=again")
+    with serve(good) as server:
+        first = run(here, "run", "task=extraction", "data=data", "model=oracle", "out=out")
+        at = (f"judge_api_base={server.url}", "baseline_records=1")
+        again = run(here, "score", "out", *judge, *at)
+    assert (first.returncode, again.returncode) == (0, 0), (first.stderr, again.stderr)
+    assert server.requests
+    assert {body["seed"] for body in server.requests} == {5}
+
+
+def replacing(words: tuple[str, ...], *more: str) -> list[str]:
+    """Return words in which those of the same keys are left out."""
+    keys = {word.partition("=")[0] for word in more}
+    return [*(word for word in words if word.partition("=")[0] not in keys), *more]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["model=openai/o3", "temperature=0"], "temperature=0.0: openai/o3 does not take it"),
+        (["judge=openai/o3", "judge_temperature=0"], "judge_temperature=0.0: openai/o3 does not"),
+        (["judge=openai/a,openai/b"], "judge=openai/a,openai/b: one run asks one model"),
+        (["request.headers.X-Key=env:NOBODY_SET_IT"], "NOBODY_SET_IT is not set in the env"),
+        (["judge_request.headers.X-Key=env:NO_ONE"], "judge_request.headers: NO_ONE is not set"),
+        (["request.tags=[1]"], "write request.extra_body.tags="),
+    ],
+)
+def test_what_can_not_work_is_refused_before_anything_is_paid(here: Path, words, said):
+    with serve(good) as server:
+        done = run(here, *replacing(extraction(server.url, "out=out"), *words))
+    assert said in one_line(done)
+    assert server.requests == []
+    assert not (here / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("judge_temperature=none", None),
+        ("judge_temperature=", None),
+        ("judge_temperature=0.3", 0.3),
+        ("seed=0", 0),
+        ("judge=openai/o3", None),
+        ("judge=openai/gpt-5", None),
+        ("judge=openai/gpt-5-mini", None),
+    ],
+)
+def test_a_judge_is_sent_the_temperature_that_it_takes_or_that_is_set(here: Path, word, expected):
+    with serve(good) as server:
+        done = run(here, *replacing(extraction(server.url, "out=out"), word))
+    assert done.returncode == 0, done.stderr
+    assert [body.get("temperature") for body in asked_of(server, judge=True)] == [expected]
+    assert manifest_of(here / "out")["judge"]["decoding"] == {"temperature": expected}
+
+
+ALONE = ("run", "task=extraction", "data=data", "model=openai/gpt-4.1-mini")
+KEY = {"OPENAI_API_KEY": "of-the-user"}
+
+
+def test_an_endpoint_of_the_environment_counts_as_one_that_was_given(here: Path):
+    words = (*ALONE, "judge=openai/gpt-4.1", "baseline_records=0")
+    with serve(good) as server:
+        given = (f"api_base={server.url}", f"judge_api_base={server.url}")
+        one = run(here, *words, *given, "out=one", **KEY)
+        asked = len(server.requests)
+        two = run(here, *words, "out=two", **KEY, OPENAI_BASE_URL=server.url)
+    assert (one.returncode, two.returncode) == (0, 0), (one.stderr, two.stderr)
+    assert len(server.requests) == asked == 2  # the replies of the first answer the second
+    first, second = manifest_of(here / "one"), manifest_of(here / "two")
+    assert first == second
+    assert second["settings"]["api_base"] == second["settings"]["judge_api_base"] == server.url
+    assert second["judge"]["endpoint"] == "api_base"
+    assert f'api_base = "{server.url}"' in (here / "two" / "config.toml").read_text()
+    assert rows(here / "two" / "calls.jsonl") == []
+
+
+def test_an_endpoint_of_the_environment_is_named_and_not_taken_for_the_provider(here: Path):
+    with serve(good) as server:
+        done = run(here, *ALONE, "out=out", **KEY, OPENAI_API_BASE=server.url)
+        assert len(server.requests) == 1
+    assert done.returncode == 0, done.stderr
+    said = f"alps: openai/gpt-4.1-mini is asked at 127.0.0.1:{server.server_port}, as OPENAI_API_B"
+    assert sum(line.startswith(said) for line in done.stderr.splitlines()) == 1
+    assert "settings.api_base" in one_line(run(here, *ALONE, "out=out", **KEY))
+
+
+def test_a_dry_run_needs_no_key(here: Path):
+    words = (*ALONE, f"judge={SONNET}")
+    done = run(here, *words, "dry_run=yes")
+    assert done.returncode == 0, done.stderr
+    assert not (here / "runs").exists()
+    assert "set OPENAI_API_KEY in the environment" in one_line(run(here, *words))
+
+
+# A `.env` of the working folder is a stranger's file: nothing of it is read
+
+STRANGE = "OPENAI_API_KEY=of-the-stranger\nOF_DOTENV=1\n"
+IMPORTING = """
+import os, sys
+opened = []
+sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
+from alps.llm.libraries import libraries
+libraries()
+import datasets, huggingface_hub, instructor
+print([name for name in opened if os.path.basename(name).startswith(".env")])
+print(os.environ.get("OF_DOTENV"), os.environ.get("LITELLM_MODE"), \
+os.environ.get("PYTHON_DOTENV_DISABLED"))
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with a `.env` in and above it, and litellm in a virtual environment in it, as in
+    most checkouts.
+
+    python-dotenv searches the folders above the file that asks it, not the working folder.
+    """
+    checkout, installed = tmp_path / "checkout", tmp_path / "checkout" / "venv"
+    installed.mkdir(parents=True)
+    (installed / "litellm").symlink_to(Path(str(importlib.util.find_spec("litellm").origin)).parent)
+    for folder in (tmp_path, checkout):
+        (folder / ".env").write_text(STRANGE)
+        (folder / ".env.local").write_text(STRANGE)
+    return checkout
+
+
+@pytest.mark.parametrize("mode", [None, "DEV"])
+def test_no_library_opens_a_dotenv_and_the_environment_stays_the_users(checkout: Path, mode):
+    (checkout / "look.py").write_text(IMPORTING)
+    own = {"LITELLM_MODE": mode} if mode else {}
+    done = subprocess.run(
+        [sys.executable, "look.py"],
+        check=False,
+        cwd=checkout,
+        env=environment(checkout, PYTHONPATH=str(checkout / "venv"), **own),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.splitlines() == ["[]", f"None {mode} None"], done.stderr
+
+
+def test_a_run_beside_a_strange_dotenv_asks_its_endpoint_without_the_strangers_key(checkout: Path):
+    write_visitors(checkout / "data", 1)
+    with serve(good) as server:
+        words = extraction(server.url, "out=run")
+        done = finish(start_cold(checkout, *words, PYTHONPATH=str(checkout / "venv")))
+    assert done.returncode == 0, done
+    sent = [{name.lower(): value for name, value in found.items()} for found in server.headers]
+    assert {found.get("authorization") for found in sent} == {"Bearer not-needed"}
