@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from math import log
 
-from alps.tasks.forgetting.forms import forms_of
+from alps.tasks.forgetting.samples import forms_of
 
 PLACES = ("before", "first", "second")
 

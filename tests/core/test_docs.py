@@ -32,6 +32,7 @@ from alps.ext.memory.settings import BesideSettings, DiagnoseSettings
 from alps.ext.people.agreement.settings import AgreementSettings
 from alps.ext.people.annotate.settings import AnnotateSettings, ExportSettings
 from alps.ext.personas.settings import PersonaSettings
+from alps.ext.sweeps.plan import SweepSettings
 from alps.ext.view.settings import ViewSettings
 from alps.leaderboard.settings import (
     RescoreSettings,
@@ -56,7 +57,7 @@ SETTINGS = (
     *(AgreementSettings, CalibrateSettings, SensitivitySettings, JudgesSettings),
     *(CompareSettings, BesideSettings, DiagnoseSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
-    *(ImportSettings, ViewSettings),
+    *(ImportSettings, ViewSettings, SweepSettings),
 )
 LEFT_TO_CI = ("make ", "python3 -m venv ")
 """`.ci/run` runs these, from a clean clone on a bare machine: they install."""

@@ -251,6 +251,10 @@ WORDS_OF_TASKS = {
         {ability.name for ability in ABILITIES},
         "the values that ability= takes, which help and Tab list without importing tasks",
     ),
+    "alps/ext/people/agreement/annotations.py": (
+        {"task1", "task2", "task3", "task4"},
+        "the parts of an annotated session, as the release layout names them",
+    ),
     "judges/rubric.py": (
         {"pa", "vra", "cf", "ei"},
         "rubrics that people label and judges are calibrated by, whatever task asks them",
