@@ -103,7 +103,7 @@ def test_a_placebo_shows_what_another_user_said_and_nothing_of_ones_own(task):
     pairs = pairs_of(task, **({"size": "32k"} if task == "personamem" else {}))
     said = {}
     for one, sample in pairs:
-        texts = [turn.text for turn in one.recall.history(sample).turns]
+        texts = [turn.text for turn in one.by_memory.recall.history(sample).turns]
         said.setdefault(sample.session_id, set()).update(texts)
     for (_, sample), shown in zip(pairs, shown_by("placebo", pairs), strict=True):
         texts = {text.partition(": ")[2] for text in shown.memories}
