@@ -32,6 +32,7 @@ from alps.ext.memory.settings import BesideSettings, DiagnoseSettings
 from alps.ext.people.agreement.settings import AgreementSettings
 from alps.ext.people.annotate.settings import AnnotateSettings, ExportSettings
 from alps.ext.personas.settings import PersonaSettings
+from alps.ext.sweeps.plan import SweepSettings
 from alps.ext.view.settings import ViewSettings
 from alps.leaderboard.settings import (
     RescoreSettings,
@@ -54,7 +55,7 @@ SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, PersonaSettings, DrawSettings),
     *(AnnotateSettings, ExportSettings),
     *(AgreementSettings, CalibrateSettings, SensitivitySettings, JudgesSettings),
-    *(CompareSettings, BesideSettings, DiagnoseSettings),
+    *(CompareSettings, BesideSettings, DiagnoseSettings, SweepSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
     *(ImportSettings, ViewSettings),
 )
