@@ -5,7 +5,6 @@ from alps.extension import Extension
 _HERE = "alps.leaderboard.command_line"
 EXTENSION = Extension(
     "leaderboard",
-    needs=("audits", "calibration", "memory", "people"),
     commands={
         "submit": f"{_HERE}:submit",
         "verify": f"{_HERE}:verify",

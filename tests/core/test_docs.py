@@ -55,7 +55,7 @@ SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, PersonaSettings, DrawSettings),
     *(AnnotateSettings, ExportSettings),
     *(AgreementSettings, CalibrateSettings, SensitivitySettings, JudgesSettings),
-    *(CompareSettings, BesideSettings, DiagnoseSettings),
+    *(CompareSettings, BesideSettings, DiagnoseSettings, SweepSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
     *(ImportSettings, ViewSettings, SweepSettings),
 )

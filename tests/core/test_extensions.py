@@ -178,9 +178,8 @@ import sys
 from alps.show.run_tables import show_whole_run
 from pathlib import Path
 show_whole_run(Path("out"))
-inside = [name for name in sys.modules if name.startswith("alps.ext.") and name.count(".") > 2]
-# The keys of all extensions are read with the manifest of a run.
-print(*(name for name in inside if not name.endswith(".settings")))
+loaded = [name for name in sys.modules if name.startswith("alps.ext.") and name.count(".") > 2]
+print(*(name for name in loaded if not name.endswith(".settings")))
 """
 
 
