@@ -1,6 +1,6 @@
 # make demo   install what alps runs on into .venv, and show its results on the samples that come with it
 # make test   install the development tools, too, and run the tests (ARGS= passes words on to pytest)
-# make lint   ruff and mypy
+# make lint   ruff, mypy, the words of the house, and the budgets of the spine
 # make docs   the documentation as a site, in site-docs/
 # make notebook  execute the notebook of the documentation again
 # make site   the leaderboard as a site, built from its submissions, in site/
@@ -48,6 +48,8 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python bench/plain_words.py
+	$(BIN)/python bench/house.py budgets=yes
 
 install: .venv/installed
 
