@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections import deque
+from contextvars import ContextVar
 
 from alps.llm.rates import CAUGHT_UP, Announced
 from alps.llm.retries import Breaker
@@ -21,9 +22,14 @@ _RELEASE, _SLOWEST_RELEASE = 0.5, 5.0
 _DOUBLED_TO, _STEP = 64, 16
 # Seconds after which it is looked again whether a probe was rejected
 _PROBED = 0.25
+# Share of a step by which a turn may have begun already, as times are rounded
+_A_HAIR = 0.01
 # Answers that take so many times as long say that more requests at once would only wait at the
 # server.
 _SLOWER = 2.0
+
+TURN: ContextVar[tuple[int, int]] = ContextVar("turn", default=(0, 1))
+"""Which process this is, from 0, of how many that share the requests a minute of an endpoint."""
 
 
 class EndpointDown(Exception):
@@ -70,6 +76,7 @@ class Limiter:
         self._quickest = math.inf
         self._announced = Announced()
         self._apart, self._paced = 0.0, -math.inf
+        self._slot: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> None:
@@ -105,8 +112,14 @@ class Limiter:
 
         Evenly, as it is not known whether the minutes of the server are fixed or slide.
         """
-        if per_minute is not None:
-            self._apart = max(self._apart, 60 / per_minute)
+        if per_minute is None or 60 / per_minute <= self._apart:
+            return
+        self._apart = 60 / per_minute
+        turn, takers = TURN.get()
+        if takers > 1:
+            # One clock for all processes: their starts lie between each other, never together.
+            self._slot = turn * self._apart / takers - time.time() + time.monotonic()
+            self._paced = self._in_slot(time.monotonic())
 
     async def pause_over(self) -> None:
         """Wait, with a place taken, until the time is over that the server has asked for."""
@@ -242,12 +255,19 @@ class Limiter:
     def _next_start(self) -> float:
         return max(self._announced.next_start(), self._paced)
 
+    def _in_slot(self, start: float) -> float:
+        """Return the first time from `start` on at which it is the turn of this process."""
+        if self._slot is None:
+            return start
+        turns = (start - self._slot) / self._apart
+        return self._slot + math.ceil(turns - _A_HAIR) * self._apart
+
     def _start_one(self) -> None:
         now = _now()
         self._running += 1
         self._announced.started(now, self._running)
         if self._apart:
-            self._paced = max(self._paced, now - CAUGHT_UP) + self._apart
+            self._paced = self._in_slot(max(self._paced, now - CAUGHT_UP) + self._apart)
         if self.breaker.window.beyond(self._running) or self._announced.untold(now):
             # so far apart that a rejection is heard before many have started
             self._paced = max(self._paced, now + self.breaker.apart)

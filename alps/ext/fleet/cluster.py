@@ -79,7 +79,7 @@ async def carry_out_on_cluster(run: Divided) -> None:
 
 async def _carried_out(run: Divided, number: int, client: Any, endings: Endings) -> None:
     """Carry out a shard, however many workers are lost on the way."""
-    order = {"settings": run.settings_of(number)}
+    order = {"settings": run.settings_of(number), "turn": [number % run.workers, run.workers]}
     while True:
         # A key of its own: the scheduler may still know an earlier try.
         key = f"alps-{number}-of-{run.count}-{uuid4().hex}"

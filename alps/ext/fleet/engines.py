@@ -60,16 +60,17 @@ async def carry_out_in_processes(run: Divided) -> None:
     """
     left, endings, known = iter(run.left()), Endings(run), run.data.description
 
-    async def work() -> None:
+    async def work(turn: int, workers: int) -> None:
         # One stream for all: who gets the short ones takes more of them.
         for number in left:
             # Read once, here: to draw every pool again took each shard longer than its own part.
-            order = {"settings": run.settings_of(number), "data": known}
+            order = {"settings": run.settings_of(number), "data": known, "turn": [turn, workers]}
             while not await _is_carried_out(order):
                 endings.add(number, "its process ended")
 
     async with watched(run):
-        working = (work() for _ in range(min(run.workers, run.count)))
+        most = min(run.workers, run.count)
+        working = (work(turn, most) for turn in range(most))
         async with stopping_together(working) as workers:
             # Not gathered: where this is cancelled each worker is cancelled once, and has time
             # to wait for its process.

@@ -65,11 +65,13 @@ def main() -> None:
 def _answer_to(order: Mapping[str, Any]) -> dict[str, str]:
     """Carry out a shard; return nothing, or the error that the user can mend."""
     from alps.errors import AlpsError, FolderInUseError
+    from alps.llm.limiter import TURN
     from alps.parsing import parse_settings
     from alps.run.session import resolve
     from alps.run.start import carry_out
     from alps.settings import RunSettings
 
+    TURN.set(tuple(order["turn"]))
     os.environ["ALPS_PROGRESS"] = "off"  # the parent shows how all shards go on
     patience = time.monotonic() + _IN_USE
     try:
