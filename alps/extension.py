@@ -1,4 +1,4 @@
-"""What an extension of `alps` is, and which there are.
+"""Extensions: the declaration of one, and all that are found.
 
 The spine runs, scores and shows a task, and knows no extension by its name. Each folder of
 `alps/ext` holds one, and a package of anybody's may bring others: an entry point of the group

@@ -4,6 +4,7 @@ import functools
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -12,6 +13,83 @@ from alps.completion import Explained, ExplainedGroup, Words, words_of
 from alps.errors import BudgetError, TooManyFailuresError
 from alps.extension import extensions, load
 from alps.waiting import end, status
+
+
+@dataclass(frozen=True)
+class _Takes:
+    """What a command takes; see `command`, whose arguments these are."""
+
+    shown: str
+    settings: str | None
+    run: bool
+    record: bool
+    runs: bool
+    folders: bool
+    none: bool
+    own_task: bool
+    raw: bool
+
+    def arguments(self, words: tuple[str, ...] = (), **given: Any) -> dict[str, Any]:
+        """Return what the function of the command is called with, from what was typed.
+
+        Raises:
+            click.UsageError: If a word is too many, or no run is named.
+            AlpsError: If a setting can't be read, or a run is not there.
+        """
+        if self.record and "=" in given["record"]:
+            words, given["record"] = (given["record"], *words), ""
+        if self.raw:
+            return {**given, "words": words}
+        if self.run or self.runs or self.own_task:
+            words = allow_typed(words)
+        named: list[str] = []
+        if self.runs or self.folders:
+            from alps.parsing import part_words
+
+            named, others = part_words(words)
+            words = tuple(others)
+        if self.settings is not None:
+            from alps.parsing import parse_words
+
+            given["settings"] = parse_words(words, load(self.settings))
+        elif words:
+            raise click.UsageError(f"'{words[0]}': expected no more than {self.shown.strip('[]')}")
+        if self.folders:
+            given["folders"] = named
+        return given | self._found(named, given)
+
+    def _found(self, named: list[str], given: dict[str, Any]) -> dict[str, Any]:
+        """Return the folders of the runs that were typed."""
+        if not (self.run or self.runs):
+            return {}
+        from alps.run.opened import find_run
+
+        if self.run:
+            return {"run": find_run(given["run"])}
+        found = [find_run(word) for word in named]
+        if not found:
+            raise click.UsageError("name at least one run")
+        return {"runs": found}
+
+    def parameters(self) -> tuple[list[click.Parameter], list[click.Parameter]]:
+        """Return the parameters that come before those of the function, and the one behind."""
+        first: list[click.Parameter] = []
+        if self.run:
+            first.append(click.Argument(["run"], metavar="RUN", shell_complete=words_of(runs=True)))
+        if self.record:
+            first.append(click.Argument(["record"], metavar="[ID]", default=""))
+        if not self.shown:
+            return first, []
+        words = Words(
+            ["words"],
+            settings=self.settings,
+            own_task=self.own_task,
+            nargs=-1,
+            required=(self.runs or self.folders) and not self.none,
+            metavar=self.shown,
+            shell_complete=words_of(runs=self.runs, folders=self.folders),
+        )
+        return first, [words]
 
 
 def command(
@@ -46,67 +124,18 @@ def command(
         raw: Whether it is called with `words`, as they were typed.
         quick: Whether nothing is shown while libraries are loaded, which takes seconds.
     """
-
-    def called_with(words: tuple[str, ...] = (), **given: Any) -> dict[str, Any]:
-        if record and "=" in given["record"]:
-            words, given["record"] = (given["record"], *words), ""
-        if raw:
-            return {**given, "words": words}
-        if run or runs or own_task:
-            words = allow_typed(words)
-        named: list[str] = []
-        if runs or folders:
-            from alps.parsing import part_words
-
-            named, others = part_words(words)
-            words = tuple(others)
-        if settings is not None:
-            from alps.parsing import parse_words
-
-            given["settings"] = parse_words(words, load(settings))
-        elif words:
-            raise click.UsageError(f"'{words[0]}': expected no more than {shown.strip('[]')}")
-        if run or runs:
-            from alps.run.opened import find_run
-
-            if run:
-                given["run"] = find_run(given["run"])
-            else:
-                given["runs"] = [find_run(word) for word in named]
-            if runs and not named:
-                raise click.UsageError("name at least one run")
-        if folders:
-            given["folders"] = named
-        return given
+    takes = _Takes(shown, settings, run, record, runs, folders, none, own_task, raw)
 
     def declare(carry_out: Callable[..., Any]) -> click.Command:
         @functools.wraps(carry_out)
         def called(**given: Any) -> None:
             with nullcontext() if quick else status("loading"):
-                carry_out(**called_with(**given))
+                carry_out(**takes.arguments(**given))
 
-        first: list[click.Parameter] = []
-        if run:
-            first.append(click.Argument(["run"], metavar="RUN", shell_complete=words_of(runs=True)))
-        if record:
-            first.append(click.Argument(["record"], metavar="[ID]", default=""))
-        last = []
-        if shown:
-            answers, several = words_of(runs=runs, folders=folders), runs or folders
-            last.append(
-                Words(
-                    ["words"],
-                    settings=settings,
-                    own_task=own_task,
-                    nargs=-1,
-                    required=several and not none,
-                    metavar=shown,
-                    shell_complete=answers,
-                )
-            )
+        first, last = takes.parameters()
         own = getattr(carry_out, "__click_params__", [])
         # Click takes the parameters from the last one on.
-        vars(called)["__click_params__"] = [*reversed(last), *own, *reversed(first)]
+        vars(called)["__click_params__"] = [*last, *own, *reversed(first)]
         made = click.command(name, cls=Explained)(called)
         if group is not None:
             group.add_command(made)
