@@ -46,16 +46,20 @@ Step = Alps | Callable[[Path], object]
 
 @dataclass(frozen=True)
 class Story:
-    """Steps in one folder, and the folders whose files are held as hashes."""
+    """Steps in one folder, and the folders whose files are held as hashes.
+
+    `also` names the printed texts of steps that are functions.
+    """
 
     steps: tuple[Step, ...]
     written: tuple[str, ...] = ()
     script: Script = field(default=lambda _: Answer("not asked"))
+    also: tuple[str, ...] = ()
 
     def printed(self) -> list[str]:
         """Return the names of the printed texts, each once, in order."""
         names = [step.prints for step in self.steps if isinstance(step, Alps) and step.prints]
-        return list(dict.fromkeys(names))
+        return list(dict.fromkeys([*names, *self.also]))
 
 
 def carried_out(name: str, factory: pytest.TempPathFactory) -> Path:
@@ -494,7 +498,8 @@ STORIES = {
             Alps("run --help", "help-run"),
             ask_help_of_all,
             Alps("data", "help"),
-        )
+        ),
+        also=("help-commands",),
     ),
     # What is said of slips, each in one line.
     "slipped": Story(
