@@ -29,9 +29,12 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
     mine = threading.get_ident()
     cancelled: list[bool] = []
+    started: list[asyncio.Task[Any]] = []
 
     async def cancellable() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        if task is not None:
+            started.append(task)
 
         def cancel() -> None:
             cancelled.append(True)
@@ -52,6 +55,13 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
         if not cancelled:
             raise
         raise KeyboardInterrupt from None
+    except KeyboardInterrupt:
+        # A second Ctrl-C is raised within the task: asyncio would print its traceback at exit,
+        # as of an exception that nobody looked at.
+        for task in started:
+            if task.done() and not task.cancelled():
+                task.exception()
+        raise
 
 
 def cancel_loop(thread: int | None = None) -> bool:

@@ -110,6 +110,10 @@ def guarded(command: Callable[[], object]) -> int:
         # A second Ctrl-C would break off the ending. Only the main thread may say so.
         with suppress(ValueError):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Python ends itself by SIGINT if Ctrl-C came while a text was executed, as libraries do
+        # while they are imported, though it was caught since. The next text that ends well is what
+        # makes it forget that (CPython, `run_eval_code_obj`).
+        exec("")
         code = 128 + received[0] if received else INTERRUPTED
         kept = "interrupted; what is finished is kept, the same command resumes it"
         _complain(kept, INTERRUPTED)

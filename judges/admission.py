@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -30,8 +30,10 @@ from alps.judges.matching import (
 from alps.judges.options import OptionQuestion, OptionVerdict
 from alps.judges.question import Question
 from alps.judges.rubric import MATCHING, OPTION, SUPPORT, Rubric, RubricQuestion
-from alps.llm.recording import Completes
 from alps.schema import Outcome, Turn
+
+if TYPE_CHECKING:
+    from alps.llm.recording import Completes
 
 DRAWN = 12
 """Known items that a judge is asked about a rubric."""
@@ -283,7 +285,7 @@ class PartlyAdmitted:
             return question.failed(*refusal)
         return await self._judge.answer(question, about=about)
 
-    def on(self, client: Completes) -> Judge:
+    def on(self, client: "Completes") -> Judge:
         """Return the whole judge with another client."""
         # A client that only notes requests must see which verdicts would take a call.
         return self._judge.on(client)

@@ -3,12 +3,14 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from alps.judges.matching import MatchQuestion, Relation
 from alps.judges.question import Question
 from alps.judges.rubric import Rubric
-from alps.llm.recording import Completes
+
+if TYPE_CHECKING:
+    from alps.llm.recording import Completes
 
 V = TypeVar("V")
 
@@ -46,7 +48,7 @@ class Judge(Identified, Protocol):
         """Return the verdict on `question`; `about` names the record, for the ledger."""
         ...
 
-    def on(self, client: Completes) -> "Judge":
+    def on(self, client: "Completes") -> "Judge":
         """Return the same judge with another client; itself, where it makes no calls."""
         ...
 
@@ -61,7 +63,7 @@ class EmbeddedJudge:
     fingerprint: Mapping[str, Any]
     answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion})
 
-    def on(self, client: Completes) -> Self:
+    def on(self, client: "Completes") -> Self:
         """Return itself."""
         return self
 

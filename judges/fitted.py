@@ -20,9 +20,9 @@ from alps.errors import DataError, UsageError
 from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import Item, Judgement, MatchQuestion, Pair, Relation
 from alps.judges.question import Question
+from alps.judges.resolve import FITTED
 from alps.similarity import Features, features, similarity_matrix
 
-FITTED = "fitted:"
 # Raised with every change of a feature: a file of another version is refused.
 VERSION: Final = 1
 OF_A_PAIR = (

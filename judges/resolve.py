@@ -1,15 +1,6 @@
-"""The judge that a name stands for, and one judge asked several times about the same thing.
+"""The judge that a name stands for."""
 
-Of several draws the majority decides, and the agreement of the judge with itself is kept.
-"""
-
-import asyncio
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import chain, combinations
-from statistics import median_low
-from typing import Any
+from collections.abc import Mapping
 
 from alps.errors import AlpsError, UsageError, closest
 from alps.folders import typed_path
@@ -22,166 +13,11 @@ from alps.judges.embedded import (
     LexicalJudge,
     MiniLMJudge,
 )
-from alps.judges.fitted import FITTED, FittedJudge, read_fitted
-from alps.judges.matching import (
-    POLICIES,
-    RELATIONS,
-    UNRELATED,
-    Judgement,
-    MatchQuestion,
-    Pair,
-    Relation,
-    Support,
-    SupportJudgement,
-    SupportQuestion,
-)
-from alps.judges.options import OptionQuestion, majority
-from alps.judges.question import Question
-from alps.judges.recorded import RecordedJudge
-from alps.judges.rubric import Rating, Rubric, agreement_of
-from alps.llm.recording import Completes
-
-_BY_FAVOUR = (*RELATIONS, UNRELATED)
-
-
-class RepeatedJudge:
-    """Asks independent draws of one judge, and takes the majority pair by pair.
-
-    Args:
-        draws: The same judge, once per repeat, each with its own place in the reply cache.
-    """
-
-    def __init__(self, draws: Sequence[Judge]) -> None:
-        self._draws = draws
-        first = draws[0]
-        self.name = first.name
-        self.answers = first.answers
-        self.relations: frozenset[Relation] = first.relations
-        self.comparable = first.comparable
-        self.fingerprint: Mapping[str, Any] = {**first.fingerprint, "repeats": len(draws)}
-
-    def on(self, client: Completes) -> "RepeatedJudge":
-        """Return the same draws, each of which asks `client`."""
-        return RepeatedJudge([draw.on(client) for draw in self._draws])
-
-    def under(self, purpose: str) -> "RepeatedJudge":
-        """Return the same draws, whose calls go by another purpose in the ledger."""
-        return RepeatedJudge([draw.under(purpose) for draw in self._draws])
-
-    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
-        """Return everything that verdicts under `rubrics` depend on."""
-        return {**self._draws[0].fingerprint_for(rubrics), "repeats": len(self._draws)}
-
-    async def answer(self, question: Question[Any], *, about: str) -> Any:
-        """Return what most draws say; one draw that fails fails the verdict."""
-        verdicts = await asyncio.gather(
-            *(draw.answer(question, about=about) for draw in self._draws)
-        )
-        for verdict in verdicts:
-            if verdict.outcome != "ok":
-                return verdict
-        match question:
-            case MatchQuestion():
-                return _relations_of(verdicts)
-            case SupportQuestion():
-                return _support_of(question, verdicts)
-            case OptionQuestion():
-                return majority(verdicts)
-        return _marks_of(verdicts)
-
-
-def _relations_of(judgements: Sequence[Judgement]) -> Judgement:
-    """Name the relation that most draws name."""
-    votes: list[dict[tuple[int, int], Pair]] = []
-    draws: list[dict[tuple[int, int], Relation]] = []
-    notes: list[str] = []
-    raw: list[str] = []
-    for judgement in judgements:
-        vote: dict[tuple[int, int], Pair] = {}
-        draw: dict[tuple[int, int], Relation] = {}
-        for pair in judgement.pairs:
-            place = pair.gold, pair.predicted
-            vote[place], draw[place] = pair, pair.relation
-        votes.append(vote)
-        draws.append(draw)
-        notes += judgement.notes
-        raw += judgement.raw
-    pairs = []
-    for place in sorted(set().union(*votes)):
-        most_named = _majority([vote.get(place) for vote in votes])
-        if most_named is not None:
-            pairs.append(most_named)
-    return Judgement(
-        "ok",
-        tuple(pairs),
-        tuple(notes),
-        raw=tuple(raw),
-        agreement=self_agreement(draws),
-        draws=tuple(draws),
-    )
-
-
-def _support_of(
-    question: SupportQuestion, judgements: Sequence[SupportJudgement]
-) -> SupportJudgement:
-    """Say of each item what most draws say, and of a tie `unsupported`."""
-    raw = "\n".join(judgement.raw for judgement in judgements if judgement.raw is not None)
-    agreed = {}
-    for item in question.items:
-        agreed[item.id] = _most_said([judgement.support[item.id] for judgement in judgements])
-    return SupportJudgement("ok", agreed, raw=raw or None)
-
-
-def _marks_of(ratings: Sequence[Rating]) -> Rating:
-    """Take the lower median of the marks that the draws give."""
-    draws = tuple(rating.marks for rating in ratings)
-    marks = {}
-    for name in draws[0]:
-        marks[name] = median_low(draw[name] for draw in draws)
-    # The reason that is kept is of a draw that says the same as the majority, if there is one.
-    nearest = ratings[draws.index(marks)] if marks in draws else ratings[0]
-    raw = tuple(chain.from_iterable(rating.raw for rating in ratings))
-    return replace(nearest, marks=marks, raw=raw, agreement=agreement_of(ratings), draws=draws)
-
-
-def _majority(named: Sequence[Pair | None]) -> Pair | None:
-    """Return the first pair with the relation that most draws give it."""
-    relations = [UNRELATED if pair is None else pair.relation for pair in named]
-    counts = Counter(relations)
-    # Of a tie, the relation that is least favourable to the system: a doubt earns nothing.
-    chosen = max(counts, key=lambda relation: (counts[relation], _BY_FAVOUR.index(relation)))
-    return named[relations.index(chosen)]
-
-
-def _most_said(opinions: Sequence[tuple[Support, str]]) -> tuple[Support, str]:
-    """Return what most draws say of an item, with a reason of one of them."""
-    counts = Counter(support for support, _ in opinions)
-    # Of a tie, the opinion that earns nothing.
-    (chosen, most), *others = counts.most_common()
-    if others and others[0][1] == most:
-        chosen = "unsupported"
-    return chosen, dict(reversed(opinions)).get(chosen, "the draws disagree")
-
-
-def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float:
-    """Return how often two draws agree on whether a pair is a lenient match.
-
-    All pairs that any draw names are looked at.
-    """
-    counted = POLICIES["lenient"]
-    agreed = []
-    for place in set().union(*votes):
-        matched = [vote.get(place) in counted for vote in votes]
-        for one, other in combinations(matched, 2):
-            agreed.append(one == other)
-    # Where no draw names any pair all of them said the same: nothing.
-    return sum(agreed) / len(agreed) if agreed else 1.0
-
 
 EMBEDDED_JUDGES = ("lexical", "minilm")
 AGREEMENTS: Mapping[str, str] = {"lexical": AGREEMENT, "minilm": MINILM_AGREEMENT}
 """How far embedded judges can be trusted, as it was measured."""
-RECORDED = "recorded:"
+RECORDED, FITTED = "recorded:", "fitted:"
 LABELLED = "people:"
 """A label folder, which is read as a judge where people audit a run."""
 
@@ -190,6 +26,8 @@ def known_agreement(name: str) -> str | None:
     """Return how far an embedded judge can be trusted, as it was measured; None if nobody knows."""
     if not name.startswith(FITTED):
         return AGREEMENTS.get(name)
+    from alps.judges.fitted import read_fitted
+
     try:
         return read_fitted(typed_path(name.removeprefix(FITTED))).agreement
     except AlpsError:  # a run is shown long after, and elsewhere
@@ -210,11 +48,15 @@ def embedded_judge(name: str) -> Judge:
         DataError: If the recorded verdicts or the fitted judge can't be read.
     """
     if name.startswith(RECORDED):
+        from alps.judges.recorded import RecordedJudge
+
         return RecordedJudge(typed_path(name.removeprefix(RECORDED)))
     if name.startswith(FITTED):
+        from alps.judges.fitted import FittedJudge
+
         return FittedJudge(typed_path(name.removeprefix(FITTED)))
     if name.startswith(LABELLED):
-        from alps.judges.people import PeopleJudge  # label folders are seldom read
+        from alps.judges.people import PeopleJudge
 
         return PeopleJudge(typed_path(name.removeprefix(LABELLED)))
     if name == "lexical":

@@ -16,11 +16,10 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel
 
-from alps.data.audit_findings import AuditReport
 from alps.data.hub import RELEASE
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.rubric import SUPPORT, Rubric
@@ -31,6 +30,9 @@ from alps.schema import Prediction
 from alps.tasks.by_memory import MemoryProbes, Recall, Script, keeps_memories
 from alps.tasks.metrics import Breakdown, Metric, headline_of, only_rated
 from alps.tasks.record_parts import OF_ANY_TASK, AnsweredRecord, Highlight, Part, no_parts
+
+if TYPE_CHECKING:
+    from alps.data.audit_findings import AuditReport
 
 Row = Mapping[str, Any]
 
@@ -357,7 +359,7 @@ class TaskData:
     read_results: Callable[[Path], Iterator[tuple[int, dict[str, Any]]]] | None = None
     check_results: Callable[[Path, Iterable[Any]], Sequence[str]] | None = None
     check_shown: Callable[[Any], None] | None = None
-    audit: Callable[[str, str | None], AuditReport | None] | None = None
+    audit: "Callable[[str, str | None], AuditReport | None] | None" = None
 
 
 @dataclass(frozen=True)

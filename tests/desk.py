@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from alps.llm import AnswerType, Client, Completion, Read, Request
+from alps.llm.client import Client
 from alps.llm.ledger import Ledger, Totals
+from alps.llm.types import AnswerType, Completion, Read, Request
 from tests.loopback import Answer, LoopbackServer, Script, asked_over_http
 
 # litellm silences what pydantic says of its models when it is imported, but builds them later, in

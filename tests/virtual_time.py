@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from unittest import mock
 
-from alps.llm import Client, Request
+from alps.llm.client import Client
 from alps.llm.ledger import Call, Totals
-from alps.llm.types import Completion, Reply, TransportError
+from alps.llm.types import Completion, Reply, Request, TransportError
 
 T = TypeVar("T")
 

@@ -25,7 +25,6 @@ def run(words: tuple[str, ...]) -> None:
     """
     from alps.llm.secrets import redact
     from alps.parsing import parse_words
-    from alps.run.dry_run import dry_run
     from alps.run.start import run as carry_out
     from alps.settings import RunSettings
 
@@ -36,6 +35,7 @@ def run(words: tuple[str, ...]) -> None:
     parsed = parse_words(words, RunSettings)
     tell(f"{parsed.task}: {redact(parsed.model)}, loading", announced=not parsed.dry_run)
     if parsed.dry_run:
+        from alps.run.dry_run import dry_run
         from alps.show.estimate import show_estimate
 
         show_estimate(

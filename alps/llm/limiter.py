@@ -22,7 +22,7 @@ _RELEASE, _SLOWEST_RELEASE = 0.5, 5.0
 _DOUBLED_TO, _STEP = 64, 16
 # Seconds after which it is looked again whether a probe was rejected
 _PROBED = 0.25
-# Share of a step by which a turn may have begun already, as times are rounded
+# Share of a step by which a turn may have started already, as times are rounded
 _A_HAIR = 0.01
 # Answers that take so many times as long say that more requests at once would only wait at the
 # server.

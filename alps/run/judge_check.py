@@ -11,7 +11,6 @@ from alps.jsonl import Row, scan
 from alps.judges.admission import KnownItem, drawn_items, partly_admitted
 from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
 from alps.judges.rubric import Rubric
-from alps.llm.recording import Recorder
 from alps.llm.types import JUDGE_CHECK, Request
 from alps.rows import RubricCheck
 from alps.run.collector import stopping_together
@@ -121,6 +120,8 @@ async def requests_of_check(
     """
     if isinstance(judge, EmbeddedJudge):
         return []
+    from alps.llm.recording import Recorder
+
     requests: list[Request[Any]] = []
     known = _kept(folder / FILE)
     for one in _drawn(judge, rubrics):

@@ -11,7 +11,7 @@ import click
 
 from alps.errors import UsageError, closest, one_line
 from alps.judges.base import Judge
-from alps.judges.resolve import EMBEDDED_JUDGES, RepeatedJudge, embedded_judge, is_embedded_judge
+from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
 from alps.keys import AskSettings
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
@@ -23,16 +23,14 @@ from alps.run.source import Data
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
-from alps.systems.process import program_environment
 from alps.systems.resolve import PYTHON
 from alps.tasks import Task
 from alps.waiting import erase
 
 if TYPE_CHECKING:
-    from alps.llm import Client
     from alps.llm.budget import Budget
     from alps.llm.cache import Cache
-    from alps.llm.client import Endpoint
+    from alps.llm.client import Client, Endpoint
     from alps.llm.gathering import Gathering
     from alps.llm.structured import Ladder
 
@@ -341,6 +339,8 @@ def check_names(
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
     elif generate:
+        from alps.systems.process import program_environment
+
         program_environment(settings.passed)
     if generate and any(task.asking.continuations is not None for task in tasks):
         _check_compares(settings, tasks)
@@ -382,7 +382,7 @@ def _client(
     endpoint: "Endpoint | None" = None,
     batches: "Gathering | None" = None,
 ) -> "Client":
-    from alps.llm import Client
+    from alps.llm.client import Client
 
     return Client(
         concurrency=settings.at_once,
@@ -448,7 +448,11 @@ def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_E
         )
         for repeat in range(first, first + settings.judge_repeats)
     ]
-    return draws[0] if len(draws) == 1 else RepeatedJudge(draws)
+    if len(draws) == 1:
+        return draws[0]
+    from alps.judges.repeated import RepeatedJudge
+
+    return RepeatedJudge(draws)
 
 
 def check_priced_models(settings: RunSettings, tasks: Sequence[Task], parts: Parts = ()) -> None:
@@ -581,6 +585,8 @@ def resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -
 
     So no endpoint need refuse one again.
     """
+    if ladder is None:
+        return
     from alps.llm.structured import MODES
 
     kept = read_manifest(folder).structured
@@ -590,5 +596,5 @@ def resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -
     }
     for role, (model, api_base) in asked.items():
         mode = kept.get(role) if isinstance(kept, dict) else None
-        if ladder is not None and mode in MODES:
+        if mode in MODES:
             ladder.resume(model, api_base, mode)

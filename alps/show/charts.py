@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from alps.rows import Figure, Score
-from alps.show.formatting import interval, number
+from alps.show.formatting import GOLD_ACTIONS, PREDICTED_ACTIONS, interval, number
 from alps.show.svg import (
     SHARES,
     Area,
@@ -37,8 +37,6 @@ from alps.tasks import Metric
 
 COLOURS = 6
 ISO_F1 = (0.2, 0.4, 0.6, 0.8)
-GOLD_ACTIONS = ("retain", "add", "modify", "delete", "none")
-PREDICTED_ACTIONS = (*GOLD_ACTIONS, "failed")
 DASHES = ("7 4", "2 4", "10 3 2 3")
 LARGEST_WITH_TEXT = 12
 _LABELLED_SHARE = 0.06

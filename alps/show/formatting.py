@@ -6,6 +6,9 @@ from typing import Any
 
 from alps.rows import Calls, Figure, ServedBy
 
+GOLD_ACTIONS = ("retain", "add", "modify", "delete", "none")
+PREDICTED_ACTIONS = (*GOLD_ACTIONS, "failed")
+"""What becomes of a memory in an update, in the order of tables and charts."""
 MEANINGS = {
     "transport": "no response (API error): network, server or rate limit",
     "budget": "not asked: what the run may spend was spent",

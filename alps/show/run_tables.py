@@ -17,8 +17,9 @@ from alps.show.caveats import (
     judge_check_lines,
     judge_mark,
 )
-from alps.show.charts import GOLD_ACTIONS, PREDICTED_ACTIONS
 from alps.show.formatting import (
+    GOLD_ACTIONS,
+    PREDICTED_ACTIONS,
     counted,
     duration,
     interval,

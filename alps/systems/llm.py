@@ -5,9 +5,8 @@ from copy import copy
 from functools import partial
 from typing import Any
 
-from alps.llm import Request
 from alps.llm.recording import Completes
-from alps.llm.types import Completion, Structured
+from alps.llm.types import Completion, Request, Structured
 from alps.schema import Prediction, UsedToAnswer
 from alps.tasks import Task
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from alps.llm import Client, Request
-from alps.llm.client import Endpoint
-from alps.llm.types import Reply
+from alps.llm.client import Client, Endpoint
+from alps.llm.types import Reply, Request
 from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, asked_over_http, serve
 from tests.virtual_time import Bucket, NoLedger, Windows, in_virtual_time, rejection

@@ -8,7 +8,7 @@ from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair, assign
 from alps.judges.recorded import RELATION_OF, RecordedJudge
 from alps.judges.relate import match_memories
-from alps.judges.resolve import RepeatedJudge, self_agreement
+from alps.judges.repeated import RepeatedJudge, self_agreement
 from alps.judges.rubric import RubricQuestion, rubric, support_answer
 from tests.builders import memories
 

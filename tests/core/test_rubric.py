@@ -14,7 +14,7 @@ from alps.judges.copying import copied_share, grounding, own_text
 from alps.judges.embedded import LexicalJudge
 from alps.judges.llm import LlmJudge
 from alps.judges.recorded import RecordedJudge
-from alps.judges.resolve import RepeatedJudge
+from alps.judges.repeated import RepeatedJudge
 from alps.judges.rubric import (
     BINARY,
     Rating,

@@ -14,9 +14,9 @@ from typing import Any, get_args
 import pytest
 
 from alps.errors import CredentialError, UsageError
-from alps.llm import Client, Completion, Request
 from alps.llm.cache import Cache
-from alps.llm.types import Reply, TransportError
+from alps.llm.client import Client
+from alps.llm.types import Completion, Reply, Request, TransportError
 from alps.schema import Outcome
 from tests.desk import (
     EXTRACTED,

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from alps.llm import Request
 from alps.llm.budget import Budget, first_reserve, may_be_billed
 from alps.llm.ledger import Call, Totals
 from alps.llm.prices import Price, Rates, Tier, price_of
 from alps.llm.provider import send
-from alps.llm.types import Reply, TransportError
+from alps.llm.types import Reply, Request, TransportError
 from tests.desk import GOOD, QUESTION, Desk, always, chat, question
 from tests.endtoend import (
     environment,

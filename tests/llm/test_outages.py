@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from alps.errors import QuotaError, UsageError
-from alps.llm import Client, Request
+from alps.llm.client import Client
 from alps.llm.retries import as_time, seconds_of
-from alps.llm.types import Reply, TransportError
+from alps.llm.types import Reply, Request, TransportError
 from tests.desk import EXTRACTED, GOOD, QUESTION, Desk
 from tests.virtual_time import (
     Bucket,

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from alps.llm import Client, Request
-from alps.llm.client import Endpoint
-from alps.llm.types import Reply
+from alps.llm.client import Client, Endpoint
+from alps.llm.types import Reply, Request
 from tests.endtoend import one_line, run
 from tests.loopback import serve
 from tests.virtual_time import (

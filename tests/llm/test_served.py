@@ -10,9 +10,8 @@ import pytest
 
 from alps.leaderboard.packing import pack
 from alps.leaderboard.verify import Options, verify
-from alps.llm import Request
 from alps.llm.provider import send
-from alps.llm.types import Reply
+from alps.llm.types import Reply, Request
 from tests.desk import QUESTION, always, chat
 from tests.endtoend import extraction, rows, run, summary
 from tests.ext.calibration.test_correction import calibrated, make_run, score, strict

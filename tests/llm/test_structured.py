@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from alps.errors import CredentialError
 from alps.judges.llm import LlmJudge
 from alps.judges.rubric import BinaryReply, EmotionalReply, MatchReply, rating_answer, rubric
-from alps.llm import Client
 from alps.llm.cache import Cache, cache_key
+from alps.llm.client import Client
 from alps.llm.schemas import is_strict, schema_of
 from alps.llm.structured import MODES, first_mode, next_mode
 from alps.prompts import asked_sha256

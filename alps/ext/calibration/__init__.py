@@ -10,7 +10,9 @@ OFF = "off"
 
 
 def _has_part(settings: Any, folder: Path) -> bool:
-    return bool(settings.calibration != OFF)
+    # The lexical judge rates nothing, so that there is no score of its own to correct.
+    nothing = settings.calibration is None and settings.judge == "lexical"
+    return not nothing and settings.calibration != OFF
 
 
 def _next_step(finished: Any) -> str:

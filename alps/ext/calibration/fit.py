@@ -17,9 +17,9 @@ from alps.errors import RunFolderError, UsageError
 from alps.ext.calibration.judge_questions import Asked, asked_in
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.jsonl import Row
-from alps.judges.fitted import AMONG_OTHERS, FITTED, OF_A_PAIR, Fitted, Line, features_of
+from alps.judges.fitted import AMONG_OTHERS, OF_A_PAIR, Fitted, Line, features_of
 from alps.judges.matching import POLICIES, MatchQuestion
-from alps.judges.resolve import RECORDED, is_embedded_judge
+from alps.judges.resolve import FITTED, RECORDED, is_embedded_judge
 from alps.run.opened import find_run, open_run, read_rows
 from alps.run.source import open_again
 from alps.similarity import THRESHOLD

@@ -22,7 +22,7 @@ from alps.tasks import Task
 from alps.waiting import tell
 
 if TYPE_CHECKING:
-    from alps.llm import Client
+    from alps.llm.client import Client
 
 
 async def admitted(memory: Memory | None, when: Literal["before", "after"]) -> list[Check]:
@@ -88,7 +88,7 @@ def checks_of(settings: DoctorKeys) -> list[Check]:
         clients: list[Client] = []
 
         def client(api_base: str | None, model: str) -> "Client":
-            from alps.llm import Client
+            from alps.llm.client import Client
 
             asking = Client(concurrency=None, ledger=ledger, cache=None, timeout=settings.timeout)
             clients.append(asking)

@@ -10,7 +10,7 @@ from alps.ext.memory.settings import MemoryModels
 from alps.llm.secrets import redact
 
 if TYPE_CHECKING:
-    from alps.llm import Client
+    from alps.llm.client import Client
     from alps.llm.proxy import Behind
 
 KEYS = ("memory_llm", "memory_llm_api_base", "memory_embedder", "memory_embedder_api_base")

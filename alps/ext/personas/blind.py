@@ -7,7 +7,8 @@ from typing import Any
 
 from alps.ext.personas.engines import UnwrittenError, chat
 from alps.ext.personas.replies import BLIND
-from alps.llm import Client, Request
+from alps.llm.client import Client
+from alps.llm.types import Request
 from alps.prompts import load_prompt
 from alps.tasks.personamem.personas import Asked
 from alps.tasks.personamem.release import LETTERS

@@ -19,8 +19,8 @@ from alps.ext.personas.replies import (
     tellings_answer,
     wordings_answer,
 )
-from alps.llm import Client, Request
-from alps.llm.types import AnswerType, Structured
+from alps.llm.client import Client
+from alps.llm.types import AnswerType, Request, Structured
 from alps.prompts import Prompt, load_prompt
 from alps.tasks.personamem.persona_timeline import (
     EVENTS,

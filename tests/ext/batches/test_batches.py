@@ -27,12 +27,11 @@ from alps.ext.fleet.merge import merge
 from alps.ext.sweeps.board import Board
 from alps.ext.sweeps.plan import read_plan
 from alps.ext.sweeps.sweep import sweep
-from alps.llm import Request
 from alps.llm.budget import Budget
 from alps.llm.cache import Cache
 from alps.llm.ledger import Totals
 from alps.llm.prices import price_of
-from alps.llm.types import TransportError
+from alps.llm.types import Request, TransportError
 from alps.run.start import run
 from alps.schema import Outcome
 from alps.settings import RunSettings

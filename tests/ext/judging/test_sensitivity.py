@@ -16,7 +16,7 @@ from alps.data.release import write_track
 from alps.judges.base import fingerprint_id
 from alps.judges.llm import LlmJudge
 from alps.judges.matching import MatchQuestion, gold_items, predicted_items
-from alps.judges.resolve import RepeatedJudge
+from alps.judges.repeated import RepeatedJudge
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.prompts import read_prompt
 from tests.builders import memories

@@ -7,9 +7,9 @@ import httpx
 import openai
 import pytest
 
-from alps.llm import Client
 from alps.llm.budget import Budget
 from alps.llm.cache import Cache
+from alps.llm.client import Client
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.prices import price_of
 from alps.llm.proxy import Behind, Proxy

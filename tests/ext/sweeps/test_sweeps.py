@@ -18,10 +18,9 @@ from alps.ext.sweeps.board import Board, Row, table_of
 from alps.ext.sweeps.plan import Cell, PlanError, read_plan
 from alps.ext.sweeps.sweep import Swept, sweep
 from alps.ext.sweeps.table import SweepReport, SweptRun, report_sweep, write_sweep_page
-from alps.llm import Client, Request
-from alps.llm.client import Endpoint
+from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger, counted_in
-from alps.llm.types import Reply
+from alps.llm.types import Reply, Request
 from alps.parsing import parse_words
 from alps.run.start import run
 from alps.settings import RunSettings
