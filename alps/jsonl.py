@@ -63,7 +63,7 @@ def parse_json(text: str | bytes, *, deepest: int = _DEEPEST, **hooks: Any) -> A
         TooMuchError: If it is nested more deeply, or has more than `MOST_VALUES` values.
         ValueError: If it is not JSON.
     """
-    if len(text) > MOST_VALUES and _has_too_many(text):
+    if has_more_values(text, MOST_VALUES):
         raise TooMuchError(_TOO_MANY)
     # How deep the parser itself goes depends on the version of Python: 3.13 reads 3,000 lists
     # inside one another, which nothing that walks through them with a function for each can follow.
@@ -84,17 +84,19 @@ def _opened(text: str | bytes) -> int:
     return text.count(b"[") + text.count(b"{")
 
 
-def _has_too_many(text: str | bytes) -> bool:
-    """Tell whether `text` has more than `MOST_VALUES` values: what opens one, or parts two."""
+def has_more_values(text: str | bytes, most: int) -> bool:
+    """Tell whether a JSON text has more than `most` values, by what opens one or parts two."""
+    if len(text) <= most:
+        return False
     commas = text.count(",") if isinstance(text, str) else text.count(b",")
-    if _opened(text) + commas <= MOST_VALUES:
+    if _opened(text) + commas <= most:
         return False
     # Those within strings are no values.
     quotes: tuple[object, ...] = ('"', ord('"'))
     tokens: Iterator[re.Match[Any]]
     tokens = _TOKENS.finditer(text) if isinstance(text, str) else _TOKENS_OF_BYTES.finditer(text)
     values = (found for found in tokens if text[found.start()] not in quotes)
-    return next(islice(values, MOST_VALUES, None), None) is not None
+    return next(islice(values, most, None), None) is not None
 
 
 class TooMuchError(ValueError):
