@@ -165,7 +165,7 @@ class FileBatches:
         with following_none() as exchange:
             exchange.largest = largest
             try:
-                # The clock of a client begins anew with every byte.
+                # Every byte sets the clock of a client back.
                 async with asyncio.timeout(_LONGEST):
                     return await asked
             except Exception as error:  # whatever a client raises, no answer was heard

@@ -410,7 +410,7 @@ class Batches:
                     raise UsageError(
                         f"model '{entry.model}': a batch of {len(entry.keys):,} requests may have "
                         f"been ordered as {', '.join(left[:3])}, which does not end; another out= "
-                        "orders anew"
+                        "orders a new one"
                     )
                 await asyncio.sleep(waits)
                 waits = min(max(_SOONEST, _SHARE * (time.monotonic() - began)), _LATEST)

@@ -149,7 +149,7 @@ class MessageBatches:
         with following_none() as exchange:
             exchange.largest = largest
             try:
-                # The clock of a client begins anew with every byte.
+                # Every byte sets the clock of a client back.
                 async with asyncio.timeout(_LONGEST), httpx.AsyncClient(timeout=_TIMEOUT) as client:
                     answer = await client.request(method, url, content=content, headers=headers)
                     answer.raise_for_status()

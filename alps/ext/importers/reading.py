@@ -152,7 +152,7 @@ def _validated(node: Any, kind: Any, path: Path, line: int | None) -> Any:
 
 
 class _MisfitError(Exception):
-    """A value has not the form that is read; says where it stands."""
+    """A value has not the form that is read; names its place."""
 
     def __init__(self, place: tuple[str | int, ...], fault: str) -> None:
         super().__init__(fault)
