@@ -17,21 +17,12 @@ benchmark.
 DOCUMENT = Path(
     os.environ.get(PAGE) or Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 )
-ORDER = (
-    *("harness", "throughput", "startup", "data", "matching", "economy"),
-    *("scale", "shards", "soak", "crashes", "sweeps", "fuzz", "outages"),
-    *(
-        "retrieval",
-        "coverage",
-        "audits",
-        "rare_audits",
-        "drift",
-        "calibrate",
-        "leaderboard",
-        "attacks",
-    ),
-    *("wire", "personamem", "memory_systems", "memory_kills", "memory_products", "annotate"),
-    *("view", "stranger"),
+ORDER = tuple(
+    (
+        "harness throughput startup data matching economy scale shards soak crashes sweeps fuzz "
+        "outages retrieval coverage audits rare_audits drift calibrate leaderboard attacks wire "
+        "personamem memory_systems memory_kills memory_products annotate view stranger"
+    ).split()
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
 PREFACE = """# Benchmarks
