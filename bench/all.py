@@ -50,7 +50,6 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),
     "personamem": ("sizes=32k",),
-    "view": ("records=2000",),
     "stranger": ("systems=8",),
     "sweeps": ("models=3", "limit=2", "kills=2"),
 }
