@@ -45,7 +45,6 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "leaderboard": ("systems=20",),
     "matching": ("records=300",),
     "scale": ("records=500,1000,2000", "prompts=2"),
-    "shards": ("sessions=60", "records=24"),
     "soak": ("samples=300",),
     "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),

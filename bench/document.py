@@ -19,9 +19,9 @@ DOCUMENT = Path(
 )
 ORDER = tuple(
     (
-        "harness throughput startup data matching economy scale shards soak crashes sweeps fuzz "
-        "outages retrieval coverage audits rare_audits drift calibrate leaderboard attacks wire "
-        "personamem memory_systems memory_products stranger"
+        "harness throughput startup data matching economy scale soak crashes sweeps fuzz outages "
+        "retrieval coverage audits rare_audits drift calibrate leaderboard attacks wire "
+        "personamem memory_products stranger"
     ).split()
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
