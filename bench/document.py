@@ -21,7 +21,7 @@ ORDER = tuple(
     (
         "harness throughput startup data matching economy scale soak crashes sweeps fuzz outages "
         "retrieval coverage audits rare_audits drift calibrate leaderboard attacks wire "
-        "personamem memory_products stranger"
+        "personamem stranger"
     ).split()
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
