@@ -48,7 +48,6 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "soak": ("samples=300",),
     "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),
-    "personamem": ("sizes=32k",),
     "stranger": ("systems=8",),
     "sweeps": ("models=3", "limit=2", "kills=2"),
 }

@@ -20,8 +20,7 @@ DOCUMENT = Path(
 ORDER = tuple(
     (
         "harness throughput startup data matching economy scale soak crashes sweeps fuzz outages "
-        "retrieval coverage audits rare_audits drift calibrate leaderboard attacks wire "
-        "personamem stranger"
+        "retrieval coverage audits rare_audits drift calibrate leaderboard attacks wire stranger"
     ).split()
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
