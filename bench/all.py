@@ -37,7 +37,6 @@ WIDTHS = (36, 12, 20, 6)
 QUICK: Mapping[str, tuple[str, ...]] = {
     "harness": ("samples=300",),
     "throughput": ("calls=200", "turns=1"),
-    "data": ("samples=500,2000", "pools=50", "run=no"),
     "fuzz": ("inputs=2000",),
     "coverage": ("draws=100",),
     "audits": ("draws=50", "rare=20"),

@@ -19,7 +19,7 @@ DOCUMENT = Path(
 )
 ORDER = tuple(
     (
-        "harness throughput startup data matching economy scale soak crashes sweeps fuzz outages "
+        "harness throughput startup matching economy scale soak crashes sweeps fuzz outages "
         "retrieval coverage audits rare_audits drift calibrate leaderboard attacks wire stranger"
     ).split()
 )
