@@ -40,7 +40,6 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "fuzz": ("inputs=2000",),
     "coverage": ("draws=100",),
     "audits": ("draws=50", "rare=20"),
-    "drift": ("streams=30",),
     "leaderboard": ("systems=20",),
     "matching": ("records=300",),
     "scale": ("records=500,1000,2000", "prompts=2"),

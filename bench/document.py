@@ -20,7 +20,7 @@ DOCUMENT = Path(
 ORDER = tuple(
     (
         "harness throughput startup matching scale soak crashes sweeps fuzz outages retrieval "
-        "coverage audits rare_audits drift calibrate leaderboard attacks wire stranger"
+        "coverage audits rare_audits calibrate leaderboard attacks wire stranger"
     ).split()
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
