@@ -47,7 +47,6 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),
     "stranger": ("systems=8",),
-    "sweeps": ("models=3", "limit=2", "kills=2"),
 }
 """Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot.
 """

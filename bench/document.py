@@ -19,8 +19,8 @@ DOCUMENT = Path(
 )
 ORDER = tuple(
     (
-        "harness throughput startup matching scale soak crashes sweeps fuzz outages retrieval "
-        "coverage audits rare_audits calibrate leaderboard attacks wire stranger"
+        "harness throughput startup matching scale soak crashes fuzz outages retrieval coverage "
+        "audits rare_audits calibrate leaderboard attacks wire stranger"
     ).split()
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
