@@ -20,7 +20,7 @@ DOCUMENT = Path(
 ORDER = tuple(
     (
         "harness throughput startup matching scale soak crashes fuzz outages retrieval coverage "
-        "audits rare_audits calibrate leaderboard attacks wire stranger"
+        "audits rare_audits calibrate leaderboard attacks stranger"
     ).split()
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
