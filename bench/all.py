@@ -22,9 +22,10 @@ from textwrap import wrap
 from typing import NamedTuple
 
 import document
+from words import read_words
 
 HERE = Path(__file__).resolve().parent
-WORDS = ("write", "only", "quick", "inspect", "lm_eval", "proxy", "demo")
+WORDS = dict.fromkeys(("only", "quick", "inspect", "lm_eval", "proxy", "demo"), "")
 PASSED_ON: Mapping[str, tuple[str, ...]] = {
     "harness": ("inspect", "lm_eval"),
     "throughput": ("inspect",),
@@ -46,7 +47,6 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "soak": ("samples=300",),
     "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),
-    "stranger": ("systems=8",),
 }
 """Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot.
 """
@@ -138,18 +138,14 @@ def failed(done: Ran) -> bool:
 
 
 def told(arguments: Sequence[str]) -> Mapping[str, str]:
-    """Return the words; end with a sentence where one can't be read."""
-    words = dict(word.partition("=")[::2] for word in arguments)
-    if unknown := [word for word in words if word not in WORDS]:
-        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(WORDS)}).")
-    if wrong := [key for key in ("write", "quick", "demo") if words.get(key, "yes") != "yes"]:
+    """Return the words that were given; end with a sentence where one can't be read."""
+    words = {key: value for key, value in read_words(arguments, WORDS).items() if value}
+    if wrong := [key for key in ("quick", "demo") if words.get(key, "yes") != "yes"]:
         sys.exit(f"{wrong[0]}={words[wrong[0]]}: expected yes, or nothing.")
     if {"write", "quick"} <= set(words):
         sys.exit("quick=yes never writes: leave out write=yes, or quick=yes.")
     for key in {"inspect", "lm_eval"} & set(words):
-        words[key] = os.path.abspath(
-            words[key]
-        )  # not resolved: a link is what makes an environment
+        words[key] = os.path.abspath(words[key])  # a link is what makes an environment
     return words
 
 
