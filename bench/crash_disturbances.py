@@ -1,26 +1,18 @@
-"""Disturbances other than a kill.
+"""Disturbances other than a kill: a full disk, a folder that can't be written, two processes.
 
-A full disk, a folder that can't be written, two processes, clocks, broken caches.
+What needs no mount and no race is held by tests/core/test_disturbed.py: clocks, locks, caches.
 """
 
-import itertools
-import json
-import os
 import shutil
-import signal
-import sqlite3
 import subprocess
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from crash_runs import Calm, Place, differences, finish, wait_for_lock
+from crash_runs import Calm, Place, differences, finish
 
-BUSY_SECONDS = 75
-DAY, YEAR = 86_400, 365 * 86_400
 ROOMS = (8, 40, 90, 140, 170)
 """Kilobytes of a disk that is full while a run of about 190 is written."""
 
@@ -138,26 +130,10 @@ def read_only_cache(run: Run, place: Place) -> list[str]:
     return found or run.ended(place)
 
 
-def kill_half_way(run: Run, place: Place) -> int:
-    """Kill a run in the middle of its predictions; return which process it was."""
-    process = place.start(
-        run.words, {"kind": "write", "file": "predictions.jsonl", "n": 5, "keep": 0.5}
-    )
-    finish(process)
-    return process.pid
-
-
-def two_processes(run: Run, place: Place) -> list[str]:
-    """Start the same command while it runs already."""
-    first = place.start(run.words)
-    wait_for_lock(first)
-    first.send_signal(signal.SIGSTOP)  # it would be done before the second has begun
-    try:
-        found = run.refused(place, f"process {first.pid} ", "choose another out=")
-    finally:
-        first.send_signal(signal.SIGCONT)
-    ended = finish(first)
-    return found or ([ended.problem] if ended.problem else run.compared(place))
+def kill_half_way(run: Run, place: Place) -> None:
+    """Kill a run in the middle of its predictions."""
+    spec = {"kind": "write", "file": "predictions.jsonl", "n": 5, "keep": 0.5}
+    finish(place.start(run.words, spec))
 
 
 def at_the_same_moment(run: Run, place: Place) -> list[str]:
@@ -168,92 +144,6 @@ def at_the_same_moment(run: Run, place: Place) -> list[str]:
     return (
         [*filter(None, refused)] or ([] if well else ["neither was let in"]) or run.compared(place)
     )
-
-
-def stale_lock(run: Run, place: Place) -> list[str]:
-    """Kill a run, and let its number belong to another process that lives."""
-    kill_half_way(run, place)
-    (place.out / ".lock").write_text(
-        f"process {os.getpid()} on {os.uname().nodename}", encoding="utf-8"
-    )
-    return run.ended(place)
-
-
-def jumping_clock(run: Run, place: Place) -> list[str]:
-    """Set the clock back by a day, and then forward by a year, while it runs."""
-    lead, rest = run.calm.lead, run.calm.held
-    jumps = [(lead + rest / 4, -DAY), (lead + rest / 2, DAY + YEAR)]
-    ended = finish(place.start(run.words, {"kind": "clock", "jumps": jumps}))
-    rows = [json.loads(line) for line in (place.out / "calls.jsonl").read_bytes().splitlines()]
-    odd = [row["seconds"] for row in rows if not 0 <= row["seconds"] < BUSY_SECONDS]
-    problems = [ended.problem] if ended.problem else run.compared(place)
-    return problems + ([f"a call took {odd[0]} s"] if odd else [])
-
-
-def broken_cache(run: Run, place: Place, *, damage: Callable[[Path], None], said: str) -> list[str]:
-    """Damage the file of a cache that a run had filled."""
-    cache = place.folder / "cache"
-    shutil.copytree(run.calm.out.parent / "cache", cache)
-    damage(cache / "replies.sqlite")
-    return run.ended(place, said)
-
-
-def directory_for_cache(run: Run, place: Place) -> list[str]:
-    """Put a folder in place of the cache."""
-    (place.folder / "cache" / "replies.sqlite").mkdir(parents=True)
-    found = run.refused(place, "cache", "set ALPS_CACHE")
-    (place.folder / "cache" / "replies.sqlite").rmdir()
-    return found or run.ended(place)
-
-
-def locked_cache(run: Run, place: Place, *, wal: bool) -> list[str]:
-    """Hold the cache for as long as the run takes.
-
-    In its WAL mode, or as a program that knows no other.
-    """
-    (place.folder / "cache").mkdir()
-    other = sqlite3.connect(
-        place.folder / "cache" / "replies.sqlite", isolation_level=None, check_same_thread=False
-    )
-    other.execute(f"PRAGMA journal_mode={'WAL' if wal else 'DELETE'}")
-    other.execute("CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID")
-    other.execute("BEGIN IMMEDIATE" if wal else "BEGIN EXCLUSIVE")
-    started = time.monotonic()
-    try:
-        found = (
-            run.ended(place, "could not be kept")
-            if wal
-            else run.refused(place, "locked", "set ALPS_CACHE")
-        )
-    finally:
-        other.close()
-    taken = time.monotonic() - started
-    return (
-        found
-        or ([] if wal else run.ended(place))
-        or ([f"took {taken:.0f} s"] if taken > BUSY_SECONDS else [])
-    )
-
-
-def garbage(path: Path) -> None:
-    """Overwrite the file."""
-    path.write_bytes(b"no database " * 1_000)
-
-
-def cut(path: Path) -> None:
-    """Leave half of the file."""
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def other_schema(path: Path) -> None:
-    """Put a table of other columns in place of ours."""
-    with suppress(FileNotFoundError):
-        path.unlink()
-    other = sqlite3.connect(path)
-    other.execute("CREATE TABLE replies (number INTEGER, question TEXT, answer TEXT)")
-    other.execute("INSERT INTO replies VALUES (1, 'what', 'that')")
-    other.commit()
-    other.close()
 
 
 def disturbances(
@@ -267,22 +157,5 @@ def disturbances(
             yield "disk full, cache", partial(full_cache, asking, kilobytes=kilobytes, said=said)
         yield "read-only run folder", partial(read_only_run_folder, embedded)
         yield "read-only cache", partial(read_only_cache, asking)
-    yield "second process", partial(two_processes, embedded)
-    yield from itertools.repeat(
-        ("two at the same moment", partial(at_the_same_moment, embedded)), 3
-    )
-    yield "stale lock, its number reused", partial(stale_lock, embedded)
-    for run in (embedded, asking):
-        yield "clock jumps", partial(jumping_clock, run)
-    for name, damage in (
-        ("garbage", garbage),
-        ("cut in half", cut),
-        ("another schema", other_schema),
-    ):
-        yield f"cache: {name}", partial(broken_cache, asking, damage=damage, said="put aside")
-    yield "cache: a folder", partial(directory_for_cache, asking)
-    for wal in (True, False):
-        yield (
-            f"cache: held by another{'' if wal else ', not in WAL mode'}",
-            partial(locked_cache, asking, wal=wal),
-        )
+    for _ in range(3):
+        yield "two at the same moment", partial(at_the_same_moment, embedded)

@@ -37,7 +37,8 @@ from crash_runs import (
     undisturbed,
     wait_for_lock,
 )
-from document import Bound, Section, missed, terminal, write_section
+from document import Bound, Section, at_least, at_most
+from document import finish as finish_bench
 from server import Server, running
 from words import read_words, some_of, whole
 
@@ -68,12 +69,9 @@ class Found:
     failures: list[str] = field(default_factory=list)
 
     def __iadd__(self, other: "Found") -> "Found":
-        self.tries, self.held, self.runs = (
-            self.tries + other.tries,
-            self.held + other.held,
-            self.runs + other.runs,
-        )
-        self.repeated, self.most = self.repeated + other.repeated, max(self.most, other.most)
+        for name in ("tries", "held", "runs", "repeated"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.most = max(self.most, other.most)
         self.failures += other.failures
         return self
 
@@ -330,60 +328,45 @@ def table(found: dict[str, Found]) -> Iterator[list[str]]:
         yield [name, f"{row.tries:,}", held, f"{row.runs:,}", *costs, f"{len(row.failures):,}"]
 
 
+PROMISED = {
+    "random": "killed at random",
+    "placed": "ended at exact places",
+    "": "disturbed otherwise",
+}
+"""What rows that begin like this are called in a bound."""
+
+
 def bounds(found: dict[str, Found], wanted: int) -> Iterator[Bound]:
     """Yield what is promised of each part that was carried out, `wanted` random kills among it."""
-    parts = {
-        "random": "killed at random",
-        "placed": "ended at exact places",
-        "": "disturbed otherwise",
-    }
     left = dict(found)
-    for start, what in parts.items():
+    for start, what in PROMISED.items():
         rows = [left.pop(name) for name in list(left) if name.startswith(start)]
         if rows:
-            wrong, runs = (
-                sum(bool(row.failures) and len(row.failures) for row in rows),
-                sum(row.runs for row in rows),
-            )
+            wrong, runs = sum(len(row.failures) for row in rows), sum(row.runs for row in rows)
             measured = f"{wrong:,} wrong in {runs:,} runs, {sum(row.tries for row in rows):,} times"
-            yield Bound(
-                f"{what}: the end is that of an undisturbed run", "all", measured, wrong == 0
-            )
+            title = f"{what}: the end is that of an undisturbed run"
+            yield Bound(title, "all", measured, wrong == 0)
     if struck := [row.held for name, row in found.items() if name.startswith("random")]:
-        name = "killed at random: kills that struck a run while it held its folder"
-        yield Bound(name, f"≥ {wanted:,}", f"{sum(struck):,}", sum(struck) >= wanted)
-    kills = [
-        row
-        for name, row in found.items()
-        if name.startswith(("random", "placed")) and "model" in name
-    ]
-    if kills:
-        most = max(row.most for row in kills)
-        yield Bound(
-            "answers that one kill costs again", f"≤ {AT_ONCE}", f"{most:,}", most <= AT_ONCE
-        )
+        title = "killed at random: kills that struck a run while it held its folder"
+        yield at_least(title, wanted, sum(struck))
+    if asked := [row.most for name, row in found.items() if "model" in name]:
+        yield at_most("answers that one kill costs again", AT_ONCE, max(asked))
 
 
-def section(cells: list[list[str]], promised: list[Bound], seed: int) -> Section:
-    """Return the section of the page."""
-    text = (
-        "Real `alps run` processes, all four tasks, on the built-in samples, are ended by `kill "
-        "-9`, at moments\ndrawn in turn over the time of an undisturbed run and over the part of "
-        f"it in which it holds its folder. Each series of\nkills goes on until {KILLS} of them "
-        "struck while the run held its folder («in its folder»); a run that ended before its\nkill "
-        "is compared, too, and begun anew, so that «runs» can exceed the series. Others end at "
-        "exact places: with a part of\na line written, between write and fsync with what was not "
-        "on disk lost, around every rename and the lock, inside a\ntransaction, a log frame and a "
-        "checkpoint of the reply cache. Then the same command runs to its end. It must leave the\n"
-        "same files, its predictions, verdicts and scores in the same bytes, a summary that is "
-        "equal but for `calls` and\nseconds, and, where no address is in it, the same manifest. "
-        f"With a model and a judge on loopback ({AT_ONCE} requests\nunder way, the cache on), just "
-        "what was not in the cache at a kill comes again: `repeated`, and `most` for one kill.\n"
-        "The other disturbances ask for one line, exit code 2 and the same end afterwards, or for "
-        "the same end at once and one\nline on what happened."
-    )
-    command = f"python bench/crashes.py seed={seed} write=yes"
-    return Section("crashes", "Crashes and disturbances", text, promised, command, cells)
+TEXT = f"""
+Real `alps run` processes, all four tasks, on the built-in samples, are ended by `kill -9`, at
+moments drawn in turn over the time of an undisturbed run and over the part of it in which it holds
+its folder. Each series of kills goes on until {KILLS} of them struck while the run held its folder
+(«in its folder»); a run that ended before its kill is compared, too, and begun anew, so that «runs»
+can exceed the series. Others end at exact places: with a part of a line written, between write and
+fsync with what was not on disk lost, around every rename and the lock, inside a transaction, a log
+frame and a checkpoint of the reply cache. Then the same command runs to its end. It must leave the
+same files, its predictions, verdicts and scores in the same bytes, a summary that is equal but for
+`calls` and seconds, and, where no address is in it, the same manifest. With a model and a judge on
+loopback ({AT_ONCE} requests under way, the cache on), just what was not in the cache at a kill
+comes again: `repeated`, and `most` for one kill. The other disturbances ask for one line, exit code
+2 and the same end afterwards, or for the same end at once and one line on what happened.
+"""
 
 
 def carry_out(words: dict[str, str], home: Path) -> dict[str, Found]:
@@ -420,12 +403,10 @@ def main() -> None:
     if home.exists():
         print(f"What the failed runs left is in {home}.")
     wanted = 0 if words["only"] else whole(words, "kills", least=0)
-    cells, promised = list(table(found)), list(bounds(found, wanted))
-    misses = missed(promised)
-    print(terminal(cells), *(misses or ["Every bound that was measured is held."]), sep="\n")
-    if words["write"]:
-        write_section(section(cells, promised, int(words["seed"])))
-    sys.exit(1 if misses else 0)
+    command = f"python bench/crashes.py seed={words['seed']} write=yes"
+    promised, cells = list(bounds(found, wanted)), list(table(found))
+    section = Section("crashes", "Crashes and disturbances", TEXT, promised, command, cells)
+    finish_bench(section, write=words["write"])
 
 
 if __name__ == "__main__":
