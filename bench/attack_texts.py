@@ -90,20 +90,10 @@ def asked_of(row: Row) -> Iterator[tuple[str, Row]]:
 def memory(value: str | Row, number: int) -> Row:
     """Return a memory of the release's form that says `value`."""
     given = value if isinstance(value, dict) else {"value": value}
-    base = {
-        "type": "direct",
-        "label": "UNMAPPED",
-        "label_suggestion": None,
-        "reasoning": None,
-        "evidence": None,
-    }
-    base |= {
-        "confidence": 0.95,
-        "time_scope": "long_term",
-        "emotion": None,
-        "preference_attitude": None,
-    }
-    return {"memory_id": f"a{number}", **base, "updated_at": None, **given}
+    empty = "label_suggestion reasoning evidence emotion preference_attitude updated_at"
+    base: Row = dict.fromkeys(empty.split(" "))
+    base |= {"type": "direct", "label": "UNMAPPED", "confidence": 0.95, "time_scope": "long_term"}
+    return {"memory_id": f"a{number}", **base, **given}
 
 
 def sentences(texts: Sequence[str]) -> list[str]:
