@@ -39,7 +39,7 @@ def questions(data: str) -> Iterator[dict[str, Any]]:
     for sample in read_samples(open_split(data, None).track(task.track), task.read_sample):
         asked = [dict(message) for message in task.messages(sample)]
         yield {"id": f"{sample.benchmark_id}-asked", "model": MODEL, "input": asked}
-        answered = read_memories(json.loads(content({"messages": asked}))).memories
+        answered = read_memories(json.loads(content({"model": MODEL, "messages": asked}))).memories
         recorder = Recorder()
         question = MatchQuestion(gold_items(sample.gold), predicted_items(answered))
         asyncio.run(judge.on(recorder).answer(question, about=""))
