@@ -40,7 +40,7 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "throughput": ("calls=200", "turns=1"),
     "fuzz": ("inputs=2000",),
     "coverage": ("draws=100",),
-    "audits": ("draws=50", "rare=20"),
+    "audits": ("draws=50",),
     "leaderboard": ("systems=20",),
     "matching": ("records=300",),
     "scale": ("records=500,1000,2000", "prompts=2"),

@@ -308,9 +308,9 @@ def table(scores: Sequence[Score]) -> str:
 
 TEXT = """
 What answers reach that nobody has earned, under a scripted judge that follows our rubrics to the
-letter; `bench/obedient.py` publishes its rules, which read words and not meaning. Answers are made
-from the samples alone, but for those that begin with gold. Of each family of attacks the one is
-shown that comes nearest to its bound; the command prints all.
+letter; `bench/obedient.py` publishes its rules, which read words and not meaning. Answers are
+made from the samples alone, but for those that begin with gold. Of each family of attacks the one
+is shown that comes nearest to its bound; the command prints all.
 """
 
 

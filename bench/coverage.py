@@ -35,9 +35,9 @@ HEAD = ["what", "settings", "on average", "s.e.", "in the worst setting", "width
 TEXT = """
 How many of the 95 % intervals that runs print hold the truth, over simulated samples of each
 setting: rates of .5 to .99, F1 resampled from recorded models, masses at 0 or 1, marks of 1 to 5,
-ratios of sums and differences, on 8 to 300 records, alone and in 5, 11 or 40 sessions whose records
-correlate by 0, .3 or .7. The width is beside that of Clopper and Pearson's interval at the
-effective number of records. A table of equal runs has three runs and four metrics.
+ratios of sums and differences, on 8 to 300 records, alone and in 5, 11 or 40 sessions whose
+records correlate by 0, .3 or .7. The width is beside that of Clopper and Pearson's interval at
+the effective number of records. A table of equal runs has three runs and four metrics.
 """
 
 

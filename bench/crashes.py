@@ -355,17 +355,18 @@ def bounds(found: dict[str, Found], wanted: int) -> Iterator[Bound]:
 
 TEXT = f"""
 Real `alps run` processes, all four tasks, on the built-in samples, are ended by `kill -9`, at
-moments drawn in turn over the time of an undisturbed run and over the part of it in which it holds
-its folder. Each series of kills goes on until {KILLS} of them struck while the run held its folder
-(«in its folder»); a run that ended before its kill is compared, too, and begun anew, so that «runs»
-can exceed the series. Others end at exact places: with a part of a line written, between write and
-fsync with what was not on disk lost, around every rename and the lock, inside a transaction, a log
-frame and a checkpoint of the reply cache. Then the same command runs to its end. It must leave the
-same files, its predictions, verdicts and scores in the same bytes, a summary that is equal but for
-`calls` and seconds, and, where no address is in it, the same manifest. With a model and a judge on
-loopback ({AT_ONCE} requests under way, the cache on), just what was not in the cache at a kill
-comes again: `repeated`, and `most` for one kill. The other disturbances ask for one line, exit code
-2 and the same end afterwards, or for the same end at once and one line on what happened.
+moments drawn in turn over the time of an undisturbed run and over the part of it in which it
+holds its folder. Each series of kills goes on until {KILLS} of them struck while the run held its
+folder («in its folder»); a run that ended before its kill is compared, too, and begun anew, so
+that «runs» can exceed the series. Others end at exact places: with a part of a line written,
+between write and fsync with what was not on disk lost, around every rename and the lock, inside a
+transaction, a log frame and a checkpoint of the reply cache. Then the same command runs to its
+end. It must leave the same files, its predictions, verdicts and scores in the same bytes, a
+summary that is equal but for `calls` and seconds, and, where no address is in it, the same
+manifest. With a model and a judge on loopback ({AT_ONCE} requests under way, the cache on), just
+what was not in the cache at a kill comes again: `repeated`, and `most` for one kill. The other
+disturbances ask for one line, exit code 2 and the same end afterwards, or for the same end at
+once and one line on what happened.
 """
 
 

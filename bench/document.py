@@ -19,7 +19,7 @@ DOCUMENT = Path(
     os.environ.get(PAGE) or Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 )
 _ORDER = """
-harness throughput startup matching scale soak crashes fuzz outages coverage audits rare_audits
+harness throughput startup matching scale soak crashes fuzz outages coverage audits
 leaderboard attacks
 """
 ORDER = tuple(_ORDER.split())
@@ -39,9 +39,7 @@ $ alps doctor
 
 «The AlpsBench sample» is the authors' human-check export that the [first page]\
 (index.md#the-authors-export) describes;
-`ALPS_SAMPLE` names its folder. Without it the judge economy is counted on our own samples, \
-and what is measured on its
-records is left out.
+`ALPS_SAMPLE` names its folder. What is measured on its records is left out without it.
 """
 WIDTH = 118
 HEAD = ("what", "bound", "measured", "")

@@ -388,9 +388,9 @@ def fuzz(reader: Reader, inputs: int, seed: int, folder: Path) -> Tally:
 
 HEAD = ["reader", "inputs", "accepted", "refused", "failed", "seconds"]
 TEXT = """
-Every reader of foreign input is fed with broken files: real ones, mutated byte by byte or value by
-value, and some made up. It may return a proper result, or refuse the input in one line that says
-what is wrong; anything else is a failure, for a user would meet it as a traceback.
+Every reader of foreign input is fed with broken files: real ones, mutated byte by byte or value
+by value, and some made up. It may return a proper result, or refuse the input in one line that
+says what is wrong; anything else is a failure, for a user would meet it as a traceback.
 """
 
 

@@ -237,10 +237,10 @@ HEAD = ["server", "answers", "alps: seconds, lost, rejected", "Inspect AI"]
 TEXT = f"""
 Servers on loopback that answer after {LATENCY.replace("-", " to ")} seconds, but turn requests
 away: a bucket that fills up by ten a second, windows that begin with the first request, and
-outages. Where Retry-After is not named, a 429 says nothing. alps extracts with its defaults and the
-lexical judge, one call a record; Inspect AI asks as many plain questions with its own defaults.
-Seconds are those of the whole process; a request is rejected by 429, 503 or 529. LiteLLM's proxy is asked by
-model and judge alike, and counted by the ledger.
+outages. Where Retry-After is not named, a 429 says nothing. alps extracts with its defaults and
+the lexical judge, one call a record; Inspect AI asks as many plain questions with its own
+defaults. Seconds are those of the whole process; a request is rejected by 429, 503 or 529.
+LiteLLM's proxy is asked by model and judge alike, and counted by the ledger.
 """
 
 

@@ -187,11 +187,12 @@ def table(figures: Sequence[Figure]) -> Iterator[list[str]]:
 
 
 TEXT = f"""
-Questions at the ends of generated histories of a million tokens, each sent whole; the server keeps
-every answer back for {HELD_SECONDS} s, so that all are under way at once. Then short samples of 2
-kB each, run with an instant class and the lexical judge, scored again, reported and compared at
-three sizes. A slope is what the records between two sizes take more: in a run whose time grows with the
-square of its records, the last slope would be four times the first. One process a row.
+Questions at the ends of generated histories of a million tokens, each sent whole; the server
+keeps every answer back for {HELD_SECONDS} s, so that all are under way at once. Then short
+samples of 2 kB each, run with an instant class and the lexical judge, scored again, reported and
+compared at three sizes. A slope is what the records between two sizes take more: in a run whose
+time grows with the square of its records, the last slope would be four times the first. One
+process a row.
 """
 
 

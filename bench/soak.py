@@ -257,12 +257,12 @@ RARE = ", ".join(f"{kind} {PROBABILITIES[kind]:.1%}" for kind in ("429", "hang",
 TEXT = f"""
 Extraction over dialogues of four turns, `concurrency={AT_ONCE}`; model and judge are LLMs on a
 loopback server. In the soaked run every answer takes 0 to 2 s, and a request meets one of these
-faults, each by a probability of 1 % ({RARE}): {", ".join(FAULTS)}; a question meets at most two. A
-question counts as answered well where the whole of a usable answer was sent; an answer that is
-{", ".join(UNUSABLE)} is asked for again by design. Retry-After is checked in the server's log: what
-came within {GRACE:g} s after a 429 was on its way already. The capacity runs ask the model alone: a
-server with {PLACES} places, and one of {PER_SECOND:g} requests a second, answer 429 to everything
-beyond; both ask to wait 1 s, and answer after {CAPACITY_LATENCY:g} s.
+faults, each by a probability of 1 % ({RARE}): {", ".join(FAULTS)}; a question meets at most two.
+A question counts as answered well where the whole of a usable answer was sent; an answer that is
+{", ".join(UNUSABLE)} is asked for again by design. Retry-After is checked in the server's log:
+what came within {GRACE:g} s after a 429 was on its way already. The capacity runs ask the model
+alone: a server with {PLACES} places, and one of {PER_SECOND:g} requests a second, answer 429 to
+everything beyond; both ask to wait 1 s, and answer after {CAPACITY_LATENCY:g} s.
 """
 
 

@@ -138,10 +138,10 @@ def table(started: list[Started]) -> Iterator[list[str]]:
 
 
 TEXT = f"""
-What a user waits for. `alps --help` is the best of {TIMES}; the run over {SAMPLES:,} short samples,
-by `model=rules` under the lexical judge, the best of three; every other command is started once, on
-our samples, and asked for the heavy libraries that it has loaded by its end. `make demo`, where it
-is measured, runs in a clone whose environment is made.
+What a user waits for. `alps --help` is the best of {TIMES}; the run over {SAMPLES:,} short
+samples, by `model=rules` under the lexical judge, the best of three; every other command is
+started once, on our samples, and asked for the heavy libraries that it has loaded by its end.
+`make demo`, where it is measured, runs in a clone whose environment is made.
 """
 
 

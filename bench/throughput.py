@@ -237,13 +237,13 @@ def _from_how_many(slow: Found) -> str:
 
 
 TEXT = f"""
-A run of calls to a server on loopback: samples of extraction, each asked of the model and of an LLM
-judge, {AT_ONCE} at once. alps keeps its ledger, its journals, its reply cache, and scores with
-floors and intervals. instructor (JSON_SCHEMA, the same schemas) and litellm ask the same questions
-and keep nothing; Inspect AI asks them by its OpenAI-compatible provider, with its cheapest scorer
-and its log. Calls a second, from the first request to the last answer and of the whole process;
-seconds; milliseconds of the processor a call, the start of the process among them; peak memory. Of
-several turns the best counts.
+A run of calls to a server on loopback: samples of extraction, each asked of the model and of an
+LLM judge, {AT_ONCE} at once. alps keeps its ledger, its journals, its reply cache, and scores
+with floors and intervals. instructor (JSON_SCHEMA, the same schemas) and litellm ask the same
+questions and keep nothing; Inspect AI asks them by its OpenAI-compatible provider, with its
+cheapest scorer and its log. Calls a second, from the first request to the last answer and of the
+whole process; seconds; milliseconds of the processor a call, the start of the process among them;
+peak memory. Of several turns the best counts.
 """
 
 
