@@ -7,7 +7,7 @@ it printed is shown where it failed for another reason than a missed bound. In t
 bounds of all that ran, and what is missed ends in exit 1. `write=yes` writes docs/benchmarks.md
 anew, section by section. `quick=yes` takes smaller sizes where a benchmark has them, and never
 writes. `inspect=PYTHON` and `lm_eval=PYTHON` are passed on to those that compare alps with other
-harnesses, `proxy=LITELLM` to outages, `demo=yes` to startup.
+harnesses, `demo=yes` to startup.
 """
 
 import os
@@ -25,12 +25,12 @@ import document
 from words import read_words
 
 HERE = Path(__file__).resolve().parent
-WORDS = dict.fromkeys(("only", "quick", "inspect", "lm_eval", "proxy", "demo"), "")
+WORDS = dict.fromkeys(("only", "quick", "inspect", "lm_eval", "demo"), "")
 PASSED_ON: Mapping[str, tuple[str, ...]] = {
     "harness": ("inspect", "lm_eval"),
     "throughput": ("inspect",),
     "startup": ("demo",),
-    "outages": ("inspect", "proxy"),
+    "outages": ("inspect",),
 }
 """The words that a benchmark takes from here."""
 WIDTHS = (36, 12, 20, 6)

@@ -9,25 +9,21 @@ a pair the same with the frequency with which theirs did at that lexical similar
 decides alike. Every record is judged by both once; then sessions are drawn, and audits of them,
 thousands of times, and each goes through the function that runs use.
 
-Then how long all of it takes, and how much memory, at 3,600 verdicts of each of ten systems. Exits
-1 where a bound is missed; `write=yes` writes the section of docs/benchmarks.md.
+Exits 1 where a bound is missed; `write=yes` writes the section of docs/benchmarks.md.
 """
 
 import asyncio
 import hashlib
 import json
 import os
-import resource
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from document import Bound, Section, at_most, finish
+from document import Bound, Section, finish
 from numpy.typing import NDArray
 from sample import sample_folder
 from words import read_words, whole
@@ -55,8 +51,6 @@ LOWEST, HIGHEST = 0.93, 0.97
 TOGETHER = 3
 """Answers of a session, where sessions have several: those of three models."""
 SEED = 20_251
-VERDICTS, SYSTEMS = 3_600, 10
-SECONDS, MEMORY = 10, 500
 TASK = load_task("extraction")
 
 
@@ -343,51 +337,6 @@ def audit_bounds(outcomes: Sequence[AuditOutcome]) -> list[Bound]:
     return bounds
 
 
-def audited_systems(generator: np.random.Generator) -> list[Pairs]:
-    """Return `SYSTEMS` systems with `VERDICTS` cheap scores each, a fifth of them audited."""
-    sessions = np.repeat(np.arange(VERDICTS // TOGETHER), TOGETHER)
-    audited = sessions % 5 == 0
-    systems = []
-    for number in range(SYSTEMS):
-        true = generator.beta(1 + number / 5, 3, VERDICTS)
-        cheap = np.clip(true * generator.random(VERDICTS) * 1.5, 0, 1)
-        names = sessions.tolist()
-        kept = np.where(audited, true, np.nan)
-        systems.append(Pairs(cheap, kept, audited, names, (0.0, 1.0)))
-    return systems
-
-
-def measure() -> list[Bound]:
-    """Return how long scores, differences and slices of many systems take, and the memory."""
-    systems = audited_systems(np.random.default_rng(0))
-    thirds = [np.arange(VERDICTS) % 3 == number for number in range(3)]
-
-    def differences() -> None:
-        for first, second in combinations(systems, 2):
-            powered_difference(*first.less(second))
-
-    def slices() -> None:
-        for system in systems:
-            for chosen in thirds:
-                corrected_score(system.where(chosen))
-
-    steps = {
-        "scores": lambda: [corrected_score(system) for system in systems],
-        "differences of every pair": differences,
-        "slices": slices,
-    }
-    bounds = []
-    for name, step in steps.items():
-        started = time.perf_counter()
-        step()
-        seconds = time.perf_counter() - started
-        what = f"{name} of {SYSTEMS} systems, {VERDICTS:,} verdicts each"
-        bounds.append(at_most(what, SECONDS, seconds, "{:.2f} s"))
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    bounds.append(at_most("peak memory of these", MEMORY, megabytes, "{:.0f} MB"))
-    return bounds
-
-
 HEAD = ["what", "records", "share", "audits", "covered", "worst", "width", "shorter"]
 TEXT = f"""
 How many 95 % intervals of corrected F1, of its differences and of its slices hold the truth, over
@@ -411,7 +360,7 @@ def main() -> None:
     words = read_words(sys.argv[1:], {"draws": "1000"})
     draws = whole(words, "draws")
     outcomes, note = simulate_audits(draws, SEED)
-    bounds, table = [*audit_bounds(outcomes), *measure()], [HEAD, *map(row, outcomes)]
+    bounds, table = audit_bounds(outcomes), [HEAD, *map(row, outcomes)]
     command, notes = f"python bench/audits.py draws={draws} write=yes", [note] if note else []
     section = Section("audits", "Audits of cheap judges", TEXT, bounds, command, table, notes)
     finish(section, write=words["write"] and outcomes)

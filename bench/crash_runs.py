@@ -105,14 +105,6 @@ class Ended:
         well = (self.code, self.errors) == (0, "")
         return "" if well else f"exit {self.code}: {self.errors.strip()[-200:]}"
 
-    def refusal(self, *expected: str) -> str:
-        """Say what is wrong with a refusal: it should be one line as expected, and exit 2."""
-        lines = self.errors.splitlines()
-        if self.code != 2 or len(lines) != 1 or self.output:
-            return f"exit {self.code}, {len(lines)} lines: {self.errors.strip()[-200:]}"
-        lacking = [text for text in expected if text not in lines[0]]
-        return f"it does not say {lacking[0]!r}: {lines[0]}" if lacking else ""
-
 
 def finish(process: "subprocess.Popen[str]", timeout: float = PATIENCE) -> Ended:
     """Wait for a command; one that hangs is killed, which its exit code tells."""

@@ -1,13 +1,12 @@
-"""Kill real runs at random and at chosen moments, or disturb them, and compare the results.
+"""Kill real runs at random and at chosen moments, and compare the results.
 
-    python bench/crashes.py [seed=0] [kills=200] [part=kills,places,disturbances]
+    python bench/crashes.py [seed=0] [kills=200] [part=kills,places]
         [only=NAME:NUMBER] [write=yes]
 
 A run is killed until that struck it in its folder five times, `kills` in all, and the same command
 run to its end after that: what it leaves must be that of a run that nobody disturbed. Prints a
 table, and of every failure the words that make it again (the moments of `kill -9` are drawn by the
-seed, and hang on the load besides). Exits 1 where a bound is missed. Needs Linux; some disturbances
-need root.
+seed, and hang on the load besides). Exits 1 where a bound is missed. Needs Linux.
 """
 
 import math
@@ -24,7 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crash_disturbances import Run, disturbances
 from crash_runs import (
     PROGRAM,
     Calm,
@@ -43,7 +41,7 @@ from server import Server, running
 from words import read_words, some_of, whole
 
 ALL_KILLS, KILLS, AT_ONCE, LATENCY, AT_A_TIME = 200, 5, 4, "0.01-0.07", 2
-PARTS = ("kills", "places", "disturbances")
+PARTS = ("kills", "places")
 WORDS = {"seed": "0", "kills": str(ALL_KILLS), "part": ",".join(PARTS), "only": ""}
 PLACED = ("utilization-rules", "model-and-judge")
 ASKED = ("task=extraction,utilization", "limit=8", f"concurrency={AT_ONCE}")
@@ -54,7 +52,7 @@ class Found:
     """What came of the runs of one kind.
 
     Attributes:
-        tries: How many processes were ended, or how many disturbances happened.
+        tries: How many processes were ended.
         held: How many of them had locked their run folder.
         repeated: How many requests were answered again.
         most: The most that one kill cost of them.
@@ -263,7 +261,7 @@ class Job:
 def jobs(home: Path, words: Mapping[str, str], stack: ExitStack) -> Iterator[Job]:
     """Yield what there is to do, after the undisturbed runs that it is compared with."""
     parts = some_of(words, "part", PARTS)
-    wanted = words["only"].partition(":")[0].removesuffix("-at").replace("disturbance", "")
+    wanted = words["only"].partition(":")[0].removesuffix("-at")
     known = {setup.name: setup for setup in setups(home) if wanted in ("", setup.name)}
     calm: dict[str, Calm] = {}
     if "kills" not in parts:
@@ -289,20 +287,6 @@ def jobs(home: Path, words: Mapping[str, str], stack: ExitStack) -> Iterator[Job
         for number, spec in enumerate(placed):
             row = f"placed ends, {name}"
             yield Job(row, f"{name}-at:{number}", partial(ended_at, setup, calm[name], spec=spec))
-    if "disturbances" in parts and not wanted:
-        embedded, asking = known["all-rules"], known["model-and-judge"]
-        server = stack.enter_context(serving(asking))
-        runs = (
-            Run(embedded.words, calm[embedded.name]),
-            Run((*asking.words, *asked_on(server)), calm[asking.name], True),
-        )
-        for number, (name, work) in enumerate(disturbances(*runs, home / "scratch")):
-            yield Job(name, f"disturbance:{number}", partial(disturbed, work))
-
-
-def disturbed(work: Callable[[Place], list[str]], place: Place) -> Found:
-    """Disturb a run once."""
-    return Found(tries=1, runs=1, failures=work(place))
 
 
 def carried_out(job: Job, home: Path) -> Found:
@@ -322,17 +306,13 @@ def table(found: dict[str, Found]) -> Iterator[list[str]]:
     """Yield the heading and the rows of the table."""
     yield ["what", "times", "in its folder", "runs", "repeated", "most", "wrong"]
     for name, row in found.items():
-        kills, asked = name.startswith(("random", "placed")), "model" in name
-        held = f"{row.held:,}" if kills else "–"
-        costs = (f"{row.repeated:,}", f"{row.most:,}") if kills and asked else ("–", "–")
+        asked = "model" in name
+        held = f"{row.held:,}"
+        costs = (f"{row.repeated:,}", f"{row.most:,}") if asked else ("–", "–")
         yield [name, f"{row.tries:,}", held, f"{row.runs:,}", *costs, f"{len(row.failures):,}"]
 
 
-PROMISED = {
-    "random": "killed at random",
-    "placed": "ended at exact places",
-    "": "disturbed otherwise",
-}
+PROMISED = {"random": "killed at random", "placed": "ended at exact places"}
 """What rows that begin like this are called in a bound."""
 
 
@@ -364,9 +344,7 @@ transaction, a log frame and a checkpoint of the reply cache. Then the same comm
 end. It must leave the same files, its predictions, verdicts and scores in the same bytes, a
 summary that is equal but for `calls` and seconds, and, where no address is in it, the same
 manifest. With a model and a judge on loopback ({AT_ONCE} requests under way, the cache on), just
-what was not in the cache at a kill comes again: `repeated`, and `most` for one kill. The other
-disturbances ask for one line, exit code 2 and the same end afterwards, or for the same end at
-once and one line on what happened.
+what was not in the cache at a kill comes again: `repeated`, and `most` for one kill.
 """
 
 

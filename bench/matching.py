@@ -338,13 +338,13 @@ def _spent(figures: dict[str, Any]) -> list[str]:
 TEXT = """
 The published scorer (`scoring=authors-v1`) beside ours, from parsed records to the F1 of every
 record. Published: each gold with each predicted memory by label path, type, confidence and value,
-the value by the words it shares and by `difflib.SequenceMatcher`, folded anew for every pair; then
-greedily from the best pair down. Ours (`judge=lexical`): identical values first, then weighted
-pieces of words, compared only for pairs that the words of the gold value, sought in the prediction,
-do not rule out; then the best one-to-one set. They are two measures; both are what a user waits
-for. Records have the sizes, the lengths and the overlap of the AlpsBench sample; their text is made
-up. One process and one thread each; loading modules is not timed. × is against the published scorer
-by CPU seconds, the exponent is the growth since the row above.
+the value by the words it shares and by `difflib.SequenceMatcher`, folded anew for every pair;
+then greedily from the best pair down. Ours (`judge=lexical`): identical values first, then
+weighted pieces of words, compared only for pairs that the words of the gold value, sought in the
+prediction, do not rule out; then the best one-to-one set. They are two measures; both are what a
+user waits for. Records have the sizes, the lengths and the overlap of the AlpsBench sample; their
+text is made up. One process and one thread each; loading modules is not timed. × is against the
+published scorer by CPU seconds, the exponent is the growth since the row above.
 """
 
 

@@ -3,14 +3,12 @@
 `prompts` histories of a million tokens are asked about at once, and the server answers none before
 all are under way. Then short samples are run, scored again, reported and compared at three sizes;
 what a thousand more of them take is the slope between two sizes, in seconds of the processor and in
-bytes of peak memory. A line through all sizes shows how linear that is: how far the size that is
-farthest from it lies from it. Every figure is of a process of its own. Exits 1 where a bound is
+bytes of peak memory. Every figure is of a process of its own. Exits 1 where a bound is
 missed; `write=yes` writes the section of docs/benchmarks.md.
 """
 
 import csv
 import math
-import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -127,31 +125,6 @@ def slopes(figures: Sequence[Figure]) -> list[Slope]:
     return found
 
 
-def farthest(records: Sequence[int], values: Sequence[float]) -> float:
-    """Return how far the value that is farthest from a line through all is from it.
-
-    As a part of the largest value; the line is that of least squares.
-    """
-    line = statistics.linear_regression(records, values)
-    away = []
-    for count, value in zip(records, values, strict=True):
-        away.append(abs(value - line.intercept - line.slope * count))
-    return max(away) / max(values)
-
-
-def linearity(figures: Sequence[Figure]) -> Iterator[str]:
-    """Yield a sentence on each thing that was done: how close its figures are to a line."""
-    for name in dict.fromkeys(figure.what for figure in figures):
-        of_name = [figure for figure in figures if figure.what == name]
-        records = [figure.records for figure in of_name]
-        seconds = farthest(records, [figure.took.computing for figure in of_name])
-        memory = farthest(records, [figure.took.megabytes for figure in of_name])
-        yield (
-            f"{name}: off a line through its sizes by at most {seconds:.1%} of its seconds of the "
-            f"processor and {memory:.1%} of its memory"
-        )
-
-
 def bounds(asking: Asked, figures: Sequence[Figure]) -> Iterator[Bound]:
     """Yield what is promised, and what came of it."""
     what = f"{asking.prompts} prompts of 1M tokens"
@@ -210,7 +183,7 @@ def main() -> None:
         f"{asking.prompts} prompts of 1M tokens: {took.seconds:.0f} s, {took.computing:.1f} s of "
         f"the processor, {took.megabytes:.0f} MB at most"
     )
-    promised, notes = list(bounds(asking, figures)), [note, *linearity(figures)]
+    promised, notes = list(bounds(asking, figures)), [note]
     given = f"records={words['records']} prompts={asking.prompts}"
     about = (
         "scale",

@@ -4,11 +4,10 @@
     [write=yes]
 
 `waiting`: a server that takes 500 ms an answer, 64 at once. `instant`: one that answers at once,
-    before alps,
-instructor over litellm, litellm alone and, where `inspect=` names the Python of an environment that
-has inspect-ai, Inspect AI; in turns, the same questions, 64 at once. The log of bench/server.py is
-the witness. Prints a row for each, and exits 1 where a bound is missed. `write=yes` puts the
-figures into docs/benchmarks.md.
+before alps and, where `inspect=` names the Python of an environment that has inspect-ai, Inspect
+AI; in turns, the same questions, 64 at once. The log of bench/server.py is the witness. Prints a
+row for each, and exits 1 where a bound is missed. `write=yes` puts the figures into
+docs/benchmarks.md.
 """
 
 import subprocess
@@ -22,12 +21,12 @@ from pathlib import Path
 from document import Bound, Section, at_least, at_most, finish
 from processes import Taken, taken
 from server import Server, running
-from throughput_clients import AT_ONCE, JUDGE, MODEL
+from throughput_questions import AT_ONCE, JUDGE, MODEL
 from words import program, read_words, some_of, whole
 
 LATENCY, SLACK = 0.5, 1.15
-OF_INSTRUCTOR, OF_INSPECT = 0.9, 2.0
-ALPS, INSTRUCTOR, LITELLM, INSPECT = "alps", "instructor", "litellm", "Inspect AI"
+OF_INSPECT = 2.0
+ALPS, INSPECT = "alps", "Inspect AI"
 DEFAULTS = {"calls": "2000", "turns": "2", "parts": "waiting,instant", "inspect": "", "write": ""}
 HERE = Path(__file__).resolve().parent
 
@@ -105,12 +104,6 @@ def alps_words(url: str, home: Path) -> list[str]:
     ]
 
 
-def client_words(client: str) -> Callable[[str, Path], list[str]]:
-    """Return what makes the command of a plain client."""
-    script = str(HERE / "throughput_clients.py")
-    return lambda url, home: [script, client, str(home / "asked.jsonl"), url]
-
-
 def inspect_words(url: str, home: Path) -> list[str]:
     """Return the command of Inspect AI.
 
@@ -119,12 +112,7 @@ def inspect_words(url: str, home: Path) -> list[str]:
     return ["inspect_asks.py", str(home / "asked.jsonl"), url]
 
 
-WORDS: Mapping[str, Callable[[str, Path], list[str]]] = {
-    ALPS: alps_words,
-    INSTRUCTOR: client_words("instructor"),
-    LITELLM: client_words("litellm"),
-    INSPECT: inspect_words,
-}
+WORDS: Mapping[str, Callable[[str, Path], list[str]]] = {ALPS: alps_words, INSPECT: inspect_words}
 
 
 def asked(who: str, home: Path, calls: int, *, latency: float, program: str) -> Found:
@@ -159,8 +147,7 @@ def instant(home: Path, calls: int, turns: int, inspect: str) -> list[Found]:
 
     Return the turn of each with the shortest traffic.
     """
-    programs = {ALPS: sys.executable, INSTRUCTOR: sys.executable, LITELLM: sys.executable}
-    programs |= {INSPECT: inspect} if inspect else {}
+    programs = {ALPS: sys.executable, **({INSPECT: inspect} if inspect else {})}
     found: dict[str, list[Found]] = {who: [] for who in programs}
     for _ in range(turns):
         for who, python in programs.items():
@@ -178,16 +165,12 @@ def waiting_bounds(found: Found) -> Iterator[Bound]:
 
 def instant_bounds(found: list[Found]) -> Iterator[Bound]:
     """Yield what is promised where the server answers at once."""
-    by_name = {one.who: one for one in found}
-    ours = by_name[ALPS]
-    for name, least in ((INSTRUCTOR, OF_INSTRUCTOR), (INSPECT, OF_INSPECT)):
-        if name not in by_name:
-            continue
-        other = by_name[name]
-        what = f"calls a second against {name}, in traffic"
-        yield at_least(what, least, ours.rate / other.rate, "{:.2f} ×")
-        what = f"the same by the wall of the process, {name}"
-        yield at_least(what, least, ours.whole_rate / other.whole_rate, "{:.2f} ×")
+    ours, *others = found
+    for other in others:
+        what = f"calls a second against {other.who}, in traffic"
+        yield at_least(what, OF_INSPECT, ours.rate / other.rate, "{:.2f} ×")
+        what = f"the same by the wall of the process, {other.who}"
+        yield at_least(what, OF_INSPECT, ours.whole_rate / other.whole_rate, "{:.2f} ×")
 
 
 def prepare(home: Path, calls: int) -> None:
@@ -196,14 +179,14 @@ def prepare(home: Path, calls: int) -> None:
     A process of its own does it, whose memory counts nowhere.
     """
     taken([str(HERE / "short_samples.py"), str(home / "data"), str(calls // 2)], home)
-    script, asked = str(HERE / "throughput_clients.py"), str(home / "asked.jsonl")
-    taken([script, "prepare", str(home / "data"), asked], home)
+    script = str(HERE / "throughput_questions.py")
+    taken([script, str(home / "data"), str(home / "asked.jsonl")], home)
     (home / "inspect_asks.py").write_text(INSPECT_SCRIPT, encoding="utf-8")
 
 
 def notes(slow: Found | None, fast: list[Found], inspect: str) -> list[str]:
     """Return what belongs beside the figures."""
-    named = [f"litellm {version('litellm')}, instructor {version('instructor')}", inspect]
+    named = [f"litellm {version('litellm')}", inspect]
     said = [", ".join(filter(None, named))]
     if slow is not None:
         ideal = slow.calls * LATENCY / AT_ONCE
@@ -216,15 +199,7 @@ def notes(slow: Found | None, fast: list[Found], inspect: str) -> list[str]:
     if fast:
         server = max(one.server for one in fast)
         said.append(f"The server itself took at most {server:.1f} s of a processor in a run.")
-        said.append(SCHEMAS)
     return said
-
-
-SCHEMAS = (
-    "The figures of instructor and litellm are of these questions and schemas on this machine, to "
-    "be held against the other rows and not against other measurements: with a schema of one field "
-    "instructor takes clearly less of the processor a call; litellm alone is given no schema."
-)
 
 
 def _from_how_many(slow: Found) -> str:
@@ -239,11 +214,10 @@ def _from_how_many(slow: Found) -> str:
 TEXT = f"""
 A run of calls to a server on loopback: samples of extraction, each asked of the model and of an
 LLM judge, {AT_ONCE} at once. alps keeps its ledger, its journals, its reply cache, and scores
-with floors and intervals. instructor (JSON_SCHEMA, the same schemas) and litellm ask the same
-questions and keep nothing; Inspect AI asks them by its OpenAI-compatible provider, with its
-cheapest scorer and its log. Calls a second, from the first request to the last answer and of the
-whole process; seconds; milliseconds of the processor a call, the start of the process among them;
-peak memory. Of several turns the best counts.
+with floors and intervals. Inspect AI asks the same questions by its OpenAI-compatible provider,
+with its cheapest scorer and its log. Calls a second, from the first request to the last answer
+and of the whole process; seconds; milliseconds of the processor a call, the start of the process
+among them; peak memory. Of several turns the best counts.
 """
 
 
