@@ -2,12 +2,11 @@
 
 Python bench/all.py [write=yes] [only=a,b] [quick=yes] [KEY=VALUE …].
 
-Each is a process of its own, so that none weighs another's memory. A line tells how each went; what
-it printed is shown where it failed for another reason than a missed bound. In the end stand the
-bounds of all that ran, and what is missed ends in exit 1. `write=yes` writes docs/benchmarks.md
-anew, section by section. `quick=yes` takes smaller sizes where a benchmark has them, and never
-writes. `inspect=PYTHON` and `lm_eval=PYTHON` are passed on to those that compare alps with other
-harnesses, `demo=yes` to startup.
+Each is a process of its own, so that none weighs another's memory. A line tells how each went, the
+bounds that it missed stand below, and what it printed where it failed otherwise; then all ends in
+exit 1. `write=yes` writes docs/benchmarks.md anew, section by section. `quick=yes` takes smaller
+sizes where a benchmark has them, and never writes. `inspect=PYTHON` and `lm_eval=PYTHON` are passed
+on to those that compare alps with other harnesses, `demo=yes` to startup.
 """
 
 import os
@@ -16,9 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
-from textwrap import wrap
 from typing import NamedTuple
 
 import document
@@ -33,8 +30,6 @@ PASSED_ON: Mapping[str, tuple[str, ...]] = {
     "outages": ("inspect",),
 }
 """The words that a benchmark takes from here."""
-WIDTHS = (36, 12, 20, 6)
-"""Of the columns of the table, which fits 80 with the spaces between."""
 QUICK: Mapping[str, tuple[str, ...]] = {
     "harness": ("samples=300",),
     "throughput": ("calls=200", "turns=1"),
@@ -116,17 +111,6 @@ def lines(done: Ran) -> Iterator[str]:
         yield from (f"    {line}" for line in done.printed.rstrip().splitlines()[-20:])
 
 
-def summary(everything: Sequence[Ran]) -> str:
-    """Return the table of the bounds of the benchmarks that ran."""
-    rows = [list(document.HEAD)]
-    for done in everything:
-        for what, limit, measured, held in done.bounds:
-            cells = (f"{done.name}: {what}", limit, measured, held.strip("*"))
-            wrapped = (wrap(cell, width) for cell, width in zip(cells, WIDTHS, strict=True))
-            rows += [list(row) for row in zip_longest(*wrapped, fillvalue="")]
-    return document.terminal(rows)
-
-
 def failed(done: Ran) -> bool:
     """Tell whether a benchmark did not end as promised.
 
@@ -150,7 +134,7 @@ def told(arguments: Sequence[str]) -> Mapping[str, str]:
 
 
 def main() -> None:
-    """Run, and end in the table of the bounds."""
+    """Run, and name what is not as promised."""
     words = told(sys.argv[1:])
     everything: list[Ran] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -158,7 +142,6 @@ def main() -> None:
             print(f"{name} …", file=sys.stderr, flush=True)
             everything.append(ran(name, words, Path(folder)))
             print(*lines(everything[-1]), sep="\n", flush=True)
-    print("", summary(everything), sep="\n")
     names = [done.name for done in everything if failed(done)]
     print(
         f"Not as promised: {', '.join(names)}."

@@ -24,8 +24,7 @@ import obedient_words
 from attack_answers import ATTACKS, FAMILIES, LIMITS, NEAR
 from attack_texts import MOST_ITEMS, Attack, Row, Sample, asked_of, memory
 from document import Bound, Section, finish, terminal
-from sample import sample_folder
-from words import read_words, some_of
+from words import read_words, sample_folder, some_of
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))

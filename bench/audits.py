@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from document import Bound, Section, finish
 from numpy.typing import NDArray
-from sample import sample_folder
-from words import read_words, whole
+from words import read_words, sample_folder, whole
 
 from alps.ext.audits.draws import LEAST
 from alps.ext.audits.records import Pairs, corrected_score

@@ -10,7 +10,6 @@ bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
 """
 
 import json
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -21,7 +20,7 @@ from pathlib import Path
 from document import Bound, Section, at_least, at_most, finish
 from processes import taken
 from short_samples import TURNS, write_samples
-from words import program, read_words, whole
+from words import program, read_words, version, whole
 
 from alps.data.release import GOLD, INPUT
 
@@ -245,27 +244,12 @@ against alps.
 """
 
 
-def version(harness: Harness) -> str:
-    """Return the version of the harness.
-
-    End with a sentence where its interpreter does not have it.
-    """
-    asked = f"from importlib.metadata import version; print(version({harness.package!r}))"
-    words = [harness.python, "-c", asked]
-    try:
-        found = subprocess.run(words, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        lacking = f"{harness.python} is no Python that has {harness.package}"
-        sys.exit(f"{harness.name}: {lacking}; name another.")
-    return found.stdout.strip()
-
-
 def main() -> None:
     """Measure, print, write, and compare with the bounds."""
     words = read_words(sys.argv[1:], WORDS)
     sizes = [whole({"samples": size}, "samples") for size in words["samples"].split(",")]
     known = list(harnesses(words))
-    versions = {harness.name: version(harness) for harness in known}
+    versions = {one.name: version(one.python, one.package) for one in known}
     missing = [name for name in ("inspect", "lm_eval") if not words[name]]
     skipped = [f"{name}= is not given: left out." for name in missing]
     with tempfile.TemporaryDirectory() as name:

@@ -5,14 +5,13 @@
 Both score the same records, each in a process of its own with one thread. Records are made by a
 seeded generator whose sizes, lengths and shares are those counted in the AlpsBench sample (170
 records of tasks 1 and 2 with the recorded model's output). The sample's own records are timed as
-well, where it is here (`ALPS_SAMPLE` names its folder). Prints seconds, memory, and how the cost
-grows with the lists; exits 1 where a bound is missed.
+well, where it is here (`ALPS_SAMPLE` names its folder). Prints seconds and memory; exits 1 where
+a bound is missed.
 """
 
 import asyncio
 import gc
 import json
-import math
 import random
 import resource
 import sys
@@ -26,8 +25,7 @@ from typing import Any
 
 from document import Bound, Section, finish
 from processes import taken
-from sample import sample_folder
-from words import read_words, whole
+from words import read_words, sample_folder, whole
 
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import assign
@@ -37,10 +35,8 @@ from alps.tasks.authors_v1 import algorithm_score
 from alps.tasks.extraction import precision_recall_f1
 
 TIMES = 20.0
-WORDS = {"records": "10000", "part": "", "a_side": "", "sample": ""}
+WORDS = {"records": "10000", "part": "", "sample": ""}
 CHUNK = 500
-LONG = {10: 200, 30: 40, 100: 6, 300: 1}
-"""Memories a side, and how many such records are timed."""
 PART, TRACKS = "part", ("task1", "task2")
 Record = tuple[tuple[Memory, ...], tuple[Memory, ...]]
 
@@ -260,10 +256,6 @@ def chunks(words: dict[str, str]) -> Iterator[list[Record]]:
     if words["sample"]:
         yield list(recorded(Path(words["sample"])))
         return
-    if words["a_side"]:
-        size = int(words["a_side"])
-        yield [maker.record(TRACKS[number % 2], size, size) for number in range(count)]
-        return
     made = maker.records(count)
     while chunk := [record for _, record in zip(range(CHUNK), made, strict=False)]:
         yield chunk
@@ -304,35 +296,17 @@ def timed(part: str, **words: object) -> dict[str, Any]:
     return found
 
 
-def rows(
-    real: dict[str, dict[str, dict[str, Any]]], long: dict[int, dict[str, dict[str, Any]]]
-) -> list[list[str]]:
+def rows(real: dict[str, dict[str, dict[str, Any]]]) -> list[list[str]]:
     """Return the heading and the rows of the table."""
-    cells = [["what", "n", "scorer", "ms a record", "CPU s", "wall s", "peak MB", "×", "exponent"]]
+    cells = [["what", "n", "scorer", "ms a record", "CPU s", "wall s", "peak MB", "×"]]
     for what, found in real.items():
         for part, figures in found.items():
             times = found["published"]["cpu"] / figures["cpu"]
             each = 1000 * figures["cpu"] / figures["n"]
-            spent = [f"{each:.3f}", *_spent(figures)]
-            cells.append([what, f"{figures['n']:,}", part, *spent, f"{times:.1f}", ""])
-    for part in SCORERS:
-        before: tuple[int, float] | None = None
-        for size, both in long.items():
-            figures = both[part]
-            each = figures["cpu"] / figures["n"]
-            grown = ""
-            if before:
-                grown = f"{math.log(each / before[1]) / math.log(size / before[0]):.2f}"
-            spent = [f"{1000 * each:.2f}", *_spent(figures)]
-            times = both["published"]["cpu"] / both["published"]["n"] / each
-            row = [f"{size} a side", f"{figures['n']:,}", part, *spent, f"{times:.1f}", grown]
-            cells.append(row)
-            before = size, each
+            spent = f"{each:.3f} {figures['cpu']:.2f} {figures['wall']:.2f} {figures['peak']:.0f}"
+            shown = [*spent.split(), f"{times:.1f}"]
+            cells.append([what, f"{figures['n']:,}", part, *shown])
     return cells
-
-
-def _spent(figures: dict[str, Any]) -> list[str]:
-    return [f"{figures['cpu']:.2f}", f"{figures['wall']:.2f}", f"{figures['peak']:.0f}"]
 
 
 TEXT = """
@@ -344,7 +318,7 @@ weighted pieces of words, compared only for pairs that the words of the gold val
 prediction, do not rule out; then the best one-to-one set. They are two measures; both are what a
 user waits for. Records have the sizes, the lengths and the overlap of the AlpsBench sample; their
 text is made up. One process and one thread each; loading modules is not timed. × is against the
-published scorer by CPU seconds, the exponent is the growth since the row above.
+published scorer by CPU seconds.
 """
 
 
@@ -356,10 +330,6 @@ def main() -> None:
         work(words)
         return
     real = {"real sizes": {part: timed(part, records=records) for part in SCORERS}}
-    long: dict[int, dict[str, dict[str, Any]]] = {}
-    for size, count in LONG.items():
-        counts = {"published": count, "ours": 5 * count}
-        long[size] = {part: timed(part, records=counts[part], a_side=size) for part in SCORERS}
     if sample := sample_folder():
         real["the sample's"] = {part: timed(part, sample=sample) for part in SCORERS}
     found = real["real sizes"]
@@ -377,7 +347,7 @@ def main() -> None:
             "compared in full"
         )
     command = f"python bench/matching.py records={records} write=yes"
-    about = ("matching", "Matching", TEXT, [bound], command, rows(real, long), notes)
+    about = ("matching", "Matching", TEXT, [bound], command, rows(real), notes)
     finish(Section(*about), write=words["write"])
 
 

@@ -1,8 +1,6 @@
 """A judge that obeys our rubrics to the letter, as a server on loopback.
 
-Python bench/obedient.py [port=0].
-
-Prints its OpenAI-compatible address as its first line. It knows nothing but the payload (the last
+`serving()` yields its OpenAI-compatible address, which bench/attacks.py asks. It knows nothing but the payload (the last
 JSON object of the user message) and answers by the reply schema, always the same to the same
 question. It reads words, not meaning, by the rules below: whatever a rubric's letter lets through,
 it lets through. The model's name is its letter:
@@ -63,7 +61,6 @@ the query, that are none of the frame.
 
 import json
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -84,7 +81,6 @@ from obedient_words import (
     stem,
     tokens,
 )
-from words import read_words, whole
 
 
 @dataclass(frozen=True)
@@ -418,9 +414,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(port: int = 0) -> Iterator[str]:
+def serving() -> Iterator[str]:
     """Serve in a thread of this process, and yield the address that `api_base=` takes."""
-    server = _Server(("127.0.0.1", port), _Handler)
+    server = _Server(("127.0.0.1", 0), _Handler)
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
     )
@@ -431,17 +427,3 @@ def serving(port: int = 0) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def main() -> None:
-    """Serve until interrupted."""
-    with serving(whole(read_words(sys.argv[1:], {"port": "0"}), "port", least=0)) as url:
-        print(url, flush=True)
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            return
-
-
-if __name__ == "__main__":
-    main()

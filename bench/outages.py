@@ -22,6 +22,7 @@ from document import Bound, Section, at_most, finish
 from processes import taken
 from server import running
 from short_samples import TURNS
+from throughput_questions import INSPECT_ASKS
 from words import program, read_words, some_of, whole
 
 LATENCY = "0.4-1.8"
@@ -52,18 +53,7 @@ ROWS = {
     "bucket": Row("bucket 600 rpm", 1_000, {"rate": 10, "retry_after": -1}),
 }
 
-INSPECT_SCRIPT = """
-import sys
-from inspect_ai import Task, eval
-from inspect_ai.dataset import json_dataset
-from inspect_ai.model import get_model
-from inspect_ai.scorer import includes
-from inspect_ai.solver import generate
-
-task = Task(dataset=json_dataset(sys.argv[1]), solver=generate(), scorer=includes())
-model = get_model("openai-api/loopback/scripted", base_url=sys.argv[2], api_key="not-needed")
-(log,) = eval(task, model=model, log_dir="inspect-log", display="none")
-"""
+INSPECT_SCRIPT = INSPECT_ASKS.replace("CONFIG", "").replace("MORE", "")
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sample import BESIDE, sample_folder
 from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
+from words import BESIDE, sample_folder
 
 from alps.stats.bounded import Moments, bounded_interval, lacking
 from alps.stats.paired import holm_all, t_tests

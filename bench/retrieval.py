@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from document import terminal
-from sample import sample_folder
+from words import sample_folder
 
 from alps.errors import UsageError
 from alps.systems.minilm import MiniLM

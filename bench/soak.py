@@ -278,14 +278,9 @@ def main() -> None:
         write_samples(home / "data", samples)
         if {"soak", "interrupted"} & set(phases):
             calm(home, samples, found)
-        if "soak" in phases:
-            soak(home, samples, found)
-        if "capacity" in phases:
-            capacity(home, min(samples, 900), found)
-        if "hung" in phases:
-            hung(home, min(samples, 300), found)
-        if "interrupted" in phases:
-            interrupted(home, min(samples, 300), found)
+        for phase, most in ((soak, samples), (capacity, 900), (hung, 300), (interrupted, 300)):
+            if phase.__name__ in phases:
+                phase(home, min(samples, most), found)
     command = f"python bench/soak.py samples={words['samples']} write=yes"
     table = [HEAD, *found.rows]
     finish(

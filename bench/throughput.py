@@ -10,19 +10,17 @@ row for each, and exits 1 where a bound is missed. `write=yes` puts the figures 
 docs/benchmarks.md.
 """
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from document import Bound, Section, at_least, at_most, finish
 from processes import Taken, taken
 from server import Server, running
-from throughput_questions import AT_ONCE, JUDGE, MODEL
-from words import program, read_words, some_of, whole
+from throughput_questions import AT_ONCE, INSPECT_ASKS, JUDGE, MODEL
+from words import program, read_words, some_of, version, whole
 
 LATENCY, SLACK = 0.5, 1.15
 OF_INSPECT = 2.0
@@ -30,21 +28,8 @@ ALPS, INSPECT = "alps", "Inspect AI"
 DEFAULTS = {"calls": "2000", "turns": "2", "parts": "waiting,instant", "inspect": "", "write": ""}
 HERE = Path(__file__).resolve().parent
 
-INSPECT_SCRIPT = """
-import sys
-from inspect_ai import Task, eval
-from inspect_ai.dataset import json_dataset
-from inspect_ai.model import GenerateConfig, get_model
-from inspect_ai.scorer import includes
-from inspect_ai.solver import generate
-
-task = Task(dataset=json_dataset(sys.argv[1]), solver=generate(), scorer=includes())
-config = GenerateConfig(max_connections=AT_ONCE)
-model = get_model("openai-api/loopback/scripted", base_url=sys.argv[2], \
-api_key="not-needed", config=config)
-(log,) = eval(task, model=model, log_dir="inspect-log", display="none", max_samples=AT_ONCE)
-sys.exit(log.status != "success")
-""".replace("AT_ONCE", str(AT_ONCE))
+CONFIG = f", config=GenerateConfig(max_connections={AT_ONCE})"
+INSPECT_SCRIPT = INSPECT_ASKS.replace("CONFIG", CONFIG).replace("MORE", f", max_samples={AT_ONCE}")
 
 
 @dataclass(frozen=True)
@@ -186,7 +171,7 @@ def prepare(home: Path, calls: int) -> None:
 
 def notes(slow: Found | None, fast: list[Found], inspect: str) -> list[str]:
     """Return what belongs beside the figures."""
-    named = [f"litellm {version('litellm')}", inspect]
+    named = [f"litellm {version(sys.executable, 'litellm')}", inspect]
     said = [", ".join(filter(None, named))]
     if slow is not None:
         ideal = slow.calls * LATENCY / AT_ONCE
@@ -194,21 +179,12 @@ def notes(slow: Found | None, fast: list[Found], inspect: str) -> list[str]:
             f"The bound at {1000 * LATENCY:.0f} ms is on the traffic, from the first request to "
             f"the last answer. The process took {slow.wall:.2f} s, {slow.wall / ideal:.3f} × the "
             f"ideal: {slow.wall - slow.span:.1f} s go to its start, most of it the import of "
-            f"litellm, and to the summary; {_from_how_many(slow)}."
+            f"litellm, and to the summary."
         )
     if fast:
         server = max(one.server for one in fast)
         said.append(f"The server itself took at most {server:.1f} s of a processor in a run.")
     return said
-
-
-def _from_how_many(slow: Found) -> str:
-    """Say from how many calls on the whole process keeps within the bound, at the same rate."""
-    left = SLACK * LATENCY / AT_ONCE - slow.span / slow.calls
-    if left <= 0:
-        return "at this rate no number of calls makes up for them"
-    calls = (slow.wall - slow.span) / left
-    return f"at this rate the process too would keep within {SLACK} × from {calls:,.0f} calls on"
 
 
 TEXT = f"""
@@ -221,24 +197,12 @@ among them; peak memory. Of several turns the best counts.
 """
 
 
-def inspect_version(python: str) -> str:
-    """Return the version of Inspect AI; end with a sentence where it is not installed."""
-    asking = (
-        "import inspect_ai as i, openai as o; print(i.__version__, 'with openai', o.__version__)"
-    )
-    try:
-        done = subprocess.run([python, "-c", asking], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        sys.exit(f"inspect={python}: no Python that has inspect-ai and openai; name another.")
-    return f"{INSPECT} {done.stdout.strip()}"
-
-
 def main() -> None:
     """Measure, print, write, and compare with the bounds."""
     words = read_words(sys.argv[1:], DEFAULTS)
     calls = 2 * (whole(words, "calls", least=2) // 2)
     parts, inspect = some_of(words, "parts", ("waiting", "instant")), program(words, "inspect")
-    named = inspect_version(inspect) if inspect else ""
+    named = f"{INSPECT} {version(inspect, 'inspect-ai', 'openai')}" if inspect else ""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         prepare(home, calls)

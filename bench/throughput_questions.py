@@ -16,6 +16,20 @@ from scripted import content
 
 AT_ONCE = 64
 MODEL, JUDGE = "openai/scripted", "openai/scripted-judge"
+INSPECT_ASKS = """
+import sys
+from inspect_ai import Task, eval
+from inspect_ai.dataset import json_dataset
+from inspect_ai.model import GenerateConfig, get_model
+from inspect_ai.scorer import includes
+from inspect_ai.solver import generate
+
+task = Task(dataset=json_dataset(sys.argv[1]), solver=generate(), scorer=includes())
+asked = {"base_url": sys.argv[2], "api_key": "not-needed"}
+model = get_model("openai-api/loopback/scripted", **askedCONFIG)
+(log,) = eval(task, model=model, log_dir="inspect-log", display="none"MORE)
+sys.exit(log.status != "success")
+"""
 
 
 def questions(data: str) -> Iterator[dict[str, Any]]:
