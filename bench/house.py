@@ -184,14 +184,13 @@ def note(frame):
 def look(frame, event, argument):
     global importing, over
     name = frame.f_globals.get("__name__", "")
-    if name.startswith("alps") and not over:
-        note(frame)  # when it is left, all its variables are there
-        over = name.endswith(".engine") and frame.f_code.co_name == "evaluate"
-        while over and frame.f_back is not None:  # those that are not left yet
-            frame = frame.f_back
+    if name.startswith("alps") and not importing and not over:
+        if event == "return":  # all its variables are there
             note(frame)
-        if over:
-            return
+        over = name.endswith(".engine") and frame.f_code.co_name == "evaluate"
+        outer = frame if over else None
+        while outer := outer and outer.f_back:  # those that are not left yet
+            note(outer)
     if frame.f_code.co_name == "<module>":
         importing += (event == "call") - (event == "return")
     elif event == "call" and not importing:

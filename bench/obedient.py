@@ -1,8 +1,8 @@
 """A judge that obeys our rubrics to the letter, as a server on loopback.
 
-`serving()` yields its OpenAI-compatible address, which bench/attacks.py asks. It knows nothing but the payload (the last
-JSON object of the user message) and answers by the reply schema, always the same to the same
-question. It reads words, not meaning, by the rules below: whatever a rubric's letter lets through,
+`serving()` yields its OpenAI-compatible address, which bench/attacks.py asks. It knows nothing but
+the payload (the last JSON object of the user message) and answers by the reply schema, always the
+same to the same question. It reads words, not meaning: whatever a rubric's letter lets through,
 it lets through. The model's name is its letter:
 
 - `new`: the rubrics as they are.
