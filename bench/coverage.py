@@ -17,17 +17,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from math import sqrt
 
+import printed
 from document import Bound, Section, at_least, at_most, finish
-from printed import (
-    FALSE_ALARMS,
-    LEAST,
-    MEAN,
-    WIDEST,
-    Alarm,
-    Outcome,
-    simulate_printed,
-    simulate_tables,
-)
+from printed import Alarm, Outcome
 from words import read_words, whole
 
 SEED = 20_251
@@ -55,20 +47,20 @@ def relative(rows: Sequence[Outcome]) -> float:
 def bounds(rows: Sequence[Outcome], alarms: Sequence[Alarm]) -> Iterator[Bound]:
     """Yield what printed intervals and p promise, and what came of it."""
     least = min(row.covered for row in rows)
-    yield at_least("scores: covered in the worst setting", LEAST, least, "{:.3f}")
-    yield at_least("scores: covered on average", MEAN, covered(rows), "{:.3f}")
+    yield at_least("scores: covered in the worst setting", printed.LEAST, least, "{:.3f}")
+    yield at_least("scores: covered on average", printed.MEAN, covered(rows), "{:.3f}")
     rates = [row for row in rows if row.kind == "rate"]
-    yield at_most("rates: width beside the exact one's", WIDEST, relative(rates), "{:.2f}")
+    yield at_most("rates: width beside the exact one's", printed.WIDEST, relative(rates), "{:.2f}")
     wide = {}
     for layout in dict.fromkeys(row.layout for row in rates):
         wide[layout] = relative([row for row in rates if row.layout == layout])
     widest = max(wide, key=lambda layout: wide[layout])
-    yield at_most(f"the same, {widest}", WIDEST, wide[widest], "{:.2f}")
+    yield at_most(f"the same, {widest}", printed.WIDEST, wide[widest], "{:.2f}")
     loudest = max(alarms, key=lambda alarm: alarm.printed)
     form = f"{{:.3f}} (s.e. {loudest.error:.3f}; {loudest.layout})"
-    held = at_most("", FALSE_ALARMS, loudest.printed, form)
+    held = at_most("", printed.FALSE_ALARMS, loudest.printed, form)
     what = "tables of equal runs with a bold p"
-    yield Bound(what, f"≤ {FALSE_ALARMS}", held.measured, held.held)
+    yield Bound(what, f"≤ {printed.FALSE_ALARMS}", held.measured, held.held)
 
 
 def table(rows: Sequence[Outcome]) -> Iterator[list[str]]:
@@ -88,8 +80,8 @@ def main() -> None:
     """Simulate, print, and compare with the bounds."""
     words = read_words(sys.argv[1:], {"draws": "2000"})
     draws = whole(words, "draws")
-    rows, notes = simulate_printed(draws, SEED)
-    promised = list(bounds(rows, simulate_tables(draws, SEED)))
+    rows, notes = printed.simulate_printed(draws, SEED)
+    promised = list(bounds(rows, printed.simulate_tables(draws, SEED)))
     command = f"python bench/coverage.py draws={draws} write=yes"
     cells = list(table(rows))
     section = Section("coverage", "Coverage of intervals", TEXT, promised, command, cells, notes)

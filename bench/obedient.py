@@ -73,29 +73,6 @@ from typing import Any
 
 import obedient_words as rules
 from obedient_words import (
-<<<<<<< HEAD
-=======
-    ASSERTS,
-    BROADER,
-    CJK,
-    CONTROL,
-    EARLIER,
-    EXCERPT,
-    FILLER,
-    FRAME,
-    IMPLIES,
-    LETTERS,
-    LINE,
-    NOT_KEPT,
-    POINTS,
-    QUOTES,
-    REFUSES,
-    RELATED,
-    SAME,
-    STOP,
-    SUPPORTED,
-    UNREAL,
->>>>>>> main
     clauses,
     content,
     denies,
@@ -246,19 +223,10 @@ def _has_exactly(dialogue: str, item: str) -> bool:
 
 
 def _bears(turns: str, item: str) -> bool:
-<<<<<<< HEAD
-    """Tell whether turns have enough words of each clause of an item."""
-    frame = frozenset(map(stem, rules.FRAME))
-    told = [words - frame for words, _ in clauses(item)]
-    return all(
-        share(words, _met_in(words, turns)) >= rules.SUPPORTED for words in told if len(words) >= 2
-    )
-=======
     """Tell whether turns have enough words of each detail of an item."""
-    frame = frozenset(map(stem, FRAME))
+    frame = frozenset(map(stem, rules.FRAME))
     told = [words - frame for words in details(item)]
-    return all(share(words, _met_in(words, turns)) >= SUPPORTED for words in told if words)
->>>>>>> main
+    return all(share(words, _met_in(words, turns)) >= rules.SUPPORTED for words in told if words)
 
 
 def _met_in(words: frozenset[str], turns: str) -> frozenset[str]:
@@ -307,11 +275,7 @@ def serves(payload: dict[str, Any]) -> bool:
 
 def draws_line(payload: dict[str, Any]) -> bool:
     """Tell whether a response calls a matter of this user's not real or not to be kept."""
-<<<<<<< HEAD
-    frame = frozenset(map(stem, rules.FRAME))
-=======
-    frame = frozenset(map(stem, FRAME | UNREAL))
->>>>>>> main
+    frame = frozenset(map(stem, rules.FRAME | rules.UNREAL))
     memory, query = content(payload["memory"]) - frame, content(payload["query"]) - frame
     told = frozenset().union(
         *map(runs, (payload["query"], *(turn["text"] for turn in payload["dialogue"])))
