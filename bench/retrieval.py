@@ -43,10 +43,7 @@ class Figures(NamedTuple):
 
 
 def read_pools(sample: Path) -> list[Pool]:
-    """Return the pools of the track task3/d100, each without values that are nearly the same.
-
-    Such values differ only in case, form or white space.
-    """
+    """Return the pools of task3/d100, without values that differ in case or white space alone."""
     folder = sample / "benchmark_data" / "dev" / "task3" / "d100"
 
     def rows(name: str) -> list[dict[str, Any]]:
