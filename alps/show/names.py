@@ -17,7 +17,8 @@ def task_title(track: str, found: TrackSummary) -> str:
 
 def metric_title(metric: Metric) -> str:
     """Return the short name of a metric: `F1`, `joint score`."""
-    return metric.title.strip().replace(" (macro)", "").partition(",")[0]
+    title = metric.title.strip().replace(" (macro)", "").partition(",")[0]
+    return title.replace("changed memories", "changes")
 
 
 def task_and_metric(track: str, found: TrackSummary, metric: Metric) -> str:

@@ -27,6 +27,7 @@ from alps.show.names import conditions, metric_title, task_and_metric, task_titl
 from alps.show.parts import ShownPart, shown_parts
 from alps.show.table import (
     BLANK,
+    Cells,
     Line,
     Part,
     Row,
@@ -109,12 +110,14 @@ class Headline:
 
     @property
     def verdict(self) -> str:
-        """Which of both it is, in words."""
+        """Which of both it is, in words; empty where they are not compared."""
+        if self.ahead is None or self.ahead.value is None:
+            return ""
         if self.is_below:
             return "below a trivial baseline"
-        if self.is_above:
-            return "above the best trivial baseline"
-        return "not above the best trivial baseline" if _value(self.ahead) is not None else ""
+        if self.ahead.low is None:
+            return f"{signed(self.ahead.value)} over the best trivial baseline (no interval)"
+        return f"{'' if self.is_above else 'not '}above the best trivial baseline"
 
 
 def _value(figure: Interval | None) -> float | None:
@@ -141,13 +144,14 @@ def short_form(
     yield from scores_of(summary, metrics, folder, extended)
     if len(summary.tracks) == 1:
         yield BLANK
-    facts = [_counts(summary), *_others(summary, metrics)]
+    facts = [_counts(summary)]
+    if took is not None:
+        facts.append(f"took {duration(took)}")
+    facts += [*_cost(summary), *_others(summary, metrics)]
     facts += [fact for part in extended for fact in part.facts(summary)]
     if resumed:
         facts.append(f"{counted(resumed, 'answer')} reused")
-    if took is not None:
-        facts.append(f"took {duration(took)}")
-    yield from map(Line, _packed([*facts, *_cost(summary)], width))
+    yield from map(Line, _packed(facts, width))
     yield from map(Line, _caveats(summary, metrics, folder))
     yield Line("Next: alps view RUN (records), alps show RUN (all metrics), alps report RUN")
     yield Line(f"RUN = {folder}")
@@ -211,8 +215,7 @@ def _rows_of_one(
         return
     name, floor = lead.baseline
     own = floor.scores[floor.lead]
-    shared = f", {own.n:,} of them" if own.n < lead.score.n else ""
-    yield row_of("best baseline", *with_interval(own), f"{name}{shared}")
+    yield row_of("best baseline", *with_interval(own), name)
     if lead.ahead is None:
         yield row_of("Δ vs. baseline", "–", "", f"judged by {floor.judge}")
         return
@@ -234,7 +237,7 @@ def _of_many(summary: Summary, leads: Sequence[Headline], folder: Path) -> Itera
     )
     rows = []
     for lead in leads:
-        cells = [*with_interval(lead.score), ungrouped(lead.score.n)]
+        cells: list[Cells] = [*with_interval(lead.score), ungrouped(lead.score.n)]
         best, ahead, between = "–", "–", ""
         if lead.baseline is not None:
             best = number(lead.baseline[1].scores[lead.metric.name].value)
@@ -306,8 +309,9 @@ def _others(summary: Summary, metrics: Metrics) -> Iterator[str]:
     for metric in metrics[lead.name]:
         score, title = lead.track.scores.get(metric.name), metric.title
         # What begins with a blank is a part of the metric above it.
-        known = score is not None and score.value is not None
-        if known and left and not title.startswith((" ", first)):
+        if score is None or score.value is None:
+            continue
+        if left and not title.startswith((" ", first)):
             said.append(f"{title} {number(score.value)}")
             left -= 1
     if said:
