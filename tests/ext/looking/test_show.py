@@ -9,11 +9,12 @@ from rich.console import Console
 
 from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.record_text import show_record
 from alps.run.opened import Key, find_run, open_run, read_keys
 from alps.show.dialogue import Span, excerpt, locate
 from alps.show.formatting import duration, visible
 from alps.show.record import build_view, explain
-from alps.show.record_text import pick, show_record
+from alps.show.record_text import pick
 from alps.tasks import load_task
 from alps.tasks.record_parts import AnsweredRecord
 from tests.builders import extraction_sample, memories, memory
