@@ -13,7 +13,7 @@ _STAGES = {
     "generate": "answers",
     "judge": "verdicts",
     "baselines": "baselines",
-    "known items": "judge check",
+    "known items": "known items",
 }
 """What each stage asks for, in words."""
 

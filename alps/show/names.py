@@ -7,7 +7,7 @@ from alps.tasks import Metric, known_track
 def task_title(track: str, found: TrackSummary) -> str:
     """Return the name of a track's task: `extraction`, `retrieval@100`, `PersonaMem 32k`."""
     size = (found.model_extra or {}).get("size")
-    return f"{_title_of(track)} {size or ''}".rstrip()
+    return f"{track_title(track)} {size or ''}".rstrip()
 
 
 def metric_title(metric: Metric) -> str:
@@ -42,7 +42,8 @@ def conditions(track: TrackSummary, *, sized: bool = True) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _title_of(track: str) -> str:
+def track_title(track: str) -> str:
+    """Return the name of a track's task, without the size of its data."""
     # A task of the user's own is known by the name of its track alone.
     if (known := known_track(track)) is None:
         return track

@@ -23,7 +23,7 @@ from alps.show.formatting import (
     signed,
     visible,
 )
-from alps.show.names import conditions, metric_title, task_and_metric, task_title
+from alps.show.names import conditions, metric_title, task_and_metric, task_title, track_title
 from alps.show.parts import ShownPart, shown_parts
 from alps.show.table import (
     BLANK,
@@ -186,10 +186,12 @@ def _of_one(
     title, score = metric_title(lead.metric), lead.score
     task = task_title(lead.name, lead.track)
     named_so = title if title.startswith(task) else f"{task}: {title}"
-    value = "no score" if score.value is None else number(score.value)
     between = f" {interval(score)}" if score.low is not None else ""
     verdict = f", {lead.verdict}" if lead.verdict else ""
-    yield Line(f"{named_so} {value}{between}{verdict}", "bold")
+    value = f"{number(score.value)}{between}{verdict}"
+    if score.value is None:
+        value = f"no score, {score.unscored}" if score.unscored else "no score"
+    yield Line(f"{named_so} {value}", "bold")
     how = conditions(lead.track, sized=False)
     answers = "answer" if lead.track.repeats > 1 else "record"
     judged = f"judged by {summary.judge}{judge_mark(summary)}" if lead.metric.judged else "no judge"
@@ -325,9 +327,11 @@ def _others(summary: Summary, metrics: Metrics) -> Iterator[str]:
 
 
 def _cost(summary: Summary) -> Iterator[str]:
-    if summary.calls.http:
-        cost = summary.calls.cost
-        yield "cost unknown" if cost is None else f"cost {dollars(cost)}"
+    calls = summary.calls
+    if calls.http:
+        yield "cost unknown" if calls.cost is None else f"cost {dollars(calls.cost)}"
+    if calls.cached:
+        yield f"{counted(calls.cached, 'reply', 'replies')} from the cache"
 
 
 def _caveats(summary: Summary, metrics: Metrics, folder: Path) -> Iterator[str]:
@@ -339,6 +343,8 @@ def _caveats(summary: Summary, metrics: Metrics, folder: Path) -> Iterator[str]:
     for line in served_lines(summary.served, summary.calibrated_otherwise):
         if line.startswith(MORE_THAN_ONE):
             yield line
+    if unpriced := summary.calls.without_price:
+        yield f"No price of {', '.join(unpriced)}: a file sets it (ALPS_PRICES=FILE)."
     if any(track.scoring is not None for track in summary.tracks.values()):
         yield "authors-v1: for comparison with published first-version scores only."
     elif not summary.comparable and any(headline_of(one).judged for one in metrics.values()):
@@ -354,7 +360,7 @@ def _no_scores(summary: Summary, metrics: Metrics, leads: Sequence[Headline]) ->
         task = task_title(lead.name, lead.track)
         if needs_rating_judge(lead.track, metrics[lead.name]) and not summary.judge_check:
             unrated = True
-        elif lead.score.unscored:
+        elif lead.score.unscored and len(leads) > 1:
             lacking.setdefault(f"No score{{}}: {lead.score.unscored}.", []).append(task)
         elif lead.score.reason:
             lacking.setdefault(f"No interval{{}}: {lead.score.reason}.", []).append(task)
@@ -364,7 +370,7 @@ def _no_scores(summary: Summary, metrics: Metrics, leads: Sequence[Headline]) ->
         yield line.format(f" of {', '.join(tasks)}" if len(leads) > 1 else "")
     left_out: dict[str, list[str]] = {}
     for name, reason in summary.left_out.items():
-        left_out.setdefault(reason, []).append(name)
+        left_out.setdefault(reason, []).append(track_title(name))
     for reason, names in left_out.items():
         yield f"Left out: {', '.join(names)} ({reason})."
 

@@ -120,7 +120,7 @@ def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
             f"prompt={words}", f"out={tmp_path / words}",
         )  # fmt: skip
         assert ran.code == 0, ran
-        counted[words] = next(line for line in ran.out.splitlines() if "generate" in line)
+        counted[words] = next(line for line in ran.out.splitlines() if ", answers " in line)
     assert counted["recall"] != counted["precision"]
 
 
