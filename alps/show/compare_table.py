@@ -394,8 +394,10 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
         yield "Judge lexical: for debugging; style alone can make a difference (docs/judges.md)"
     if any(metric.lower_is_better for metric in metrics if whole or metric.headline):
         yield f"{_LOWER.strip()}: lower is better."
+    if any(track.lead is not None and track.lead.ranked for track in comparison.tracks):
+        yield "ties: runs that share a letter are not significantly different (p ≥ .05, Holm)."
     if comparison.family:
-        yield "p, MDE, ties, bold: what they mean is in docs/calibration.md#comparing-runs"
+        yield "p, MDE, bold: what they mean is in docs/calibration.md#comparing-runs"
 
 
 def _by_lexical(comparison: Comparison) -> bool:

@@ -395,7 +395,8 @@ def test_rows_of_the_journals_are_read_as_far_as_they_can_be(copied_run: Path) -
 @pytest.mark.parametrize(
     ("took", "said"),
     [
-        (0.04, "0.0 s"),
+        (0.004, "4 ms"),
+        (0.04, "40 ms"),
         (2.84, "2.8 s"),
         (59.94, "59.9 s"),
         (59.96, "1 min 0 s"),
