@@ -168,8 +168,8 @@ def test_a_dry_run_counts_every_order(alps):
             *(f"orders={n}", f"limit={QUESTIONS}"),
         )
         assert done.returncode == 0, done.stderr
-        line = next(line for line in alps("show", "run").stdout.splitlines() if "generate" in line)
-        assert line.split()[1] == str(n * QUESTIONS)
+        line = next(line for line in done.stdout.splitlines() if ", answers " in line)
+        assert line.partition(", answers ")[2].split()[0] == str(n * QUESTIONS)
 
 
 @pytest.mark.parametrize(
