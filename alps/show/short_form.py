@@ -48,6 +48,8 @@ _MOST_OTHERS = 2
 """How many other metrics stand next to the counts of a run of one task."""
 _ERROR = 120
 """How many characters of the first error are printed; `alps show` has all of it."""
+_MOST_LINES = 14
+"""Above so many lines of one task, blank ones are left out."""
 _WIDE, _NARROW = 100, 72
 
 
@@ -140,6 +142,21 @@ def short_form(
     took: float | None = None,
 ) -> Iterator[Part]:
     """Yield what is printed of a finished run; see `alps.show.run_tables.show_run`."""
+    parts = list(_parts(summary, metrics, folder, width=width, resumed=resumed, took=took))
+    lines = sum(len(one.rows) + 1 if isinstance(one, Table) else 1 for one in parts)
+    several = len(summary.tracks) > 1
+    yield from (one for one in parts if several or one is not BLANK or lines <= _MOST_LINES)
+
+
+def _parts(
+    summary: Summary,
+    metrics: Metrics,
+    folder: Path,
+    *,
+    width: int,
+    resumed: int,
+    took: float | None,
+) -> Iterator[Part]:
     extended = shown_parts(summary)
     yield from scores_of(summary, metrics, folder, extended)
     if len(summary.tracks) == 1:
@@ -329,7 +346,8 @@ def _others(summary: Summary, metrics: Metrics) -> Iterator[str]:
 def _cost(summary: Summary) -> Iterator[str]:
     calls = summary.calls
     if calls.http:
-        yield "cost unknown" if calls.cost is None else f"cost {dollars(calls.cost)}"
+        unknown = "cost unknown (ALPS_PRICES=FILE sets prices)"
+        yield unknown if calls.cost is None else f"cost {dollars(calls.cost)}"
     if calls.cached:
         yield f"{counted(calls.cached, 'reply', 'replies')} from the cache"
 
@@ -343,8 +361,6 @@ def _caveats(summary: Summary, metrics: Metrics, folder: Path) -> Iterator[str]:
     for line in served_lines(summary.served, summary.calibrated_otherwise):
         if line.startswith(MORE_THAN_ONE):
             yield line
-    if unpriced := summary.calls.without_price:
-        yield f"No price of {', '.join(unpriced)}: a file sets it (ALPS_PRICES=FILE)."
     if any(track.scoring is not None for track in summary.tracks.values()):
         yield "authors-v1: for comparison with published first-version scores only."
     elif not summary.comparable and any(headline_of(one).judged for one in metrics.values()):

@@ -440,7 +440,7 @@ def test_a_model_without_a_known_price_or_longest_answer_keeps_to_a_cap_on_token
         asked = charged(server, tmp_path)[1]
     assert finished.returncode == 3, finished.stderr
     assert 0 < asked <= 30_000
-    assert "No price of openai/scripted:" in " ".join(finished.stdout.split())
+    assert "cost unknown (ALPS_PRICES=FILE sets prices)" in " ".join(finished.stdout.split())
 
 
 @pytest.mark.parametrize("cap", ["max_cost=1", "max_total_tokens=100000", "limit=1"])
@@ -532,5 +532,6 @@ def test_a_run_of_a_model_that_is_newer_than_the_table_costs_a_dash(tmp_path: Pa
     calls = summary(tmp_path / "out")["calls"]
     assert (calls["cost"], calls["unpriced"]) == (None, calls["http"])
     assert calls["without_price"] == ["openai/gpt-9", "openai/gpt-9-judge"]
-    dash = "No price of openai/gpt-9, openai/gpt-9-judge: "
-    assert finished.stdout.count(dash) == 1
+    assert finished.stdout.count("cost unknown (ALPS_PRICES=FILE sets prices)") == 1
+    dash = "No cost is known of calls to openai/gpt-9, openai/gpt-9-judge"
+    assert " ".join(run(tmp_path, "show", "out").stdout.split()).count(dash) == 1
