@@ -161,7 +161,8 @@ def _headlines(comparison: Comparison) -> Iterator[Part]:
         account = _account(comparison.sides, track)
         if account != _ALL_SHARED:
             yield Line(f"{track.title}: {account}")
-        yield from map(Line, (f"{note}." for note in track.of_all))
+        notes = track.of_all if track.lead is not None else track.notes
+        yield from map(Line, (f"{note}." for note in notes))
     if others := comparison.diagnostics:
         yield Line(f"{counted(others, 'more test')} of other metrics (Holm): metrics=all")
 

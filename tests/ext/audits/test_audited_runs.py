@@ -299,7 +299,8 @@ def test_a_dry_run_counts_what_an_audit_would_ask(here, server):
     asked = len(server.requests)
     said = alps_here(*words, "dry_run=true")
     assert said.code == 0, said.err
-    (line,) = [line.split() for line in said.out.splitlines() if line.strip().startswith("audit ")]
+    lines = [line.partition(", audit ") for line in said.out.splitlines()]
+    (line,) = (["audit", *after.split()] for _, found, after in lines if found)
     assert (len(server.requests), (here / "audited").exists()) == (asked, False)
     assert alps_here(*words).code == 0
     assert line[1:3] == ["up", "to"]
