@@ -1,6 +1,7 @@
 """The tasks by name, each imported when it is asked for; `python:MODULE` is a user's own."""
 
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -8,17 +9,19 @@ from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from alps.data.audit_findings import AuditReport
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
 from alps.llm.types import AnswerType
 from alps.own_code import import_own
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
 from alps.tasks.metrics import PARTS_OF_METRIC, Metric, metric_row, read_metric
+
+if TYPE_CHECKING:
+    from alps.data.audit_findings import AuditReport
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "extraction": ("prompt", "extras"),
@@ -93,13 +96,28 @@ def all_tracks() -> Mapping[str, Task]:
     return {task.track: task for task in load_tracks(ALL, TaskOptions(distractors=ALL))}
 
 
+def known_track(name: str) -> Task | None:
+    """Return the track of a task of the package; None where no task of it has one of this name."""
+    # Tasks that this run imported come first: a table of one task imports no other.
+    for task in sorted(TASKS, key=lambda task: f"alps.tasks.{task}" not in sys.modules):
+        for track in _every_track(task):
+            if track.track == name:
+                return track
+    return None
+
+
+@cache
+def _every_track(task: str) -> tuple[Task, ...]:
+    return load_tracks(task, TaskOptions(distractors=ALL))
+
+
 @cache
 def systems_by_task() -> Mapping[str, tuple[str, ...]]:
     """Return the names of the systems without a model, by the task of the package they answer."""
     return {name: tuple(load_task(name).systems) for name in TASKS}
 
 
-def audit_data(data: str, split: str | None) -> AuditReport:
+def audit_data(data: str, split: str | None) -> "AuditReport":
     """Audit data in a layout that a task has to itself, or else in that of the release.
 
     Raises:
@@ -116,27 +134,14 @@ def audit_data(data: str, split: str | None) -> AuditReport:
     return audit(data, split)
 
 
-@cache
-def _titles(name: str) -> Mapping[str, str]:
-    tracks = load_tracks(name, TaskOptions(distractors=ALL)) if name in TASKS else ()
-    return {task.track: task.title for task in tracks}
-
-
-def track_title(track: str, *, task: str | None = None, size: str | None = None) -> str:
+def track_title(track: str, size: str | None = None) -> str:
     """Return the name of a track as people read and type it, the one place that makes it.
 
-    That is `extraction`, `retrieval@100`, `PersonaMem 32k`; a track of the user's own has the name
-    that it has in files.
-
-    Args:
-        track: Its name in files.
-        task: Its task, where it is known: no other one is imported.
-        size: The size of its data, where it has several.
+    That is `extraction`, `retrieval@100`, `PersonaMem 32k`, of data that have a size; a track of
+    the user's own has the name that it has in files.
     """
-    for name in TASKS if task is None else (task,):
-        if title := _titles(name).get(track):
-            return f"{title} {size or ''}".rstrip()
-    return track
+    known = known_track(track)
+    return track if known is None else f"{known.title} {size or ''}".rstrip()
 
 
 def track_and_metric(track: str, metric: Metric) -> str:
