@@ -14,7 +14,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.people.annotate.items import Answer, Item
-from alps.judges.calibration_file import labelled_as
+from alps.judges.rubric import labelled_as
 from alps.schema import CANONICAL_LABELS, UNMAPPED
 from alps.slips import read_toml
 from alps.stats.agreement import Scale
