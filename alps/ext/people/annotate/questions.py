@@ -145,7 +145,7 @@ def _met(value: object, values: Sequence[object]) -> str:
 @cache
 def _glosses() -> Mapping[str, Mapping[str, str]]:
     """Return those of labels of our rubrics whose own sentences are too long for a line."""
-    return read_toml(Path(str(files("alps.judges"))) / "rubrics" / "glosses.toml")
+    return read_toml(Path(str(files("alps.judges"))) / "glosses.toml")
 
 
 def gloss_in(text: str, label: str, rubric: str) -> str:
