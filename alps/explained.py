@@ -311,8 +311,7 @@ def _in_current_words(ctx: click.Context, args: list[str]) -> list[str]:
 
 
 def _explain(formatter: click.HelpFormatter, keys: Mapping[str, Key]) -> None:
-    rows = [(f"{typed_as(name, key)}=", key.explained) for name, key in keys.items()]
-    formatter.write_dl(rows)
+    formatter.write_dl([(f"{typed_as(name, key)}=", key.explained) for name, key in keys.items()])
 
 
 def _section(formatter: click.HelpFormatter, title: str, keys: Mapping[str, Key]) -> None:
