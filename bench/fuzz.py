@@ -50,6 +50,7 @@ from alps.data.release import read_samples
 from alps.errors import AlpsError
 from alps.ext.calibration.calibrate import calibrate_judge
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
+from alps.ext.judging.settings import JudgesSettings
 from alps.jsonl import dump
 from alps.judges.calibration_file import read_calibration_row
 from alps.judges.labels import read_labels, read_verdicts
@@ -81,7 +82,7 @@ SCHEMAS = (
         RunSettings,
         CalibrateSettings,
         settings.JudgeSettings,
-        settings.SensitivitySettings,
+        JudgesSettings,
         settings.AuditSettings,
     ),
     *(settings.PoolSettings, DrawSettings),

@@ -59,7 +59,7 @@ def questions(system: str, record: str, judge: str) -> tuple[Question, ...]:
             "Nobody has compared it with people's labels",
         ),
         Question("Why did this system fail on this record?", (system, record), "matches no gold"),
-        Question("How do I submit?", ("Submit a system",), "alps submit runs/mine"),
+        Question("How do I submit?", ("Submit a system",), "alps leaderboard submit runs/mine"),
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @command(quick=True)
 @click.argument("folder", default="runs", shell_complete=words_of(folders=True))
 def ls(folder: str) -> None:
-    """List the runs in a folder, the newest first."""
+    """List the runs of a folder, newest first."""
     from alps.show.listing import list_runs
 
     list_runs(Path(folder), console())
@@ -24,12 +24,18 @@ def ls(folder: str) -> None:
 @command("[task=python:MODULE]", run=True, record=True, own_task=True, quick=True)
 @click.option("--full", is_flag=True, help="Show long turns whole.")
 def show(run: Path, record: str, full: bool) -> None:
-    """Show one record of a run: dialogue, gold, prediction and verdicts side by side.
+    """Print a run, or one record of it.
 
-    Without ID the tables of the run are shown again, with all its breakdowns.
+    Without ID: all tables of the run, with breakdowns. With ID: dialogue, gold, prediction and
+    verdicts of that record.
 
     ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a
-    run has several tracks, TRACK/ID.
+    run has several tasks, TASK/ID.
+
+    \b
+      alps show runs/extraction-rules-samples
+      alps show runs/extraction-rules-samples 4
+      alps show runs/all extraction/4
     """
     from alps.show.record_text import show_record
     from alps.show.run_tables import show_whole_run
@@ -42,7 +48,7 @@ def show(run: Path, record: str, full: bool) -> None:
 
 @command("RUN… [out=FILE]", "alps.settings:ReportSettings", runs=True, own_task=True)
 def report(runs: list[Path], settings: "ReportSettings") -> None:
-    """Write one self-contained HTML page about one or several runs.
+    """Write one HTML page about one or more runs.
 
     \b
       alps report runs/extraction-rules-samples out=report.html
@@ -55,7 +61,7 @@ def report(runs: list[Path], settings: "ReportSettings") -> None:
 
 @command("RUN… [seed=…] [format=json]", "alps.settings:CompareSettings", runs=True, own_task=True)
 def compare(runs: list[Path], settings: "CompareSettings") -> None:
-    """Compare runs on the records that all of them scored: differences, tests, ties.
+    """Compare runs on shared records: Δ, interval, p.
 
     Only runs on the same data under the same judge are compared.
 

@@ -83,8 +83,8 @@ def test_a_key_that_was_given_is_not_offered_again(tab):
         ("alps run dry_run=", ["yes", "no"]),
         ("alps score runs/first scoring=", ["alps", "authors-v1"]),
         ("alps calibrate labels=s", ["stress"]),
-        ("alps submit runs/first kind=me", ["memory"]),
-        ("alps submit runs/first open_weights=", ["yes", "no"]),
+        ("alps leaderboard submit runs/first kind=me", ["memory"]),
+        ("alps leaderboard submit runs/first open_weights=", ["yes", "no"]),
         ("alps completion z", ["zsh"]),
         ("alps run nonsense=", []),
         ("alps run limit=", []),
@@ -98,7 +98,9 @@ def test_a_key_that_alone_fits_gives_its_values_so_that_no_space_comes_between(t
     assert tab("alps run ta") == [f"task={name}" for name in (*TASKS, "all")]
 
 
-@pytest.mark.parametrize("command", ["show", "score", "report", "compare", "submit", "labels draw"])
+@pytest.mark.parametrize(
+    "command", ["show", "score", "report", "compare", "leaderboard submit", "annotate draw"]
+)
 def test_run_folders_are_completed(tab, runs, command):
     assert tab(f"alps {command} runs/f") == ["runs/first"]
     offered = tab(f"alps {command} ")

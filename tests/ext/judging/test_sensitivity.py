@@ -126,7 +126,7 @@ def server() -> Iterator[LoopbackServer]:
 
 def ask(server: LoopbackServer, *words: object) -> Ran:
     return alps_here(
-        "sensitivity", *words, f"judge={JUDGE}", f"judge_api_base={server.url}", "prompts=words"
+        "judges", *words, f"judge={JUDGE}", f"judge_api_base={server.url}", "prompts=words"
     )
 
 
@@ -240,7 +240,7 @@ def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(
             "judge_max_tokens=50",
             "prompts=words",
         )
-        ran = alps_here("sensitivity", "steady", *words, cap)
+        ran = alps_here("judges", "steady", *words, cap)
     assert ran.code == 3, ran.err
     assert {body["messages"][0]["content"] for body in server.requests} == {
         rubric("pa").text,
@@ -388,7 +388,7 @@ def test_what_cannot_be_used_is_said_on_one_line(made, tmp_path, monkeypatch, wr
         for word in (f"judge={JUDGE}", "prompts=new")
         if not any(_key(w) == _key(word) for w in words)
     ]
-    assert said in alps_here("sensitivity", "steady", *words, *given).one_line
+    assert said in alps_here("judges", "steady", *words, *given).one_line
     assert not (tmp_path / "steady--sensitivity").exists()
 
 
@@ -407,4 +407,4 @@ def test_runs_on_other_data_are_refused_before_anything_is_asked(here, server):
 
 
 def test_the_command_imports_nothing_heavy_before_it_knows_what_is_asked(tmp_path):
-    assert modules_after(tmp_path, "sensitivity", "--help").isdisjoint(HEAVY)
+    assert modules_after(tmp_path, "judges", "--help").isdisjoint(HEAVY)
