@@ -68,7 +68,10 @@ def compare(runs: list[Path], settings: "CompareSettings") -> None:
     \b
       alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
     """
+    from functools import partial
+
     from alps.show.compare import compare_runs
     from alps.show.compare_table import print_comparison
 
-    print_as(compare_runs(runs, seed=settings.seed), settings.format, print_comparison)
+    print_table = partial(print_comparison, whole=settings.metrics == "all")
+    print_as(compare_runs(runs, seed=settings.seed), settings.format, print_table)

@@ -1,4 +1,4 @@
-"""Tables at the end of a run, in 80 columns."""
+"""Tables of a run, in 80 columns: all its metrics, baselines, outcomes and breakdowns."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,27 +9,21 @@ from rich.console import Group
 from alps.judges.agreement import people_say
 from alps.judges.resolve import known_agreement
 from alps.rows import BreakdownRow, Interval, Score, Summary, TrackSummary
-from alps.run.opened import lead_of, open_run
-from alps.show.caveats import (
-    BELOW_MARK,
-    baselines_title,
-    below_baseline,
-    judge_check_lines,
-    judge_mark,
-)
+from alps.run.opened import open_run
+from alps.show.caveats import baselines_title, judge_check_lines, judge_mark
 from alps.show.formatting import (
     GOLD_ACTIONS,
     PREDICTED_ACTIONS,
     counted,
-    duration,
     interval,
     number,
     price_lines,
     served_lines,
-    signed,
     spent,
 )
+from alps.show.names import conditions, task_title
 from alps.show.parts import ShownPart, shown_parts
+from alps.show.short_form import needs_rating_judge, scores_of, short_form
 from alps.show.table import (
     BLANK,
     Cell,
@@ -51,14 +45,12 @@ from alps.show.table import (
     with_interval,
 )
 from alps.systems.base import STDERR, TRACEBACKS
-from alps.tasks import Metric, known_track
-from alps.tasks.metrics import headline_of, only_rated
+from alps.tasks import Metric
+from alps.tasks.metrics import headline_of
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NARROW = 72
 """Below so many columns the table of trivial baselines has to be narrower, too."""
-_WIDE = 100
-"""From so many columns on the table of all tasks has room for the baselines."""
 _NOT_MATCHING = {
     "bundles": "state several facts (bundle)",
     "unsupported_detail": "add detail that the dialogue does not support",
@@ -84,41 +76,22 @@ def show_run(
     metrics: Mapping[str, Sequence[Metric]],
     *,
     folder: str,
-    breakdowns: Sequence[Part] = (),
     resumed: int = 0,
     took: float | None = None,
 ) -> None:
-    """Print the summary of a run.
+    """Print the short form of a run.
 
     Args:
         summary: What it found.
         metrics: The columns of each track.
         folder: Where it is.
-        breakdowns: Tables of groups of records; without them a line says how to get them.
         resumed: How many of its answers an earlier command had left.
-        took: The seconds of the command that carried it out; None where it is only shown.
+        took: The seconds of the command that carried it out.
     """
     console = terminal()
-    narrow = console.width < NARROW
-    parts: list[Part] = []
-    if resumed:
-        parts.append(Line(f"Resumed with {counted(resumed, 'answer')} from before."))
-    extended = shown_parts(summary)
-    for name in summary.tracks:
-        parts += track_tables(summary, name, metrics[name], extended, narrow=narrow)
-    if len(summary.tracks) > 1:
-        parts.append(_overview(summary, metrics))
-    parts += _below_lines(summary, metrics)
-    for part in extended:
-        parts += part.tables_of_run(summary)
-    parts += breakdowns
-    titles = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
-    if titles and not breakdowns:
-        parts.append(Line(f"{counted(len(titles), 'breakdown')}: alps show {folder}"))
-    parts += map(Line, _footer(summary, metrics, extended, folder=folder))
-    if took is not None:
-        parts.append(Line(f"Took {duration(took)}."))
-    parts.append(Line(f"Run folder: {folder}"))
+    parts = short_form(
+        summary, metrics, Path(folder), width=console.width, resumed=resumed, took=took
+    )
     console.print(Group(*printed(parts, console.width)))
 
 
@@ -143,19 +116,28 @@ def track_tables(
 
 
 def show_whole_run(folder: Path) -> None:
-    """Print a finished run again, with all its breakdowns.
+    """Print a finished run with all its metrics and breakdowns, below the table of its scores.
 
     Raises:
         UsageError: If it is not finished.
         RunFolderError: If a file of it can't be read.
     """
     run = open_run(folder)
-    parts: list[Part] = []
-    for track in run.finished.tracks.values():
+    summary, console = run.finished, terminal()
+    metrics = {track: task.metrics for track, task in run.tasks.items()}
+    extended = shown_parts(summary)
+    parts = [*scores_of(summary, metrics, folder, extended), BLANK]
+    for name in summary.tracks:
+        narrow = console.width < NARROW
+        parts += track_tables(summary, name, metrics[name], extended, narrow=narrow)
+    for part in extended:
+        parts += part.tables_of_run(summary)
+    for track in summary.tracks.values():
         for breakdown in track.breakdowns.values():
             parts += [breakdown_table(breakdown), BLANK]
-    metrics = {track: task.metrics for track, task in run.tasks.items()}
-    show_run(run.finished, metrics, folder=str(folder), breakdowns=parts)
+    parts += map(Line, _footer(summary, metrics, extended, folder=folder))
+    parts.append(Line(f"Run folder: {folder}"))
+    console.print(Group(*printed(parts, console.width)))
 
 
 def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
@@ -182,7 +164,7 @@ def _scores(summary: Summary, name: str, track: TrackSummary, metrics: Sequence[
             cells.append(f"{number(score.worst_case)}–{number(score.best_case)}")
         rows.append(row_of(*cells, style="bold" if metric.headline else ""))
         rows += _floors_on(metric, track, judge=summary.judge)
-    title = f"{summary.model} on {name}{conditions(track)}{judged}"
+    title = f"{summary.model} on {task_title(name, track)}{conditions(track, sized=False)}{judged}"
     return Table(title, [named(), *figures(*headings)], rows, layout="roomy")
 
 
@@ -203,22 +185,6 @@ def _floors_on(metric: Metric, track: TrackSummary, *, judge: str) -> Iterator[R
             yield row_of(f"  {title}", *_cells(score), style="dim")
 
 
-def conditions(track: TrackSummary) -> str:
-    """Return the conditions of a track as titles show them: ` (memory bm25)`, or nothing."""
-    parts = [str(value) for value in (track.condition, track.scoring) if value is not None]
-    if track.memory is not None:
-        parts.append(f"memory {track.memory}")
-    # Runs of older versions call it a window.
-    most = track.max_context_tokens or track.window
-    if most is not None:
-        parts.append(f"context {most:,}")
-    if track.prompt is not None:
-        parts.append(f"prompt {track.prompt}")
-    for name, value in (track.model_extra or {}).items():
-        parts.append(f"{name} {value}")
-    return f" ({', '.join(parts)})" if parts else ""
-
-
 def _actions(track: TrackSummary) -> Table:
     """Lay out gold actions against predicted ones."""
     cells: dict[str, dict[str, int]] = {}
@@ -235,56 +201,6 @@ def _actions(track: TrackSummary) -> Table:
             rows.append(row_of(gold, *(str(cells[gold].get(column, "")) for column in columns)))
     headings = [named(), *(Column(name, right=True) for name in columns)]
     return Table("Actions: gold ↓, predicted →", headings, rows, layout="roomy")
-
-
-def _overview(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Table:
-    """Put the headline of every task into one table: the whole run at a glance, never averaged."""
-    rows = []
-    for name, track in summary.tracks.items():
-        lead = lead_of(track, metrics[name])
-        both = _task_and_metric(name, f"{lead.title}{conditions(track)}".strip())
-        if below_baseline(track, metrics[name]) is not None:
-            both += f" {BELOW_MARK}"
-        more = ungrouped(track.unscored), _above_strongest(track)
-        rows.append(row_of(both, *_cells(track.scores[lead.name]), *more))
-    columns = [
-        named("task and metric", wraps="fold"),
-        *figures("score", "95 % interval", "n"),
-        *figures("unscored", from_width=NARROW),
-        *figures("Δ vs. strongest baseline", from_width=_WIDE),
-    ]
-    judged = f"judged by {summary.judge}{judge_mark(summary)}"
-    title = f"{summary.model}, {judged}: every task, none of them averaged"
-    return Table(title, columns, rows, layout="roomy")
-
-
-def _task_and_metric(track: str, title: str) -> str:
-    # A task of the user's own is known by the name of its track alone.
-    known = known_track(track)
-    task = track if known is None else known.heading
-    if title.lower().startswith(task.lower()):
-        return f"{title[0].upper()}{title[1:]}"
-    return f"{task}: {title}"
-
-
-def _below_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[Line]:
-    """Warn of each track that scores below a trivial baseline."""
-    for name, track in summary.tracks.items():
-        if (below := below_baseline(track, metrics[name])) is not None:
-            line = _task_and_metric(name, below.line)
-            yield Line(f"{BELOW_MARK} Warning, below a trivial baseline: {line}", "bold")
-
-
-def _above_strongest(track: TrackSummary) -> str:
-    """Write how far a run is above the trivial baseline that scores best; a dash if unknown."""
-    best = None
-    for floor in track.floors.values():
-        value = floor.scores[floor.lead].value
-        if value is not None and (best is None or value > best[0]):
-            best = value, floor.above
-    if best is None or best[1] is None:
-        return "–"
-    return f"{signed(best[1].value)} {interval(best[1])}"
 
 
 def has_floors(track: TrackSummary) -> bool:
@@ -429,13 +345,6 @@ def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"Predictions that match nothing: {'; '.join(reasons)}."
 
 
-def needs_rating_judge(track: TrackSummary, metrics: Sequence[Metric]) -> bool:
-    """Tell whether a track has no score, since its judge rates no answers."""
-    # Words shared with the memory are no score: word salad had .36 where real models had .19.
-    untold = all(score.unscored is not None for score in track.scores.values())
-    return only_rated(metrics) and untold
-
-
 def undefined(track: TrackSummary, metrics: Sequence[Metric]) -> list[str]:
     """Return the titles of the metrics that no scored record of a track defines."""
     titles = []
@@ -493,7 +402,7 @@ def _footer(
     metrics: Mapping[str, Sequence[Metric]],
     extended: Sequence[ShownPart],
     *,
-    folder: str,
+    folder: Path,
 ) -> Iterator[str]:
     yield from _missing_lines(summary, metrics, extended)
     for reason in summary.not_calibrated:
@@ -505,7 +414,7 @@ def _footer(
     yield from _judge_lines(summary, metrics)
     if any(track.errors for track in summary.tracks.values()):
         for name in (TRACEBACKS, STDERR):
-            if (path := Path(folder) / name).is_file():
+            if (path := folder / name).is_file():
                 yield f"More on the errors: {path}"
 
 

@@ -202,8 +202,7 @@ def told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
         raise UsageError(
             f"nothing to compare: {each}; alps score RUN judge=… judges a run with another judge"
         )
-    untold = {track: f"Left out, {track}: {reason}" for track, reason in reasons.items()}
-    return [track for track in shared if track not in untold], untold
+    return [track for track in shared if track not in reasons], reasons
 
 
 def choose_metrics(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str]]:

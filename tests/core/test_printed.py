@@ -21,7 +21,8 @@ WRITE = os.environ.get("ALPS_PRINTED") == "write"
 CASES = [(name, story) for story, told in STORIES.items() for name in told.printed()]
 OTHERS = (
     (r"http://127\.0\.0\.1:\d+", "ADDRESS"),
-    (r"^Took .*", "Took SECONDS."),
+    (r"took [\d.]+ (ms|s|min \d+ s)", "took SECONDS"),
+    (r"search [\d.]+ m?s \(median\)", "search SECONDS (median)"),
     (r" +(just now|\d+ \w+ ago)$", " WHEN"),
     (r"\b20\d\d-\d\d-\d\d\b", "DAY"),
     (r"[\d.]+ m?s a query", "TIME a query"),
