@@ -332,13 +332,9 @@ def _put(folder: Path, target: Path) -> None:
 
 
 CHECKLIST = (
+    ("One folder below `leaderboard/submissions/`, and nothing outside it has changed.", False),
     (
-        "One submission, in one folder below `leaderboard/submissions/`, and nothing outside it "
-        "has changed.",
-        False,
-    ),
-    (
-        "`alps leaderboard submit` packed it. Nothing was changed by hand, and there is no "
+        "`alps leaderboard submit` packed it. Nothing was edited by hand, and there is no "
         "`review.json`.",
         True,
     ),
@@ -348,8 +344,7 @@ CHECKLIST = (
         True,
     ),
     (
-        "It covers whole splits, run without `limit`, and every record has an answer or a kind of "
-        "failure.",
+        "It covers whole splits, run without `limit`, and every record has an answer or a failure.",
         True,
     ),
     ("The system did not see the gold, and its answers do not address the judge.", False),
