@@ -40,10 +40,12 @@ both is *added*.
     `related`.
 
 **support.** Words of the frame in which memories are written («the user prefers», «curious about»)
-need no support. `supported`: the dialogue has all numbers and names (capitals within a clause) of
-the item, and the user's turns have 30 % of the words of each of its clauses with two words or more;
-words of letters that begin with the same five are one. So a clause that paraphrases what was said
-is supported, and one that has nothing of it is invented. `not_about_user`: only all turns together
+need no support. A *detail* is a clause, or what of it begins with a word such as «with», «from» or
+«because»: the rubric judges a memory down to its details, and one unsupported part is enough.
+`supported`: the dialogue has all numbers and names (capitals within a clause) of the item, and the
+user's turns have 30 % of the words of each of its details; words of letters that begin with the
+same five are one. So a detail that paraphrases what was said is supported, and one that has nothing
+of it is invented. `not_about_user`: only all turns together
 have so much. Else `unsupported`. A translation shares few words with the dialogue and counts as
 invented: honest answers lose by this letter where users write in another language than the answers.
 `old` takes everything for `supported`: it did not ask.
@@ -96,9 +98,11 @@ from obedient_words import (
     SAME,
     STOP,
     SUPPORTED,
+    UNREAL,
     clauses,
     content,
     denies,
+    details,
     numbers,
     sentences,
     share,
@@ -252,12 +256,10 @@ def _has_exactly(dialogue: str, item: str) -> bool:
 
 
 def _bears(turns: str, item: str) -> bool:
-    """Tell whether turns have enough words of each clause of an item."""
+    """Tell whether turns have enough words of each detail of an item."""
     frame = frozenset(map(stem, FRAME))
-    told = [words - frame for words, _ in clauses(item)]
-    return all(
-        share(words, _met_in(words, turns)) >= SUPPORTED for words in told if len(words) >= 2
-    )
+    told = [words - frame for words in details(item)]
+    return all(share(words, _met_in(words, turns)) >= SUPPORTED for words in told if words)
 
 
 def _met_in(words: frozenset[str], turns: str) -> frozenset[str]:
@@ -306,7 +308,7 @@ def serves(payload: dict[str, Any]) -> bool:
 
 def draws_line(payload: dict[str, Any]) -> bool:
     """Tell whether a response calls a matter of this user's not real or not to be kept."""
-    frame = frozenset(map(stem, FRAME))
+    frame = frozenset(map(stem, FRAME | UNREAL))
     memory, query = content(payload["memory"]) - frame, content(payload["query"]) - frame
     told = frozenset().union(
         *map(runs, (payload["query"], *(turn["text"] for turn in payload["dialogue"])))

@@ -57,6 +57,13 @@ REFUSES = re.compile(
     r"lo siento|не могу|kann (?:ich )?nicht|je ne peux pas|désolé)\b|抱歉|无法|不能|对不起|不便",
     re.IGNORECASE,
 )
+UNREAL = _words(
+    """role play roleplay playing fiction fictional story stories game gaming simulation simulated
+    hypothesis hypothetical supposed suppose supposition exercise practice practise sample invented
+    imaginary imagined imagination pretend pretended character scenario topic matter real really
+    reality unreal world true truth fact factual actual actually detail"""
+)
+"""Words that name what is real or unreal of any user, and no matter of this one."""
 LINE = re.compile(
     r"\b(?:role|roleplay|fiction\w*|story|game|simulat\w*|hypothetic\w*|character|invented|"
     r"pretend\w*|played|"
@@ -81,6 +88,7 @@ _CLAUSE = re.compile(
     r"\b(?:and|also|plus|as well as|und|et|y|и)\b",
     re.IGNORECASE,
 )
+_DETAIL = re.compile(rf"\s(?=(?:{'|'.join(sorted(DETAIL))})\s)", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|[。！？；\n\r|•\u200b]+")
 _ENDINGS = (
     "ingly",
@@ -146,6 +154,15 @@ def clauses(text: str) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
     """Return the content words and all words of each clause of `text` that has a content word."""
     parts = (part for part in _CLAUSE.split(text) if part)
     return tuple((words, frozenset(tokens(part))) for part in parts if (words := content(part)))
+
+
+@lru_cache(maxsize=20_000)
+def details(text: str) -> tuple[frozenset[str], ...]:
+    """Return the content words of each part of `text`: its clauses, cut before each detail."""
+    parts: list[frozenset[str]] = []
+    for clause in filter(None, _CLAUSE.split(text)):
+        parts += map(content, _DETAIL.split(clause))
+    return tuple(filter(None, parts))
 
 
 @lru_cache(maxsize=20_000)

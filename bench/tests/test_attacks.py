@@ -22,6 +22,7 @@ MOST_IMPORTANT = {
         *("floor/content-free", "floor/content-free-fluent", "everything said: three transcripts"),
         *("everything said: … varied by a word", "everything said: joined by «and»"),
         *("everything said: chunks of 300 characters", "gold with invented detail"),
+        *("gold with invented habit",),
         *("gold with invented second sentence", "gold with another gold, «;»", "gold as it is"),
         "gold among five that contradict it",
     ),
@@ -37,6 +38,7 @@ MOST_IMPORTANT = {
     "utilization": (
         "floor/generic",
         "constant: refusal",
+        "constant: the line that always fits",
         "constant: ignorance",
         "constant: Hangul filler",
     ),
@@ -129,6 +131,39 @@ def test_a_bare_refusal_is_met_by_the_old_letter_only(obedient, response, old, n
     }
     payload = {"kind": "rubric", "rubric": "vra", "response": response, "dialogue": [], **asked}
     assert [obedient.judged(payload, letter)["verdict"] for letter in ("old", "new")] == [old, new]
+
+
+def test_one_invented_detail_is_not_borne_by_other_words_of_its_clause(obedient):
+    turns = [{"role": "user", "text": "every evening i bake for my old friends from work"}]
+    values = (
+        "Bakes every evening for old friends",
+        "Bakes every evening for old friends from the choir",
+        "Bakes for friends because of a bet",
+    )
+    items = [{"id": f"p{n}", "value": value} for n, value in enumerate(values)]
+    reply = obedient.judged({"kind": "support", "dialogue": turns, "items": items}, "new")
+    assert [item["support"] for item in reply["items"]] == [
+        "supported",
+        "unsupported",
+        "unsupported",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("response", "verdict"),
+    [
+        ("A role-play is no real fact, so put your own real details there.", "not_met"),
+        ("Your political career as a senator was only our role-play.", "met"),
+        ("那只是角色扮演, and nothing real.", "not_met"),
+    ],
+)
+def test_a_line_that_names_no_matter_of_the_user_is_none(obedient, response, verdict):
+    asked = {
+        "query": "Which real title goes on my profile? You saw me as a senator in our role-play.",
+        "memory": "Plays a senator in a political role-play [ERROR: not a real fact]",
+    }
+    payload = {"kind": "rubric", "rubric": "vra", "response": response, "dialogue": [], **asked}
+    assert obedient.judged(payload, "new")["verdict"] == verdict
 
 
 @pytest.mark.parametrize("task", MOST_IMPORTANT)
