@@ -6,9 +6,9 @@ from typing import NoReturn
 import click
 
 from alps import __version__
-from alps.commands.explained import ExplainedGroup
 from alps.completion import COMPLETE_VAR, SHELLS, script
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
+from alps.explained import ExplainedGroup
 
 COMMANDS = {
     "run": "alps.commands.running:run",

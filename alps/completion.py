@@ -17,7 +17,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from alps.commands.explained import Key, Words, needed_first
+from alps.explained import Key, Words, needed_first
 
 COMPLETE_VAR = "_ALPS_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
@@ -75,18 +75,25 @@ def _settings(
     name, equals, begun = incomplete.partition("=")
     if equals:
         return _with_values(name, begun, keys, given)
+    # The first word of `alps run` may be the task alone.
+    bare = _known("task", keys["task"], given) if name and not given and _takes_tasks(keys) else ()
+    tasks = [CompletionItem(word) for word in bare if word.startswith(name)]
     open_keys = {key: keys[key] for key in keys if key.startswith(name) and key not in given}
     # Where a single key fits, its values are answered in its place: the shell then fills in what
     # they share, `key=`, and adds no space to it.
     if len(open_keys) == 1 and name:
         items = _with_values(next(iter(open_keys)), "", keys, given)
         if items:
-            return items
+            return [*tasks, *items]
     # Fish takes a comma for the end of a word.
-    return [
-        CompletionItem(f"{key}=", help=setting.text.replace(",", ";") or None)
+    return tasks + [
+        CompletionItem(f"{key}=", help=setting.explained.replace(",", ";") or None)
         for key, setting in needed_first(open_keys)
     ]
+
+
+def _takes_tasks(keys: Mapping[str, Key]) -> bool:
+    return "task" in keys and keys["task"].needed
 
 
 def _with_values(

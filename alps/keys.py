@@ -3,8 +3,17 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
+from alps.errors import UsageError
 from alps.extension import EVERYDAY
 from alps.llm.options import JUDGE_SAMPLING, SAMPLING, Extra, JudgeExtra
 from alps.llm.retries import AUTO_MOST, PATIENCE
@@ -241,6 +250,23 @@ class RunKeys(JudgingKeys):
     request: Extra = Field(
         None, description="request.NAME=VALUE: further parameter of the model's requests"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_as_shown(cls, values: Any) -> Any:
+        """Read a task by the name that people see: `task=retrieval@300`, `task=constraints`."""
+        named = values.get("task") if isinstance(values, Mapping) else None
+        if not isinstance(named, str) or not named:
+            return values
+        from alps.tasks.registry import ALL, PYTHON, TASKS, with_choices
+
+        if all(name in (*TASKS, ALL) or name.startswith(PYTHON) for name in named.split(",")):
+            return values
+        typed = with_choices(named)
+        for key, value in typed.items():
+            if key != "task" and str(values.get(key, value)) != value:
+                raise UsageError(f"task={named}: it means {key}={value}, not {values[key]}")
+        return {**values, **typed}
 
     @field_validator("task")
     @classmethod

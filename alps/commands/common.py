@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from alps.commands.explained import Explained, ExplainedGroup, WithCommands, Words
 from alps.completion import words_of
 from alps.errors import BudgetError, TooManyFailuresError
+from alps.explained import Explained, ExplainedGroup, WithCommands, Words
 from alps.extension import extensions, load
 from alps.waiting import end, status
 

@@ -20,6 +20,7 @@ from alps.show.dialogue import DialogueView, Piece, excerpt
 from alps.show.formatting import folded_away, number, visible
 from alps.show.record import RecordView, ShownPart, build_view
 from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Paired, Pairing, Passage, Side
+from alps.tasks.registry import track_named, track_title
 from alps.text import whole_number
 
 FOLDED_TURN = 400
@@ -80,7 +81,7 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
 def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key:
     """Return the answer that `word` names: an id, its beginning, or a number from 1.
 
-    Where a run has several tracks, `TRACK/` before it says on which; it is needed where the rest
+    Where a run has several tasks, `TASK/` before it says of which; it is needed where the rest
     means several records. Where records were answered several times, `#2` after it means the second
     answer.
 
@@ -111,12 +112,12 @@ def _pick_record(word: str, keys: Sequence[Key], where: str) -> Key:
     # An id may hold a slash, or be a number: where one is meant exactly, it is.
     if not any(key.id == word for key in keys):
         track, slash, rest = word.partition("/")
-        if slash and track in by_track:
-            return _pick_one(rest, by_track[track], f"{track} of {where}")
+        if slash and (named := track_named(track, by_track)):
+            return _pick_one(rest, by_track[named], f"{track_title(named)} of {where}")
         if len(by_track) > 1 and word.isdecimal():
             raise UsageError(
-                f"'{word}': {where} has {len(by_track)} tracks; "
-                f"write {next(iter(by_track))}/{word}, or another track"
+                f"'{word}': {where} has {len(by_track)} tasks; "
+                f"write {_typed(next(iter(by_track)))}/{word}, or another task"
             )
     return _pick_one(word, keys, where)
 
@@ -131,7 +132,7 @@ def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
         if word and key.id.startswith(word):
             begun.append(key)
     if len(same) > 1:
-        raise UsageError(f"'{word}' is on {len(same)} tracks of {where}; write {_either(same)}")
+        raise UsageError(f"'{word}' is in {len(same)} tasks of {where}; write {_either(same)}")
     if same:
         return same[0]
     if 1 <= (whole_number(word) or 0) <= len(keys):
@@ -145,8 +146,8 @@ def _refusal(word: str, keys: Sequence[Key], begun: Sequence[Key], where: str) -
     """Say why `word` names none of `keys`, or more than the one that it is to begin."""
     names = list(dict.fromkeys(key.id for key in begun))
     if len(names) == 1:
-        tracks = f"{len(begun)} tracks of {where}"
-        return UsageError(f"'{word}' begins an id on {tracks}; write {_either(begun)}")
+        tasks = f"{len(begun)} tasks of {where}"
+        return UsageError(f"'{word}' begins an id in {tasks}; write {_either(begun)}")
     if begun:
         few = f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
         return UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); write more of it")
@@ -157,7 +158,12 @@ def _refusal(word: str, keys: Sequence[Key], begun: Sequence[Key], where: str) -
 
 
 def _either(keys: Sequence[Key]) -> str:
-    return " or ".join(f"{key.track}/{key.id}" for key in keys)
+    return " or ".join(f"{_typed(key.track)}/{key.id}" for key in keys)
+
+
+def _typed(track: str) -> str:
+    # In one word, as a shell takes it.
+    return track_title(track).replace(" ", "-")
 
 
 def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[RenderableType]:
@@ -165,7 +171,7 @@ def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[Renderabl
     answer = f", answer {view.key.repeat + 1} of {run.repeats}" if run.repeats > 1 else ""
     # Numbered as in the data, so that the number typed is the number shown.
     names = [key.id for key in keys if key.track == view.key.track]
-    on = f"{view.key.track}, " if len(run.tracks) > 1 else ""
+    on = f"{track_title(view.key.track)}, " if len(run.tracks) > 1 else ""
     position = f"{on}record {names.index(view.key.id) + 1} of {len(names)}{answer}"
     judge = f"judged by {visible(judge_of(run))}"
     yield Text(f"{position} · {visible(run.model)} · {judge}", style="dim")

@@ -52,9 +52,12 @@ def runs(tmp_path):
 
 
 def test_a_command_is_completed(tab):
-    assert tab("alps ca") == ["calibrate", "calibrations"]
+    assert tab("alps ca") == ["calibrate"]
     assert set(COMMANDS) <= set(tab("alps "))
-    assert tab("alps leaderboard ") == ["build", "serve"]
+    assert tab("alps leaderboard ") == ["submit", "verify", "rescore", "build", "serve"]
+    assert tab("alps annotate ex") == ["export"]
+    assert tab("alps calibrate li") == ["list"]
+    assert "labels=" in tab("alps calibrate ")
 
 
 def test_the_keys_of_a_run_are_completed_and_what_must_be_given_comes_first(tab):
@@ -72,6 +75,8 @@ def test_a_key_that_was_given_is_not_offered_again(tab):
     ("line", "values"),
     [
         ("alps run task=u", ["update", "utilization"]),
+        ("alps run u", ["update", "utilization"]),
+        ("alps run ext", ["extraction", "extras=none", "extras=judge"]),
         ("alps run task=update,re", ["update,retrieval"]),
         ("alps run task=update model=ru", ["rules"]),
         ("alps run task=retrieval model=floor/", ["floor/random", "floor/lowest-unique-id"]),
@@ -136,7 +141,7 @@ def test_other_shells_are_given_whole_words(tab, shell, answer):
 
 
 def test_other_shells_are_told_what_a_setting_is(tab):
-    told = "only the first so many records"
+    told = "first N records"
     assert tab("alps run li", "zsh") == ["plain", "limit=", told]
     assert tab("alps run li", "fish") == [f"plain,limit=\t{told}"]
 
