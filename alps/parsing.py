@@ -184,8 +184,9 @@ def _shown_value(key: str, value: object) -> str:
 def _check_known(key: str, model: type[BaseModel]) -> None:
     known = model.model_fields
     if key not in known:
-        those = "" if _names_a_secret(key, model) else f" (known: {', '.join(sorted(known))})"
-        raise UsageError(f"unknown key '{key}'{unlike_any(key, model)}{those}")
+        hint = unlike_any(key, model)
+        those = "" if hint else f" (known: {', '.join(sorted(known))})"
+        raise UsageError(f"unknown key '{key}'{hint}{those}")
 
 
 def _names_a_secret(key: str, model: type[BaseModel]) -> bool:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from alps.show.parts import More
 
 
+_MOST_NAMES = 4
 SIGNIFICANT = 0.05
 """The highest p that is bold, and tells two runs apart."""
 
@@ -359,9 +360,11 @@ def _notes(
     """Yield what is not compared, and why; tracks by their keys, or `named` as people read them."""
 
     def names(tracks: Sequence[str]) -> str:
-        return ", ".join(
-            task_title(track, run.summary_of(track)) if named else track for track in tracks
-        )
+        if not named:
+            return ", ".join(tracks)
+        if len(tracks) > _MOST_NAMES:
+            return f"{len(tracks)} tasks"
+        return ", ".join(task_title(track, run.summary_of(track)) for track in tracks)
 
     versions: dict[str, str] = {}
     for letter, run in runs.items():

@@ -394,7 +394,7 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
     if any(metric.lower_is_better for metric in metrics if whole or metric.headline):
         yield f"{_LOWER.strip()}: lower is better."
     if comparison.family:
-        yield "p, ties, MDE, bold: docs/calibration.md#comparing-runs"
+        yield "p, MDE, ties, bold: what they mean is in docs/calibration.md#comparing-runs"
 
 
 def _by_lexical(comparison: Comparison) -> bool:

@@ -28,15 +28,22 @@ def show_estimate(
         rows[-1] = rows[-1]._replace(ends=True)
         rows.append(row_of("total", *_cells(total_of(stages)), style="bold"))
     total = total_of(stages)
-    more = " or more" if total.unknown else ""
-    cost = f"likely {_dollars(total.likely_cost)}{more}, at most {_dollars(total.most_cost)}{more}"
-    cost = cost if total.calls or total.unknown else "nothing, as no model is asked"
-    answer = Line(f"This run would cost {cost} (dry run: no request sent)", "bold")
+    answer = Line(f"{_answer(total)}; no request sent yet", "bold")
     notes = _estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)
     columns = [named(wraps="fold"), *figures("calls", "tokens in", "likely", "range")]
     parts: list[Part] = [answer, Table("", columns, rows, list(map(Line, notes)))]
     for part in printed(parts, console.width):
         console.print(part)
+
+
+def _answer(total: Stage) -> str:
+    if not total.calls and not total.unknown:
+        return "Costs nothing: no model is asked"
+    more = " or more" if total.unknown else ""
+    if total.likely_cost is None:
+        return "Cost unknown"
+    most = _dollars(total.most_cost)
+    return f"Likely cost {_dollars(total.likely_cost)}{more}, at most {most}{more}"
 
 
 def _named(stage: Stage) -> str:

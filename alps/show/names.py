@@ -1,18 +1,13 @@
 """Names of tasks and metrics, as people read them; the only place that makes them."""
 
-from collections.abc import Mapping
-from functools import cache
-
 from alps.rows import TrackSummary
-from alps.tasks import Metric, Task, load_tracks
-from alps.tasks.base import TaskOptions
-from alps.tasks.registry import ALL, TASKS
+from alps.tasks import Metric, known_track
 
 
 def task_title(track: str, found: TrackSummary) -> str:
     """Return the name of a track's task: `extraction`, `retrieval@100`, `PersonaMem 32k`."""
     size = (found.model_extra or {}).get("size")
-    return f"{_title_of(found.task or '', track)} {size or ''}".rstrip()
+    return f"{_title_of(track)} {size or ''}".rstrip()
 
 
 def metric_title(metric: Metric) -> str:
@@ -47,18 +42,11 @@ def conditions(track: TrackSummary, *, sized: bool = True) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _title_of(task: str, track: str) -> str:
+def _title_of(track: str) -> str:
     # A task of the user's own is known by the name of its track alone.
-    if (known := _tracks(task).get(track)) is None:
+    if (known := known_track(track)) is None:
         return track
     heading, _, detail = known.heading.partition(", ")
     if heading[1:].islower():
         heading = heading.lower()
     return f"{heading}@{detail.partition(' ')[0].replace(',', '')}" if detail else heading
-
-
-@cache
-def _tracks(task: str) -> Mapping[str, Task]:
-    if task not in TASKS:
-        return {}
-    return {one.track: one for one in load_tracks(task, TaskOptions(distractors=ALL))}

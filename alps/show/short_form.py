@@ -278,20 +278,26 @@ def _data_of(folder: Path) -> str:
     return f"{name} ({split})" if name else split
 
 
-def _counts(summary: Summary) -> str:
-    tracks = summary.tracks.values()
+def failures_of(summary: Summary) -> tuple[Counter[str], Counter[str]]:
+    """Return the failures of a run by kind: invalid responses, and what leaves records unscored."""
     failed: Counter[str] = Counter()
     missing: Counter[str] = Counter()
-    for track in tracks:
+    for track in summary.tracks.values():
         for kind, count in track.failed_predictions.items():
             (failed if kind in FAILURES else missing)[kind] += count
         for kind, count in track.failed_judgements.items():
             missing[f"judge {kind}"] += count
+    return failed, missing
+
+
+def _counts(summary: Summary) -> str:
+    tracks = summary.tracks.values()
+    failed, missing = failures_of(summary)
     scored, unscored = sum(one.scored for one in tracks), sum(one.unscored for one in tracks)
     lost = f"{unscored:,} unscored{_kinds(missing)}"
     if not scored:
         return f"0 of {scored + unscored:,} scored, {lost}"
-    return f"{scored:,} scored, {sum(failed.values()):,} failed{_kinds(failed)}, {lost}"
+    return f"{scored:,} scored, {failed.total():,} failed{_kinds(failed)}, {lost}"
 
 
 def _kinds(counts: Counter[str]) -> str:
