@@ -9,8 +9,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-LETTERS = ("old", "new", "weak", "broken")
-IMPLIES, ASSERTS, QUOTES, SAME, BROADER, RELATED, SUPPORTED = 0.6, 0.5, 0.8, 0.2, 0.8, 0.3, 0.3
+LETTERS = ("new", "weak", "broken")
+IMPLIES, ASSERTS, QUOTES, SAME, BROADER, RELATED, SUPPORTED = 0.6, 0.5, 0.8, 0.1, 0.8, 0.3, 0.3
 EXCERPT = 6
 LOOKALIKES = str.maketrans("асеіјкорѕухԁһαεικνορτυ", "aceijkopsyxdhaeiknoptu")
 STOP = _words(
@@ -36,11 +36,6 @@ FRAME = _words(
 STATING = _words(
     "has have had is are was were owns likes loves hates works lives plans wants prefers"
 )
-ENGLISH = _words(
-    """the i my me you your it is are was of to in and or that this for with on at from as be do
-    have can would what how if not but by about"""
-)
-"""Small words that only English has, or nearly so."""
 DETAIL = _words(
     """because since as so due in for to with including such like especially particularly during
     while when where which who whose if until after before by using via through based on at from
@@ -73,10 +68,6 @@ LINE = re.compile(
     r"角色扮演|虚构|模拟|假设|不知道|不清楚|没有告诉|真实",
     re.IGNORECASE,
 )
-EARLIER = re.compile(
-    r"\b(?:previous|earlier|before|last|our conversation|remember|recall|past)\b|之前|上次|记得",
-    re.I,
-)
 NOT_KEPT = re.compile(r"\b(?:retain|remember|keep|store|disclose|share|secret)\w*", re.IGNORECASE)
 FILLER = re.compile(
     r"happy to help|in any way i can|let me know|thank you for your message", re.IGNORECASE
@@ -90,23 +81,8 @@ _CLAUSE = re.compile(
 )
 _DETAIL = re.compile(rf"\s(?=(?:{'|'.join(sorted(DETAIL))})\s)", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|[。！？；\n\r|•\u200b]+")
-_ENDINGS = (
-    "ingly",
-    "edly",
-    "ation",
-    "ness",
-    "ment",
-    "ings",
-    "ing",
-    "ies",
-    "ied",
-    "ers",
-    "ed",
-    "es",
-    "er",
-    "ly",
-    "s",
-)
+_BY_LENGTH = "ingly edly ation ness ment ings ing ies ied ers ed es er ly s"
+_ENDINGS = tuple(_BY_LENGTH.split(" "))
 
 
 def folded(text: str) -> str:

@@ -31,7 +31,16 @@ _MESSAGES = {
 _MOST_FAULTS = 1_000
 
 T = TypeVar("T")
-Listed = Annotated[list[T], FailFast()]
+
+
+class _FirstFault(FailFast):
+    """Ends the reading of a list at its first fault; hashable, as adapters are cached by kind."""
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+Listed = Annotated[list[T], _FirstFault()]
 """A list within a row or a file: its first fault ends the reading."""
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:[^\n]*\n)*?size (\d{1,15})\b"
