@@ -157,6 +157,12 @@ def track_title(track: str, *, task: str | None = None, size: str | None = None)
     return track
 
 
+def track_and_metric(track: str, metric: Metric) -> str:
+    """Return both titles, or one where it says both: `update, F1`, `constraints`."""
+    title, figure = track_title(track), metric.title.strip()
+    return figure if figure.startswith(title) else f"{title}, {figure}"
+
+
 def track_named(word: str, tracks: Collection[str]) -> str | None:
     """Return the one of `tracks` that `word` names: by its title, as its task alone, or in files.
 

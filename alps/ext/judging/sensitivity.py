@@ -47,7 +47,7 @@ from alps.show.table import (
 )
 from alps.stats.bootstrap import Estimate, Floats
 from alps.tasks import Metric
-from alps.tasks.registry import track_title
+from alps.tasks.registry import track_and_metric, track_title
 
 LEVEL_WIDTH = 1.96
 """Half a 95 % interval in standard errors."""
@@ -463,7 +463,7 @@ def print_sensitivity(sensitivity: Sensitivity, console: Console) -> None:
 
 
 def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[Part]:
-    title = f"{spread.letter} on {track_title(track.track)}, {track.metric.title.strip()}"
+    title = f"{spread.letter} on {track_and_metric(track.track, track.metric)}"
     if spread.n:
         where = "" if spread.clusters is None else f" from {counted(spread.clusters, 'session')}"
         yield _spread_table(f"{title}: {counted(spread.n, 'record')}{where}", spread)

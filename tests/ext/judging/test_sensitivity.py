@@ -281,8 +281,8 @@ def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
     ran = ask(server, "two")
     assert ran.code == 0, ran.err
     out = " ".join(ran.out.split())
-    assert "On task1 as ours, and left out there: harsh." in out
-    assert "On task4_ability1 as ours, and left out there: brief." in out
+    assert "On extraction as ours, and left out there: harsh." in out
+    assert "On persona awareness as ours, and left out there: brief." in out
     assert "Rubrics that these runs don't ask, left out of the wordings: cf." in out
 
 
