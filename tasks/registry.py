@@ -134,27 +134,14 @@ def audit_data(data: str, split: str | None) -> "AuditReport":
     return audit(data, split)
 
 
-@cache
-def _titles(name: str) -> Mapping[str, str]:
-    tracks = load_tracks(name, TaskOptions(distractors=ALL)) if name in TASKS else ()
-    return {task.track: task.title for task in tracks}
-
-
-def track_title(track: str, *, task: str | None = None, size: str | None = None) -> str:
+def track_title(track: str, size: str | None = None) -> str:
     """Return the name of a track as people read and type it, the one place that makes it.
 
-    That is `extraction`, `retrieval@100`, `PersonaMem 32k`; a track of the user's own has the name
-    that it has in files.
-
-    Args:
-        track: Its name in files.
-        task: Its task, where it is known: no other one is imported.
-        size: The size of its data, where it has several.
+    That is `extraction`, `retrieval@100`, `PersonaMem 32k`, of data that have a size; a track of
+    the user's own has the name that it has in files.
     """
-    for name in TASKS if task is None else (task,):
-        if title := _titles(name).get(track):
-            return f"{title} {size or ''}".rstrip()
-    return track
+    known = known_track(track)
+    return track if known is None else f"{known.title} {size or ''}".rstrip()
 
 
 def track_and_metric(track: str, metric: Metric) -> str:

@@ -139,7 +139,7 @@ def check_answers(data: bytes | bytearray) -> None:
     try:
         row = json.loads(data)
     except (ValueError, RecursionError):
-        return  # whoever reads it says what is wrong
+        return  # its reader says what is wrong
     for name in _ANSWERS if isinstance(row, dict) else ():
         answers = row.get(name)
         if isinstance(answers, list) and len(answers) > MOST_ANSWERS:

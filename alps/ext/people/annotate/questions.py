@@ -14,7 +14,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.people.annotate.items import Answer, Item
-from alps.judges.calibration_file import labelled_as
+from alps.judges.rubric import labelled_as
 from alps.schema import CANONICAL_LABELS, UNMAPPED
 from alps.slips import read_toml
 from alps.stats.agreement import Scale
@@ -145,7 +145,7 @@ def _met(value: object, values: Sequence[object]) -> str:
 @cache
 def _glosses() -> Mapping[str, Mapping[str, str]]:
     """Return those of labels of our rubrics whose own sentences are too long for a line."""
-    return read_toml(Path(str(files("alps.judges"))) / "rubrics" / "glosses.toml")
+    return read_toml(Path(str(files("alps.judges"))) / "glosses.toml")
 
 
 def gloss_in(text: str, label: str, rubric: str) -> str:
