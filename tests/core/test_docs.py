@@ -442,7 +442,7 @@ BLOCKS = [
 @pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
 @pytest.mark.parametrize("block", BLOCKS, ids=range(1, len(BLOCKS) + 1))
 def test_a_block_of_the_readme_works_as_pasted_after_make_demo(block, tmp_path):
-    """Without anything else on the PATH, each in a shell of its own; figures in comments are true."""
+    """Without anything else on the PATH, each in a shell of its own; its figures are true."""
     for step in steps(ROOT / "README.md"):
         if isinstance(step, Titled):
             (tmp_path / step.name).write_text(step.text, encoding="utf-8")
