@@ -13,8 +13,6 @@ from alps.explained import ExplainedGroup
 COMMANDS = {
     "run": "alps.commands.running:run",
     "score": "alps.commands.running:score",
-    "show": "alps.commands.looking:show",
-    "ls": "alps.commands.looking:ls",
     "compare": "alps.commands.looking:compare",
     "report": "alps.commands.looking:report",
     "doctor": "alps.commands.machine:doctor",

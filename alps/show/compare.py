@@ -22,6 +22,7 @@ from alps.show.shared_records import (
     SharedRecords,
     Values,
     choose_metrics,
+    different_conditions,
     metric_values,
     open_finished,
     record_values,
@@ -121,7 +122,8 @@ class TrackComparison:
 
     `clusters` is the number of sessions among the `shared` records, None where the sessions are not
     known. `counts` is in the order of the runs; `notes` say what was not compared, and why;
-    `more` is what extensions add; `title` is the name of the task.
+    `more` is what extensions add; `title` is the name of the task; `of_all` are the notes that are
+    on no single metric.
     """
 
     track: str
@@ -132,6 +134,7 @@ class TrackComparison:
     notes: tuple[str, ...]
     more: "tuple[More, ...]" = ()
     title: str = ""
+    of_all: tuple[str, ...] = ()
 
     @property
     def lead(self) -> MetricComparison | None:
@@ -405,7 +408,8 @@ def _compare_track(
         counts.append(Counts(run.tracks[track].n, scored, scored - len(ids)))
     # Records of one session are alike: as if alone, they would give intervals that are too narrow.
     known = sessions_of(list(runs.values()), track, ids)
-    chosen, notes = choose_metrics(runs, track)
+    chosen, left_out = choose_metrics(runs, track)
+    notes = different_conditions(runs, track)
     if headlines:
         chosen = [metric for metric in chosen if metric.headline] or chosen[:1]
     if known is None:
@@ -426,7 +430,8 @@ def _compare_track(
     clusters = None if known is None else len(set(known.values()))
     title = task_title(track, next(iter(runs.values())).summary_of(track))
     compared = TrackComparison(
-        track, len(ids), clusters, tuple(counts), tuple(metrics), tuple(notes), title=title
+        *(track, len(ids), clusters, tuple(counts), tuple(metrics)),
+        *((*left_out, *notes), (), title, tuple(notes)),
     )
     if compared.lead is None:
         return compared

@@ -73,7 +73,7 @@ def _answers(comparison: Comparison) -> Iterator[Line]:
         if track.lead is None or not track.shared:
             yield Line(f"{track.title}: no shared record to compare", "bold")
         elif len(names) == 2:
-            yield Line(f"{track.title}: {_of_two(track.lead, names)}", "bold")
+            yield Line(f"{track.title}: {_of_two(track, track.lead, names)}", "bold")
         else:
             yield Line(f"{track.title}: {_of_several(track.lead, names)}", "bold")
 
@@ -85,7 +85,7 @@ def _names(sides: Sequence[Side]) -> dict[str, str]:
     return {side.letter: side.model if apart else side.folder.name for side in sides}
 
 
-def _of_two(lead: MetricComparison, names: Mapping[str, str]) -> str:
+def _of_two(track: TrackComparison, lead: MetricComparison, names: Mapping[str, str]) -> str:
     contrast, title = lead.contrasts[0], metric_title(lead.metric)
     difference = contrast.difference.estimate
     if difference.value is None:
@@ -97,7 +97,8 @@ def _of_two(lead: MetricComparison, names: Mapping[str, str]) -> str:
     if (difference.value < 0) != lead.metric.lower_is_better:
         first, second = second, first
     by = f"{'-' if lead.metric.lower_is_better else '+'}{shown[1:]}"
-    return f"{first} {by} {title} over {second}, {_certainty(contrast)}"
+    by += "" if title.startswith(track.title) else f" {title}"
+    return f"{first} {by} over {second}, {_certainty(contrast)}"
 
 
 def _of_many(tracks: Sequence[TrackComparison], names: Mapping[str, str]) -> str:
@@ -160,6 +161,8 @@ def _headlines(comparison: Comparison) -> Iterator[Part]:
         account = _account(comparison.sides, track)
         if account != _ALL_SHARED:
             yield Line(f"{track.title}: {account}")
+        notes = track.of_all if track.lead is not None else track.notes
+        yield from map(Line, (f"{note}." for note in notes))
     if others := comparison.diagnostics:
         yield Line(f"{counted(others, 'more test')} of other metrics (Holm): metrics=all")
 
@@ -393,8 +396,10 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
         yield "Judge lexical: for debugging; style alone can make a difference (docs/judges.md)"
     if any(metric.lower_is_better for metric in metrics if whole or metric.headline):
         yield f"{_LOWER.strip()}: lower is better."
+    if any(track.lead is not None and track.lead.ranked for track in comparison.tracks):
+        yield "ties: runs that share a letter are not significantly different (p ≥ .05, Holm)."
     if comparison.family:
-        yield "p, MDE, ties, bold: what they mean is in docs/calibration.md#comparing-runs"
+        yield "p, MDE, bold: what they mean is in docs/calibration.md#comparing-runs"
 
 
 def _by_lexical(comparison: Comparison) -> bool:

@@ -12,10 +12,8 @@ Number = TypeVar("Number", int, float)
 _STAGES = {
     "generate": "answers",
     "judge": "verdicts",
-    "baselines": "baselines",
-    "known items": "judge check",
 }
-"""What each stage asks for, in words."""
+"""What a stage asks for, where that is not its name."""
 
 
 def show_estimate(

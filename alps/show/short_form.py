@@ -42,12 +42,15 @@ from alps.show.table import (
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric
 from alps.tasks.metrics import headline_of, only_rated
+from alps.tasks.registry import track_title
 
 Metrics = Mapping[str, Sequence[Metric]]
 _MOST_OTHERS = 2
 """How many other metrics stand next to the counts of a run of one task."""
 _ERROR = 120
 """How many characters of the first error are printed; `alps show` has all of it."""
+_MOST_LINES = 14
+"""Above so many lines of one task, blank ones are left out."""
 _WIDE, _NARROW = 100, 72
 
 
@@ -140,6 +143,21 @@ def short_form(
     took: float | None = None,
 ) -> Iterator[Part]:
     """Yield what is printed of a finished run; see `alps.show.run_tables.show_run`."""
+    parts = list(_parts(summary, metrics, folder, width=width, resumed=resumed, took=took))
+    lines = sum(len(one.rows) + 1 if isinstance(one, Table) else 1 for one in parts)
+    several = len(summary.tracks) > 1
+    yield from (one for one in parts if several or one is not BLANK or lines <= _MOST_LINES)
+
+
+def _parts(
+    summary: Summary,
+    metrics: Metrics,
+    folder: Path,
+    *,
+    width: int,
+    resumed: int,
+    took: float | None,
+) -> Iterator[Part]:
     extended = shown_parts(summary)
     yield from scores_of(summary, metrics, folder, extended)
     if len(summary.tracks) == 1:
@@ -186,10 +204,12 @@ def _of_one(
     title, score = metric_title(lead.metric), lead.score
     task = task_title(lead.name, lead.track)
     named_so = title if title.startswith(task) else f"{task}: {title}"
-    value = "no score" if score.value is None else number(score.value)
     between = f" {interval(score)}" if score.low is not None else ""
     verdict = f", {lead.verdict}" if lead.verdict else ""
-    yield Line(f"{named_so} {value}{between}{verdict}", "bold")
+    value = f"{number(score.value)}{between}{verdict}"
+    if score.value is None:
+        value = f"no score, {score.unscored}" if score.unscored else "no score"
+    yield Line(f"{named_so} {value}", "bold")
     how = conditions(lead.track, sized=False)
     answers = "answer" if lead.track.repeats > 1 else "record"
     judged = f"judged by {summary.judge}{judge_mark(summary)}" if lead.metric.judged else "no judge"
@@ -325,9 +345,12 @@ def _others(summary: Summary, metrics: Metrics) -> Iterator[str]:
 
 
 def _cost(summary: Summary) -> Iterator[str]:
-    if summary.calls.http:
-        cost = summary.calls.cost
-        yield "cost unknown" if cost is None else f"cost {dollars(cost)}"
+    calls = summary.calls
+    if calls.http:
+        unknown = "cost unknown (ALPS_PRICES=FILE sets prices)"
+        yield unknown if calls.cost is None else f"cost {dollars(calls.cost)}"
+    if calls.cached:
+        yield f"{counted(calls.cached, 'reply', 'replies')} from the cache"
 
 
 def _caveats(summary: Summary, metrics: Metrics, folder: Path) -> Iterator[str]:
@@ -354,7 +377,7 @@ def _no_scores(summary: Summary, metrics: Metrics, leads: Sequence[Headline]) ->
         task = task_title(lead.name, lead.track)
         if needs_rating_judge(lead.track, metrics[lead.name]) and not summary.judge_check:
             unrated = True
-        elif lead.score.unscored:
+        elif lead.score.unscored and len(leads) > 1:
             lacking.setdefault(f"No score{{}}: {lead.score.unscored}.", []).append(task)
         elif lead.score.reason:
             lacking.setdefault(f"No interval{{}}: {lead.score.reason}.", []).append(task)
@@ -364,7 +387,7 @@ def _no_scores(summary: Summary, metrics: Metrics, leads: Sequence[Headline]) ->
         yield line.format(f" of {', '.join(tasks)}" if len(leads) > 1 else "")
     left_out: dict[str, list[str]] = {}
     for name, reason in summary.left_out.items():
-        left_out.setdefault(reason, []).append(name)
+        left_out.setdefault(reason, []).append(track_title(name))
     for reason, names in left_out.items():
         yield f"Left out: {', '.join(names)} ({reason})."
 
