@@ -28,6 +28,10 @@ def never(settings: Any, folder: Path) -> bool:
     return False
 
 
+def _none(name: str) -> bool:
+    return False
+
+
 def _nothing_of(summary: Any) -> bool:
     return False
 
@@ -73,6 +77,9 @@ class Extension:
             an exit code; None where they name nothing of it: `mine:examine`.
         operational: Those of its keys that say how a run is carried out, not what it measures: a
             resumed run may change them.
+        serves: Tells whether a model of that name is served by it, and by no provider.
+        sends: What sends the requests to an endpoint, from an `alps.llm.served.Asking` to an
+            `alps.llm.served.Sender`; None where that is none of its own: `mine:sender`.
         takes_words: Tells whether the words of `alps run` are its own to carry out.
         run_words: What carries them out: `mine:run`.
         next_step: Returns a line that follows the tables of a finished run, or nothing.
@@ -101,6 +108,8 @@ class Extension:
     doctor: str = ""
     examine: str = ""
     operational: tuple[str, ...] = ()
+    serves: Callable[[str], bool] = _none
+    sends: str = ""
     takes_words: Callable[[Sequence[str]], bool] = _never_words
     run_words: str = ""
     next_step: Callable[[Any], str] = _nothing_next

@@ -38,6 +38,8 @@ class Exchange:
         largest: The most bytes that a body may have, inflated.
         take: Is given a body and returns what its client shall read of it; None for all.
         client: The client of httpx that asked, where it is asynchronous.
+        rewrite: Returns the request of httpx that is sent in the place of another.
+        heard: Is called as each piece of a body comes.
         stand_in: Answers in the place of the network, from which nothing is then asked.
     """
 
@@ -49,6 +51,8 @@ class Exchange:
     largest: int = LARGEST_REPLY
     take: Callable[[bytes], bytes] | None = None
     client: Any = None
+    rewrite: Callable[[Any], Any] | None = None
+    heard: Callable[[], None] | None = None
     stand_in: Callable[[Any], Any] | None = None
 
     def begin(self) -> None:
@@ -82,6 +86,8 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
         body = Body(response.headers.get("content-encoding", ""), exchange.largest)
         async for data in response.aiter_raw():
             body.add(data)
+            if exchange.heard is not None:
+                exchange.heard()
         return _whole(response, bytes(body.data), exchange)
     except Unreadable as error:
         raise _given_up(response, exchange, error) from error
@@ -124,8 +130,9 @@ def _whole(response: Any, data: bytes, exchange: Exchange) -> Any:
     import httpx
 
     exchange.body = data[:_KEPT]
-    data = data if exchange.take is None else exchange.take(data)
     headers = httpx.Headers(response.headers)
+    if exchange.take is not None:
+        data, headers["content-type"] = exchange.take(data), "application/json"
     for name in _NOT_OF_THE_TEXT:
         headers.pop(name, None)
     whole = httpx.Response(
@@ -222,6 +229,7 @@ def _refusing_async(send: Any) -> Any:
             return _stood_in(exchange, request)
         options = _prepared(exchange, request, options)
         exchange.client = client
+        request = request if exchange.rewrite is None else exchange.rewrite(request)
         response = await send(client, request, **options)
         exchange.note(response.status_code, response.headers)
         if response.is_redirect:
