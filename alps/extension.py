@@ -78,8 +78,8 @@ class Extension:
         operational: Those of its keys that say how a run is carried out, not what it measures: a
             resumed run may change them.
         serves: Tells whether a model of that name is served by it, and by no provider.
-        sends: What sends the requests to an endpoint, from an `alps.llm.served.Asking` to an
-            `alps.llm.served.Sender`; None where that is none of its own: `mine:sender`.
+        sends: What sends the requests to an endpoint, from an `alps.llm.types.Asking` to an
+            `alps.llm.types.Sender`; None where that is none of its own: `mine:sender`.
         takes_words: Tells whether the words of `alps run` are its own to carry out.
         run_words: What carries them out: `mine:run`.
         next_step: Returns a line that follows the tables of a finished run, or nothing.
@@ -172,6 +172,17 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
             taken |= keys
             classes.insert(0, own)
     return classes
+
+
+def is_served(model: str) -> bool:
+    """Tell whether an extension serves a model of that name."""
+    return any(extension.serves(model) for extension in extensions())
+
+
+def sender_of(asking: Any) -> Any:
+    """Return what sends the requests of an `Asking` in a way of its own, or raise a UsageError."""
+    senders = (load(extension.sends)(asking) for extension in extensions() if extension.sends)
+    return next((sender for sender in senders if sender is not None), None)
 
 
 def load(where: str) -> Any:

@@ -25,9 +25,8 @@ from alps.llm.retries import (
     unreachable,
 )
 from alps.llm.secrets import masked
-from alps.llm.served import Sender
 from alps.llm.structured import Ladder
-from alps.llm.types import Completion, Reply, Request, TransportError
+from alps.llm.types import Completion, Reply, Request, Sender, TransportError
 from alps.llm.understanding import part_thought, understand
 from alps.prompts import load_prompt
 from alps.schema import Outcome, UsedToAnswer

@@ -41,8 +41,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.extension import is_served
 from alps.folders import typed_path, user_folder
-from alps.llm.served import is_served
 from alps.slips import read_toml
 
 _SAME_RATES = {"fast": "priority"}

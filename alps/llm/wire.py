@@ -39,7 +39,7 @@ class Exchange:
         take: Is given a body and returns what its client shall read of it; None for all.
         client: The client of httpx that asked, where it is asynchronous.
         rewrite: Returns the request of httpx that is sent in the place of another.
-        heard: Is called as each piece of a body comes.
+        heard: Is given each piece of a body as it comes.
         stand_in: Answers in the place of the network, from which nothing is then asked.
     """
 
@@ -52,7 +52,7 @@ class Exchange:
     take: Callable[[bytes], bytes] | None = None
     client: Any = None
     rewrite: Callable[[Any], Any] | None = None
-    heard: Callable[[], None] | None = None
+    heard: Callable[[bytes], None] | None = None
     stand_in: Callable[[Any], Any] | None = None
 
     def begin(self) -> None:
@@ -87,7 +87,7 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
         async for data in response.aiter_raw():
             body.add(data)
             if exchange.heard is not None:
-                exchange.heard()
+                exchange.heard(data)
         return _whole(response, bytes(body.data), exchange)
     except Unreadable as error:
         raise _given_up(response, exchange, error) from error

@@ -44,6 +44,7 @@ class Progress:
         parts = [f"{self.done:,}/{self.total:,}", f"{percent} %", f"{self.unscored:,} unscored"]
         if self.totals.calls:
             parts.append(spent(self.totals))
+        parts += [self.totals.rate] if self.totals.rate else []
         return "  ".join([*parts, self.waiting() or self.left()])
 
     def left(self) -> str:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from alps.errors import UsageError, closest, one_line
+from alps.extension import is_served, sender_of
 from alps.judges.base import Judge
 from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
 from alps.keys import AskSettings
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
-from alps.llm.served import Asking, is_served, sender_of
+from alps.llm.types import Asking
 from alps.prompts import Prompt
 from alps.run.parts import Parts
 from alps.run.shared import Shared, close_cache, close_connections, open_cache

@@ -9,12 +9,13 @@ MODEL, FILE = "local", "local:"
 """The name of the model that comes with it, and how the name of another one's file begins."""
 
 
-def _serves(name: str) -> bool:
+def serves(name: str) -> bool:
+    """Tell whether `model=` or `judge=` names a model that is served for the run alone."""
     return name == MODEL or name.startswith(FILE)
 
 
 def _has_part(settings: Any, folder: Path) -> bool:
-    return _serves(settings.model) or _serves(settings.judge)
+    return serves(settings.model) or serves(settings.judge)
 
 
 EXTENSION = Extension(
@@ -23,6 +24,6 @@ EXTENSION = Extension(
     commands={"local": "alps.ext.local.commands:local"},
     has_part=_has_part,
     part="alps.ext.local.part:Part",
-    serves=_serves,
+    serves=serves,
     sends="alps.ext.local.sending:sender",
 )

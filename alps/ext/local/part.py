@@ -5,7 +5,7 @@ from importlib.metadata import distributions
 
 from alps.errors import UsageError
 from alps.ext.local.files import ENVIRONMENT, model_file
-from alps.llm.served import is_served
+from alps.extension import is_served
 from alps.run.parts import RunPart
 from alps.run.source import Data
 
