@@ -22,6 +22,8 @@ EXTENSION = Extension(
     "local",
     needs=("memory",),
     commands={"local": "alps.ext.local.commands:local"},
+    doctor="alps.ext.local.doctor:DoctorKeys",
+    examine="alps.ext.local.doctor:examine_model",
     has_part=_has_part,
     part="alps.ext.local.part:Part",
     serves=serves,

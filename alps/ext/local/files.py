@@ -41,13 +41,17 @@ def model_file(name: str) -> ModelFile:
     Raises:
         UsageError: If it is not there, or nothing is installed that serves it.
     """
+    path = None if name == MODEL else _typed(name)
     if not ENVIRONMENT.is_installed:
         raise UsageError(f"{name}: no server is installed for it — alps local install")
-    if name == MODEL:
-        found = sorted(ENVIRONMENT.folder.glob(f"lib/python*/site-packages/*/{COMES_WITH}"))
-        if not found:
-            raise UsageError(f"{name}: {COMES_WITH} is gone from {ENVIRONMENT.folder}; remove that")
-        return ModelFile(found[0])
+    if path is None:
+        path = next(ENVIRONMENT.folder.glob(f"lib/python*/site-packages/*/{COMES_WITH}"), None)
+    if path is None:
+        raise UsageError(f"{name}: {COMES_WITH} is gone from {ENVIRONMENT.folder}; remove that")
+    return ModelFile(path)
+
+
+def _typed(name: str) -> Path:
     path = typed_path(name.removeprefix(FILE)).absolute()
     try:
         with path.open("rb") as file:
@@ -56,4 +60,4 @@ def model_file(name: str) -> ModelFile:
         raise UsageError(f"{name}: {path}: {(error.strerror or 'no such file').lower()}") from error
     if begins != _GGUF:
         raise UsageError(f"{name}: {path}: no GGUF file, which llama.cpp reads")
-    return ModelFile(path)
+    return path
