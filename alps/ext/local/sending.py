@@ -214,8 +214,9 @@ class OwnServer:
     def _prepare(self, clock: _Clock, exchange: "Exchange") -> None:
         def hear(data: bytes) -> None:
             clock.hear(data)
-            if self._asking.totals is not None and (seconds := clock.writing()) > 0:
-                self._asking.totals.rate = f"{clock.tokens / seconds:,.2g} tokens/s"
+            if self._asking.totals is not None and clock.tokens > 1:
+                rate = (clock.tokens - 1) / max(clock.writing(), 1e-3)
+                self._asking.totals.rate = f"{rate:,.2g} tokens/s"
 
         exchange.heard = hear
         if self._streams:
