@@ -43,7 +43,7 @@ class Exchange:
         take: Is given a body and returns what its client shall read of it; None for all.
         client: The client of httpx that asked, where it is asynchronous.
         rewrite: Returns the request of httpx that is sent in the place of another.
-        heard: Is given each piece of a body as it comes.
+        each_piece: Is given each piece of a body as it comes.
         stand_in: Answers in the place of the network, from which nothing is then asked.
     """
 
@@ -56,7 +56,7 @@ class Exchange:
     take: Callable[[bytes], bytes] | None = None
     client: Any = None
     rewrite: Callable[[Any], Any] | None = None
-    heard: Callable[[bytes], None] | None = None
+    each_piece: Callable[[bytes], None] | None = None
     stand_in: Callable[[Any], Any] | None = None
 
     def begin(self) -> None:
@@ -90,8 +90,8 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
         body = Body(response.headers.get("content-encoding", ""), exchange.largest)
         async for data in response.aiter_raw():
             body.add(data)
-            if exchange.heard is not None:
-                exchange.heard(data)
+            if exchange.each_piece is not None:
+                exchange.each_piece(data)
         check_answers(body.data)
         return _whole(response, bytes(body.data), exchange)
     except Unreadable as error:

@@ -1,18 +1,16 @@
-"""What a model on this machine is and how fast it is: `alps doctor model=local`."""
+"""What a model on this machine is, and how fast: `alps doctor` and `alps local try`."""
 
 import asyncio
 from typing import Any
 
 import httpx
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
 from alps.errors import UsageError
-from alps.ext.local import serves
-from alps.ext.local.files import model_file
+from alps.ext.local.files import COMES_WITH, ENVIRONMENT, model_file
 from alps.ext.local.server import Server
-from alps.keys import Keys
 from alps.show.formatting import visible
 
 _ASKED = "Name the days of the week, and what each is named after."
@@ -21,29 +19,21 @@ _TOKENS = 32
 _LONGEST = 120.0
 
 
-class DoctorKeys(Keys):
-    """The model that `alps doctor` examines."""
+def examine(settings: BaseModel, console: Console) -> None:
+    """Print whether a model of one's own is installed; `alps doctor` goes on after it."""
+    told = "not installed → alps local install"
+    if ENVIRONMENT.is_installed:
+        told = f"{COMES_WITH} in {ENVIRONMENT.folder}; alps local try says how fast it is"
+    console.print(Text(visible(f"model=local: {told}")), soft_wrap=True)
 
-    model: str | None = Field(None, description="local or local:FILE.gguf, which is tried")
 
-
-def examine_model(settings: BaseModel, console: Console) -> int | None:
-    """Print what a model is, and how fast it answers a short question.
-
-    Returns:
-        0; None where no model is named.
+def tried(name: str) -> list[str]:
+    """Return what a model is, and how fast it answers a short question, in lines.
 
     Raises:
         UsageError: If nothing serves the model, or it can't be loaded.
     """
-    name = DoctorKeys.of(settings).model
-    if name is None:
-        return None
-    if not serves(name):
-        raise UsageError(f"model={name}: only local and local:FILE.gguf are tried here")
-    for line in asyncio.run(_lines(name)):
-        console.print(Text(visible(line)))
-    return 0
+    return asyncio.run(_lines(name))
 
 
 async def _lines(name: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 A server on a laptop writes six tokens a second where a provider writes sixty. What counts is that
 it works: here `timeout` is of its silence, and not of a whole answer. A request of which nothing
-was heard yet waits behind those that were sent before it: while one of those is answered, it is not
+has come yet waits behind those that were sent before it: while one of those is answered, it is not
 silent.
 """
 
@@ -78,12 +78,12 @@ def is_own(address: str | None) -> bool:
 
 @dataclass(eq=False)
 class _Clock:
-    """When a request was sent, and when anything was last heard of it."""
+    """When a request was sent, and when anything of its answer last came."""
 
     sent: float
     last: float
     limit: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
-    heard: bool = False
+    came: bool = False
     first: float | None = None
     tokens: int = 0
 
@@ -92,15 +92,15 @@ class _Clock:
         # A comment says that the server lives, and a sign of progress that it reads the prompt.
         token = not data.startswith(b":") and b'"prompt_progress"' not in data
         if token or self.first is None:
-            self.last, self.heard = _now(), True
+            self.last, self.came = _now(), True
         if token and self.first is None:
             self.first = self.last
         self.tokens += data.count(b"data:") if token else 0
 
     def writing(self) -> float:
         """Return the seconds in which the answer was written."""
-        begun = self.sent if self.first is None or self.first == self.last else self.first
-        return self.last - begun
+        start = self.sent if self.first is None or self.first == self.last else self.first
+        return self.last - start
 
 
 class _Silence:
@@ -121,14 +121,14 @@ class _Silence:
         del self._clocks[place]
         for later in self._clocks[place:]:
             # It was its turn to wait, and one before it is out of its way.
-            later.last = later.last if later.heard else _now()
+            later.last = later.last if later.came else _now()
 
     def _look(self, clock: _Clock) -> None:
         """End a request that is late, else look again when it may be."""
         if clock not in self._clocks:
             return
         last = clock.last
-        if not clock.heard:
+        if not clock.came:
             before = self._clocks[: self._clocks.index(clock)]
             last = max([last, *(one.last for one in before)])
         loop, due = asyncio.get_running_loop(), last + self._seconds
@@ -218,7 +218,7 @@ class OwnServer:
                 rate = (clock.tokens - 1) / max(clock.writing(), 1e-3)
                 self._asking.totals.rate = f"{rate:,.2g} tokens/s"
 
-        exchange.heard = hear
+        exchange.each_piece = hear
         if self._streams:
             exchange.largest *= _WORDIER
             exchange.rewrite, exchange.take = self._streamed, whole
@@ -256,13 +256,13 @@ class OwnServer:
         return self._written / self._writing if self._writing > 0 else None
 
     def _late(self, clock: _Clock) -> TransportError:
-        """Return the error of a request of which nothing was heard for too long."""
+        """Return the error of a request of which nothing came for too long."""
         seconds, rate = self._asking.timeout, self._rate
         late = f"no answer within {seconds:g} s"
-        if clock.heard:
+        if clock.came:
             late = f"the answer began, and nothing of it came for {seconds:g} s"
-        # A hung server is asked again; one that is slow would have to begin anew.
-        slow = rate is not None and not clock.heard and rate * seconds < _AN_ANSWER
+        # A hung server is asked again; one that is slow would have to start again.
+        slow = rate is not None and not clock.came and rate * seconds < _AN_ANSWER
         if slow:
             takes = f"an answer of {_AN_ANSWER} takes {_AN_ANSWER / (rate or 1):.0f} s"
             what = (
@@ -295,8 +295,8 @@ class OwnServer:
 
     def _say_context(self) -> None:
         fits = f"{self._context:,} tokens fit" if self._context else "a prompt does not fit"
-        mend = "max_context_tokens= shows less of a history, or start the server with more"
-        self._say("context", f"{fits} into the context of this server: {mend}")
+        fix = "max_context_tokens= shows less of a history, or start the server with more"
+        self._say("context", f"{fits} into the context of this server: {fix}")
 
     def _say(self, kind: str, line: str) -> None:
         if kind not in self._said:

@@ -28,7 +28,7 @@ class Server:
     def __init__(self, file: ModelFile) -> None:
         self._file = file
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
-        # One is left for whoever asks.
+        # One is left for the run itself.
         threads = max(1, (os.cpu_count() or 2) - 1)
         words = [str(file.path), file.path.stem, str(CONTEXT), str(threads)]
         self._process = subprocess.Popen(

@@ -73,6 +73,12 @@ def test_what_can_t_be_meant_is_refused_before_anything_starts(words, told, alps
     assert told in done.stderr.splitlines()[-1]
 
 
+def test_doctor_says_whether_it_is_installed(alps, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    told = alps("doctor").stdout.splitlines()
+    assert told[0] == "model=local: not installed → alps local install"
+
+
 def test_it_costs_nothing():
     assert price_of("local").known
     assert price_of("local:any.gguf").cost(1000, 1000) == 0
@@ -205,8 +211,8 @@ def test_a_run_with_it_as_model_and_judge_says_what_it_was_run_with(alps, tmp_pa
 
 
 @really
-def test_doctor_says_what_it_is_and_how_fast(alps):
-    done = alps("doctor", "model=local")
+def test_a_command_says_what_it_is_and_how_fast(alps):
+    done = alps("local", "try")
     assert done.returncode == 0, done.stderr
     told = " ".join(done.stdout.split())
     assert "135 million parameters, a context of 8,192 tokens" in told

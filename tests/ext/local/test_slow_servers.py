@@ -94,7 +94,7 @@ def test_a_server_that_refuses_streams_is_asked_for_the_whole_answer(tmp_path):
         assert [body.get("stream") for body in server.requests] == [None, None]
 
 
-def test_a_request_that_cannot_end_in_time_is_not_begun_again(tmp_path):
+def test_a_request_that_cannot_end_in_time_is_not_asked_again(tmp_path):
     with slow(TEXT, rate=20, streams=False) as server:
         short = [to(server, "one", max_tokens=10)]
         late = [to(server, "two")], [to(server, "three")]
