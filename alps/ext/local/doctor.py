@@ -21,10 +21,12 @@ _LONGEST = 120.0
 
 def examine(settings: BaseModel, console: Console) -> None:
     """Print whether a model of one's own is installed; `alps doctor` goes on after it."""
-    told = "not installed → alps local install"
+    if settings.model_fields_set:
+        return
+    state = "not installed → alps local install"
     if ENVIRONMENT.is_installed:
-        told = f"{COMES_WITH} in {ENVIRONMENT.folder}; alps local try says how fast it is"
-    console.print(Text(visible(f"model=local: {told}")), soft_wrap=True)
+        state = f"{COMES_WITH} in {ENVIRONMENT.folder}; alps local try says how fast it is"
+    console.print(Text(visible(f"model=local: {state}")), soft_wrap=True)
 
 
 def tried(name: str) -> list[str]:

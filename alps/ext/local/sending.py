@@ -276,8 +276,8 @@ class OwnServer:
         """Learn how much fits from the words of the server, and say it."""
         if not error.too_long:
             return
-        if told := _CONTEXT.search(str(error)):
-            self._context = int(told[1].replace(",", ""))
+        if found := _CONTEXT.search(str(error)):
+            self._context = int(found[1].replace(",", ""))
         self._say_context()
 
     def _refuse_too_long(self, size: int) -> None:
