@@ -12,7 +12,9 @@ def local() -> None:
 
 @command(name="install", group=local, quick=True)
 def local_install() -> None:
-    """Make an environment with a model of 135 million parameters and the server of llama.cpp.
+    """Install a model of 93 MB and the server of llama.cpp.
+
+    Both lie in an environment of their own.
 
     \b
       alps local install
@@ -26,7 +28,7 @@ def local_install() -> None:
 @command(name="try", group=local, quick=True)
 @click.argument("name", default="local")
 def local_try(name: str) -> None:
-    """Say what a model of this machine is, and how fast it answers a short question.
+    """Say what a model is, and how fast it answers here.
 
     \b
       alps local try
