@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _NEVER = 7 * 24 * 3600.0
 # Seconds that a server may take to say what it is
 _A_MOMENT = 5.0
+# Seconds between two requests of which either may come to the server before the other
+_TOGETHER = 5.0
 # Bytes of a streamed body for each of one that comes whole
 _WORDIER = 8
 # An answer of so many tokens is nothing unusual
@@ -117,11 +119,11 @@ class _Silence:
         return clock
 
     def ended(self, clock: _Clock) -> None:
-        place = self._clocks.index(clock)
-        del self._clocks[place]
-        for later in self._clocks[place:]:
-            # It was its turn to wait, and one before it is out of its way.
-            later.last = later.last if later.came else _now()
+        self._clocks.remove(clock)
+        for other in self._clocks:
+            # One before it is out of its way.
+            if not other.came and clock.sent <= other.sent + _TOGETHER:
+                other.last = _now()
 
     def _look(self, clock: _Clock) -> None:
         """End a request that is late, else look again when it may be."""
@@ -129,8 +131,8 @@ class _Silence:
             return
         last = clock.last
         if not clock.came:
-            before = self._clocks[: self._clocks.index(clock)]
-            last = max([last, *(one.last for one in before)])
+            sent = clock.sent + _TOGETHER
+            last = max(one.last for one in self._clocks if one.sent <= sent)
         loop, due = asyncio.get_running_loop(), last + self._seconds
         if due <= _now():
             clock.limit.reschedule(_now())
