@@ -16,7 +16,6 @@ COMMANDS = {
     "compare": "alps.commands.looking:compare",
     "report": "alps.commands.looking:report",
     "doctor": "alps.commands.machine:doctor",
-    "data": "alps.commands.data:data",
 }
 """Where the commands of the spine lie; extensions name their own."""
 _FURTHER = "alps COMMAND --help lists settings; alps completion --help: Tab completion"
@@ -26,7 +25,7 @@ _FURTHER = "alps COMMAND --help lists settings; alps completion --help: Tab comp
 @click.group(
     cls=ExplainedGroup,
     lazy=COMMANDS,
-    under={"data": "Data", "completion": None},
+    under={"completion": None},
     epilog=_FURTHER,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from alps.extension import keys_of, operational_keys
-from alps.keys import DATA, SPLIT, FrozenSettings, JudgingKeys, RunKeys
+from alps.keys import FrozenSettings, JudgingKeys, RunKeys
 from alps.llm.secrets import redact
-from alps.values import Distractors, Format, HomePath
+from alps.values import Format, HomePath
 
 # Every manifest says these, given or not: older versions of the package read them so.
 _ALWAYS_SAID = frozenset(
@@ -119,24 +119,3 @@ class CompareSettings(FrozenSettings):
     seed: int = Field(0, ge=0, description="taken from older commands; nothing is drawn")
     metrics: Literal["headline", "all"] = Field("headline", description="headline or all")
     format: Format = Field("table", description="table or json")
-
-
-class DataSettings(FrozenSettings):
-    """Which data."""
-
-    data: str = Field("samples", description=DATA)
-    split: str | None = Field(None, description=SPLIT)
-
-
-class AuditSettings(DataSettings):
-    """What `alps data audit` can be told."""
-
-    format: Format = Field("table", description="table or json")
-
-
-class PoolSettings(DataSettings):
-    """What `alps data pools` can be told."""
-
-    out: HomePath = Field(description="the folder to write")
-    distractors: Distractors = Field("all", description="100, 300, 500, 700, 1000 or all")
-    seed: int = Field(0, ge=0, description="of the drawing")

@@ -15,7 +15,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
 from alps.llm.types import AnswerType
-from alps.own_code import import_own
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
 from alps.tasks.metrics import PARTS_OF_METRIC, Metric, metric_row, read_metric
@@ -299,6 +298,8 @@ def _module(name: str) -> ModuleType:
         )
     if not_importable(name):
         raise CodeNotImportedError(name)
+    from alps.own_code import import_own
+
     try:
         module = import_own(name.removeprefix(PYTHON))
         made = getattr(module, "tracks", None)

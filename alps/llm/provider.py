@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -17,13 +17,15 @@ from alps.jsonl import parse_json
 from alps.llm.endpoints import credentials
 from alps.llm.failures import redirected, requests_left, transport_error
 from alps.llm.libraries import libraries
-from alps.llm.likelihood import Echo
 from alps.llm.options import sent
 from alps.llm.prices import Used, price_of
 from alps.llm.secrets import redact
 from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments
 from alps.llm.types import Cost, Count, Reply, Request, TransportError
 from alps.llm.wire import Exchange, following_none
+
+if TYPE_CHECKING:
+    from alps.llm.likelihood import Echo
 
 # Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which
 # bounds its parts.
@@ -142,7 +144,7 @@ async def read_kept(
 
 def _asked(
     request: Request[Any], messages: list[dict[str, str]]
-) -> tuple[Callable[..., Awaitable[Any]], dict[str, Any], Echo | None]:
+) -> tuple[Callable[..., Awaitable[Any]], dict[str, Any], "Echo | None"]:
     """Return which function of litellm is asked, with what, and how an echo is read."""
     litellm = libraries().litellm
     if request.passed is not None:
@@ -154,6 +156,8 @@ def _asked(
         options = {"model": request.model, **shaped(request, messages)}
         options["messages"] = marked(options["messages"], request.model)
     else:
+        from alps.llm.likelihood import Echo
+
         ask, echo = litellm.atext_completion, Echo(messages[-1]["content"], request.echo_from)
         options = echo.options(request.model)
     return ask, as_body({**options, **request.sampling, **sent(request.extra)}, request.model), echo
@@ -165,7 +169,7 @@ def _read(response: Any, request: Request[Any], service: str | None) -> Reply:
     return with_arguments(read_reply(response, request.model, service), response)
 
 
-def _echoed(reply: Reply, echo: Echo) -> Reply:
+def _echoed(reply: Reply, echo: "Echo") -> Reply:
     """Return a reply whose text is what was asked of an echo.
 
     Raises:

@@ -6,14 +6,14 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alps.judges.base import fingerprint_id
 from alps.judges.embedded import LexicalJudge
+from alps.judges.resolve import is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.run.collector import Journals, Plan, run_tracks
 from alps.run.engine import TrackPlan
-from alps.run.finished_predictions import PREDICTIONS, Predictions
 from alps.run.folder import (
     add_learned,
     build_manifest,
@@ -22,7 +22,7 @@ from alps.run.folder import (
     write_config,
 )
 from alps.run.judge_check import Checks, admit_judge
-from alps.run.opened import MANIFEST
+from alps.run.opened import MANIFEST, PREDICTIONS, read_manifest
 from alps.run.parts import Course
 from alps.run.progress import Watched
 from alps.run.services import (
@@ -33,11 +33,18 @@ from alps.run.services import (
 )
 from alps.run.session import DATA_ASKED, Session
 from alps.run.source import Data, TrackData
-from alps.run.structured_modes import STRUCTURED, resume_modes, structured_modes
 from alps.run.summary import served_row
 from alps.settings import RunSettings
-from alps.systems import floor_systems
+from alps.systems import floor_systems, is_local
+from alps.tasks import Task
 from alps.tasks.base import JudgingOptions, rubrics_of
+
+if TYPE_CHECKING:
+    from alps.llm.structured import Ladder
+    from alps.run.finished_predictions import Predictions
+
+
+STRUCTURED = "structured"
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ async def run_course(
     *,
     services: Services,
     ledger: Ledger,
-    judged: Predictions | None,
+    judged: "Predictions | None",
     told: Sequence[str],
     manifest: Mapping[str, Any] | None,
     watched: Watched,
@@ -92,7 +99,7 @@ async def run_course(
         if manifest is None:
             manifest = _manifest(session, services, judged)
         _claim(session, manifest, judged, begun=begun, shown=shown)
-        resume_modes(settings, folder, services.ladder)
+        _resume_modes(settings, folder, services.ladder)
         write_config(
             folder, {name: getattr(settings, name) for name in _given(settings)}, told=told
         )
@@ -134,7 +141,7 @@ async def run_course(
                 await part.after(course)
         finally:
             journals.close()
-            modes = structured_modes(settings, data.tasks, services.ladder)
+            modes = _structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
     return Ran(course, resumed, checked.checks, checked.before)
 
@@ -178,7 +185,7 @@ def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
 def _claim(
     session: Session,
     manifest: Mapping[str, Any],
-    judged: Predictions | None,
+    judged: "Predictions | None",
     *,
     begun: bool,
     shown: Path,
@@ -198,7 +205,7 @@ def _claim(
         judged.place(folder)
 
 
-def _manifest(session: Session, services: Services, judged: Predictions | None) -> dict[str, Any]:
+def _manifest(session: Session, services: Services, judged: "Predictions | None") -> dict[str, Any]:
     settings, data = session.settings, session.data
     fingerprint = services.judge.fingerprint_for(rubrics_of(data.tasks))
     manifest = build_manifest(
@@ -208,7 +215,7 @@ def _manifest(session: Session, services: Services, judged: Predictions | None) 
         prompts=prompt_hashes(settings, data.tasks),
         judge={"id": fingerprint_id(fingerprint), **fingerprint},
         predictions=None if judged is None else judged.sha256,
-        structured=structured_modes(settings, data.tasks, services.ladder),
+        structured=_structured_modes(settings, data.tasks, services.ladder),
         code=session.code,
     )
     for part in session.parts:
@@ -230,3 +237,42 @@ def _described(services: Services) -> dict[str, Any]:
 def _given(settings: RunSettings) -> list[str]:
     """Return the names of the settings that were given, in the order of their definition."""
     return [name for name in RunSettings.model_fields if name in settings.model_fields_set]
+
+
+def _structured_modes(
+    settings: RunSettings, tasks: Sequence[Task], ladder: "Ladder | None"
+) -> dict[str, str]:
+    """Return the modes in which `model` and `judge` are asked.
+
+    Of those that are LLMs, and give typed answers.
+    """
+    modes: dict[str, str] = {}
+    if ladder is None:
+        return modes
+    if not is_local(settings.model, tasks) and not all(task.asking.plain for task in tasks):
+        modes["model"] = settings.structured or ladder.mode(settings.model, settings.api_base)
+    if not is_embedded_judge(settings.judge):
+        modes["judge"] = settings.judge_structured or ladder.mode(
+            settings.judge, settings.judge_api_base
+        )
+    return modes
+
+
+def _resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -> None:
+    """Begin with the modes that earlier sessions of a run came to.
+
+    So no endpoint need refuse one again.
+    """
+    if ladder is None:
+        return
+    from alps.llm.structured import MODES
+
+    kept = read_manifest(folder).structured
+    asked = {
+        "model": (settings.model, settings.api_base),
+        "judge": (settings.judge, settings.judge_api_base),
+    }
+    for role, (model, api_base) in asked.items():
+        mode = kept.get(role) if isinstance(kept, dict) else None
+        if mode in MODES:
+            ladder.resume(model, api_base, mode)

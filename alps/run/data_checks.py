@@ -9,7 +9,6 @@ from alps.run.services import say_once
 from alps.run.source import Data, TrackData
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, is_local
-from alps.systems.recorded import recorded_ids
 from alps.systems.resolve import PYTHON, RECORDED
 
 
@@ -38,6 +37,8 @@ def check_recorded(settings: RunSettings, data: Data) -> None:
 
 def _check_ids(path: Path, tracks: Sequence[TrackData]) -> None:
     """Refuse a file of answers to other records: each would count as not predicted."""
+    from alps.systems.recorded import recorded_ids
+
     known: dict[str, list[str]] = {}
     for track in tracks:
         known[track.task.track] = [sample.benchmark_id for sample in track.samples()]

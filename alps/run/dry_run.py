@@ -12,9 +12,10 @@ from alps.event_loop import run_loop
 from alps.llm.ledger import Ledger
 from alps.run.course import track_plans
 from alps.run.estimate import Round, Stage, estimate
-from alps.run.finished_predictions import PREDICTIONS, judging_services
+from alps.run.finished_predictions import judging_services
 from alps.run.journal import Journal
 from alps.run.judge_check import requests_of_check
+from alps.run.opened import PREDICTIONS
 from alps.run.parts import parts_of
 from alps.run.services import open_services
 from alps.run.session import resolve, resolve_again

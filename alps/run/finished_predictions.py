@@ -8,13 +8,12 @@ from pathlib import Path
 from alps.errors import UsageError
 from alps.llm.ledger import Ledger
 from alps.run.folder import write_whole
+from alps.run.opened import PREDICTIONS
 from alps.run.parts import Parts
 from alps.run.services import AS_EVER, AskedAs, Services, open_services
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard
 from alps.tasks.base import Task
-
-PREDICTIONS = "predictions.jsonl"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from alps.tasks import Metric, Task, load_tracks
 from alps.tasks.registry import not_importable, stand_in
 
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
+PREDICTIONS = "predictions.jsonl"
 RUNS = Path("runs")
 
 _IN_SUMMARY = ("model", "judge", "judge_fingerprint", "comparable", "tracks", "calls")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
@@ -13,7 +13,6 @@ from alps.llm.ledger import Ledger, Totals
 from alps.rows import Summary
 from alps.run.course import Ran, run_course
 from alps.run.finished import Finished, finished
-from alps.run.finished_predictions import Predictions, judging_services, predictions_of
 from alps.run.folder import (
     claimed_folder,
     refuse_other_files,
@@ -42,6 +41,9 @@ from alps.run.shared import Shared
 from alps.run.summary import summarise_run
 from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
+
+if TYPE_CHECKING:
+    from alps.run.finished_predictions import Predictions
 
 
 def run(settings: RunSettings) -> Finished:
@@ -80,6 +82,8 @@ def score_again(
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
+    from alps.run.finished_predictions import predictions_of
+
     source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
     settings, data = resolve_again(source, judging, baselines=asked_as is None)
     predictions = predictions_of(source)
@@ -113,7 +117,7 @@ def finish(session: Session, manifest: Mapping[str, Any], told: Sequence[str]) -
 def _carry_out(
     session: Session,
     *,
-    predictions: Predictions | None,
+    predictions: "Predictions | None",
     asked_as: AskedAs = AS_EVER,
     told: Sequence[str],
     manifest: Mapping[str, Any] | None = None,
@@ -136,6 +140,8 @@ def _carry_out(
             if answers:
                 services = _answering_services(located, ledger)
             else:
+                from alps.run.finished_predictions import judging_services
+
                 services = judging_services(
                     settings, data.tasks, ledger, located.folder, asked_as, parts=session.parts
                 )

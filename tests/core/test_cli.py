@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from alps import __version__
 from alps.cli import cli
-from alps.settings import AuditSettings, JudgeSettings, RunSettings
+from alps.ext.datasets.settings import AuditSettings
+from alps.settings import JudgeSettings, RunSettings
 from tests.endtoend import end, environment, finish, one_line, start, start_cold
 from tests.visitors import write_visitors
 

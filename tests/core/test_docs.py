@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
+from alps.ext.datasets.settings import AuditSettings, PoolSettings
 from alps.ext.importers.settings import ImportSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.ext.memory.settings import BesideSettings, DiagnoseSettings
@@ -41,7 +42,7 @@ from alps.leaderboard.settings import (
     SubmitSettings,
     VerifySettings,
 )
-from alps.settings import AuditSettings, CompareSettings, PoolSettings, RunSettings
+from alps.settings import CompareSettings, RunSettings
 from tests.conftest import ROOT
 from tests.endtoend import environment, install
 from tests.loopback import Answer, LoopbackServer, serve

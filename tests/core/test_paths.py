@@ -9,10 +9,11 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
+from alps.ext.datasets.settings import PoolSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.leaderboard.settings import RescoreSettings, ServeSettings, SiteSettings, SubmitSettings
 from alps.parsing import parse_words
-from alps.settings import JudgeSettings, PoolSettings, RunSettings
+from alps.settings import JudgeSettings, RunSettings
 from tests.endtoend import contents
 from tests.tracks import alps_here
 

@@ -16,9 +16,8 @@ from rich.console import Console
 from alps.errors import UsageError
 from alps.ext.judging.sensitivity import judged_metric
 from alps.run.finished import Finished
-from alps.run.finished_predictions import PREDICTIONS
 from alps.run.folder import write_json
-from alps.run.opened import Run, open_run
+from alps.run.opened import PREDICTIONS, Run, open_run
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
 from alps.run.start import score_again

@@ -3,5 +3,7 @@
 from alps.extension import Extension
 
 EXTENSION = Extension(
-    "personas", commands={"data personas": "alps.ext.personas.commands:data_personas"}
+    "personas",
+    needs=("datasets",),
+    commands={"data personas": "alps.ext.personas.commands:data_personas"},
 )

@@ -9,8 +9,8 @@ from alps.ext.sizes.run import folder_of, has_sizes, run_sizes, shown_less, with
 from alps.rows import Summary
 from alps.run.collector import Outcome
 from alps.run.engine import TrackPlan
-from alps.run.finished_predictions import PREDICTIONS
 from alps.run.folder import write_whole
+from alps.run.opened import PREDICTIONS
 from alps.run.parts import Course, RunPart
 from alps.run.progress import Advance
 from alps.run.source import Data

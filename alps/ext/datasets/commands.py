@@ -8,7 +8,7 @@ import click
 from alps.commands.common import command, group, print_as
 
 if TYPE_CHECKING:
-    from alps.settings import AuditSettings, PoolSettings
+    from alps.ext.datasets.settings import AuditSettings, PoolSettings
 
 
 @group()
@@ -18,7 +18,7 @@ def data() -> None:
 
 @command(
     "data=… [split=…] [format=json]",
-    "alps.settings:AuditSettings",
+    "alps.ext.datasets.settings:AuditSettings",
     name="audit",
     group=data,
     quick=True,
@@ -32,7 +32,7 @@ def data_audit(settings: "AuditSettings") -> None:
       alps data audit data=samples
       alps data audit data=FOLDER split=dev format=json
     """
-    from alps.show.data_audit import print_audit
+    from alps.ext.datasets.audit_table import print_audit
     from alps.tasks.registry import audit_data
 
     report = audit_data(settings.data, settings.split)
@@ -42,7 +42,7 @@ def data_audit(settings: "AuditSettings") -> None:
 
 @command(
     "out=DIR [data=…] [distractors=…] [seed=…]",
-    "alps.settings:PoolSettings",
+    "alps.ext.datasets.settings:PoolSettings",
     name="pools",
     group=data,
     quick=True,

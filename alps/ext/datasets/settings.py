@@ -1,0 +1,27 @@
+"""What the commands on data sets can be told."""
+
+from pydantic import Field
+
+from alps.keys import DATA, SPLIT, FrozenSettings
+from alps.values import Distractors, Format, HomePath
+
+
+class DataSettings(FrozenSettings):
+    """Which data."""
+
+    data: str = Field("samples", description=DATA)
+    split: str | None = Field(None, description=SPLIT)
+
+
+class AuditSettings(DataSettings):
+    """What `alps data audit` can be told."""
+
+    format: Format = Field("table", description="table or json")
+
+
+class PoolSettings(DataSettings):
+    """What `alps data pools` can be told."""
+
+    out: HomePath = Field(description="the folder to write")
+    distractors: Distractors = Field("all", description="100, 300, 500, 700, 1000 or all")
+    seed: int = Field(0, ge=0, description="of the drawing")
