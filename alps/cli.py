@@ -12,8 +12,6 @@ from alps.exit_codes import close_streams, encode_all, guarded, open_streams
 COMMANDS = {
     "run": "alps.commands.running:run",
     "score": "alps.commands.running:score",
-    "ls": "alps.commands.looking:ls",
-    "show": "alps.commands.looking:show",
     "report": "alps.commands.looking:report",
     "compare": "alps.commands.looking:compare",
     "data": "alps.commands.data:data",

@@ -12,7 +12,7 @@ def updated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("updated")
     ran = alps_here("run", "task=update", "model=rules", f"out={folder / 'run'}")
     assert ran.code == 0, ran
-    return folder, ran.out
+    return folder, alps_here("show", folder / "run").out
 
 
 def test_the_table_shows_doing_nothing_right_below_the_whole_list(updated):

@@ -499,7 +499,7 @@ def test_a_second_judgement_names_tokens_and_needs_a_cap(
             match=r"up to 24 calls, at least [\d,]+ tokens; max_cost= or max_total_tokens=",
         ):
             rescore_command(words)
-        assert "What this run would ask" in capsys.readouterr().out
+        assert "no request sent yet" in capsys.readouterr().out
         assert rescore_command([*words, "dry_run=yes"]) == 0
         out = capsys.readouterr().out
         assert not server.requests

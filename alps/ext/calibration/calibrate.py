@@ -409,7 +409,8 @@ async def _ask_all(
                     for item in waiting:
                         verdict = await _verdict(asker, item, journal, judge.name)
                         verdicts[item.item_id] = verdict
-                        progress(verdict.outcome == "ok")
+                        failure = "" if verdict.outcome == "ok" else str(verdict.outcome)
+                        progress(verdict.outcome == "ok", failure)
 
                 async with stopping_together(
                     work() for _ in range(settings.records_at_once)

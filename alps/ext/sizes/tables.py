@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 class Shown(ShownPart):
     """What is shown of context sizes."""
 
+    def facts(self, summary: Summary) -> Iterator[str]:
+        """Yield the headline at each size of the context."""
+        for track in summary.tracks.values():
+            if track.curve is not None:
+                points = track.curve.points
+                shown = [f"{one.max_context_tokens:,} {number(one.score.value)}" for one in points]
+                yield f"by context size: {', '.join(shown)}"
+
     def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Table]:
         """Yield the table of a track's curve; nothing for a run at one size of the context."""
         curve = summary.tracks[track].curve

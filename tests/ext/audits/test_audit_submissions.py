@@ -233,4 +233,6 @@ def test_labels_of_people_on_two_systems_go_together(
         label(tmp_path / f"{name}-labels")
         assert alps_here("score", name, f"audit_labels={name}-labels").code == 0
     compared = alps_here("compare", "others", "rules")
+    assert "extraction, corrected by audits" in " ".join(compared.out.split())
+    compared = alps_here("compare", "others", "rules", "metrics=all")
     assert "corrected by audits: 26 shared records, 23 audited sessions" in compared.out

@@ -9,11 +9,12 @@ from rich.console import Console
 
 from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.record_text import show_record
 from alps.run.opened import Key, find_run, open_run, read_keys
 from alps.show.dialogue import Span, excerpt, locate
 from alps.show.formatting import duration, visible
 from alps.show.record import build_view, explain
-from alps.show.record_text import pick, show_record
+from alps.show.record_text import pick
 from alps.tasks import load_task
 from alps.tasks.record_parts import AnsweredRecord
 from tests.builders import extraction_sample, memories, memory
@@ -394,7 +395,8 @@ def test_rows_of_the_journals_are_read_as_far_as_they_can_be(copied_run: Path) -
 @pytest.mark.parametrize(
     ("took", "said"),
     [
-        (0.04, "0.0 s"),
+        (0.004, "4 ms"),
+        (0.04, "40 ms"),
         (2.84, "2.8 s"),
         (59.94, "59.9 s"),
         (59.96, "1 min 0 s"),
