@@ -207,6 +207,15 @@ def _shown(parts: Iterable[Part]) -> Iterator[ShownPart]:
             yield dialogue_view(part) if isinstance(part, Dialogue) else part
 
 
+def opening_of_sample(task: Task, sample: Any) -> str:
+    """Return the first words of a record that nothing but its sample is known of."""
+    try:
+        return opening_of(task.shown.record_parts(AnsweredRecord(sample, None, None, None)))
+    # A task of the user's own may need more than that to show a record.
+    except (LookupError, TypeError, AttributeError, ValueError):
+        return ""
+
+
 def opening_of(parts: Iterable[Part]) -> str:
     """Return the first words of a record: its query, or what the user says first.
 
