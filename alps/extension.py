@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Mixins = list[type[BaseModel]]
 
 GROUP = "alps.extensions"
+EVERYDAY = ""
+"""The heading of the commands that help lists first."""
 
 
 def never(settings: Any, folder: Path) -> bool:
@@ -55,6 +57,9 @@ class Extension:
         name: What messages call it.
         commands: Where its commands lie, by the words that call each: `{"view": "mine:view"}`, or
             `{"data mine": "mine:build"}` for one of the group `data`.
+        heading: Under which `alps --help` lists them, such as `Memory`; `EVERYDAY` for none.
+        moved: Commands by their old words, which work for one version: `{"old": "memory new"}`.
+        removed: What to do instead of commands that are gone, by their words.
         needs: The names of the extensions that it imports; without one of them it is left out.
         has_part: Tells, by its settings and its folder, whether it has a part in a run.
         part: The class of that part, an `alps.run.parts.RunPart`: `mine:Part`.
@@ -88,6 +93,9 @@ class Extension:
 
     name: str
     commands: dict[str, str] = field(default_factory=dict)
+    heading: str = "Others"
+    moved: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     has_part: Callable[[Any, Path], bool] = never
     part: str = ""
@@ -123,12 +131,17 @@ def extensions() -> tuple[Extension, ...]:
     return tuple(kept.values())
 
 
-def extended_commands() -> dict[str, str]:
-    """Return where the commands of extensions lie, by the words that call them."""
-    commands: dict[str, str] = {}
+def words_of_commands(kind: Literal["commands", "moved", "removed"]) -> dict[str, str]:
+    """Return what extensions say of commands, by the words that call them."""
+    said: dict[str, str] = {}
     for extension in extensions():
-        commands |= extension.commands
-    return commands
+        said |= getattr(extension, kind)
+    return said
+
+
+def headings() -> dict[str, str]:
+    """Return the heading of each command of extensions, by its first word."""
+    return {name: one.heading for one in extensions() for name in one.commands if " " not in name}
 
 
 def exports() -> dict[str, str]:
@@ -152,7 +165,8 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
         if where := getattr(extension, kind):
             try:
                 own = load(where)
-                keys = vars(own).get("__annotations__", {}).keys()
+                names = vars(own).get("__annotations__", {}).keys()
+                keys = names & own.model_fields.keys()
                 for key in sorted(keys & taken):
                     raise ValueError(f"the key {key} is there already")
                 for key in sorted(key for key in keys if own.model_fields[key].is_required()):

@@ -51,7 +51,7 @@ from alps.data.release import read_samples
 from alps.errors import AlpsError
 from alps.ext.calibration.calibrate import calibrate_judge
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
-from alps.ext.judging.settings import SensitivitySettings
+from alps.ext.judging.settings import JudgesSettings
 from alps.jsonl import dump
 from alps.judges.calibration_file import read_calibration_row
 from alps.judges.labels import read_labels, read_verdicts
@@ -80,7 +80,7 @@ from alps.tasks.base import JUST_THE_SCORE, Task, TaskOptions
 TRACKS = ("task1", "task2", "task3_d100", *(f"task4_ability{number}" for number in range(1, 6)))
 SCHEMAS = (
     *(RunSettings, CalibrateSettings, DrawSettings, settings.JudgeSettings),
-    *(SensitivitySettings, settings.AuditSettings, settings.PoolSettings),
+    *(JudgesSettings, settings.AuditSettings, settings.PoolSettings),
 )
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @command("RUN… [out=FILE]", "alps.settings:ReportSettings", runs=True, own_task=True)
 def report(runs: list[Path], settings: "ReportSettings") -> None:
-    """Write one self-contained HTML page about one or several runs.
+    """Write one HTML page about one or more runs.
 
     \b
       alps report runs/extraction-rules-samples out=report.html
@@ -24,7 +24,7 @@ def report(runs: list[Path], settings: "ReportSettings") -> None:
 
 @command("RUN… [seed=…] [format=json]", "alps.settings:CompareSettings", runs=True, own_task=True)
 def compare(runs: list[Path], settings: "CompareSettings") -> None:
-    """Compare runs on the records that all of them scored: differences, tests, ties.
+    """Compare runs on shared records: Δ, interval, p.
 
     Only runs on the same data under the same judge are compared.
 

@@ -1,13 +1,14 @@
-"""Names of tasks and metrics, as people read them; the only place that makes them."""
+"""Names of tasks and metrics, as people read them in tables: with sizes and conditions."""
 
 from alps.rows import TrackSummary
-from alps.tasks import Metric, known_track
+from alps.tasks import Metric
+from alps.tasks.registry import track_title
 
 
 def task_title(track: str, found: TrackSummary) -> str:
     """Return the name of a track's task: `extraction`, `retrieval@100`, `PersonaMem 32k`."""
     size = (found.model_extra or {}).get("size")
-    return f"{track_title(track)} {size or ''}".rstrip()
+    return track_title(track, size)
 
 
 def metric_title(metric: Metric) -> str:
@@ -40,14 +41,3 @@ def conditions(track: TrackSummary, *, sized: bool = True) -> str:
         if sized or name != "size":
             parts.append(f"{name} {value}")
     return f" ({', '.join(parts)})" if parts else ""
-
-
-def track_title(track: str) -> str:
-    """Return the name of a track's task, without the size of its data."""
-    # A task of the user's own is known by the name of its track alone.
-    if (known := known_track(track)) is None:
-        return track
-    heading, _, detail = known.heading.partition(", ")
-    if heading[1:].islower():
-        heading = heading.lower()
-    return f"{heading}@{detail.partition(' ')[0].replace(',', '')}" if detail else heading

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from alps.errors import UsageError, closest
 from alps.run.opened import Key
+from alps.tasks.registry import track_named, track_title
 from alps.text import whole_number
 
 
 def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key:
     """Return the answer that `word` names: an id, its beginning, or a number from 1.
 
-    Where a run has several tracks, `TRACK/` before it says on which; it is needed where the rest
+    Where a run has several tasks, `TASK/` before it says of which; it is needed where the rest
     means several records. Where records were answered several times, `#2` after it means the second
     answer.
 
@@ -41,12 +42,12 @@ def _pick_record(word: str, keys: Sequence[Key], where: str) -> Key:
     # An id may hold a slash, or be a number: where one is meant exactly, it is.
     if not any(key.id == word for key in keys):
         track, slash, rest = word.partition("/")
-        if slash and track in by_track:
-            return _pick_one(rest, by_track[track], f"{track} of {where}")
+        if slash and (named := track_named(track, by_track)):
+            return _pick_one(rest, by_track[named], f"{track_title(named)} of {where}")
         if len(by_track) > 1 and word.isdecimal():
             raise UsageError(
-                f"'{word}': {where} has {len(by_track)} tracks; "
-                f"write {next(iter(by_track))}/{word}, or another track"
+                f"'{word}': {where} has {len(by_track)} tasks; "
+                f"write {_typed(next(iter(by_track)))}/{word}, or another task"
             )
     return _pick_one(word, keys, where)
 
@@ -61,7 +62,7 @@ def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
         if word and key.id.startswith(word):
             begun.append(key)
     if len(same) > 1:
-        raise UsageError(f"'{word}' is on {len(same)} tracks of {where}; write {_either(same)}")
+        raise UsageError(f"'{word}' is in {len(same)} tasks of {where}; write {_either(same)}")
     if same:
         return same[0]
     if 1 <= (whole_number(word) or 0) <= len(keys):
@@ -75,8 +76,8 @@ def _refusal(word: str, keys: Sequence[Key], begun: Sequence[Key], where: str) -
     """Say why `word` names none of `keys`, or more than the one that it is to begin."""
     names = list(dict.fromkeys(key.id for key in begun))
     if len(names) == 1:
-        tracks = f"{len(begun)} tracks of {where}"
-        return UsageError(f"'{word}' begins an id on {tracks}; write {_either(begun)}")
+        tasks = f"{len(begun)} tasks of {where}"
+        return UsageError(f"'{word}' begins an id in {tasks}; write {_either(begun)}")
     if begun:
         few = f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
         return UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); write more of it")
@@ -87,4 +88,9 @@ def _refusal(word: str, keys: Sequence[Key], begun: Sequence[Key], where: str) -
 
 
 def _either(keys: Sequence[Key]) -> str:
-    return " or ".join(f"{key.track}/{key.id}" for key in keys)
+    return " or ".join(f"{_typed(key.track)}/{key.id}" for key in keys)
+
+
+def _typed(track: str) -> str:
+    # In one word, as a shell takes it.
+    return track_title(track).replace(" ", "-")

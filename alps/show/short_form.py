@@ -23,7 +23,7 @@ from alps.show.formatting import (
     signed,
     visible,
 )
-from alps.show.names import conditions, metric_title, task_and_metric, task_title, track_title
+from alps.show.names import conditions, metric_title, task_and_metric, task_title
 from alps.show.parts import ShownPart, shown_parts
 from alps.show.table import (
     BLANK,
@@ -42,6 +42,7 @@ from alps.show.table import (
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric
 from alps.tasks.metrics import headline_of, only_rated
+from alps.tasks.registry import track_title
 
 Metrics = Mapping[str, Sequence[Metric]]
 _MOST_OTHERS = 2

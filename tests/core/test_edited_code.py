@@ -238,7 +238,7 @@ def test_rows_beside_a_run_are_of_the_same_code(tmp_path):
     words = ("task=personamem", "size=32k", "limit=2", "model=python:own:S", "memory=bm25")
     assert alps_run(tmp_path, *words).returncode == 0
     edit(tmp_path, "own.py")
-    refused = one_line(run(tmp_path, "beside", "out", "rows=none", "model=python:own:S"))
+    refused = one_line(run(tmp_path, "memory", "compare", "out", "rows=none", "model=python:own:S"))
     assert "out: own.py changed since this run; answer it again first" in refused
 
 

@@ -127,7 +127,7 @@ print(run.folder, run.summary["parts"]["brief"]["memories"])
 
 
 def test_a_strangers_key_is_known_wherever_keys_are(tmp_path, brief):
-    helped = python(tmp_path, brief, "-m", "alps", "run", "--help").stdout
+    helped = python(tmp_path, brief, "-m", "alps", "run", "--help", "all").stdout
     assert "most=" in helped
     assert "keep only so many memories of each answer" in helped
     typo = python(tmp_path, brief, "-m", "alps", *RUN, "mosst=1")
@@ -218,4 +218,4 @@ def test_a_command_of_the_spine_stays_its_own(tmp_path):
     package = installed(tmp_path / "site", "brief", {"brief.py": text}, "brief:EXTENSION")
     (tmp_path / "runs").mkdir()
     done = python(tmp_path, package, "-m", "alps", "ls", "--help")
-    assert "List the runs in a folder" in done.stdout
+    assert "List the runs of a folder" in done.stdout

@@ -485,7 +485,7 @@ def audited(tmp_path_factory):
             patch.setenv(name, value)
         assert alps_here("run", "task=extraction", "model=rules", "out=run").code == 0
         pack([folder / "run"], WHO, out=folder / "sent")
-        assert alps_here("verify", "sent", "record=yes").code == 0
+        assert alps_here("leaderboard", "verify", "sent", "record=yes").code == 0
         seed = read_entry(folder / "sent").review.audit_draw.seed
         by = ("audit_judge=openai/x", f"audit_judge_api_base={server.url}", f"audit_seed={seed}")
         done = alps_here("score", "run", *by, "audit=90%")

@@ -291,14 +291,19 @@ def site(command, ran):
     """Return the site of two submissions of the task."""
     for run, name in (("rules", "Year rules"), ("newest", "floor/newest")):
         command(
-            "submit", run, f"name={name}", f"out=submissions/{run}-2026-01-02", "date=2026-01-02"
+            "leaderboard",
+            "submit",
+            run,
+            f"name={name}",
+            f"out=submissions/{run}-2026-01-02",
+            "date=2026-01-02",
         )
     command("leaderboard", "build", "submissions=submissions", "out=site")
     return command.folder / "site"
 
 
 def test_a_submission_of_it_is_verified(command, site):
-    told = command("verify", "submissions/rules-2026-01-02")
+    told = command("leaderboard", "verify", "submissions/rules-2026-01-02")
     assert "1 of 1 tracks recomputed" in told
     assert "consistent" in told
 
@@ -308,7 +313,7 @@ def test_a_forged_score_is_refused(command, site, tmp_path):
     shutil.copytree(command.folder / "submissions" / "rules-2026-01-02", forged)
     card = forged / "submission.json"
     card.write_text(card.read_text().replace('"value": 0.8333333333333334', '"value": 0.9', 1))
-    told = command("verify", str(forged), code=1)
+    told = command("leaderboard", "verify", str(forged), code=1)
     assert "recomputed 0.8333333333" in " ".join(told.split())
 
 

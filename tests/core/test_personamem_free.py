@@ -257,8 +257,8 @@ def test_a_class_that_is_asked_freely_sees_no_options(alps, tmp_path):
 def test_a_run_under_another_setting_can_be_submitted_and_verified(alps, model, setting):
     for words in (
         ("run", "task=personamem", f"model={model}", setting, "out=run"),
-        ("submit", "run", "out=packed", "public=yes", "date=2026-01-01"),
-        ("verify", "packed", "data=samples"),
+        ("leaderboard", "submit", "run", "out=packed", "public=yes", "date=2026-01-01"),
+        ("leaderboard", "verify", "packed", "data=samples"),
     ):
         done = alps(*words)
         assert done.returncode == 0, done.stderr + done.stdout

@@ -228,12 +228,13 @@ def test_runs_under_different_judges_stand_apart(pages: dict[str, Path]) -> None
 
 def test_right_to_left_text_finds_its_own_direction(pages: dict[str, Path]) -> None:
     text = pages["hard"].read_text(encoding="utf-8")
-    *others, last = text.split(ARABIC.split()[0])
-    # A bdi finds the direction of its text by itself.
-    for before in others:
-        assert re.search(r'(<bdi[^>]*>|dir="auto">)[^<]*$', before), before[-80:]
-    assert len(others) > 1
-    assert last
+    places = [match.start() for match in re.finditer(ARABIC.split()[0], text)]
+    assert len(places) > 2  # on the first screen, in the row of its record, and in its dialogue
+    for at in places:
+        # A bdi finds the direction of its text by itself.
+        opened = max(text.rfind("<bdi", 0, at), text.rfind('dir="auto"', 0, at))
+        closed = max(text.rfind("</bdi>", 0, at), text.rfind("</p>", 0, at))
+        assert opened > closed, text[at - 80 : at]
 
 
 def test_evidence_is_marked_and_long_turns_are_folded_around_it(hard_page: Page) -> None:
@@ -413,6 +414,85 @@ def test_two_runs_are_printed_on_a_few_pages(browser, pages: dict[str, Path]) ->
         assert len(re.findall(rb"/Type */Page\b", page.pdf())) <= 20
         assert page.query_selector("#run-b > details[open]") is not None
         assert page.query_selector("details.record[open]") is None
+
+
+def test_the_first_screen_has_every_score_its_baseline_and_records_worth_reading(
+    browser, pages: dict[str, Path], place: Path
+) -> None:
+    found = task1(place / "samples-run")
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(pages["samples"].as_uri())
+        assert page.inner_text("h1") == (
+            "rules: extraction, F1 .069, not above the best trivial baseline"
+        )
+        assert "judged by lexical, for debugging" in page.inner_text("header")
+        label = str(page.get_attribute("table.scores svg.whisker[aria-label]", "aria-label"))
+        best = max(floor["scores"]["f1"]["value"] for floor in found["floors"].values())
+        assert label.endswith(f"best trivial baseline {number(best)}")
+        assert signed(found["floors"]["floor/empty"]["above"]["value"]) in page.inner_text(
+            "table.scores"
+        )
+        whys = [one.inner_text() for one in page.query_selector_all("ul.notable .why")]
+        assert whys == ["worst", "best"]  # no call was paid for
+        scores = [one.inner_text() for one in page.query_selector_all("ul.notable .number")]
+        assert float(scores[0]) < float(scores[1])
+        assert all(one.inner_text() for one in page.query_selector_all("ul.notable .opening"))
+        # All of that is on the first screen, and each link unfolds its record.
+        bottom = page.evaluate(
+            "document.querySelector('nav.contents').getBoundingClientRect().bottom"
+        )
+        assert bottom <= 800
+        for link in page.query_selector_all("ul.notable a"):
+            link.click()
+            page.wait_for_selector(f"{link.get_attribute('href')}[open]")
+            page.evaluate("scrollTo(0, 0)")
+
+
+def test_unfolding_all_leaves_records_folded(browser, pages: dict[str, Path]) -> None:
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(pages["hard"].as_uri())
+        page.click("nav.contents button.toggle")
+        assert page.query_selector("details.record[open]") is None
+        assert page.query_selector("details:not(.record):not([open])") is None
+        assert page.evaluate("document.documentElement.scrollHeight") <= 12 * 800
+        page.click("nav.contents button.toggle")
+        assert page.query_selector("details[open]") is None
+
+
+def test_a_run_below_a_baseline_and_one_with_failures_warn_on_the_first_screen(
+    hard_page: Page, place: Path, copied_run: Path, tmp_path: Path
+) -> None:
+    found = task1(place / "hard-run")
+    said = " ".join(hard_page.text.split())
+    assert f"{found['unscored']} records unscored" in said
+    assert "invalid responses, scored as the worst" in said
+
+    def worse(summary: dict[str, Any]) -> None:
+        floor = next(iter(summary["tracks"]["task1"]["floors"].values()))
+        floor["above"] = {**floor["above"], "value": -0.25, "low": -0.5, "high": -0.125}
+
+    edit(copied_run / "summary.json", worse)
+    page = read(write_report([copied_run], tmp_path / "below.html"))
+    assert "Δ -.250 [-.500, -.125]" in page.text
+    assert "below a trivial baseline" in page.text
+
+
+def test_the_most_costly_record_is_named_by_what_its_answer_cost(
+    copied_run: Path, tmp_path: Path
+) -> None:
+    rows = [("perfect", 0.002), ("script", 0.03), ("script", 0.01), ("arabic", 0.001)]
+    calls = [
+        {"purpose": "generate", "about": about, "cost": cost, "prompt_tokens": 10}
+        for about, cost in rows
+    ]
+    # What a judge cost is no part of an answer.
+    calls.append({"purpose": "judge", "about": "arabic", "cost": 9.0})
+    lines = "".join(f"{json.dumps(call)}\n" for call in calls)
+    (copied_run / "calls.jsonl").write_text(lines, encoding="utf-8")
+    said = " ".join(read(write_report([copied_run], tmp_path / "out.html")).text.split())
+    assert "most costly, $0.04 script" in said
 
 
 def test_two_runs_begin_with_their_difference(

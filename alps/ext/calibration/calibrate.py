@@ -241,7 +241,7 @@ def _sample(name: str) -> Mapping[str, Any]:
     rubrics = read_object(path).values.get("rubrics")
     if not isinstance(rubrics, dict) or not all(isinstance(one, dict) for one in rubrics.values()):
         raise UsageError(
-            f"{path}: not what alps labels draw wrote; remove it, or draw again next to {ITEMS}"
+            f"{path}: not what alps annotate draw wrote; remove it, or draw again next to {ITEMS}"
         )
     return rubrics
 

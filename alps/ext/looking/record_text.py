@@ -21,6 +21,7 @@ from alps.show.formatting import folded_away, number, visible
 from alps.show.record import RecordView, ShownPart, build_view
 from alps.show.record_text import pick
 from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Paired, Pairing, Passage, Side
+from alps.tasks.registry import track_title
 
 FOLDED_TURN = 400
 FOLDED_RAW = 1_500
@@ -82,7 +83,7 @@ def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[Renderabl
     answer = f", answer {view.key.repeat + 1} of {run.repeats}" if run.repeats > 1 else ""
     # Numbered as in the data, so that the number typed is the number shown.
     names = [key.id for key in keys if key.track == view.key.track]
-    on = f"{view.key.track}, " if len(run.tracks) > 1 else ""
+    on = f"{track_title(view.key.track)}, " if len(run.tracks) > 1 else ""
     position = f"{on}record {names.index(view.key.id) + 1} of {len(names)}{answer}"
     judge = f"judged by {visible(judge_of(run))}"
     yield Text(f"{position} · {visible(run.model)} · {judge}", style="dim")

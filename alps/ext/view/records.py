@@ -15,6 +15,7 @@ from alps.show.record import build_view, opening_of_sample, record_card, state_o
 from alps.tasks import Task
 from alps.tasks.base import texts_of
 from alps.tasks.record_parts import AnsweredRecord
+from alps.tasks.registry import track_title
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -46,6 +47,7 @@ class Line:
     def row(self) -> list[Any]:
         """Return it as the index of the page has it."""
         shown = [None if score is None else round(score, 3) for score in self.scores]
+<<<<<<< HEAD
         return [
             self.key.track,
             str(self.key),
@@ -54,6 +56,9 @@ class Line:
             self.answer,
             self.opening,
         ]
+=======
+        return [track_title(self.key.track), str(self.key), list(self.outcomes), shown, self.answer]
+>>>>>>> main
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,12 @@ class Records:
         runs = []
         for position, run in enumerate(self.runs):
             about = {"letter": letter_of(position), "name": run.name, "model": run.model}
+<<<<<<< HEAD
             runs.append({**about, "judge": judge_of(run), "metrics": _metrics(run)})
+=======
+            metrics = {track_title(one): run.lead(one).title.strip() for one in run.tracks}
+            runs.append({**about, "judge": judge_of(run), "metrics": metrics})
+>>>>>>> main
         return {"runs": runs, "chunk": CHUNK, "rows": [line.row() for line in self.lines]}
 
     def chunk(self, number: int) -> list[list[str]]:

@@ -173,7 +173,7 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
 def test_labels_that_audit_nothing_are_refused_in_one_line(here, monkeypatch, words, said):
     monkeypatch.chdir(here)
     if words == ("audit_labels=drawn",):
-        assert alps_here("labels", "draw", "run", "n=5", "out=drawn").code == 0
+        assert alps_here("annotate", "draw", "run", "n=5", "out=drawn").code == 0
     assert said in alps_here("score", "run", *words).one_line
 
 

@@ -108,7 +108,7 @@ def calibrated(run, server, *, n=12, **options):
     calibration's folder.
     """
     folder = run.parent
-    assert alps_here("labels", "draw", run, f"n={n}", f"out={folder / 'labels'}").code == 0
+    assert alps_here("annotate", "draw", run, f"n={n}", f"out={folder / 'labels'}").code == 0
     label(folder / "labels", **options)
     ran = alps_here(
         "calibrate", *under(server), f"labels={folder / 'labels'}", f"out={folder / 'calibration'}"
@@ -203,7 +203,7 @@ def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_
 
 def test_people_who_disagree_count_half(run, tmp_path):
     with serve(strict) as server:
-        alps_here("labels", "draw", run, "n=20", f"out={tmp_path / 'labels'}")
+        alps_here("annotate", "draw", run, "n=20", f"out={tmp_path / 'labels'}")
         split = [
             {"item_id": item["item_id"], "annotator": who, "label": label}
             for item in rows(tmp_path / "labels" / "items.jsonl")

@@ -147,10 +147,10 @@ def test_a_record_of_several_tracks_is_found(word: str, key: Key) -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("s2", "'s2' is on 2 tracks of run; write task1/s2 or task2/s2"),
-        ("1", "run has 2 tracks; write task1/1, or another track"),
-        ("task2/s1", "'s1': no such record in task2 of run"),
-        ("task1/3", "task1 of run has 2 records; there is no number 3"),
+        ("s2", "'s2' is in 2 tasks of run; write extraction/s2 or update/s2"),
+        ("1", "run has 2 tasks; write extraction/1, or another task"),
+        ("update/s1", "'s1': no such record in update of run"),
+        ("task1/3", "extraction of run has 2 records; there is no number 3"),
         ("s", "'s' begins 2 ids of run"),
     ],
 )

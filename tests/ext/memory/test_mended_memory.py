@@ -210,11 +210,11 @@ def test_a_submission_and_its_page_say_what_a_program_declares(tmp_path):
         done = run(tmp_path, "run", *words, f"memory={memory}", "out=out")
         assert done.returncode == 0, done.stderr
     about = ("name=Users", "org=A lab", "date=2026-01-31")
-    packed = run(tmp_path, "submit", "out", *about, "out=boards/users")
+    packed = run(tmp_path, "leaderboard", "submit", "out", *about, "out=boards/users")
     assert packed.returncode == 0, packed.stderr
     card = json.loads((tmp_path / "boards" / "users" / "submission.json").read_text())
     assert card["memory"][0]["settings"]["declares"] == [BOTH]
-    verified = run(tmp_path, "verify", "boards/users")
+    verified = run(tmp_path, "leaderboard", "verify", "boards/users")
     assert "is missing" not in verified.stdout + verified.stderr
     built = run(tmp_path, "leaderboard", "build", "submissions=boards", "out=site")
     assert built.returncode == 0, built.stderr
