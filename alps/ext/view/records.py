@@ -10,7 +10,7 @@ from alps.run.opened import Key, Run, Samples, read_wanted
 from alps.show.caveats import judge_of
 from alps.show.formatting import letter_of
 from alps.show.html import page_environment
-from alps.show.names import metric_title, track_title
+from alps.show.names import metric_title
 from alps.show.record import build_view, opening_of_sample, record_card, state_of
 from alps.tasks import Task
 from alps.tasks.base import texts_of
@@ -47,18 +47,14 @@ class Line:
     def row(self) -> list[Any]:
         """Return it as the index of the page has it."""
         shown = [None if score is None else round(score, 3) for score in self.scores]
-<<<<<<< HEAD
         return [
-            self.key.track,
+            track_title(self.key.track),
             str(self.key),
             list(self.outcomes),
             shown,
             self.answer,
             self.opening,
         ]
-=======
-        return [track_title(self.key.track), str(self.key), list(self.outcomes), shown, self.answer]
->>>>>>> main
 
 
 @dataclass(frozen=True)
@@ -96,12 +92,7 @@ class Records:
         runs = []
         for position, run in enumerate(self.runs):
             about = {"letter": letter_of(position), "name": run.name, "model": run.model}
-<<<<<<< HEAD
             runs.append({**about, "judge": judge_of(run), "metrics": _metrics(run)})
-=======
-            metrics = {track_title(one): run.lead(one).title.strip() for one in run.tracks}
-            runs.append({**about, "judge": judge_of(run), "metrics": metrics})
->>>>>>> main
         return {"runs": runs, "chunk": CHUNK, "rows": [line.row() for line in self.lines]}
 
     def chunk(self, number: int) -> list[list[str]]:
@@ -173,14 +164,14 @@ class Records:
 
 
 def _metrics(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the headline of each track: its task, its title, and its worst and best value."""
+    """Return the headline of each track: its title, and its worst and best value."""
     metrics = {}
     for track in run.tracks:
         lead = run.lead(track)
         ends = [lead.lowest, lead.highest]
         if lead.lower_is_better:
             ends.reverse()
-        metrics[track] = {"task": track_title(track), "title": metric_title(lead), "ends": ends}
+        metrics[track_title(track)] = {"title": metric_title(lead), "ends": ends}
     return metrics
 
 

@@ -15,7 +15,7 @@ function alpsIndex(given) {
   index = given;
   haystacks = index.rows.map((row) => `${row[1]}\n${row[5]}\n${row[4]}`.toLowerCase());
   fetched.clear();
-  options("track", [...new Set(index.rows.map((row) => row[0]))], taskOf);
+  options("track", [...new Set(index.rows.map((row) => row[0]))]);
   options("outcome", [...new Set(index.rows.flatMap((row) => row[2]))].filter(Boolean));
   orders();
   tellRuns();
@@ -39,7 +39,6 @@ function element(name, text, style) {
 }
 
 const metricOf = (track) => index.runs.map((run) => run.metrics[track]).find(Boolean);
-const taskOf = (track) => metricOf(track)?.task ?? track;
 
 // Of five steps from the worst to the best value; the number stands in it, so colour tells nothing alone.
 function tint(track, score) {
@@ -49,10 +48,10 @@ function tint(track, score) {
   return ` tint-${Math.round(4 * share)}`;
 }
 
-function options(id, names, shown = (name) => name) {
+function options(id, names) {
   const select = $(id);
   const kept = select.value;
-  select.replaceChildren(select.options[0], ...names.map((name) => new Option(shown(name), name)));
+  select.replaceChildren(select.options[0], ...names.map((name) => new Option(name, name)));
   select.value = names.includes(kept) ? kept : "";
 }
 
@@ -133,7 +132,7 @@ function draw() {
     if (place === chosen) button.setAttribute("aria-current", "true");
     if (opening) button.append(element("bdi", opening, "words"));
     button.append(element("span", id, "id"));
-    if ($("track").options.length > 2) button.append(element("span", taskOf(track), "note"));
+    if ($("track").options.length > 2) button.append(element("span", track, "note"));
     const figures = element("span", undefined, "figures");
     scores.forEach((score, run) => {
       if (index.runs.length > 1) figures.append(letter(run));
@@ -179,7 +178,7 @@ async function choose(place, { focus = true, own = true } = {}) {
     return;
   }
   if (chosen !== place) return;
-  panel.replaceChildren(element("h2", `${taskOf(track)} · ${id}`));
+  panel.replaceChildren(element("h2", `${track} · ${id}`));
   const cards = element("div", undefined, "cards");
   fetched.get(number)[place % index.chunk].forEach((html, run) => {
     if (!outcomes[run]) return;
