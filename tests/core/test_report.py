@@ -229,7 +229,7 @@ def test_runs_under_different_judges_stand_apart(pages: dict[str, Path]) -> None
 def test_right_to_left_text_finds_its_own_direction(pages: dict[str, Path]) -> None:
     text = pages["hard"].read_text(encoding="utf-8")
     places = [match.start() for match in re.finditer(ARABIC.split()[0], text)]
-    assert len(places) > 2  # on the first screen, in the row of its record, and in its dialogue
+    assert len(places) >= 2  # in the summary of its record, and in its dialogue
     for at in places:
         # A bdi finds the direction of its text by itself.
         opened = max(text.rfind("<bdi", 0, at), text.rfind('dir="auto"', 0, at))
