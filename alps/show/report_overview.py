@@ -119,11 +119,11 @@ def _answer(head: Head, rows: Sequence[TaskRow]) -> str:
 
 
 def _what(head: Head, rows: Sequence[TaskRow]) -> str:
-    # What all tasks share: a memory stands in the title of each.
+    # What all tasks share, such as the memory; the model is in the title.
     how = {conditions(row.section.found, sized=False) for row in rows}
-    memory = how.pop() if len(how) == 1 else ""
+    shared = how.pop() if len(how) == 1 else ""
     tasks = f", {len(rows)} tasks" if len(rows) > 1 else ""
-    return f"{head.run.model}{memory} on {head.run.data}{tasks}, {counted(head.n, 'record')}"
+    return f"{head.run.data}{shared}{tasks}, {counted(head.n, 'record')}"
 
 
 def _judge(head: Head) -> str:
