@@ -122,7 +122,7 @@ def _what(head: Head, rows: Sequence[TaskRow]) -> str:
     # What all tasks share, such as the memory; the model is in the title.
     how = {conditions(row.section.found, sized=False) for row in rows}
     shared = how.pop() if len(how) == 1 else ""
-    tasks = f", {len(rows)} tasks" if len(rows) > 1 else ""
+    tasks = f", {len(rows)} tasks (not averaged)" if len(rows) > 1 else ""
     return f"{head.run.data}{shared}{tasks}, {counted(head.n, 'record')}"
 
 
@@ -149,12 +149,12 @@ def _warnings(rows: Sequence[TaskRow]) -> Iterator[str]:
     for row in rows:
         if row.lead.score.value is None:
             reason = row.lead.score.unscored or "no record is scored"
-            if row.section.needs_rating_judge:
-                reason += "; alps score RUN judge=PROVIDER/MODEL"
             name = task_title(row.section.track, row.section.found)
             bare.setdefault(reason, []).append(name)
     for reason, names in bare.items():
         yield f"Not scored: {', '.join(names)} ({reason})"
+    if any(row.section.needs_rating_judge for row in rows):
+        yield "Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
     yield from _lost([row.section for row in rows if row.lead.score.value is not None])
 
 
