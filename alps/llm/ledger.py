@@ -201,9 +201,9 @@ def spent_on(folder: Path) -> dict[str, Spent]:
         about = (row or {}).get("about")
         if row is None or row.get("purpose") != "generate" or not isinstance(about, str):
             continue
-        before, cost = spent.get(about, Spent(0.0, 0)), row.get("cost")
-        known = before.cost is not None and isinstance(cost, int | float)
-        total = before.cost + cost if known else None
+        before, cost, total = spent.get(about, Spent(0.0, 0)), row.get("cost"), None
+        if before.cost is not None and isinstance(cost, int | float):
+            total = before.cost + cost
         tokens = [row.get("prompt_tokens"), row.get("completion_tokens")]
         used = sum(count for count in tokens if isinstance(count, int))
         spent[about] = Spent(total, before.tokens + used)

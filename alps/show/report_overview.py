@@ -179,8 +179,8 @@ def _notable(
     more: dict[str, list[RecordCard]] = {}
     own: dict[tuple[str, Key], RecordCard] = {}
     for section in head.sections:
-        if keys := missing.get(section.anchor):
-            more[section.anchor] = cards_of(head.run, section.track, keys)
+        if wanted := missing.get(section.anchor):
+            more[section.anchor] = cards_of(head.run, section.track, wanted)
         for card in (*more.get(section.anchor, ()), *section.cards.values()):
             own[section.anchor, card.view.key] = card
     notable: dict[tuple[str, Key], Notable] = {}
