@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 import alps
+from alps.ext.looking.report_page import write_report
 from alps.ext.view.files import write_files
 from alps.ext.view.records import Records
 from alps.run.opened import open_run
-from alps.show.report_page import write_report
 
 FOLDER = Path("runs/demo")
 RUN, PAGE, RECORDS = FOLDER / "rules", FOLDER / "report.html", FOLDER / "records"

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.report_page import SCRIPT, write_report
 from alps.rows import Score
 from alps.run.opened import Key, open_run
 from alps.show import charts
 from alps.show.compare import compare_runs
 from alps.show.formatting import MEANINGS, number, signed
 from alps.show.record import LIMIT, rule
-from alps.show.report_page import SCRIPT, write_report
 from alps.tasks import TASKS, load_task
 from alps.tasks.record_parts import ScoredAnswer
 from tests.endtoend import run, task1
@@ -80,7 +80,8 @@ def test_the_same_run_gives_the_same_bytes_wherever_it_lies(
 ) -> None:
     copy = Path(shutil.copytree(place / "hard-run", tmp_path / "elsewhere" / "hard-run"))
     probe = (
-        "import sys; from pathlib import Path; from alps.show.report_page import write_report; "
+        "import sys; from pathlib import Path; "
+        "from alps.ext.looking.report_page import write_report; "
         "write_report([Path(sys.argv[1])], Path(sys.argv[2]))"
     )
     again = tmp_path / "again.html"
