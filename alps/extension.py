@@ -30,6 +30,10 @@ def never(settings: Any, folder: Path) -> bool:
     return False
 
 
+def _none(name: str) -> bool:
+    return False
+
+
 def _nothing_of(summary: Any) -> bool:
     return False
 
@@ -78,6 +82,9 @@ class Extension:
             an exit code; None where they name nothing of it: `mine:examine`.
         operational: Those of its keys that say how a run is carried out, not what it measures: a
             resumed run may change them.
+        serves: Tells whether a model of that name is served by it, and by no provider.
+        sends: What sends the requests to an endpoint, from an `alps.llm.types.Asking` to an
+            `alps.llm.types.Sender`; None where that is none of its own: `mine:sender`.
         takes_words: Tells whether the words of `alps run` are its own to carry out.
         run_words: What carries them out: `mine:run`.
         next_step: Returns a line that follows the tables of a finished run, or nothing.
@@ -109,6 +116,8 @@ class Extension:
     doctor: str = ""
     examine: str = ""
     operational: tuple[str, ...] = ()
+    serves: Callable[[str], bool] = _none
+    sends: str = ""
     takes_words: Callable[[Sequence[str]], bool] = _never_words
     run_words: str = ""
     next_step: Callable[[Any], str] = _nothing_next
@@ -177,6 +186,17 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
             taken |= keys
             classes.insert(0, own)
     return classes
+
+
+def is_served(model: str) -> bool:
+    """Tell whether an extension serves a model of that name."""
+    return any(extension.serves(model) for extension in extensions())
+
+
+def sender_of(asking: Any) -> Any:
+    """Return what sends the requests of an `Asking` in a way of its own, or raise a UsageError."""
+    senders = (load(extension.sends)(asking) for extension in extensions() if extension.sends)
+    return next((sender for sender in senders if sender is not None), None)
 
 
 def load(where: str) -> Any:

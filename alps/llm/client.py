@@ -26,7 +26,7 @@ from alps.llm.retries import (
 )
 from alps.llm.secrets import masked
 from alps.llm.structured import Ladder
-from alps.llm.types import Completion, Reply, Request, TransportError
+from alps.llm.types import Completion, Reply, Request, Sender, TransportError
 from alps.llm.understanding import part_thought, understand
 from alps.prompts import load_prompt
 from alps.schema import Outcome, UsedToAnswer
@@ -102,6 +102,7 @@ class Client:
             nothing.
         notice: Is given a line when there is something to wait for.
         send: Makes one HTTP request; another one can be given where no provider should be asked.
+        sender: What an extension has send them, which keeps the time itself; None for nothing.
         ladder: How models are asked for typed answers; clients of one run share it.
         endpoint: What it shares with other clients of the endpoint; None where there are none.
         batches: Where requests wait to be sent together, None where each is sent by itself.
@@ -113,11 +114,12 @@ class Client:
         concurrency: int | None,
         ledger: Ledger,
         cache: Cache | None,
-        timeout: float = 120.0,
+        timeout: float | None = 120.0,
         budget: Budget | None = None,
         patience: float = PATIENCE,
         notice: Callable[[str], None] | None = None,
         send: Send | None = None,
+        sender: Sender | None = None,
         ladder: Ladder | None = None,
         endpoint: Endpoint | None = None,
         batches: "Gathering | None" = None,
@@ -129,10 +131,12 @@ class Client:
         self._failure = ""
         self._ledger = ledger
         self._cache = cache
-        self._timeout = timeout
+        self._sender, self._timeout = sender, timeout if sender is None else None
         self._budget = budget
-        self._send = send or functools.partial(
-            provider.send, timeout=timeout, told=self._limiter.told
+        self._send = (
+            sender
+            or send
+            or functools.partial(provider.send, timeout=timeout, told=self._limiter.told)
         )
         self._ladder = ladder or Ladder()
         self._batches = batches
@@ -173,6 +177,8 @@ class Client:
         for flight in flights:
             flight.cancel()
         await asyncio.gather(*flights, return_exceptions=True)
+        if self._sender is not None:
+            await self._sender.aclose()
 
     def _landed(self, key: str, ended: asyncio.Task[Completion[Any]]) -> None:
         """Forget a flight, and hear its error, which nobody waits for where the run has ended."""
@@ -319,6 +325,8 @@ class Client:
         attempt: int,
     ) -> Completion[T]:
         """Make one HTTP attempt, in its turn and within the budget, and write it down."""
+        if self._sender is not None:
+            await self._sender.ready()
         async with self._limiter:
             await self._pace.turn()
             self._ladder.check(request)

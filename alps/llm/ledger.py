@@ -71,7 +71,8 @@ class Totals:
     """Sums over the calls of a run; `unpriced` counts answered calls whose cost is unknown.
 
     `without_price` names the models of those. `served` holds by purpose what answered, replies of
-    the cache included. `under_way` counts requests that wait for an answer.
+    the cache included. `under_way` counts requests that wait for an answer; `rate`
+    tells how fast a slow server writes.
     """
 
     calls: int = 0
@@ -87,6 +88,7 @@ class Totals:
     without_price: set[str] = field(default_factory=set)
     served: dict[str, set[Served]] = field(default_factory=dict)
     under_way: int = field(default=0, compare=False)
+    rate: str = field(default="", compare=False)
     _waits_since: float | None = field(default=None, compare=False)
 
     @contextmanager

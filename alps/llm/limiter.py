@@ -121,6 +121,10 @@ class Limiter:
             self._slot = turn * self._apart / takers - time.time() + time.monotonic()
             self._paced = self._in_slot(time.monotonic())
 
+    def keep_within(self, most: int) -> None:
+        """Let no more run at once than the endpoint can work on."""
+        self.most, self.allowed = min(self.most, most), min(self.allowed, most)
+
     async def pause_over(self) -> None:
         """Wait, with a place taken, until the time is over that the server has asked for."""
         loop = asyncio.get_running_loop()

@@ -41,6 +41,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.extension import is_served
 from alps.folders import typed_path, user_folder
 from alps.slips import read_toml
 
@@ -436,6 +437,8 @@ def price_of(model: str) -> Price:
 @cache
 def _price_of(model: str, path: Path) -> Price:
     own = _own_prices(path).get(model)
+    if own is None and is_served(model):
+        return Price(0.0, 0.0, None, "your own machine")
     return own.price() if own is not None else listed_price(model)
 
 

@@ -23,7 +23,7 @@ from alps.llm.prices import Used, price_of
 from alps.llm.secrets import redact
 from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments
 from alps.llm.types import Cost, Count, Reply, Request, TransportError
-from alps.llm.wire import following_none
+from alps.llm.wire import Exchange, following_none
 
 # Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which
 # bounds its parts.
@@ -38,6 +38,7 @@ async def send(
     told: Callable[[float, float], None] | None = None,
     stand_in: Callable[[Any], Any] | None = None,
     service: str | None = None,
+    prepare: Callable[[Exchange], None] | None = None,
 ) -> Reply:
     """Make one HTTP request and return what came back, well-formed or not.
 
@@ -49,6 +50,7 @@ async def send(
             where the answer says.
         stand_in: Answers in the place of the network, as a batch does.
         service: How the request was served, where the caller knows better than the reply.
+        prepare: Says how the exchange goes, before it begins.
 
     Raises:
         TransportError: If no answer came. Its `fatal` is what ends the run where no later call can
@@ -66,6 +68,8 @@ async def send(
         exchange.stand_in = stand_in
         if echo is not None:
             exchange.largest, exchange.take = echo.largest, echo.take
+        elif prepare is not None:
+            prepare(exchange)
         try:
             response = await ask(max_retries=0, **options)
             reply = _read(response, request, service)

@@ -153,7 +153,10 @@ def next_mode(model: str, mode: Structured) -> Structured:
 def _said_to(model: str, mode: Structured) -> bool:
     """Tell whether litellm passes a mode on; a schema that it turns into a tool is of `tools`."""
     litellm = libraries().litellm
-    name, provider, *_ = litellm.get_llm_provider(model)
+    try:
+        name, provider, *_ = litellm.get_llm_provider(model)
+    except litellm.exceptions.BadRequestError:
+        return True
     asked: dict[str, Any] = {"response_format": {"type": "json_object"}}
     if mode == "schema":
         form = {"name": "reply", "schema": _PROBE}

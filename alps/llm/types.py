@@ -1,13 +1,18 @@
 """Types of what goes into a completion and what comes out of it."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, Field
 
 from alps.errors import AlpsError
 from alps.schema import Outcome, UsedToAnswer
+
+if TYPE_CHECKING:
+    from alps.llm.ledger import Totals
+    from alps.llm.limiter import Limiter
 
 T = TypeVar("T")
 Structured = Literal["schema", "tools", "json", "prompt"]
@@ -180,3 +185,28 @@ class TransportError(Exception):
     def __str__(self) -> str:
         # One that `replace` made has no arguments of its own
         return self.message
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A model at an endpoint, and what its requests keep to; nothing where its name is checked."""
+
+    model: str
+    api_base: str | None
+    timeout: float = math.inf
+    limiter: "Limiter | None" = None
+    totals: "Totals | None" = None
+    notice: Callable[[str], None] = print
+
+
+class Sender(Protocol):
+    """What an extension sends requests to one endpoint by; it keeps their time itself."""
+
+    async def ready(self) -> None:
+        """Wait until it can be asked."""
+
+    async def __call__(self, request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        """Make one request, as `alps.llm.provider.send` does."""
+
+    async def aclose(self) -> None:
+        """End what it started."""

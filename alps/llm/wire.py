@@ -42,6 +42,8 @@ class Exchange:
         largest: The most bytes that a body may have, inflated.
         take: Is given a body and returns what its client shall read of it; None for all.
         client: The client of httpx that asked, where it is asynchronous.
+        rewrite: Returns the request of httpx that is sent in the place of another.
+        each_piece: Is given each piece of a body as it comes.
         stand_in: Answers in the place of the network, from which nothing is then asked.
     """
 
@@ -53,6 +55,8 @@ class Exchange:
     largest: int = LARGEST_REPLY
     take: Callable[[bytes], bytes] | None = None
     client: Any = None
+    rewrite: Callable[[Any], Any] | None = None
+    each_piece: Callable[[bytes], None] | None = None
     stand_in: Callable[[Any], Any] | None = None
 
     def begin(self) -> None:
@@ -86,6 +90,8 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
         body = Body(response.headers.get("content-encoding", ""), exchange.largest)
         async for data in response.aiter_raw():
             body.add(data)
+            if exchange.each_piece is not None:
+                exchange.each_piece(data)
         check_answers(body.data)
         return _whole(response, bytes(body.data), exchange)
     except Unreadable as error:
@@ -151,8 +157,9 @@ def _whole(response: Any, data: bytes, exchange: Exchange) -> Any:
     import httpx
 
     exchange.body = data[:_KEPT]
-    data = data if exchange.take is None else exchange.take(data)
     headers = httpx.Headers(response.headers)
+    if exchange.take is not None:
+        data, headers["content-type"] = exchange.take(data), "application/json"
     for name in _NOT_OF_THE_TEXT:
         headers.pop(name, None)
     whole = httpx.Response(
@@ -249,6 +256,7 @@ def _refusing_async(send: Any) -> Any:
             return _stood_in(exchange, request)
         options = _prepared(exchange, request, options)
         exchange.client = client
+        request = request if exchange.rewrite is None else exchange.rewrite(request)
         response = await send(client, request, **options)
         exchange.note(response.status_code, response.headers)
         if response.is_redirect:

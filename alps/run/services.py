@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from alps.errors import UsageError, closest, one_line
+from alps.extension import is_served, sender_of
 from alps.judges.base import Judge
 from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
 from alps.keys import AskSettings
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
+from alps.llm.types import Asking
 from alps.prompts import Prompt
 from alps.run.parts import Parts
 from alps.run.shared import Shared, close_cache, close_connections, open_cache
@@ -161,14 +163,34 @@ class Clients:
 
     def of(self, api_base: str | None, model: str, per_minute: int | None = None) -> "Client":
         """Return who asks a model at an endpoint, `per_minute` times at most."""
-        where = api_base, model.partition("/")[0]
+        served = is_served(model)
+        where = api_base, model if served else model.partition("/")[0]
         endpoint = None
         if isinstance(self._settings, AskSettings):
             endpoint = self._sharing.endpoint(where, self._settings, per_minute)
         if where not in self._clients:
-            asking = _client(self._settings, self._ledger, self._sharing, endpoint, self._batches)
-            self._clients[where] = asking
+            self._clients[where] = self._client(Asking(model, api_base), endpoint)
         return self._clients[where]
+
+    def _client(self, asking: Asking, endpoint: "Endpoint | None") -> "Client":
+        from alps.llm.client import Client, Endpoint
+
+        settings, totals = self._settings, self._ledger.totals
+        endpoint = endpoint or Endpoint.of(settings.at_once, settings.patience)
+        limits = replace(asking, timeout=settings.timeout, limiter=endpoint.limiter)
+        return Client(
+            concurrency=settings.at_once,
+            ledger=self._ledger,
+            cache=self._sharing.cache,
+            timeout=settings.timeout,
+            budget=self._sharing.budget,
+            patience=settings.patience,
+            notice=say_once,
+            ladder=self._sharing.ladder,
+            endpoint=endpoint,
+            batches=self._batches,
+            sender=sender_of(replace(limits, totals=totals, notice=say_once)),
+        )
 
     async def give_up(self) -> None:
         """Give up what is still asked."""
@@ -375,29 +397,6 @@ def _local(
     return tuple((system,) * settings.repeats for system in systems)
 
 
-def _client(
-    settings: Limits,
-    ledger: Ledger,
-    sharing: Shared,
-    endpoint: "Endpoint | None" = None,
-    batches: "Gathering | None" = None,
-) -> "Client":
-    from alps.llm.client import Client
-
-    return Client(
-        concurrency=settings.at_once,
-        ledger=ledger,
-        cache=sharing.cache,
-        timeout=settings.timeout,
-        budget=sharing.budget,
-        patience=settings.patience,
-        notice=say_once,
-        ladder=sharing.ladder,
-        endpoint=endpoint,
-        batches=batches,
-    )
-
-
 def _llm_systems(
     settings: RunSettings, tasks: Sequence[Task], client: "Client"
 ) -> tuple[tuple[System, ...], ...]:
@@ -521,6 +520,9 @@ def _check_llm(asked: Asked, embedded: Iterable[str], *, keys: bool) -> None:
     from alps.llm.prices import price_of
 
     key, name = asked.key, asked.name
+    if is_served(name):
+        sender_of(Asking(name, asked.api_base))
+        return
     price_of(name)  # a price file that can't be read is told before anything is paid for
     guess = closest(name, embedded)
     if "," in name:

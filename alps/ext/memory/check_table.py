@@ -68,5 +68,5 @@ def _known() -> Iterator[tuple[str, str, str]]:
     for name in APART:
         there = installed(name)
         what = f"in an environment of its own: {' '.join(packages(name))}"
-        what += f" ({environment(name)})" if there else ""
+        what += f" ({environment(name).folder})" if there else ""
         yield name, what, "yes" if there else f"alps memory install {name}"

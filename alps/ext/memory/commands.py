@@ -86,6 +86,6 @@ def memory_install(name: str) -> None:
     \b
       alps memory install memos
     """
-    from alps.ext.memory.environments import install
+    from alps.ext.memory.environments import environment
 
-    click.echo(f"{name}: installed in {install(name)}; memory={name} runs it")
+    click.echo(f"{name}: installed in {environment(name).install()}; memory={name} runs it")

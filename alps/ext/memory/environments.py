@@ -1,4 +1,4 @@
-"""Memory systems whose packages clash with those of `alps`: each in an environment of its own.
+"""Environments of their own, for packages that clash with those of `alps`, as memory systems'.
 
 What is installed is pinned, with the hashes of its files, by `programs/NAME.txt`.
 """
@@ -32,6 +32,86 @@ _PASSED = re.compile(
 
 
 @dataclass(frozen=True)
+class Environment:
+    """An environment of its own in the user's cache folder.
+
+    Attributes:
+        name: What it is for, as messages call it.
+        place: Its folder, below the cache folder.
+        pinned: The file with every package of it, its version and the hashes of its files.
+        of: The packages that it is made for, as a message says.
+    """
+
+    name: str
+    place: str
+    pinned: Path
+    of: str
+
+    @property
+    def folder(self) -> Path:
+        """Where it is, whether it is there or not.
+
+        Raises:
+            UsageError: If the user has no cache folder.
+        """
+        folder = user_folder("cache")
+        if folder is None:
+            why = "there is no home folder to install into; set XDG_CACHE_HOME"
+            raise UsageError(f"{self.name}: {why}")
+        return folder / self.place
+
+    @property
+    def python(self) -> str:
+        """The Python of it."""
+        return str(self.folder / "bin" / "python")
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether all of its packages were installed."""
+        marker = self.folder / INSTALLED
+        if not marker.is_file():
+            return False
+        return marker.read_text(encoding="utf-8", errors="replace").strip() == self._hash()
+
+    def install(self) -> Path:
+        """Make it; return its folder. What pip says goes to our stderr.
+
+        Only files with a known hash are installed, and no code of theirs runs for it.
+
+        Raises:
+            UsageError: If it can't be made, or pip can't install its packages.
+        """
+        folder = self.folder
+        if self.is_installed:
+            return folder
+        try:
+            with status(f"{self.name}: making its environment", announced=True):
+                EnvBuilder(with_pip=True, clear=True, symlinks=True).create(folder)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise UsageError(f"{folder}: can't make an environment: {error}") from error
+        # Isolated: no module of the folder that the user is in, or of PYTHONPATH, stands in for
+        # pip's.
+        pip = [self.python, "-I", "-m", "pip", "install"]
+        pip += ["--disable-pip-version-check", "--no-deps"]
+        pinned = ["--require-hashes", "--only-binary", ":all:", "-r", str(self.pinned)]
+        passed = [variable for variable in os.environ if _PASSED.fullmatch(variable)]
+        # In a terminal pip shows how far it is.
+        quiet = sys.stderr.isatty()
+        shown = nullcontext() if quiet else status(f"{self.name}: pip installs", announced=True)
+        with shown:
+            done = subprocess.run(
+                [*pip, *pinned], stdout=sys.stderr, check=False, env=program_environment(passed)
+            )
+        if done.returncode != 0:
+            raise UsageError(f"{self.name}: pip could not install {self.of}; see above")
+        (folder / INSTALLED).write_text(self._hash() + "\n", encoding="utf-8")
+        return folder
+
+    def _hash(self) -> str:
+        return sha256(self.pinned.read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True)
 class Apart:
     """A memory system in an environment of its own.
 
@@ -50,27 +130,21 @@ APART: Mapping[str, Apart] = {
 """The systems by the name that `memory=` gives."""
 
 
-def environment(name: str) -> Path:
-    """Return the folder of the environment of a system, whether it is there or not.
+def environment(name: str) -> Environment:
+    """Return the environment of a system, whether it is there or not.
 
     Raises:
-        UsageError: If there is no such system, or the user has no cache folder.
+        UsageError: If there is no such system.
     """
     if name not in APART:
         known = ", ".join(APART)
         raise UsageError(f"{name}: unknown{closest(name, APART)} (known: {known})")
-    folder = user_folder("cache")
-    if folder is None:
-        raise UsageError(f"{name}: there is no home folder to install into; set XDG_CACHE_HOME")
-    return folder / "memory" / name
+    return Environment(name, f"memory/{name}", requirements(name), " ".join(packages(name)))
 
 
 def installed(name: str) -> bool:
     """Tell whether all packages of a system were installed."""
-    marker = environment(name) / INSTALLED
-    return marker.is_file() and marker.read_text(
-        encoding="utf-8", errors="replace"
-    ).strip() == _pinned(name)
+    return environment(name).is_installed
 
 
 def requirements(name: str) -> Path:
@@ -78,48 +152,9 @@ def requirements(name: str) -> Path:
     return PROGRAMS / f"{name}.txt"
 
 
-def _pinned(name: str) -> str:
-    return sha256(requirements(name).read_bytes()).hexdigest()
-
-
 def packages(name: str) -> list[str]:
     """Return what the environment of a system needs."""
     return list(APART[name].packages)
-
-
-def install(name: str) -> Path:
-    """Make the environment of a system; return its folder. What pip says goes to our stderr.
-
-    Only files with a known hash are installed, and no code of theirs runs for it.
-
-    Raises:
-        UsageError: If it can't be made, or pip can't install its packages.
-    """
-    folder = environment(name)
-    if installed(name):
-        return folder
-    try:
-        with status(f"{name}: making its environment", announced=True):
-            EnvBuilder(with_pip=True, clear=True, symlinks=True).create(folder)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError(f"{folder}: can't make an environment: {error}") from error
-    # Isolated: no module of the folder that the user is in, or of PYTHONPATH, stands in for pip's.
-    pip = [_python(folder), "-I", "-m", "pip", "install"]
-    pip += ["--disable-pip-version-check", "--no-deps"]
-    pinned = ["--require-hashes", "--only-binary", ":all:", "-r", str(requirements(name))]
-    passed = [variable for variable in os.environ if _PASSED.fullmatch(variable)]
-    # In a terminal pip shows how far it is.
-    shown = (
-        nullcontext() if sys.stderr.isatty() else status(f"{name}: pip installs", announced=True)
-    )
-    with shown:
-        done = subprocess.run(
-            [*pip, *pinned], stdout=sys.stderr, check=False, env=program_environment(passed)
-        )
-    if done.returncode != 0:
-        raise UsageError(f"{name}: pip could not install {' '.join(packages(name))}; see above")
-    (folder / INSTALLED).write_text(_pinned(name) + "\n", encoding="utf-8")
-    return folder
 
 
 def command(name: str) -> str:
@@ -128,10 +163,7 @@ def command(name: str) -> str:
     Raises:
         UsageError: If it is not installed; names the command that does it.
     """
-    if not installed(name):
+    apart = environment(name)
+    if not apart.is_installed:
         raise UsageError(f"memory={name}: not installed — alps memory install {name}")
-    return shlex.join([_python(environment(name)), "-I", str(SERVE), APART[name].adapter])
-
-
-def _python(folder: Path) -> str:
-    return str(folder / "bin" / "python")
+    return shlex.join([apart.python, "-I", str(SERVE), APART[name].adapter])

@@ -1,0 +1,40 @@
+"""Commands on models of one's own machine: `local install`, `local try`."""
+
+import click
+
+from alps.commands.common import command, group
+
+
+@group()
+def local() -> None:
+    """Install a small model and its server on this machine, and try one."""
+
+
+@command(name="install", group=local, quick=True)
+def local_install() -> None:
+    """Install a model of 93 MB and the server of llama.cpp.
+
+    Both lie in an environment of their own.
+
+    \b
+      alps local install
+      alps run task=extraction model=local limit=2 max_tokens=300
+    """
+    from alps.ext.local.files import ENVIRONMENT
+
+    click.echo(f"local: installed in {ENVIRONMENT.install()}; model=local and judge=local run it")
+
+
+@command(name="try", group=local, quick=True)
+@click.argument("name", default="local")
+def local_try(name: str) -> None:
+    """Say what a model is, and how fast it answers here.
+
+    \b
+      alps local try
+      alps local try local:FILE.gguf
+    """
+    from alps.ext.local.doctor import tried
+
+    for line in tried(name):
+        click.echo(line)

@@ -1,0 +1,1 @@
+"""Tests of `alps.ext.local`."""

