@@ -1,25 +1,12 @@
-"""Commands that report and compare runs."""
+"""Command that compares runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alps.commands.common import command, print_as, say
+from alps.commands.common import command, print_as
 
 if TYPE_CHECKING:
-    from alps.settings import CompareSettings, ReportSettings
-
-
-@command("RUN… [out=FILE]", "alps.settings:ReportSettings", runs=True, own_task=True)
-def report(runs: list[Path], settings: "ReportSettings") -> None:
-    """Write one HTML page about one or more runs.
-
-    \b
-      alps report runs/extraction-rules-samples out=report.html
-    """
-    from alps.show.report_page import write_report
-
-    path = write_report(runs, Path(settings.out) if settings.out else runs[0] / "report.html")
-    say(f"wrote {path}")
+    from alps.settings import CompareSettings
 
 
 @command("RUN… [seed=…] [format=json]", "alps.settings:CompareSettings", runs=True, own_task=True)

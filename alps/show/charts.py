@@ -141,6 +141,7 @@ def whisker(
     style: str = "colour-0",
     mark: str = "dot",
     beside: Figure | None = None,
+    tick: tuple[str, float] | None = None,
 ) -> Markup:
     """Draw a value with its interval on an axis; nothing where it does not lie on the axis.
 
@@ -153,6 +154,7 @@ def whisker(
         style: Its colour in the style sheet.
         mark: `dot`, or `diamond`.
         beside: Another value, as a diamond behind it.
+        tick: The name and place of a tick behind it: a trivial baseline, or no difference.
     """
     value = score.value
     # A user's own metric may leave the range that it names; a mark at the end would be a lie.
@@ -169,6 +171,9 @@ def whisker(
     if beside is not None and beside.value is not None:
         label += f"; people {number(beside.value)}"
         parts.append(_mark("diamond", axis.at(beside.value), "beside"))
+    if tick is not None and axis.holds(tick[1]):
+        label += f"; {tick[0]} {number(tick[1])}"
+        parts.append(upright("baseline", axis.at(tick[1]), 2, 22))
     parts.append(_mark(mark, axis.at(value), "dot"))
     return frame(parts, style=f"whisker {style}", label=label, height=24)
 

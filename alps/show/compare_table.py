@@ -53,7 +53,7 @@ def print_comparison(comparison: Comparison, console: Console, *, whole: bool = 
     As a `whole` with every metric, the pairs of more than two runs, and what extensions add.
     """
     notes = [dim(f"{note}.") for note in comparison.shown]
-    parts: list[Part] = [*_answers(comparison), _legend(comparison.sides)]
+    parts: list[Part] = [*answers(comparison), _legend(comparison.sides)]
     if whole:
         notes += [dim(f"{note}.") for note in comparison.known]
         parts += comparison_parts(comparison)
@@ -62,7 +62,7 @@ def print_comparison(comparison: Comparison, console: Console, *, whole: bool = 
     show_parts(console, [*parts, *notes, *map(dim, _explanations(comparison, whole=whole))])
 
 
-def _answers(comparison: Comparison) -> Iterator[Line]:
+def answers(comparison: Comparison) -> Iterator[Line]:
     """Yield a sentence a track: which run is better, by how much, and whether that is sure."""
     names = _names(comparison.sides)
     compared = [track for track in comparison.tracks if track.lead is not None and track.shared]

@@ -28,6 +28,7 @@ from alps.tasks.record_parts import (
 LIMIT = 20
 FOLDED_TURN = 280
 _LONGEST_ERROR = 2_000
+_OPENING = 80
 ShownPart = DialogueView | Listed | Paired | Passage | Facts
 
 _EFFECTS = {
@@ -48,6 +49,7 @@ class RecordView:
     explanation: str
     parts: tuple[ShownPart, ...]
     compares_lists: bool
+    opening: str
     scores: Mapping[str, float]
     prediction: Row | None
     notes: tuple[str, ...]
@@ -165,6 +167,7 @@ def _view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
         explanation=explain(state),
         parts=tuple(_shown(parts)),
         compares_lists=any(isinstance(part, Paired) for part in parts),
+        opening=opening_of(parts),
         scores=score.get("scores", {}),
         prediction=prediction["prediction"] if answered else None,
         notes=tuple(map(str, notes)),
@@ -202,6 +205,39 @@ def _shown(parts: Iterable[Part]) -> Iterator[ShownPart]:
                 shown = bool(content)
         if shown:
             yield dialogue_view(part) if isinstance(part, Dialogue) else part
+
+
+def opening_of_sample(task: Task, sample: Any) -> str:
+    """Return the first words of a record that nothing but its sample is known of."""
+    try:
+        return opening_of(task.shown.record_parts(AnsweredRecord(sample, None, None, None)))
+    # A task of the user's own may need more than that to show a record.
+    except (LookupError, TypeError, AttributeError, ValueError):
+        return ""
+
+
+def opening_of(parts: Iterable[Part]) -> str:
+    """Return the first words of a record: its query, or what the user says first.
+
+    Empty where its parts have neither.
+    """
+    said = ""
+    for part in parts:
+        match part:
+            case Passage(text=text) if text.strip():
+                return _first_words(text)
+            # Of an update the new dialogue comes last, and the old one is folded.
+            case Dialogue(turns=turns) if turns and not (said and part.folded):
+                spoken = (turn.text for turn in turns if turn.role == "user")
+                said = _first_words(next(spoken, turns[0].text))
+    return said
+
+
+def _first_words(text: str) -> str:
+    words = " ".join(text[: 4 * _OPENING].split())
+    if len(words) <= _OPENING:
+        return words
+    return f"{words[:_OPENING].rpartition(' ')[0] or words[:_OPENING]}…"
 
 
 def rule(groups: Sequence[Highlight]) -> str:
@@ -333,6 +369,15 @@ def cards(
             members.append(record_card(build_view(key, task, record)))
         groups.append((group.title, members))
     return groups, samples
+
+
+def cards_of(run: Run, track: str, keys: Sequence[Key]) -> list[RecordCard]:
+    """Return the cards of some records, in their order."""
+    wanted = {key.id for key in keys}
+    scores, predictions = run.rows("scores", ids=wanted), run.rows("predictions", ids=wanted)
+    group = Highlight("", len(keys), lambda answer: None)
+    ((_, members),), _ = cards(run, track, [(group, keys)], scores, predictions)
+    return members
 
 
 def record_card(view: RecordView) -> RecordCard:

@@ -159,11 +159,25 @@ class Section:
     rule: str
     samples: Samples
     tables: list[Markup]
+    worst: tuple[Key, float] | None
+    best: tuple[Key, float] | None
+
+    @property
+    def cards(self) -> dict[Key, RecordCard]:
+        """The instructive records, by their keys."""
+        return {card.view.key: card for _, cards in self.records for card in cards}
 
     @property
     def anchor(self) -> str:
         """The fragment by which the section is reached."""
         return anchor(self.run, self.letter, self.track)
+
+    @property
+    def failed(self) -> int:
+        """How many responses are invalid, and how many records unscored."""
+        return self.found.unscored + sum(
+            count for kind, count in self.found.failed_predictions.items() if kind in FAILURES
+        )
 
     @property
     def judged(self) -> bool:
@@ -244,6 +258,8 @@ class _Passed:
         dots: Recall and precision of each that has both.
         without_recall: How many have precision alone.
         values: The headline of each that has it.
+        lowest: The first record with the lowest of them.
+        highest: The first with the highest.
     """
 
     highlights: Highlights
@@ -251,9 +267,12 @@ class _Passed:
     dots: Counter[tuple[float, float]] = field(default_factory=Counter)
     without_recall: int = 0
     values: "array[float]" = field(default_factory=lambda: array("d"))
+    lowest: tuple[Key, float] | None = None
+    highest: tuple[Key, float] | None = None
 
-    def add(self, lead: Metric, values: Mapping[str, float]) -> None:
+    def add(self, key: Key, lead: Metric, row: Row) -> None:
         """Add the scores of a record."""
+        values: Mapping[str, float] = row["scores"]
         precision, recall = plane_figures(lead)
         if precision in values and recall in values:
             self.dots[values[recall], values[precision]] += 1
@@ -261,6 +280,12 @@ class _Passed:
             self.without_recall += 1
         if (value := values.get(lead.name)) is not None:
             self.values.append(value)
+            if self.lowest is None or value < self.lowest[1]:
+                self.lowest = key, value
+            # Nothing to find and nothing predicted: right, but nothing to read.
+            empty = row.get("counts", {}).get("empty_vs_empty")
+            if not empty and (self.highest is None or value > self.highest[1]):
+                self.highest = key, value
 
 
 def _passed(
@@ -271,7 +296,7 @@ def _passed(
         state = state_of(row, predictions.get(key))
         passed.outcomes[state] += 1
         passed.highlights.add(key, ScoredAnswer(state, row))
-        passed.add(lead, row["scores"])
+        passed.add(key, lead, row)
     return passed
 
 
@@ -296,6 +321,9 @@ def _build_section(
     tables: list[Markup] = []
     for part in shown_parts(summary):
         tables += map(on_page, part.tables(summary, track, task.metrics))
+    worst, best = passed.lowest, passed.highest
+    if lead.lower_is_better:
+        worst, best = best, worst
     # The id of a pattern is that of the whole page: the first of two would fill both bars.
     hatching = f"unscored-{anchor(run, letter, track)}"
     return Section(
@@ -327,7 +355,22 @@ def _build_section(
         rule=rule(task.shown.highlights),
         samples=samples,
         tables=tables,
+        worst=_shown_one(worst, chosen, lead),
+        best=_shown_one(best, chosen, lead),
     )
+
+
+def _shown_one(
+    found: tuple[Key, float] | None,
+    chosen: Sequence[tuple[str, Sequence[RecordCard]]],
+    lead: Metric,
+) -> tuple[Key, float] | None:
+    """Return an instructive record with the score of the one found, or else the one found."""
+    for _, members in chosen:
+        for card in members:
+            if found is not None and card.view.scores.get(lead.name) == found[1]:
+                return card.view.key, found[1]
+    return found
 
 
 def draw_actions(counts: Mapping[str, float]) -> Markup:

@@ -1,5 +1,7 @@
 """Runs below a trivial baseline are marked; only baselines near 0 are said to be expected there."""
 
+import re
+
 import pytest
 
 from tests.endtoend import run
@@ -38,7 +40,10 @@ def test_a_run_below_a_baseline_is_marked_in_its_table_and_in_its_report(
     header = (tmp_path / "page.html").read_text("utf-8").partition("</header>")[0]
     assert ("below a trivial baseline" in header) == bool(below)
     if below:
-        assert f"{title} {own}, floor/{baseline} {its} (Δ {apart}" in header
+        warning = f" {own}, below trivial baseline {baseline} {its}, Δ {apart} ["
+        assert re.search(rf"<li>↓ {task}.*{re.escape(warning)}", header, re.IGNORECASE)
+        assert f"best trivial baseline {its}" in header  # the tick in the plot
+        assert title in (tmp_path / "page.html").read_text("utf-8")
     assert (ABOUT_ZERO in (tmp_path / "page.html").read_text("utf-8")) == about_zero
 
 

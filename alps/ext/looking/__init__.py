@@ -1,4 +1,4 @@
-"""Runs in the terminal: a list of them, and what is in one."""
+"""Finished runs: a list of them, what is in one, and a page about some."""
 
 from alps.extension import EVERYDAY, Extension
 
@@ -8,5 +8,6 @@ EXTENSION = Extension(
     commands={
         "ls": "alps.ext.looking.commands:ls",
         "show": "alps.ext.looking.commands:show",
+        "report": "alps.ext.looking.commands:report",
     },
 )

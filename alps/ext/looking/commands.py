@@ -1,11 +1,15 @@
-"""Commands `ls` and `show`."""
+"""Commands `ls`, `show` and `report`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from alps.commands.common import command, console
+from alps.commands.common import command, console, say
 from alps.completion import words_of
+
+if TYPE_CHECKING:
+    from alps.settings import ReportSettings
 
 
 @command(quick=True)
@@ -40,3 +44,16 @@ def show(run: Path, record: str, full: bool) -> None:
         show_record(run, record, console(), full=full)
     else:
         show_whole_run(run)
+
+
+@command("RUN… [out=FILE]", "alps.settings:ReportSettings", runs=True, own_task=True)
+def report(runs: list[Path], settings: "ReportSettings") -> None:
+    """Write one HTML page about one or more runs.
+
+    \b
+      alps report runs/extraction-rules-samples out=report.html
+    """
+    from alps.ext.looking.report_page import write_report
+
+    path = write_report(runs, Path(settings.out) if settings.out else runs[0] / "report.html")
+    say(f"wrote {path}")

@@ -1,8 +1,8 @@
 """Records of some runs: a line of each to search in, and each as it is shown."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from alps.jsonl import Row
@@ -10,7 +10,8 @@ from alps.run.opened import Key, Run, Samples, read_wanted
 from alps.show.caveats import judge_of
 from alps.show.formatting import letter_of
 from alps.show.html import page_environment
-from alps.show.record import build_view, record_card, state_of
+from alps.show.names import metric_title
+from alps.show.record import build_view, opening_of_sample, record_card, state_of
 from alps.tasks import Task
 from alps.tasks.base import texts_of
 from alps.tasks.record_parts import AnsweredRecord
@@ -33,18 +34,27 @@ _RECORD = '{% from "record_view.html" import record with context %}{{ record(car
 class Line:
     """One record in the list; `outcomes` and `scores` are in the order of the runs.
 
-    `answer` is what is searched: the beginning of every run's answer, or its error.
+    `answer` is what is searched: the beginning of every run's answer, or its error. `opening` are
+    the first words of its dialogue or query.
     """
 
     key: Key
     outcomes: tuple[str, ...]
     scores: tuple[float | None, ...]
     answer: str
+    opening: str
 
     def row(self) -> list[Any]:
         """Return it as the index of the page has it."""
         shown = [None if score is None else round(score, 3) for score in self.scores]
-        return [track_title(self.key.track), str(self.key), list(self.outcomes), shown, self.answer]
+        return [
+            track_title(self.key.track),
+            str(self.key),
+            list(self.outcomes),
+            shown,
+            self.answer,
+            self.opening,
+        ]
 
 
 @dataclass(frozen=True)
@@ -59,10 +69,14 @@ class Records:
 
     Args:
         runs: They may be under way; then what is there is shown.
+        openings: First words that are known already, by track and id: data stay as they are.
     """
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(
+        self, runs: Sequence[Run], openings: Mapping[tuple[str, str], str] | None = None
+    ) -> None:
         self.runs = tuple(runs)
+        self.openings = dict(openings or {})
         self._journals = [_Journals(*map(run.rows, _JOURNALS)) for run in self.runs]
         self.lines = list(self._read())
         self._block = lru_cache(maxsize=2 * len(self.runs))(self._read_block)
@@ -78,8 +92,7 @@ class Records:
         runs = []
         for position, run in enumerate(self.runs):
             about = {"letter": letter_of(position), "name": run.name, "model": run.model}
-            metrics = {track_title(one): run.lead(one).title.strip() for one in run.tracks}
-            runs.append({**about, "judge": judge_of(run), "metrics": metrics})
+            runs.append({**about, "judge": judge_of(run), "metrics": _metrics(run)})
         return {"runs": runs, "chunk": CHUNK, "rows": [line.row() for line in self.lines]}
 
     def chunk(self, number: int) -> list[list[str]]:
@@ -98,8 +111,23 @@ class Records:
         for run in self.runs:
             for track in run.tracks:
                 places.setdefault(track, len(places))
+        self._read_openings(keys)
         for key in sorted(keys, key=lambda key: places.get(key.track, len(places))):
             yield self._line(key)
+
+    def _read_openings(self, keys: Iterable[Key]) -> None:
+        wanted: dict[str, set[str]] = {}
+        for key in keys:
+            if (key.track, key.id) not in self.openings:
+                wanted.setdefault(key.track, set()).add(key.id)
+        for run in self.runs:
+            for track in run.tracks:
+                if not (ids := wanted.get(track)):
+                    continue
+                first_words = partial(opening_of_sample, run.tasks[track])
+                for name, words in read_wanted(run, track, ids, of=first_words).by_id.items():
+                    self.openings[track, name] = words
+                    ids.discard(name)
 
     def _line(self, key: Key) -> Line:
         outcomes: list[str] = []
@@ -112,7 +140,8 @@ class Records:
             lead = run.lead(key.track).name if key.track in run.tracks else ""
             scores.append((score or {}).get("scores", {}).get(lead))
             answers.append(_searched(run.tasks.get(key.track), prediction or {}))
-        return Line(key, tuple(outcomes), tuple(scores), "\n".join(answers))
+        opening = self.openings.get((key.track, key.id), "")
+        return Line(key, tuple(outcomes), tuple(scores), "\n".join(answers), opening)
 
     def _html(self, run: int, key: Key, place: int) -> str:
         if not self.lines[place].outcomes[run]:
@@ -132,6 +161,18 @@ class Records:
         lines = self.lines[block * _BLOCK : (block + 1) * _BLOCK]
         wanted = {line.key.id for line in lines if line.key.track == track}
         return read_wanted(self.runs[run], track, wanted)
+
+
+def _metrics(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the headline of each track: its title, and its worst and best value."""
+    metrics = {}
+    for track in run.tracks:
+        lead = run.lead(track)
+        ends = [lead.lowest, lead.highest]
+        if lead.lower_is_better:
+            ends.reverse()
+        metrics[track_title(track)] = {"title": metric_title(lead), "ends": ends}
+    return metrics
 
 
 def _searched(task: Task | None, prediction: Row) -> str:

@@ -1,6 +1,6 @@
 """Server of the page: records are read when they are asked for, and runs may be under way."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,10 @@ class _Desk:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
-        self._version, self._records = self._found(), self._read()
+        self._version, self._records = self._found(), self._read({})
 
-    def _read(self) -> Records:
-        return Records([open_run(folder) for folder in self._folders])
+    def _read(self, openings: Mapping[tuple[str, str], str]) -> Records:
+        return Records([open_run(folder) for folder in self._folders], openings)
 
     def _found(self) -> int:
         """Return what grows with the journals of the runs."""
@@ -48,7 +48,7 @@ class _Desk:
         from starlette.responses import Response
 
         if (found := self._found()) != self._version:
-            self._version, self._records = found, self._read()
+            self._version, self._records = found, self._read(self._records.openings)
         return Response(index_script(self._records, self._version), media_type=_SCRIPT)
 
     def records(self, request: "Request") -> "Response":

@@ -15,13 +15,13 @@ from rich.console import Console
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.record_text import show_record
+from alps.ext.looking.report_page import SCRIPT, write_report
 from alps.rows import Score
 from alps.run.opened import Key, open_run, read_keys, read_wanted
 from alps.run.source import options_of
 from alps.show import charts
 from alps.show.charts import Line, recall_curve
 from alps.show.formatting import number
-from alps.show.report_page import SCRIPT, write_report
 from alps.show.report_sections import draw_actions
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import TaskOptions, load_task
@@ -197,7 +197,7 @@ def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(
     for found in tracks.values():
         for score in found["scores"].values():
             assert score["value"] is None or str(score["value"]) in page.values
-    assert "they are never averaged" in page.text
+    assert "11 tasks (not averaged)" in page.text
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
 
@@ -244,8 +244,9 @@ def test_the_page_says_which_figures_no_judge_has_a_part_in(
 ) -> None:
     edit(copied_run / "summary.json", lambda value: value.update(comparable=False))
     text = write_report([copied_run], tmp_path / "out.html").read_text(encoding="utf-8")
-    retrieval = text.partition('id="run-a-task3_d100"')[2].partition('<section class="run"')[0]
-    update = text.partition('id="run-a-task2"')[2].partition('<section class="run"')[0]
+    _, *facts = text.partition('id="provenance"')[2].split("<dt>task</dt>")
+    (retrieval,) = (one for one in facts if one.startswith("<dd>retrieval@100<"))
+    (update,) = (one for one in facts if one.startswith("<dd>update<"))
     assert "(no judge)" in retrieval
     assert "not comparable" not in retrieval
     assert "not comparable" in update

@@ -13,6 +13,7 @@ import pytest
 
 from alps import evaluate
 from alps.errors import UsageError
+from alps.ext.looking.report_page import write_report
 from alps.ext.memory.turns import Turns
 from alps.ext.sizes.pareto import fronts
 from alps.ext.sizes.run import folder_of
@@ -23,7 +24,6 @@ from alps.run.start import score_again
 from alps.settings import RunSettings
 from alps.show.compare import compare_runs
 from alps.show.formatting import number
-from alps.show.report_page import write_report
 from alps.stats.bootstrap import clustered_mean
 from alps.stats.curves import Spot, area_under, area_weights, front_of, rival_of
 from tests.conftest import ROOT

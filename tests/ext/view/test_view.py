@@ -126,6 +126,30 @@ def test_a_served_page_follows_a_run_that_goes_on(browser, place: Path, tmp_path
         bound.close()
 
 
+def test_the_first_record_is_open_and_rows_begin_with_its_words(browser, place: Path) -> None:
+    with opened(browser, (place / "both" / "index.html").as_uri()) as page:
+        page.wait_for_selector("#shown details[open]")
+        first = page.locator("#list button").first
+        assert first.get_attribute("aria-current") == "true"
+        assert first.locator(".words").inner_text().startswith("half a kilo of hazelnuts")
+        assert page.input_value("#order") == "apart"
+        assert "#" not in page.url  # nobody chose it
+        tints = [one.get_attribute("class") for one in first.locator(".number").all()]
+        assert tints == ["number tint-0", "number tint-4"]
+        page.fill("#search", "hazelnuts")
+        assert page.inner_text("#count").startswith("1 of ")
+
+
+def test_an_empty_search_offers_to_clear_the_filters(browser, place: Path) -> None:
+    with opened(browser, (place / "hard" / "index.html").as_uri()) as page:
+        assert not page.is_visible("#clear")
+        page.fill("#search", "no such words")
+        assert page.inner_text("#count") == "No record matches."
+        page.click("text=Clear filters")
+        assert len(ids(page)) == len(RECORDS)
+        assert not page.is_visible("#clear")
+
+
 def test_a_folder_that_holds_something_else_is_left_alone(place: Path, tmp_path: Path) -> None:
     assert alps_here("view", str(place / "hard-run"), f"out={place / 'hard'}").code == 0
     theirs = tmp_path / "theirs"

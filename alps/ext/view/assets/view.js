@@ -13,7 +13,7 @@ let chosen = -1;
 function alpsIndex(given) {
   const before = chosen < 0 ? null : index.rows[chosen];
   index = given;
-  haystacks = index.rows.map((row) => `${row[1]}\n${row[4]}`.toLowerCase());
+  haystacks = index.rows.map((row) => `${row[1]}\n${row[5]}\n${row[4]}`.toLowerCase());
   fetched.clear();
   options("track", [...new Set(index.rows.map((row) => row[0]))]);
   options("outcome", [...new Set(index.rows.flatMap((row) => row[2]))].filter(Boolean));
@@ -21,8 +21,8 @@ function alpsIndex(given) {
   tellRuns();
   chosen = before === null ? -1
     : index.rows.findIndex((row) => row[0] === before[0] && row[1] === before[1]);
-  if (before === null) fromAddress();
   filter();
+  if (before === null && !fromAddress() && found.length) choose(found[0], { focus: false, own: false });
 }
 
 function alpsRecords(number, records) {
@@ -38,6 +38,16 @@ function element(name, text, style) {
   return made;
 }
 
+const metricOf = (track) => index.runs.map((run) => run.metrics[track]).find(Boolean);
+
+// Of five steps from the worst to the best value; the number stands in it, so colour tells nothing alone.
+function tint(track, score) {
+  if (score === null) return "";
+  const [worst, best] = metricOf(track)?.ends ?? [0, 1];
+  const share = Math.min(1, Math.max(0, (score - worst) / (best - worst)));
+  return ` tint-${Math.round(4 * share)}`;
+}
+
 function options(id, names) {
   const select = $(id);
   const kept = select.value;
@@ -47,7 +57,10 @@ function options(id, names) {
 
 function orders() {
   const apart = [...$("order").options].find((one) => one.value === "apart");
-  if (index.runs.length > 1 && !apart) $("order").add(new Option("largest difference first", "apart"));
+  if (index.runs.length > 1 && !apart) {
+    $("order").add(new Option("largest difference first", "apart"));
+    $("order").value = "apart";
+  }
 }
 
 function letter(run) {
@@ -109,20 +122,22 @@ const shownScore = (score) => (score === null ? "–" : score.toFixed(3).replace
 function draw() {
   const total = index.rows.length.toLocaleString("en");
   $("count").textContent = found.length === index.rows.length ? `${total} records`
-    : `${found.length.toLocaleString("en")} of ${total} records`;
+    : found.length ? `${found.length.toLocaleString("en")} of ${total} records` : "No record matches.";
+  $("clear").hidden = found.length > 0 || !index.rows.length;
   $("list").start = first + 1;
   $("list").replaceChildren(...found.slice(first, first + PAGE).map((place) => {
-    const [track, id, outcomes, scores] = index.rows[place];
+    const [track, id, outcomes, scores, , opening] = index.rows[place];
     const button = element("button", undefined, "line");
     button.type = "button";
     if (place === chosen) button.setAttribute("aria-current", "true");
+    if (opening) button.append(element("bdi", opening, "words"));
     button.append(element("span", id, "id"));
     if ($("track").options.length > 2) button.append(element("span", track, "note"));
     const figures = element("span", undefined, "figures");
     scores.forEach((score, run) => {
       if (index.runs.length > 1) figures.append(letter(run));
       const state = outcomes[run];
-      figures.append(element("span", shownScore(score), "number"));
+      figures.append(element("span", shownScore(score), `number${tint(track, score)}`));
       if (state && state !== "ok") figures.append(element("span", state, "badge"));
     });
     button.append(figures);
@@ -147,10 +162,12 @@ function part(number) {
   });
 }
 
-async function choose(place, { focus = true } = {}) {
+// The first record is open without being chosen: the address and what is printed are those of the list.
+async function choose(place, { focus = true, own = true } = {}) {
   chosen = place;
   const [track, id, outcomes] = index.rows[place];
-  history.replaceState(null, "", `#${encodeURIComponent(`${track}/${id}`)}`);
+  if (own) history.replaceState(null, "", `#${encodeURIComponent(`${track}/${id}`)}`);
+  document.body.toggleAttribute("data-chosen", own);
   draw();
   const number = Math.floor(place / index.chunk);
   const panel = $("shown");
@@ -191,10 +208,16 @@ function fromAddress() {
   try { wanted = decodeURIComponent(wanted); } catch { /* typed by hand: it leads nowhere */ }
   const place = index.rows.findIndex((row) => `${row[0]}/${row[1]}` === wanted);
   if (place >= 0) choose(place, { focus: false });
+  return place >= 0;
 }
 
 $("filters").addEventListener("input", filter);
 $("filters").addEventListener("submit", (event) => event.preventDefault());
+$("clear").onclick = () => {
+  ["search", "track", "outcome"].forEach((id) => { $(id).value = ""; });
+  filter();
+  $("search").focus();
+};
 $("back").onclick = () => { first -= PAGE; draw(); };
 $("more").onclick = () => { first += PAGE; draw(); };
 addEventListener("hashchange", fromAddress);

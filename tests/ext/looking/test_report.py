@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.report_page import SCRIPT, write_report
 from alps.rows import Score
 from alps.run.opened import Key, open_run
 from alps.show import charts
 from alps.show.compare import compare_runs
-from alps.show.formatting import MEANINGS, number
+from alps.show.formatting import MEANINGS, number, signed
 from alps.show.record import LIMIT, rule
-from alps.show.report_page import SCRIPT, write_report
 from alps.tasks import TASKS, load_task
 from alps.tasks.record_parts import ScoredAnswer
 from tests.endtoend import run, task1
@@ -80,7 +80,8 @@ def test_the_same_run_gives_the_same_bytes_wherever_it_lies(
 ) -> None:
     copy = Path(shutil.copytree(place / "hard-run", tmp_path / "elsewhere" / "hard-run"))
     probe = (
-        "import sys; from pathlib import Path; from alps.show.report_page import write_report; "
+        "import sys; from pathlib import Path; "
+        "from alps.ext.looking.report_page import write_report; "
         "write_report([Path(sys.argv[1])], Path(sys.argv[2]))"
     )
     again = tmp_path / "again.html"
@@ -216,10 +217,8 @@ def test_bounds_are_shown_only_where_records_are_unscored(pages: dict[str, Path]
 
 def test_runs_under_different_judges_stand_apart(pages: dict[str, Path]) -> None:
     page = read(pages["both"])
-    assert (
-        len([section for section in page.all("section") if section.get("class") == "comparison"])
-        == 3
-    )
+    ids = [str(section["id"]) for section in page.all("section") if "id" in section]
+    assert [name for name in ids if name.startswith("headline-")] == ["headline-1", "headline-2"]
     assert page.text.count("their scores are not ranked together") == 1
     assert [section["id"] for section in page.all("section") if section.get("class") == "run"] == [
         "run-a",
@@ -230,8 +229,13 @@ def test_runs_under_different_judges_stand_apart(pages: dict[str, Path]) -> None
 
 def test_right_to_left_text_finds_its_own_direction(pages: dict[str, Path]) -> None:
     text = pages["hard"].read_text(encoding="utf-8")
-    before = text[: text.index(ARABIC.split()[0])]
-    assert 'dir="auto"' in before[-60:]
+    places = [match.start() for match in re.finditer(ARABIC.split()[0], text)]
+    assert len(places) >= 2  # in the summary of its record, and in its dialogue
+    for at in places:
+        # A bdi finds the direction of its text by itself.
+        opened = max(text.rfind("<bdi", 0, at), text.rfind('dir="auto"', 0, at))
+        closed = max(text.rfind("</bdi>", 0, at), text.rfind("</p>", 0, at))
+        assert opened > closed, text[at - 80 : at]
 
 
 def test_evidence_is_marked_and_long_turns_are_folded_around_it(hard_page: Page) -> None:
@@ -413,6 +417,85 @@ def test_two_runs_are_printed_on_a_few_pages(browser, pages: dict[str, Path]) ->
         assert page.query_selector("details.record[open]") is None
 
 
+def test_the_first_screen_has_every_score_its_baseline_and_records_worth_reading(
+    browser, pages: dict[str, Path], place: Path
+) -> None:
+    found = task1(place / "samples-run")
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(pages["samples"].as_uri())
+        assert page.inner_text("h1") == (
+            "rules: extraction, F1 .069, not above the best trivial baseline"
+        )
+        assert "judged by lexical, for debugging" in page.inner_text("header")
+        label = str(page.get_attribute("table.scores svg.whisker[aria-label]", "aria-label"))
+        best = max(floor["scores"]["f1"]["value"] for floor in found["floors"].values())
+        assert label.endswith(f"best trivial baseline {number(best)}")
+        assert signed(found["floors"]["floor/empty"]["above"]["value"]) in page.inner_text(
+            "table.scores"
+        )
+        whys = [one.inner_text() for one in page.query_selector_all("ul.notable .why")]
+        assert whys == ["worst", "best"]  # no call was paid for
+        scores = [one.inner_text() for one in page.query_selector_all("ul.notable .number")]
+        assert float(scores[0]) < float(scores[1])
+        assert all(one.inner_text() for one in page.query_selector_all("ul.notable .opening"))
+        # All of that is on the first screen, and each link unfolds its record.
+        bottom = page.evaluate(
+            "document.querySelector('nav.contents').getBoundingClientRect().bottom"
+        )
+        assert bottom <= 800
+        for link in page.query_selector_all("ul.notable a"):
+            link.click()
+            page.wait_for_selector(f"{link.get_attribute('href')}[open]")
+            page.evaluate("scrollTo(0, 0)")
+
+
+def test_unfolding_all_leaves_records_folded(browser, pages: dict[str, Path]) -> None:
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(pages["hard"].as_uri())
+        page.click("nav.contents button.toggle")
+        assert page.query_selector("details.record[open]") is None
+        assert page.query_selector("details:not(.record):not([open])") is None
+        assert page.evaluate("document.documentElement.scrollHeight") <= 12 * 800
+        page.click("nav.contents button.toggle")
+        assert page.query_selector("details[open]") is None
+
+
+def test_a_run_below_a_baseline_and_one_with_failures_warn_on_the_first_screen(
+    hard_page: Page, place: Path, copied_run: Path, tmp_path: Path
+) -> None:
+    found = task1(place / "hard-run")
+    said = " ".join(hard_page.text.split())
+    assert f"{found['unscored']} records unscored" in said
+    assert "invalid responses, scored as the worst" in said
+
+    def worse(summary: dict[str, Any]) -> None:
+        floor = next(iter(summary["tracks"]["task1"]["floors"].values()))
+        floor["above"] = {**floor["above"], "value": -0.25, "low": -0.5, "high": -0.125}
+
+    edit(copied_run / "summary.json", worse)
+    page = read(write_report([copied_run], tmp_path / "below.html"))
+    assert "Δ -.250 [-.500, -.125]" in page.text
+    assert "below a trivial baseline" in page.text
+
+
+def test_the_most_costly_record_is_named_by_what_its_answer_cost(
+    copied_run: Path, tmp_path: Path
+) -> None:
+    rows = [("perfect", 0.002), ("script", 0.03), ("script", 0.01), ("arabic", 0.001)]
+    calls = [
+        {"purpose": "generate", "about": about, "cost": cost, "prompt_tokens": 10}
+        for about, cost in rows
+    ]
+    # What a judge cost is no part of an answer.
+    calls.append({"purpose": "judge", "about": "arabic", "cost": 9.0})
+    lines = "".join(f"{json.dumps(call)}\n" for call in calls)
+    (copied_run / "calls.jsonl").write_text(lines, encoding="utf-8")
+    said = " ".join(read(write_report([copied_run], tmp_path / "out.html")).text.split())
+    assert "most costly, $0.04 script" in said
+
+
 def test_two_runs_begin_with_their_difference(
     place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -425,10 +508,16 @@ def test_two_runs_begin_with_their_difference(
     page = read(write_report(folders, tmp_path / "both.html"))
     (difference,) = compare_runs(folders).tracks[0].metrics[0].contrasts
     estimate = difference.difference.estimate
-    # Shown of the worse run, as its score less that of the best.
-    assert str(estimate.value) in page.values
-    assert f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]" in (
+    assert estimate.value is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    # Shown of the better run, as the sentence above it.
+    assert str(-estimate.value) in page.values
+    assert f"{signed(-estimate.value)} [{number(-estimate.high)}, {number(-estimate.low)}]" in (
         " ".join(page.text.split())
     )
-    ids = [section.get("id") for section in page.all("section")]
-    assert ids[0] == "differences"
+    said = " ".join(page.text.split())
+    assert said.index("oracle +.931 F1 over rules") < said.index("Largest differences")
+    assert [tag for tag, _ in page.elements].index("section") > [
+        tag for tag, _ in page.elements
+    ].index("table")
