@@ -55,6 +55,10 @@ class Extension:
         name: What messages call it.
         commands: Where its commands lie, by the words that call each: `{"view": "mine:view"}`, or
             `{"data mine": "mine:build"}` for one of the group `data`.
+        tasks: Where the tasks that it brings are made, by their names: `{"mood": "mine:tracks"}`,
+            from `alps.tasks.TaskOptions` to the tracks.
+        task_keys: The keys of a run that mean something to those tasks, and not to every task; its
+            own among them are in `TaskOptions.added`.
         needs: The names of the extensions that it imports; without one of them it is left out.
         has_part: Tells, by its settings and its folder, whether it has a part in a run.
         part: The class of that part, an `alps.run.parts.RunPart`: `mine:Part`.
@@ -88,6 +92,8 @@ class Extension:
 
     name: str
     commands: dict[str, str] = field(default_factory=dict)
+    tasks: dict[str, str] = field(default_factory=dict)
+    task_keys: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     has_part: Callable[[Any, Path], bool] = never
     part: str = ""
@@ -129,6 +135,19 @@ def extended_commands() -> dict[str, str]:
     for extension in extensions():
         commands |= extension.commands
     return commands
+
+
+@cache
+def brought_tasks() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return where the tasks of extensions are made, and the keys that they take, by their names.
+
+    Of two of one name ours counts, which stands behind those of others.
+    """
+    brought: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for extension in extensions():
+        for name, where in extension.tasks.items():
+            brought[name] = where, extension.task_keys
+    return brought
 
 
 def exports() -> dict[str, str]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from alps.data.audit_findings import AuditReport
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
+from alps.extension import brought_tasks, load
 from alps.llm.types import AnswerType
 from alps.own_code import import_own
 from alps.prompts import Prompt
@@ -33,6 +34,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 They are read without importing the task. A memory system has keys besides these.
 """
 TASKS = tuple(KEYS)
+"""The tasks of the package, which `all` stands for; extensions bring others."""
 ALL = "all"
 PYTHON = "python:"
 # Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
@@ -42,6 +44,11 @@ _CALLED = ("messages", "input_row", "has_gold", "score", "groups")
 # imported. What a manifest or a card names is a stranger's word, and looking at a file must not run
 # what it names.
 _typed: set[str] = set()
+
+
+def keys_by_task() -> Mapping[str, tuple[str, ...]]:
+    """Return the keys that mean something to each task and not to every one: of extensions, too."""
+    return {**KEYS, **{name: keys for name, (_, keys) in brought_tasks().items()}}
 
 
 def allow_modules(names: str) -> None:
@@ -96,17 +103,22 @@ def all_tracks() -> Mapping[str, Task]:
 @cache
 def systems_by_task() -> Mapping[str, tuple[str, ...]]:
     """Return the names of the systems without a model, by the task of the package they answer."""
-    return {name: tuple(load_task(name).systems) for name in TASKS}
+    return {name: tuple(load_task(name).systems) for name in (*TASKS, *brought_tasks())}
 
 
-def audit_data(data: str, split: str | None) -> AuditReport:
+def audit_data(data: str, split: str | None, task: str | None = None) -> AuditReport:
     """Audit data in a layout that a task has to itself, or else in that of the release.
+
+    Args:
+        data: What `data=` says.
+        split: The split, or None.
+        task: Whose layout it is; None to look for it.
 
     Raises:
         UsageError: If there is no such data set or split, or the split must be named.
         DataError: If a file can't be read.
     """
-    for name in TASKS:
+    for name in (*TASKS, *brought_tasks()) if task is None else (task,):
         own = load_task(name).data.audit
         report = None if own is None else own(data, split)
         if report is not None:
@@ -121,6 +133,10 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
 
     Those of a user's module are checked before anything is asked or paid for.
     """
+    if name not in TASKS and name in brought_tasks():
+        where, keys = brought_tasks()[name]
+        made = load(where)(options)
+        return tuple(replace(task, options=(*keys, *task.options)) for task in made)
     module = _module(name)
     if not name.startswith(PYTHON):
         tracks = module.tracks(options)
@@ -219,10 +235,9 @@ def _module(name: str) -> ModuleType:
     if name in TASKS:
         return import_module(f"alps.tasks.{name}")
     if not name.startswith(PYTHON):
-        known = ", ".join((*TASKS, ALL, f"{PYTHON}MODULE"))
-        raise UsageError(
-            f"task={name}: unknown task{closest(name, (*TASKS, ALL))} (known: {known})"
-        )
+        names = (*TASKS, *brought_tasks(), ALL)
+        known = ", ".join((*names, f"{PYTHON}MODULE"))
+        raise UsageError(f"task={name}: unknown task{closest(name, names)} (known: {known})")
     if not_importable(name):
         raise CodeNotImportedError(name)
     try:

@@ -32,12 +32,13 @@ Samples = Callable[[], Iterable[tuple[Task, Any]]]
 class _Asked:
     """What is asked at some end of a history, and its key in the diary.
 
-    `query` is None where all memories are asked for.
+    `query` is None where all memories are asked for, and `at` empty where nobody knows when.
     """
 
     key: str
     query: str | None
     history: Callable[[], History]
+    at: str = ""
 
 
 @dataclass
@@ -131,7 +132,7 @@ class Store:
                 await self._advance(user, place.turns)
             hits = self._diary.hits(key)
             assert hits is not None
-        return cut(hits[: self._k], max_tokens)
+        return cut(hits[: self._k], max_tokens, dated=task.by_memory.recall.dated)
 
     @property
     def cannot_list(self) -> bool:
@@ -219,7 +220,7 @@ class Store:
         assert self._users is not None
         place = task.by_memory.recall.place(sample)
         history = partial(task.by_memory.recall.history, sample)
-        asked = _Asked(sample_key(task, sample), place.query, history)
+        asked = _Asked(sample_key(task, sample), place.query, history, place.at)
         user = self._users.setdefault(place.key, _User(self._diary.user(place.key)))
         user.ends[place.turns].append(asked)
 
@@ -290,7 +291,7 @@ class Store:
             phase = "memories"
             answered = await self._call(user, phase)
         else:
-            phase, at = "search", stamp(user.sessions, 0)
+            phase, at = "search", asked.at or stamp(user.sessions, 0)
             answered = await self._call(user, phase, asked.query, self._k, at)
         hits = hits_of(answered.value, lambda: _texts(asked))
         self._diary.note_hits(asked.key, user.id, answered.seconds, hits, phase)
@@ -346,14 +347,23 @@ def sessions_after(history: History, turns: int) -> list[Session]:
     for day, told in enumerate(history.sessions):
         start = max(0, turns - before)
         if start < len(told):
-            sessions.append(session_of(told, day, start))
+            began = history.times[day] if history.times else ""
+            sessions.append(session_of(told, day, start, began))
         before += len(told)
     return sessions
 
 
-def cut(hits: Sequence[Hit], max_tokens: int | None) -> Context:
-    """Return the first hits that fit into `max_tokens`, the last of them cut to what is left."""
-    texts = [hit.text for hit in hits]
+def _dated(hit: Hit) -> str:
+    # To the minute: of a time in ISO 8601 that is what comes before the seconds.
+    return f"[{str(hit.created_at)[:16].replace('T', ' ')}] {hit.text}"
+
+
+def cut(hits: Sequence[Hit], max_tokens: int | None, *, dated: bool = False) -> Context:
+    """Return the first hits that fit into `max_tokens`, the last of them cut to what is left.
+
+    With `dated`, each with the day and the minute that it was said, where its system tells them.
+    """
+    texts = [_dated(hit) if dated and hit.created_at else hit.text for hit in hits]
     if max_tokens is None:
         return Context(memories=tuple(texts))
     kept, whole = fitting(texts, max_tokens)
