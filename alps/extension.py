@@ -141,7 +141,7 @@ def extended_commands() -> dict[str, str]:
 def brought_tasks() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return where the tasks of extensions are made, and the keys that they take, by their names.
 
-    Of two of one name ours counts, which stands behind those of others.
+    Of two of one name ours counts, which comes after those of others.
     """
     brought: dict[str, tuple[str, tuple[str, ...]]] = {}
     for extension in extensions():

@@ -34,7 +34,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 They are read without importing the task. A memory system has keys besides these.
 """
 TASKS = tuple(KEYS)
-"""The tasks of the package, which `all` stands for; extensions bring others."""
+"""The tasks of the package, which `all` means; extensions bring others."""
 ALL = "all"
 PYTHON = "python:"
 # Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have

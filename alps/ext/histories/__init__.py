@@ -2,6 +2,7 @@
 
 import pkgutil
 from pathlib import Path
+from typing import Any
 
 from alps.extension import Extension
 
@@ -11,12 +12,22 @@ SETS = tuple(
     module.name for module in pkgutil.iter_modules([str(Path(__file__).with_name("data"))])
 )
 
+
+def _has_part(settings: Any, folder: Path) -> bool:
+    return not set(SETS).isdisjoint(settings.task.split(","))
+
+
 EXTENSION = Extension(
     "histories",
     tasks={name: f"{READERS}.{name}:tracks" for name in SETS},
     task_keys=("set", "size", "memory", "max_context_tokens", "k"),
     settings="alps.ext.histories.settings:HistoriesKeys",
-    commands={"data list": "alps.ext.histories.commands:data_list"},
-    shows=lambda summary: bool(summary.tracks.keys() & set(SETS)),
+    commands={
+        "data list": "alps.ext.histories.commands:data_list",
+        "data convert": "alps.ext.histories.commands:data_convert",
+    },
+    has_part=_has_part,
+    part="alps.ext.histories.part:Part",
+    shows=lambda summary: "histories" in summary.parts,
     shown="alps.ext.histories.tables:Shown",
 )

@@ -1,11 +1,11 @@
 """The audit of a set: what is wrong with its histories and questions, and what others found."""
 
-from alps.data.audit_findings import SEVERITIES, AuditReport, Tally, TrackLooked
+from alps.data.audit_findings import SEVERITIES, AuditReport, Severity, Tally, TrackLooked
+from alps.data.hub import hub_name
 from alps.errors import DataError, UsageError
-from alps.ext.histories.book import find, hash_of, known_defects, stories
+from alps.ext.histories.book import HARMLESS, find, hash_of, known_defects, stories
 from alps.ext.histories.faults import Fault, faults_of
 from alps.ext.histories.model import Choice, CitedSet, Story
-from alps.data.hub import hub_name
 
 _QUESTIONS, _HISTORIES = "questions", "histories"
 
@@ -39,9 +39,10 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
         for question in story.questions:
             defect = listed.get(question.id)
             if defect is not None and defect.asked in ("", hash_of(question.text)):
+                code = f"known-{defect.what}".replace(" ", "-")
                 detail = f"{defect.what}, as {defect.source} says"
-                tally.find(f"listed {defect.what}".replace(" ", "-"), "serious", detail,
-                           question.id, question.text, unit=_QUESTIONS)
+                serious: Severity = "warning" if defect.what in HARMLESS else "serious"
+                tally.find(code, serious, detail, question.id, question.text, unit=_QUESTIONS)
     findings = sorted(
         tally.findings(), key=lambda one: (SEVERITIES.index(one.severity), one.code, -one.count)
     )

@@ -16,6 +16,8 @@ from alps.ext.histories.model import Choice, CitedSet, Place, Question, Story
 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 WRONG_GOLD = "wrong gold"
+HARMLESS = frozenset(("wrong evidence", "doubled session"))
+"""Defects that leave the gold right: an answer that is judged right is right."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Defect:
         id: Of the question.
         what: What it is.
         source: Who found it.
+        note: What they call it, and where.
         asked: The first digits of the hash of the question, where its id alone could be that of
             another one in another file; empty where it can't.
     """
@@ -33,13 +36,14 @@ class Defect:
     id: str
     what: str
     source: str
+    note: str = ""
     asked: str = ""
 
 
 def known_defects(name: str) -> list[Defect]:
     """Return what is listed of the set called `name`."""
     path = Path(str(files("alps.ext.histories") / "defects" / f"{name}.jsonl"))
-    return [Defect(**place.read()) for place in lines(path)] if path.is_file() else []
+    return [Defect(**place.read()) for _, place in lines(path)] if path.is_file() else []
 
 
 def hash_of(text: str) -> str:
@@ -125,8 +129,7 @@ def find(cited: CitedSet, data: str, choice: Choice) -> Path:
         HubError: If it can't be fetched.
     """
     if data == "samples":
-        folder = Path(str(files("alps.ext.histories") / "samples" / cited.name))
-        return folder
+        return Path(str(files("alps.ext.histories") / "samples" / cited.name))
     if is_hub(data):
         if not cited.hub:
             raise UsageError(f"data={data}: {cited.title} is not there; it is in {cited.source}")
@@ -159,7 +162,9 @@ def open_book(cited: CitedSet, data: str, given: Choice) -> Book:
         for question in story.questions:
             if question.id in seen:
                 where = f"in {seen[question.id]} and in {story.id}"
-                raise DataError(f"the question {question.id} stands twice, {where}", path=place.path)
+                raise DataError(
+                    f"the question {question.id} is there twice, {where}", path=place.path
+                )
             seen[question.id] = story.id
             if not question.abstains:
                 golds.setdefault(question.kind, Counter())[question.answer] += 1

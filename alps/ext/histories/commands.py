@@ -1,10 +1,11 @@
-"""The command `alps data list`."""
+"""The commands `alps data list` and `alps data convert`."""
 
 from typing import TYPE_CHECKING
 
-from alps.commands.common import command, print_as
+from alps.commands.common import command, print_as, say
 
 if TYPE_CHECKING:
+    from alps.ext.histories.convert import ConvertSettings
     from alps.ext.histories.listing import ListSettings
 
 
@@ -18,3 +19,20 @@ def data_list(settings: "ListSettings") -> None:
     from alps.ext.histories.listing import list_sets, print_sets
 
     print_as(list_sets(), settings.format, print_sets)
+
+
+@command(
+    "task=… out=DIR [data=…] [set=…] [size=…]",
+    "alps.ext.histories.convert:ConvertSettings",
+    name="convert",
+    quick=True,
+)
+def data_convert(settings: "ConvertSettings") -> None:
+    """Write a set as histories and questions of your own: the files that task=histories reads.
+
+    \b
+      alps data convert task=locomo data=locomo10.json out=mine
+    """
+    from alps.ext.histories.convert import convert
+
+    say(convert(settings))

@@ -1,4 +1,4 @@
-"""What is wrong with a story and its questions, as far as that can be told without a model."""
+"""What is wrong with a story and its questions, as far as no model is needed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def faults_of(story: Story) -> Iterator[Fault]:
     for question in story.questions:
         text = fold(question.text)
         if text in asked:
-            detail = "a question stands twice in one history: the later one tells nothing new"
+            detail = "a question is there twice in one history: the later one adds nothing"
             what = f"as {asked[text]}: {question.text}"
             yield Fault("duplicate-question", "serious", detail, question.id, what)
         asked.setdefault(text, question.id)
@@ -94,8 +94,8 @@ def _of_question(question: Question, named: set[str], story: Story) -> Iterator[
     if question.at and not EARLIEST <= question.at < LATEST:
         detail = "a question is asked at a time that never was"
         yield Fault("impossible-date", "serious", detail, question.id, question.at)
-    told = story.sessions if question.sessions is None else story.sessions[: question.sessions]
-    late = max((session.at for session in told), default="")
+    before = story.sessions if question.sessions is None else story.sessions[: question.sessions]
+    late = max((session.at for session in before), default="")
     if question.at and late > question.at:
         detail = "a question is asked before a session that comes before it"
         yield Fault("asked-too-early", "warning", detail, question.id, f"{question.at} < {late}")

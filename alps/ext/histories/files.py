@@ -19,7 +19,7 @@ _MARKS = re.compile(rb'["{}\[\]]')
 
 @dataclass(frozen=True)
 class Slice:
-    """A JSON value that stands in a file from byte `start` on."""
+    """A JSON value of a file, from byte `start` on."""
 
     path: Path
     start: int
@@ -58,13 +58,13 @@ class Whole:
             raise DataError(f"not JSON ({error})", path=self.path) from error
 
 
-def lines(path: Path) -> Iterator[Slice]:
-    """Yield the place of each line that is not blank."""
+def lines(path: Path) -> Iterator[tuple[int, Slice]]:
+    """Yield the number of each line that is not blank, from 1, and its place."""
     offset = 0
     with path.open("rb") as file:
-        for line in file:
+        for number, line in enumerate(file, start=1):
             if line.strip():
-                yield Slice(path, offset, len(line))
+                yield number, Slice(path, offset, len(line))
             offset += len(line)
 
 

@@ -1,29 +1,37 @@
 """Judgement of an answer: what is asked of a judge, and what an embedded one is asked instead.
 
-Two scores come of it that are told apart: our own, strict and the same for all sets, and that of a
+Two scores come of it that are kept apart: our own, strict and the same for all sets, and that of a
 set's authors, by their own rules.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from alps.ext.histories.model import CitedSet, Question
-from alps.ext.histories.sample import HistorySample
+from alps.ext.histories.sample import UNKNOWN, HistorySample
 from alps.judges.base import Judge
-from alps.judges.matching import Item, MatchQuestion
-from alps.judges.rubric import NOTHING, RatingReply, Reason, Rubric, RubricQuestion, read_rubric
+from alps.judges.options import OptionQuestion
+from alps.judges.rubric import (
+    NOTHING,
+    Rating,
+    RatingReply,
+    Reason,
+    Rubric,
+    RubricQuestion,
+    read_rubric,
+)
 from alps.llm.schemas import forgiving, refuse
 from alps.prompts import load_prompt
-from alps.schema import UNMAPPED, Prediction
+from alps.schema import Prediction
 from alps.tasks.base import verdict_row
 from alps.text import fold
 
 ANSWER, GUIDE, UNANSWERABLE, POINT = "answer", "guide", "unanswerable", "point"
-OUTCOME = "outcome"
+OUTCOME, ALIGNED = "outcome", "aligned"
 OUTCOMES = ("hallucination", "omission", "correct")
 _DECLINES = (
     *("no information available", "not mentioned", "not known", "unknown", "i don't know"),
@@ -108,7 +116,7 @@ def is_exact(question: Question, answer: str) -> bool:
 
 
 def asked_of(cited: CitedSet, question: Question) -> Iterator[tuple[str, str, str]]:
-    """Yield what a judge is asked: the key of the mark, the rubric, and what stands for the gold."""
+    """Yield what a judge is asked: the key of a mark, the rubric, and what it takes for gold."""
     if question.scoring != "exact":
         if question.scoring == "points":
             for number, point in enumerate(question.points):
@@ -131,8 +139,7 @@ async def judge_prediction(
     wanted = list(asked_of(cited, question))
     if RubricQuestion not in judge.answers:
         return await _related(sample, answer, judge)
-    rubrics = list(dict.fromkeys(rubric_of(name) for _, name, _ in wanted))
-    verdict = verdict_row(judge, rubrics)
+    verdict = verdict_row(judge, rubrics_of(cited))
     ratings = await asyncio.gather(
         *(
             judge.answer(
@@ -151,36 +158,60 @@ async def judge_prediction(
         marks[key] = next(iter(rating.marks.values()))
         reasons[key] = rating.reason
         agreements += [rating.agreement] if rating.agreement is not None else []
+    lines = await _pair(cited, question, answer, judge, sample.benchmark_id)
+    if isinstance(lines, Rating):
+        return {**verdict, "outcome": lines.outcome, "error": lines.error}
+    marks |= lines
     raw = [text for rating in ratings for text in rating.raw]
     agreement = {"agreement": sum(agreements) / len(agreements)} if agreements else {}
     return {**verdict, "marks": marks, "reasons": reasons, **agreement, "raw": raw}
 
 
+async def _pair(
+    cited: CitedSet, question: Question, answer: str, judge: Judge, about: str
+) -> dict[str, int] | Rating:
+    """Return which text each line of an answer is paired with; a rating that failed where one did.
+
+    A text that a line before had is no line's any more.
+    """
+    if cited.authors is None or cited.authors.paired is None:
+        return {}
+    texts, lines = cited.authors.paired(question, answer)
+    free, found = dict(enumerate(texts)), dict[str, int]()
+    for number, line in enumerate(lines):
+        for place, text in list(free.items()) if line.strip() else ():
+            asked = RubricQuestion(rubric_of(ALIGNED), question.text, line, text, ())
+            rating = await judge.answer(asked, about=about)
+            if rating.outcome != "ok":
+                return rating
+            if rating.marks["met"]:
+                found[f"{ALIGNED} {number}"] = place
+                del free[place]
+                break
+    return found
+
+
 async def _related(sample: HistorySample, answer: str, judge: Judge) -> dict[str, Any]:
-    """Ask a judge that reads no rubrics whether gold and answer say the same."""
+    """Ask a judge that reads no rubrics whether an answer agrees with the gold, or with none."""
     question, verdict = sample.question, verdict_row(judge, ())
-    if question.scoring == "exact" or MatchQuestion not in judge.answers:
+    if question.scoring == "exact" or OptionQuestion not in judge.answers:
         return verdict
     if question.abstains:
         # Nothing is compared: an answer that declines says so.
-        return {**verdict, "marks": {UNANSWERABLE: int(declines(answer))}}
+        declined = int(declines(answer))
+        points = {f"{POINT} {place}": 2 * declined for place in range(len(question.points))}
+        return {**verdict, "marks": points or {UNANSWERABLE: declined}}
     if question.scoring == "guided" or not answer.strip():
         return verdict
-    golds = question.points or (question.answer,)
-    asked = MatchQuestion(_items("g", golds), _items("p", (answer,)))
-    judgement = await judge.answer(asked, about=sample.benchmark_id)
-    if judgement.outcome != "ok":
-        return {**verdict, "outcome": judgement.outcome, "error": judgement.error}
-    same = {pair.gold for pair in judgement.pairs if pair.relation in ("same", "narrower")}
-    if not question.points:
-        return {**verdict, "marks": {ANSWER: int(0 in same)}}
-    marks = {f"{POINT} {place}": 2 * int(place in same) for place in range(len(golds))}
+    marks: dict[str, int] = {}
+    for place, gold in enumerate(question.points or (question.answer,)):
+        asked = OptionQuestion(question.text, answer, (gold, UNKNOWN))
+        found = await judge.answer(asked, about=sample.benchmark_id)
+        if found.outcome != "ok":
+            return {**verdict, "outcome": found.outcome, "error": found.error}
+        agrees = int(found.option == 0)
+        marks |= {f"{POINT} {place}": 2 * agrees} if question.points else {ANSWER: agrees}
     return {**verdict, "marks": marks}
-
-
-def _items(kind: str, values: Sequence[str]) -> list[Item]:
-    numbered = enumerate(values, start=1)
-    return [Item(f"{kind}{n}", value, None, UNMAPPED, None) for n, value in numbered]
 
 
 def right_of(question: Question, answer: str | None, marks: Mapping[str, float]) -> float | None:
@@ -195,5 +226,3 @@ def right_of(question: Question, answer: str | None, marks: Mapping[str, float])
         return sum(found) / (2 * len(found)) if found else None
     by = UNANSWERABLE if question.abstains else RATED_BY[question.scoring]
     return marks.get(by)
-
-

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from alps.ext.histories import READERS, SETS
 from alps.ext.histories.book import known_defects
-from alps.ext.histories.model import CitedSet
+from alps.ext.histories.model import Choice, CitedSet
 from alps.extension import load
 from alps.keys import FrozenSettings
 from alps.show.table import Table, named, print_parts, row_of, thousands
@@ -16,7 +16,7 @@ from alps.values import Format
 
 
 class ListSettings(FrozenSettings):
-    """What `alps data list` can be told."""
+    """What `alps data list` takes."""
 
     format: Format = Field("table", description="table or json")
 
@@ -31,9 +31,10 @@ class Sets:
         """Return them as JSON values."""
         rows = []
         for one in self.sets:
-            row = {"task": one.name, "title": one.title, "licence": one.licence}
-            row |= {"language": one.language, "questions": dict(one.expected)}
-            rows.append({**row, "known_defects": len(known_defects(one.name)), "from": one.source})
+            row: dict[str, Any] = {"task": one.name, "title": one.title, "licence": one.licence}
+            row |= {"language": one.language, "from": one.source}
+            row["questions"] = dict(one.expected(Choice()))
+            rows.append({**row, "known_defects": len(known_defects(one.name))})
         return rows
 
 
@@ -46,7 +47,8 @@ def print_sets(found: Sets, console: Console) -> None:
     """Print a table of them."""
     rows = []
     for one in found.sets:
-        questions = thousands(sum(one.expected.values())) if one.expected else "–"
+        asked = sum(one.expected(Choice()).values())
+        questions = thousands(asked) if asked else "–"
         rows.append(row_of(one.name, one.licence, one.language, questions, one.source))
     columns = ("licence", "language", "questions", "from")
     table = Table("Sets of histories and questions", [named("task"), *map(named, columns)], rows)

@@ -4,7 +4,7 @@ A reader turns the files of a set into stories: the sessions of somebody, and wh
 them. Nothing here knows a set.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,12 +33,12 @@ class Message:
 
     @property
     def said(self) -> str:
-        """The text as it is told: behind the name of who says it, where there is one."""
+        """The text as a system gets it: behind the name of who says it, where there is one."""
         return f"{self.speaker}: {self.text}" if self.speaker else self.text
 
 
 @dataclass(frozen=True)
-class Told:
+class Session:
     """One session.
 
     Attributes:
@@ -90,18 +90,22 @@ class Story:
     """The sessions of somebody, in the order of time, and what is asked about them."""
 
     id: str
-    sessions: tuple[Told, ...]
+    sessions: tuple[Session, ...]
     questions: tuple[Question, ...]
 
     def in_order(self) -> "Story":
-        """Return it with its sessions in the order of time; as it is where one has no time."""
-        if not all(session.at for session in self.sessions):
+        """Return it with its sessions in the order of time; as it is where that is not known."""
+        # Questions that are asked between sessions count them as they stand.
+        counted = any(question.sessions is not None for question in self.questions)
+        if counted or not all(session.at for session in self.sessions):
             return self
         return replace(self, sessions=tuple(sorted(self.sessions, key=lambda one: one.at)))
 
 
 class Place(Protocol):
-    """Where a story lies."""
+    """Where a story lies; equal places are of equal stories."""
+
+    def __hash__(self) -> int: ...
 
     def read(self) -> Any:
         """Return what the files hold of it.
@@ -121,7 +125,7 @@ class Place(Protocol):
 class Files:
     """The files of a set: their stories, and everything that the hash is of."""
 
-    stories: Iterable[Place]
+    stories: Sequence[Place]
     hashed: Sequence[Path]
 
 
@@ -147,11 +151,14 @@ class Authors:
             the judge is shown as the gold, for each.
         score: Scores by metric and counts, from the question, the answer (None for a failed one)
             and the marks, which lack those of rubrics that no judge was asked.
+        paired: What lines of an answer are paired with, and the lines: each line, in its turn, with
+            the first that it tells of those that no line before it did; None where nothing is.
     """
 
     metrics: tuple[Metric, ...]
     rubrics: Callable[[Question], Sequence[tuple[str, str]]]
     score: Callable[[Question, str | None, Marks], tuple[dict[str, float], dict[str, float]]]
+    paired: Callable[[Question, str], tuple[Sequence[str], Sequence[str]]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +176,7 @@ class CitedSet:
             that has another form.
         kinds: Its kinds of questions, in the order of tables, each with what else it is called.
         authors: How its authors score; None where nobody but us does.
-        rubrics: The names of the rubrics that its scores depend on beside those of all sets.
+        rubrics: The names of the rubrics that its scores depend on besides those of all sets.
         hub: Its data set of the Hugging Face hub, OWNER/NAME; empty where there is none.
         wanted: The files that a run fetches from there, as patterns.
         expected: How many questions the official files have, by kind; nothing where that is open.
@@ -188,7 +195,7 @@ class CitedSet:
     rubrics: tuple[str, ...] = ()
     hub: str = ""
     wanted: Callable[[Choice], Sequence[str]] = lambda choice: ("*",)
-    expected: Mapping[str, int] = field(default_factory=dict)
+    expected: Callable[[Choice], Mapping[str, int]] = lambda choice: {}
     chosen: Mapping[Literal["set", "size"], tuple[str, ...]] = field(default_factory=dict)
 
     def choose(self, given: Choice) -> Choice:

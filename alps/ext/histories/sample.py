@@ -9,8 +9,8 @@ from math import log
 from typing import Any
 
 from alps.ext.histories.authors.porter import stem
-from alps.ext.histories.book import WRONG_GOLD, Book, Entry
-from alps.ext.histories.model import Question, Story, Told
+from alps.ext.histories.book import HARMLESS, WRONG_GOLD, Book, Entry
+from alps.ext.histories.model import Question, Session, Story
 from alps.schema import Turn
 from alps.tasks.by_memory import Context, History, Place
 from alps.text import fold
@@ -54,14 +54,14 @@ class HistorySample:
         return self.book.story(self.entry)
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def sessions(self) -> tuple[Session, ...]:
         """The sessions before the question."""
         return self.story.sessions[: self.question.sessions]
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is known to be wrong with the question."""
-        return not self.entry.defects
+        """Whether nothing is known that would make an answer to it wrongly judged."""
+        return HARMLESS.issuperset(self.entry.defects)
 
     @property
     def wrong_gold(self) -> bool:
@@ -88,22 +88,22 @@ class HistoryQuestion:
 
 
 def history_of(sample: HistorySample) -> History:
-    """Return the sessions before a question, as a memory is told them."""
-    return _history(sample.told)
+    """Return the sessions before a question, as a memory is given them."""
+    return _history(sample.sessions)
 
 
 @lru_cache(maxsize=4)
-def _history(told: tuple[Told, ...]) -> History:
-    sessions = []
-    for session in told:
+def _history(sessions: tuple[Session, ...]) -> History:
+    said = []
+    for session in sessions:
         turns = [Turn(role=one.role, text=one.said) for one in session.messages]
-        sessions.append(tuple(turns))
-    known = all(session.at for session in told)
-    return History(tuple(sessions), tuple(one.at for one in told) if known else ())
+        said.append(tuple(turns))
+    known = all(session.at for session in sessions)
+    return History(tuple(said), tuple(one.at for one in sessions) if known else ())
 
 
 def place_of(sample: HistorySample) -> Place:
-    """Return where a question is asked, told without reading the history."""
+    """Return where a question is asked, without reading the history."""
     question = sample.question
     return Place(question.history, sample.entry.turns, question.text, question.at)
 
@@ -112,7 +112,7 @@ def evidence_of(sample: HistorySample) -> Context | None:
     """Return the messages that an answer needs; None where the set names none that are there."""
     wanted = set(sample.question.evidence)
     turns, positions, place = [], [], 0
-    for session, said in zip(sample.told, history_of(sample).sessions, strict=True):
+    for session, said in zip(sample.sessions, history_of(sample).sessions, strict=True):
         for message, turn in zip(session.messages, said, strict=True):
             if session.id in wanted or message.id in wanted:
                 turns.append(turn)
@@ -124,7 +124,7 @@ def evidence_of(sample: HistorySample) -> Context | None:
 def needed_of(sample: HistorySample) -> tuple[str, ...]:
     """Return the texts of the evidence, where the set names single messages."""
     shown = evidence_of(sample)
-    sessions = {session.id for session in sample.told}
+    sessions = {session.id for session in sample.sessions}
     if shown is None or sessions & set(sample.question.evidence):
         return ()
     return tuple(turn.text for turn in shown.turns)
@@ -145,7 +145,7 @@ def sessions_shown(sample: HistorySample) -> list[dict[str, Any]]:
     shown = sample.shown
     if shown is not None and not shown.turns:
         return []
-    history, told = history_of(sample), sample.told
+    history, sessions = history_of(sample), sample.sessions
     turns = history.turns if shown is None else shown.turns
     positions: Sequence[int] = range(len(history.turns) - len(turns), len(history.turns))
     if shown is not None and shown.positions is not None:
@@ -155,9 +155,9 @@ def sessions_shown(sample: HistorySample) -> list[dict[str, Any]]:
     for position, turn in zip(positions, turns, strict=True):
         while position >= end:
             number += 1
-            end += len(told[number].messages)
+            end += len(sessions[number].messages)
         if number != last:
-            at = {"at": _minute(told[number].at)} if told[number].at else {}
+            at = {"at": _minute(sessions[number].at)} if sessions[number].at else {}
             rows.append({**at, "turns": []})
             last = number
         rows[-1]["turns"].append({"role": turn.role, "text": turn.text})

@@ -57,7 +57,11 @@ def groups_of(sample: HistorySample) -> Mapping[str, str]:
 
 
 def score(
-    cited: CitedSet, sample: HistorySample, prediction: Prediction, verdict: Row | None, judge: Judge
+    cited: CitedSet,
+    sample: HistorySample,
+    prediction: Prediction,
+    verdict: Row | None,
+    judge: Judge,
 ) -> Scored:
     """Score one answer; a failed one is wrong."""
     question = sample.question

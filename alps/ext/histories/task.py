@@ -103,7 +103,7 @@ def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
         described["evidence"] = {"located": len(kept), "of": len(book.entries)}
         if not kept:
             raise UsageError(f"memory=oracle: data={data} doesn't tell where any evidence is")
-    expected = cited.expected
+    expected = cited.expected(_choice(options))
     if expected and data != "samples" and book.counts != dict(expected):
         described["not_official"] = f"{sum(book.counts.values())} of {sum(expected.values())}"
 

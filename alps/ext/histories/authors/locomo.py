@@ -47,7 +47,7 @@ def score_of(category: str, answer: str, gold: str) -> float:
         return float(any(said in answer.lower() for said in REFUSALS))
     if category == MULTI_HOP:
         return f1_of_parts(answer, gold)
-    return f1(answer, gold.split(";")[0].strip() if category == OPEN_DOMAIN else gold)
+    return f1(answer, gold.split(";", maxsplit=1)[0].strip() if category == OPEN_DOMAIN else gold)
 
 
 def _score(

@@ -7,6 +7,7 @@ of NLTK's default mode: some irregular words, `ies` and `ied` of short words, `y
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 _VOWELS = frozenset("aeiou")
 _IRREGULAR = {
@@ -47,7 +48,7 @@ def _consonants(word: str) -> list[bool]:
 def _measure(stem: str) -> int:
     """Count how often a vowel is followed by a consonant."""
     kinds = _consonants(stem)
-    return sum(not one and other for one, other in zip(kinds, kinds[1:], strict=False))
+    return sum(not one and other for one, other in pairwise(kinds))
 
 
 def _has_vowel(stem: str) -> bool:
@@ -100,11 +101,11 @@ def _past(word: str) -> str:
     for ending in ("ed", "ing"):
         stem = word.removesuffix(ending)
         if stem != word and _has_vowel(stem):
-            return _mended(stem)
+            return _restored(stem)
     return word
 
 
-def _mended(stem: str) -> str:
+def _restored(stem: str) -> str:
     """Give a word back what it had before `ed` or `ing`."""
     for ending in ("at", "bl", "iz"):
         if stem.endswith(ending):

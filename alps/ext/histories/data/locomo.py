@@ -20,14 +20,14 @@ from alps.ext.histories.model import (
     Message,
     Place,
     Question,
+    Session,
     Story,
-    Told,
     when,
 )
 from alps.ext.histories.task import tracks_of
 
 ADVERSARIAL = "5"
-_SESSION = re.compile(r"session_(\d+)\Z")
+_NUMBER = re.compile(r"session_(\d+)\Z")
 _TIME = "%I:%M %p on %d %B, %Y"
 # Six strings of evidence hold several ids, with spaces or semicolons between.
 _ID = re.compile(r"D\d+:\d+")
@@ -51,16 +51,16 @@ def _places(paths: list[Path]) -> Iterator[Place]:
 def _story(node: Mapping[str, Any]) -> Story:
     said = node.get("conversation", node)
     name = str(node.get("sample_id") or f"{said['speaker_a']}-{said['speaker_b']}")
-    numbers = sorted(int(found[1]) for key in said if (found := _SESSION.match(key)))
-    sessions = tuple(_told(said, number) for number in numbers)
+    numbers = sorted(int(found[1]) for key in said if (found := _NUMBER.match(key)))
+    sessions = tuple(_session(said, number) for number in numbers)
     asked = [_question(one, place, name) for place, one in enumerate(node["qa"])]
     return Story(name, sessions, tuple(asked))
 
 
-def _told(said: Mapping[str, Any], number: int) -> Told:
+def _session(said: Mapping[str, Any], number: int) -> Session:
     messages = tuple(_message(one) for one in said[f"session_{number}"])
     written = str(said.get(f"session_{number}_date_time", ""))
-    return Told(f"D{number}", when(written, _TIME), messages, written)
+    return Session(f"D{number}", when(written, _TIME), messages, written)
 
 
 def _message(one: Mapping[str, Any]) -> Message:
@@ -95,6 +95,6 @@ SET = CitedSet(
     },
     authors=AUTHORS,
     rubrics=("generous",),
-    expected={"1": 282, "2": 321, "3": 96, "4": 841, ADVERSARIAL: 446},
+    expected=lambda choice: {"1": 282, "2": 321, "3": 96, "4": 841, ADVERSARIAL: 446},
 )
 tracks = tracks_of(SET)
