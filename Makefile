@@ -27,14 +27,14 @@ demo: .venv/runtime
 test: install
 	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
-docs: install
+docs: .venv/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "wrote site-docs/index.html"
 
 notebook: install
 	$(BIN)/python docs/notebook.py
 
-site: install
+site: .venv/runtime
 	$(BIN)/alps leaderboard build out=site
 
 pictures: install
@@ -53,7 +53,7 @@ lint: install
 
 install: .venv/installed
 
-# Two stamps: whoever only tries the demo does not wait for the development tools.
+# Stamps: the demo and the site wait for neither the development tools nor those of the docs.
 .venv/runtime: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("alps needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	@echo "Installing alps and the packages that it runs on into .venv (once; a minute or two, 700 MB on disk):"
@@ -61,6 +61,13 @@ install: .venv/installed
 	@$(PIP) --quiet --constraint requirements.lock hatchling editables 2> .venv/pip.log || $(FAILED)
 	@rm -f $@
 	@{ $(PIP) --no-compile --constraint requirements.lock --no-build-isolation --editable . 2> .venv/pip.log \
+		&& touch $@; } | $(NAMES)
+	@test -e $@ || $(FAILED)
+
+.venv/docs: .venv/runtime
+	@echo "Installing what the documentation is built with:"
+	@rm -f $@
+	@{ $(PIP) --no-compile --constraint requirements.lock --no-build-isolation --editable '.[docs]' 2> .venv/pip.log \
 		&& touch $@; } | $(NAMES)
 	@test -e $@ || $(FAILED)
 

@@ -49,9 +49,11 @@ class Question:
 def questions(system: str, record: str, judge: str) -> tuple[Question, ...]:
     """Return the five questions, asked of a system, one of its records, and a judge."""
     return (
-        Question("What is this?", (), "alps measures how assistants write down what a user"),
+        Question("What is this?", (), "alps measures how assistants extract memories"),
         Question(
-            "Which system is best at update, and is the difference real?", ("update",), "the best"
+            "Which system is best at update, and is the difference real?",
+            ("Boards", "Update"),
+            "the best",
         ),
         Question(
             "How far can the judge be trusted?",
@@ -59,7 +61,7 @@ def questions(system: str, record: str, judge: str) -> tuple[Question, ...]:
             "Nobody has compared it with people's labels",
         ),
         Question("Why did this system fail on this record?", (system, record), "matches no gold"),
-        Question("How do I submit?", ("Submit a system",), "alps submit runs/mine"),
+        Question("How do I submit?", ("Submit a system",), "alps leaderboard submit runs/mine"),
     )
 
 
@@ -72,7 +74,7 @@ def seek(tab: Any, first_page: str, question: Question) -> float:
     started = time.perf_counter()
     tab.goto(first_page)
     for words in question.clicks:
-        tab.get_by_role("link", name=words, exact=True).first.click()
+        tab.get_by_text(words, exact=True).first.click()
     tab.wait_for_function(ON_SCREEN, arg=question.answer)
     return time.perf_counter() - started
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from alps.embeddings import DECIMALS, MODEL, embed, model_package
 from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
 from alps.judges.options import OptionQuestion, OptionVerdict, lexical_verdict
@@ -85,6 +84,8 @@ class MiniLMJudge(EmbeddedJudge):
     comparable = False
 
     def __init__(self) -> None:
+        from alps.embeddings import MODEL, model_package
+
         self.fingerprint: Mapping[str, Any] = {
             "judge": self.name,
             "model": MODEL,
@@ -97,6 +98,8 @@ class MiniLMJudge(EmbeddedJudge):
         """Name every pair whose cosine reaches the threshold."""
         if not isinstance(question, MatchQuestion):
             return question.refused()
+        from alps.embeddings import DECIMALS, embed
+
         gold = embed([item.value for item in question.gold])
         predicted = embed([item.value for item in question.predicted])
         cosines = np.round(gold.astype(np.float64) @ predicted.T.astype(np.float64), DECIMALS)

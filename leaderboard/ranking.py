@@ -26,6 +26,7 @@ from alps.leaderboard.comparison import (
     strongest,
 )
 from alps.leaderboard.gold_data import needs_reader, task_under
+from alps.leaderboard.official import ORDER, JudgedBy, judged_by
 from alps.leaderboard.parts import BoardPart, Difference, fields_of, part_of, parts_of
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.references import ReferenceFile, Reported
@@ -205,6 +206,11 @@ class Board:
         known = self.judge_known and bool(self.any.track["comparable"].value)
         return known or self.key.judge is None
 
+    @property
+    def judged_by(self) -> JudgedBy:
+        """Who decides its scores."""
+        return judged_by(str(self.any.track["judge"].value), decides=self.key.judge is not None)
+
     @cached_property
     def has_corrected(self) -> bool:
         """Whether corrected scores are shown too: where a judge's marks are averaged."""
@@ -240,7 +246,7 @@ class Board:
 def build_boards(
     systems: Sequence[System], references: ReferenceFile, people: People | None = None
 ) -> list[Board]:
-    """Return every board, by track; those under judges that compare and with more systems first."""
+    """Return every board, by track; those under the official judge and with more systems first."""
     groups: dict[Key, list[Standing]] = {}
     for system in systems:
         for track, place in system.tracks.items():
@@ -353,8 +359,9 @@ def _by_difference(key: Key, task: Task, metric: Metric) -> bool:
 
 
 def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
-    """Return what boards are sorted by: those under an unknown judge are last, however full."""
-    trusted = (not board.judge_known, not board.metric.headline, not board.comparable)
+    """Return what boards are sorted by: embedded judges are last, however full their boards are."""
+    by = ORDER.index(board.judged_by)
+    trusted = (not board.metric.headline, by, not board.judge_known, not board.comparable)
     # Of how a memory system was run there are many ways, and what a track is about is none of them.
     order_of_trust = (bool(board.key.setup), *trusted)
     return order.index(board.key.track), *order_of_trust, -len(board.standings), board.id

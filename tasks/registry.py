@@ -1,6 +1,7 @@
 """The tasks by name, each imported when it is asked for; `python:MODULE` is a user's own."""
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -8,11 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from alps.data.audit_findings import AuditReport
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
 from alps.extension import brought_tasks, load
 from alps.llm.types import AnswerType
@@ -20,6 +20,9 @@ from alps.own_code import import_own
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
 from alps.tasks.metrics import PARTS_OF_METRIC, Metric, metric_row, read_metric
+
+if TYPE_CHECKING:
+    from alps.data.audit_findings import AuditReport
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "extraction": ("prompt", "extras"),
@@ -100,13 +103,28 @@ def all_tracks() -> Mapping[str, Task]:
     return {task.track: task for task in load_tracks(ALL, TaskOptions(distractors=ALL))}
 
 
+def known_track(name: str) -> Task | None:
+    """Return the track of a task of the package; None where no task of it has one of this name."""
+    # Tasks that this run imported come first: a table of one task imports no other.
+    for task in sorted(TASKS, key=lambda task: f"alps.tasks.{task}" not in sys.modules):
+        for track in _every_track(task):
+            if track.track == name:
+                return track
+    return None
+
+
+@cache
+def _every_track(task: str) -> tuple[Task, ...]:
+    return load_tracks(task, TaskOptions(distractors=ALL))
+
+
 @cache
 def systems_by_task() -> Mapping[str, tuple[str, ...]]:
     """Return the names of the systems without a model, by the task of the package they answer."""
     return {name: tuple(load_task(name).systems) for name in (*TASKS, *brought_tasks())}
 
 
-def audit_data(data: str, split: str | None, task: str | None = None) -> AuditReport:
+def audit_data(data: str, split: str | None, task: str | None = None) -> "AuditReport":
     """Audit data in a layout that a task has to itself, or else in that of the release.
 
     Args:

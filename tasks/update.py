@@ -379,7 +379,7 @@ TASK = Task(
         unit="changed values are the gold's",
     ),
     systems={
-        "rules": "baselines:update",
+        "rules": "rule_answers:update",
         "oracle": "baselines:oracle_update",
         "floor/no-op": "baselines:no_op",
         # In 609 of 638 public records the added memory was told in the second or third turn from

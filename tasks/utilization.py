@@ -103,11 +103,11 @@ def _emotional(name: str, title: str, dimensions: Sequence[str] = EMOTIONAL.mark
 
 
 SYSTEMS = {
-    "rules": "baselines:quote",
+    "rules": "rule_answers:quote",
     "floor/generic": "baselines:generic",
     # Where an ability did not have to be shown, a constant refusal met 28 of 28 records.
     "floor/refusal": "baselines:refusal",
-    "floor/parrot": "baselines:parrot",
+    "floor/parrot": "rule_answers:parrot",
 }
 
 

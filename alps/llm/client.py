@@ -6,12 +6,11 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from alps.llm import provider
 from alps.llm.budget import Budget, may_be_billed
 from alps.llm.cache import Cache, cache_key
-from alps.llm.gathering import Gathering
 from alps.llm.ledger import Call, Ledger, told_by
 from alps.llm.likelihood import likelihood_of
 from alps.llm.limiter import EndpointDown, Limiter, Pace
@@ -31,6 +30,9 @@ from alps.llm.types import Completion, Reply, Request, TransportError
 from alps.llm.understanding import part_thought, understand
 from alps.prompts import load_prompt
 from alps.schema import Outcome, UsedToAnswer
+
+if TYPE_CHECKING:
+    from alps.llm.gathering import Gathering
 
 T = TypeVar("T")
 Send = Callable[[Request[Any], list[dict[str, str]]], Awaitable[Reply]]
@@ -118,7 +120,7 @@ class Client:
         send: Send | None = None,
         ladder: Ladder | None = None,
         endpoint: Endpoint | None = None,
-        batches: Gathering | None = None,
+        batches: "Gathering | None" = None,
     ) -> None:
         endpoint = endpoint or Endpoint.of(concurrency, patience)
         self._limiter, self._pace = endpoint.limiter, endpoint.pace
@@ -270,7 +272,7 @@ class Client:
         error.args = (error.message,)  # what an exception is written as
 
     async def _in_batch(
-        self, batches: Gathering, request: Request[T], messages: list[dict[str, str]], key: str
+        self, batches: "Gathering", request: Request[T], messages: list[dict[str, str]], key: str
     ) -> Completion[T] | None:
         """Get the reply of a batch; None where the request is to be sent by itself."""
         self._ladder.check(request)

@@ -27,15 +27,13 @@ from alps.run.parts import Course
 from alps.run.progress import Watched
 from alps.run.services import (
     AS_EVER,
-    STRUCTURED,
     AskedAs,
     Services,
     closing,
-    resume_modes,
-    structured_modes,
 )
 from alps.run.session import DATA_ASKED, Session
 from alps.run.source import Data, TrackData
+from alps.run.structured_modes import STRUCTURED, resume_modes, structured_modes
 from alps.run.summary import served_row
 from alps.settings import RunSettings
 from alps.systems import floor_systems

@@ -23,7 +23,6 @@ from alps.stats.bootstrap import (
     mean_of_ratios,
     resampled_statistic,
 )
-from alps.stats.curves import area_under
 from alps.tasks.base import Scored
 from alps.tasks.metrics import LargestExcess, MacroRatio, Metric, MicroRatio
 
@@ -206,6 +205,8 @@ class Board:
         columns = [values[np.isin(at, shared)] for at, values in rows]
         names = clusters[np.isin(places, shared)]
         bounds = metric.bounds
+        from alps.stats.curves import area_under
+
         return area_under(np.stack(columns, axis=1), sizes, names, bounds=bounds)
 
     def by_repeat(self, metric: Metric) -> list[float | None]:

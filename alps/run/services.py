@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,13 +16,11 @@ from alps.keys import AskSettings
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
-from alps.run.opened import read_manifest
 from alps.run.parts import Parts
 from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.run.source import Data
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
-from alps.systems.anonymous import Anonymous
 from alps.systems.resolve import PYTHON
 from alps.tasks import Task
 from alps.waiting import erase
@@ -371,6 +369,8 @@ def _local(
         settings.model, tasks, timeout=settings.timeout, folder=folder, env=settings.passed
     )
     if settings.model.startswith((PROGRAM, PYTHON)):
+        from alps.systems.anonymous import Anonymous
+
         systems = tuple(Anonymous(system, key=id_key) for system in systems)
     return tuple((system,) * settings.repeats for system in systems)
 
@@ -401,39 +401,41 @@ def _client(
 def _llm_systems(
     settings: RunSettings, tasks: Sequence[Task], client: "Client"
 ) -> tuple[tuple[System, ...], ...]:
-    from alps.systems.likelihood import LikelihoodSystem
     from alps.systems.llm import LlmSystem
 
-    def answering(repeat: int) -> System:
-        return LlmSystem(
-            settings.model,
-            client=client,
-            api_base=settings.api_base,
-            sampling=settings.sampling(),
-            extra=settings.request,
-            repeat=repeat,
-            structured=settings.structured,
-        )
-
-    def comparing(repeat: int) -> System:
-        return LikelihoodSystem(
-            settings.model,
-            client=client,
-            api_base=settings.api_base,
-            extra=settings.request,
-            repeat=repeat,
-        )
-
-    draws = range(settings.repeats)
-    answers, compares = tuple(map(answering, draws)), tuple(map(comparing, draws))
+    asked = partial(
+        LlmSystem,
+        settings.model,
+        client=client,
+        api_base=settings.api_base,
+        sampling=settings.sampling(),
+        extra=settings.request,
+        structured=settings.structured,
+    )
+    answers = tuple(asked(repeat=repeat) for repeat in range(settings.repeats))
+    compares: tuple[System, ...] = ()
+    if any(task.asking.continuations is not None for task in tasks):
+        compares = _comparing(settings, client)
     return tuple(answers if task.asking.continuations is None else compares for task in tasks)
+
+
+def _comparing(settings: RunSettings, client: "Client") -> tuple[System, ...]:
+    from alps.systems.likelihood import LikelihoodSystem
+
+    asked = partial(
+        LikelihoodSystem,
+        settings.model,
+        client=client,
+        api_base=settings.api_base,
+        extra=settings.request,
+    )
+    return tuple(asked(repeat=repeat) for repeat in range(settings.repeats))
 
 
 def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_EVER) -> Judge:
     from alps.judges.llm import LlmJudge
 
     first = asked_as.draw * settings.judge_repeats
-
     draws = [
         LlmJudge(
             settings.judge,
@@ -556,45 +558,3 @@ def say_once(line: str) -> None:
     erase()
     # What a provider says may stand in it.
     click.echo(f"alps: {one_line(line)}", err=True)
-
-
-STRUCTURED = "structured"
-
-
-def structured_modes(
-    settings: RunSettings, tasks: Sequence[Task], ladder: "Ladder | None"
-) -> dict[str, str]:
-    """Return the modes in which `model` and `judge` are asked.
-
-    Of those that are LLMs, and give typed answers.
-    """
-    modes: dict[str, str] = {}
-    if ladder is None:
-        return modes
-    if not is_local(settings.model, tasks) and not all(task.asking.plain for task in tasks):
-        modes["model"] = settings.structured or ladder.mode(settings.model, settings.api_base)
-    if not is_embedded_judge(settings.judge):
-        modes["judge"] = settings.judge_structured or ladder.mode(
-            settings.judge, settings.judge_api_base
-        )
-    return modes
-
-
-def resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -> None:
-    """Begin with the modes that earlier sessions of a run came to.
-
-    So no endpoint need refuse one again.
-    """
-    if ladder is None:
-        return
-    from alps.llm.structured import MODES
-
-    kept = read_manifest(folder).structured
-    asked = {
-        "model": (settings.model, settings.api_base),
-        "judge": (settings.judge, settings.judge_api_base),
-    }
-    for role, (model, api_base) in asked.items():
-        mode = kept.get(role) if isinstance(kept, dict) else None
-        if mode in MODES:
-            ladder.resume(model, api_base, mode)

@@ -22,7 +22,6 @@ from alps.rows import (
     TokensShown,
     TrackSummary,
 )
-from alps.run.breakdowns import break_down
 from alps.run.collector import Outcome, Plan, is_unrated
 from alps.run.engine import TrackPlan
 from alps.run.scores import Board
@@ -53,6 +52,8 @@ def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSumm
     if board.distinct is not None:
         own["distinct"] = board.distinct
     if task.shown.breakdowns:
+        from alps.run.breakdowns import break_down
+
         own["breakdowns"] = break_down(board, task, without=refused_metrics(task, plan.judge))
     if outcome.shown:
         own["tokens_shown"] = _tokens_shown(outcome.shown)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from alps.extension import extensions, load
 from alps.rows import Summary
-from alps.show.charts import Chart
 from alps.show.table import Part
 from alps.tasks import Metric
 
 if TYPE_CHECKING:
     from alps.run.opened import Run
+    from alps.show.charts import Chart
     from alps.show.compare import TrackComparison
     from alps.show.report_sections import Section
 
@@ -75,7 +75,7 @@ class ShownPart:
         """Yield what to know of a run, in sentences."""
         return ()
 
-    def charts(self, sections: "Sequence[Section]") -> Iterable[Chart]:
+    def charts(self, sections: "Sequence[Section]") -> "Iterable[Chart]":
         """Yield charts of a page, over the tracks of all its runs."""
         return ()
 

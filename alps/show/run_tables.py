@@ -51,7 +51,7 @@ from alps.show.table import (
     with_interval,
 )
 from alps.systems.base import STDERR, TRACEBACKS
-from alps.tasks import Metric, all_tracks
+from alps.tasks import Metric, known_track
 from alps.tasks.metrics import headline_of, only_rated
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -260,7 +260,7 @@ def _overview(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Tabl
 
 def _task_and_metric(track: str, title: str) -> str:
     # A task of the user's own is known by the name of its track alone.
-    known = all_tracks().get(track)
+    known = known_track(track)
     task = track if known is None else known.heading
     if title.lower().startswith(task.lower()):
         return f"{title[0].upper()}{title[1:]}"

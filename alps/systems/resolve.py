@@ -7,7 +7,6 @@ from alps.errors import UsageError, closest
 from alps.folders import typed_path
 from alps.systems.base import STDERR, TRACEBACKS, System
 from alps.systems.embedded import Embedded, Unheard, embedded
-from alps.systems.recorded import RecordedPredictions
 from alps.systems.variants import embedded_in_variants
 from alps.tasks import Task
 from alps.tasks.registry import systems_by_task
@@ -75,6 +74,8 @@ def resolve_system(
         )
     if model.startswith(RECORDED):
         _refuse_variants(model, task)
+        from alps.systems.recorded import RecordedPredictions
+
         return RecordedPredictions(typed_path(model.removeprefix(RECORDED)), task=task)
     if model.startswith(PROGRAM):
         from alps.systems.program import ProgramSystem

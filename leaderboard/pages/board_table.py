@@ -288,6 +288,34 @@ def noted(board: Board, row: Standing, cell: Markup) -> Markup:
     return cell
 
 
+def difference_of(row: Standing | None) -> tuple[float | None, float | None]:
+    """Return how far a system is above a baseline, or no memory, and where its interval begins."""
+    if row is None or not row.recomputed or row.system.refuted:
+        return None, None
+    if row.ahead is not None:
+        return row.ahead["value"].value, row.ahead["low"].value
+    return (None, None) if row.above is None else (row.above.value, row.above.low)
+
+
+def delta_of(row: Standing, board: Board) -> Markup:
+    """Return how far a system is above a baseline, or no memory; nothing where it is not known."""
+    if row.ahead is not None:
+        return signed_delta(figure(row.ahead["value"], signed), *difference_of(row))
+    if row.above is None:
+        return Markup()
+    value = round(row.above.value, DIGITS)
+    written = computed(value, "above", board.id, row.system.slug, written=signed(value))
+    return signed_delta(written, *difference_of(row))
+
+
+def signed_delta(written: Markup, value: float | None, low: float | None) -> Markup:
+    """Return a difference, green where its interval is above 0."""
+    if value is None:
+        return Markup()
+    style = "delta sure" if low is not None and low > 0 else "delta"
+    return Markup(' <span class="{}">Δ {}</span>').format(style, written)
+
+
 def below_baseline(board: Board, row: Standing) -> tuple[str, float] | None:
     """Return the trivial baseline that a system scores below, and its score less that one's."""
     baseline, score = board.baseline, row.lead(board.metric.name)["value"]

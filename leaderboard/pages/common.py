@@ -1,7 +1,7 @@
 """Shared parts of the pages: templates, names of tracks and pages, views of boards."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from alps.leaderboard.comparison import SIGNIFICANCE
+from alps.leaderboard.official import official
 from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
 from alps.leaderboard.parts import part_of
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
@@ -203,6 +204,36 @@ def answer_id(track: str, slug: str) -> str:
     return f"{track}-{slug}"
 
 
+# Pages below a folder belong to the page that lists them.
+_LISTED = {"systems": "systems.html", "judges": "judges.html", "records": "records/index.html"}
+
+
+def _navigation(tasks: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the pages of the navigation, by group and heading."""
+    boards = {"Overview": "index.html"}
+    for name in tasks:
+        tracks = [task for task in all_tracks().values() if task.name == name]
+        heading = tracks[0].heading if len(tracks) == 1 else name.capitalize()
+        boards[heading] = f"{name}.html"
+    return {
+        "Boards": boards,
+        "Systems": {"All systems": "systems.html", "Records": "records/index.html"},
+        "Judges": {"Judges": "judges.html"},
+        "About": {
+            "How to read this site": "about.html",
+            "Published by others": "references.html",
+            "Changes": "changes.html",
+        },
+    }
+
+
+def _is_in(here: str, pages: Iterable[str]) -> bool:
+    """Tell whether a page is one of some pages, or listed by one of them."""
+    folder, _, rest = here.partition("/")
+    listed = _LISTED.get(folder, "") if rest else f"{here.partition('-')[0]}.html"
+    return not {here, listed}.isdisjoint(pages)
+
+
 class Renderer:
     """Renders the templates into the files of a site."""
 
@@ -219,7 +250,9 @@ class Renderer:
             seconds=seconds,
             pair=pair,
             page_of=page_of,
-            task_names=content.tasks,
+            navigation=_navigation(content.tasks),
+            is_in=_is_in,
+            official=official(),
             KINDS=KINDS,
             MEANINGS=MEANINGS,
             letter_of=letter_of,

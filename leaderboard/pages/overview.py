@@ -5,18 +5,21 @@ its interval, then by that difference on the leftmost task. There is no average 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
-from alps.leaderboard.comparison import DIGITS
+from alps.leaderboard.official import ORDER, JudgedBy
 from alps.leaderboard.pages.board_table import (
     NOT_RECOMPUTED,
     REFUTED_MARK,
+    delta_of,
+    difference_of,
     facts_of,
     foreign,
     metric_title,
     reference_name,
+    signed_delta,
     system_name,
 )
 from alps.leaderboard.pages.charts import cost_chart, score_whisker
@@ -35,11 +38,15 @@ LEADING, CHARTS = 20, 3
 
 @dataclass(frozen=True)
 class Column:
-    """A task in the matrix; one that nobody submitted to has no view, and only reference rows."""
+    """A task in the matrix; one that nobody submitted to has no view.
+
+    `places` are the systems on any board of its leading metric, by slug: each on the board whose
+    judge says most.
+    """
 
     task: Task
     view: BoardView | None
-    standings: Mapping[str, Standing]
+    places: Mapping[str, tuple[Board, Standing]]
 
     @property
     def board(self) -> Board | None:
@@ -79,39 +86,58 @@ class MatrixRow:
 
 @dataclass(frozen=True)
 class MatrixSection:
-    """Rows that belong together and are never ranked."""
+    """Rows that belong together, and are folded away: `open` says whether they are shown."""
 
+    id: str
     title: str
     note: Markup
     rows: Sequence[MatrixRow]
+    open: bool = False
+
+
+OTHERS: Mapping[JudgedBy, tuple[str, str]] = {
+    "llm": (
+        "Judged by another LLM",
+        "Not ranked with the official judge: each judge has boards of its own.",
+    ),
+    "embedded": (
+        "Judged by lexical or another embedded judge",
+        "For debugging: such a judge compares words, and differences of style move its scores.",
+    ),
+}
+"""The heading and the note of systems that no official judge has judged."""
 
 
 def write_overview(renderer: Renderer) -> None:
     """Write the first page, and the whole matrix where the first page does not hold it."""
     columns = list(_columns(renderer))
-    rows = [_row(slug, columns) for slug in _ordered(columns)]
+    groups = _grouped(columns)
+    rows = [_row(slug, columns) for slug in groups["official"]]
     charts = []
     for column in columns:
         if column.board is not None and (chart := cost_chart(column.board)) is not None:
             charts.append(chart)
     matrix = {"columns": columns, "baselines": [_baseline(column) for column in columns]}
+    others = list(_others(columns, groups))
+    more = any(len(group) > LEADING for group in groups.values())
     renderer.write(
         "index.html",
         "overview.html",
         rows=rows[:LEADING],
-        more=len(rows) > LEADING,
-        sections=list(_reported(renderer, columns)),
+        more=more,
+        sections=[*(replace(one, rows=one.rows[:LEADING]) for one in others)],
+        reported=list(_reported(renderer, columns)),
         panels=list(_panels(renderer)),
         charts=charts[:CHARTS],
         submissions=len(renderer.content.systems),
         **matrix,
     )
-    if len(rows) > LEADING:
-        renderer.write("matrix.html", "matrix.html", rows=rows, **matrix)
+    if more:
+        renderer.write("matrix.html", "matrix.html", rows=rows, sections=others, **matrix)
 
 
 def _columns(renderer: Renderer) -> Iterator[Column]:
-    """Yield the columns: every track with a board, or with reference rows.
+    """Yield the columns: every track, with a board or without.
 
     Of pools of many sizes the smallest and the largest stand for the others.
     """
@@ -122,89 +148,84 @@ def _columns(renderer: Renderer) -> Iterator[Column]:
         sizes = [task.data.pool_size for task in tasks if task.data.pool_size is not None]
         ends = (min(sizes), max(sizes)) if sizes else (None,)
         for task in tasks:
-            boards = content.by_track.get(task.track)
-            known = any(
-                task.headline.name in row.scores for row in content.references.on(task.track)
-            )
-            if task.data.pool_size not in ends or not (boards or known):
+            if task.data.pool_size not in ends:
                 continue
+            boards = content.by_track.get(task.track, [])
             leading = view(boards[0], most=0, brief=True, first=False) if boards else None
-            standings = boards[0].standings if boards else ()
-            yield Column(task, leading, {row.system.slug: row for row in standings})
+            places: dict[str, tuple[Board, Standing]] = {}
+            for board in boards:
+                if board.metric == boards[0].metric:
+                    for row in board.standings:
+                        places.setdefault(row.system.slug, (board, row))
+            yield Column(task, leading, places)
 
 
-def _ordered(columns: Sequence[Column]) -> list[str]:
-    """Return the systems with a score in any column, in the order of the matrix."""
-    slugs: dict[str, None] = {}
+def _grouped(columns: Sequence[Column]) -> dict[JudgedBy, list[str]]:
+    """Return the systems with a score in any column, by the best of their judges.
+
+    Within a group the order is that of the matrix.
+    """
+    best: dict[str, JudgedBy] = {}
     for column in columns:
-        slugs |= dict.fromkeys(column.standings)
+        for slug, (board, _) in column.places.items():
+            by = best.get(slug, ORDER[-1])
+            best[slug] = min(by, board.judged_by, key=ORDER.index)
 
     def order(slug: str) -> tuple[int, list[float], str]:
         shown, differences = 0, []
         for column in columns:
-            value, low = _difference(column.standings.get(slug))
+            _, row = column.places.get(slug, (None, None))
+            value, low = difference_of(row)
             shown += low is not None and low > 0
             differences.append(float("inf") if value is None else -value)
         return -shown, differences, slug
 
-    return sorted(slugs, key=order)
+    groups: dict[JudgedBy, list[str]] = {by: [] for by in ORDER}
+    for slug in sorted(best, key=order):
+        groups[best[slug]].append(slug)
+    return groups
 
 
-def _difference(row: Standing | None) -> tuple[float | None, float | None]:
-    """Return how far a system is above a baseline, or no memory, and where its interval begins."""
-    if row is None or not row.recomputed or row.system.refuted:
-        return None, None
-    if row.ahead is not None:
-        return row.ahead["value"].value, row.ahead["low"].value
-    return (None, None) if row.above is None else (row.above.value, row.above.low)
+def _others(
+    columns: Sequence[Column], groups: Mapping[JudgedBy, Sequence[str]]
+) -> Iterator[MatrixSection]:
+    """Yield the systems that the official judge did not judge, by who did."""
+    for by, (title, note) in OTHERS.items():
+        if groups[by]:
+            rows = [_row(slug, columns) for slug in groups[by]]
+            yield MatrixSection(by, title, Markup(note), rows, open=by == "llm")
 
 
 def _row(slug: str, columns: Sequence[Column]) -> MatrixRow:
-    places = [column.standings.get(slug) for column in columns]
-    first = next(row for row in places if row is not None)
+    places = [column.places.get(slug) for column in columns]
+    _, first = next(place for place in places if place is not None)
     cells = []
-    for row, column in zip(places, columns, strict=True):
+    for place, column in zip(places, columns, strict=True):
         # Where it has no score, nothing is said: on a phone the task is not listed.
-        cells.append(Markup() if row is None or column.board is None else _cell(row, column.board))
+        cells.append(Markup() if place is None else _cell(*place, column))
     return MatrixRow(system_name(first.system, ""), cells, facts_of(first.system, first.track))
 
 
-def _cell(row: Standing, board: Board) -> Markup:
-    """Return a score, its interval, its places and its difference; or why there is none."""
+def _cell(board: Board, row: Standing, column: Column) -> Markup:
+    """Return a score, its interval, its rank and its difference; or why there is none."""
     if row.withheld:
         return Markup('<small class="unproven">not admitted</small>')
-    score = row.lead(board.metric.name)
-    cell = _score(score)
+    cell = _score(row.lead(board.metric.name))
+    if board is not column.board:
+        cell += Markup(" <small>by {}</small>").format(foreign(str(row.track["judge"].value)))
     if row.rank is not None:
         rank = computed(row.rank.best, "rank", board.id, row.system.slug, written=str(row.rank))
-        cell += Markup(' <span class="place">#{}</span>').format(rank)
+        cell += Markup(' <span class="place">rank {}</span>').format(rank)
     if row.system.refuted:
         return cell + REFUTED_MARK
     if not row.recomputed:
         return cell + NOT_RECOMPUTED
-    return cell + _delta(row, board)
+    return cell + delta_of(row, board)
 
 
 def _score(score: Place) -> Markup:
     interval = bounds(score) if score["low"] else ""
     return Markup("<b>{}</b> {}").format(figure(score["value"]), interval)
-
-
-def _delta(row: Standing, board: Board) -> Markup:
-    if row.ahead is not None:
-        return _signed(figure(row.ahead["value"], signed), *_difference(row))
-    if row.above is None:
-        return Markup()
-    value = round(row.above.value, DIGITS)
-    written = computed(value, "above", board.id, row.system.slug, written=signed(value))
-    return _signed(written, *_difference(row))
-
-
-def _signed(written: Markup, value: float | None, low: float | None) -> Markup:
-    if value is None:
-        return Markup()
-    style = "delta sure" if low is not None and low > 0 else "delta"
-    return Markup(' <span class="{}">Δ {}</span>').format(style, written)
 
 
 def _baseline(column: Column) -> Markup:
@@ -228,9 +249,9 @@ def _reported(renderer: Renderer, columns: Sequence[Column]) -> Iterator[MatrixS
                 rows = tables.setdefault(row.table.id, {})
                 rows.setdefault(row.name, [None] * len(columns))[at] = row
     for name, rows in tables.items():
-        title = f"Reported by the paper: {by_id[name].title}"
+        title = f"Published by others: {by_id[name].title}"
         written = [_reference_row(cells, columns) for cells in rows.values()]
-        yield MatrixSection(title, _note(by_id[name]), written)
+        yield MatrixSection(name, title, _note(by_id[name]), written)
 
 
 def _note(table: ReferenceTable) -> Markup:
@@ -293,7 +314,7 @@ def _panel_rows(
         name = reference_name(row)
         if row.above is not None:
             written = figure(here["above"]["value"], signed)
-            name += _signed(written, row.above.value, row.above.low)
+            name += signed_delta(written, row.above.value, row.above.low)
         yield style, name, score_whisker(score, axis_of(metric), style), pair(score)
 
 
@@ -377,7 +398,7 @@ def _reference_rows(
         cells = [name, figure(first["value"]), bounds(first), drawn, figure(first["n"], whole)]
         if above:
             delta = here["above"]
-            baseline = Markup("<small>{}</small>").format(row.above.baseline) if row.above else ""
+            baseline = Markup(" <small>{}</small>").format(row.above.baseline) if row.above else ""
             cells.append(pair(delta) + baseline if delta else NOTHING)
         cells += [pair(here["figures"][n]) for n in range(1, len(row.figures))]
         yield cells

@@ -10,9 +10,15 @@ from typing import Any
 from markupsafe import Markup
 from pydantic_core import from_json
 
-from alps.judges.resolve import AGREEMENTS
+from alps.judges.resolve import AGREEMENTS, is_embedded_judge
 from alps.leaderboard.gold_data import known_track
-from alps.leaderboard.pages.board_table import corrected, known_items, metric_title
+from alps.leaderboard.pages.board_table import (
+    corrected,
+    delta_of,
+    foreign,
+    known_items,
+    metric_title,
+)
 from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
 from alps.leaderboard.pages.common import (
     Content,
@@ -24,7 +30,7 @@ from alps.leaderboard.pages.common import (
 )
 from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.parts import parts_of
-from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair
+from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair, whole
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import histories
@@ -109,7 +115,7 @@ class Judge:
         """How far its scores can be trusted, in two words."""
         if self.fit:
             return "calibrated"
-        return "uncalibrated" if self.comparable else "not comparable"
+        return "debugging only" if is_embedded_judge(self.name) else "not calibrated"
 
     @property
     def agreement(self) -> str:
@@ -162,9 +168,59 @@ def _write_system(renderer: Renderer, system: System, versions: list[System]) ->
         further=list(_of_parts(renderer, system)),
         tracks=[_track(renderer.content, system, n) for n in all_tracks() if n in system.tracks],
         versions=versions,
+        tiles=list(_tiles(renderer.content, system)),
         multiples=list(multiples_of(renderer.content, system)),
         besides=list(beside_of(renderer.content, system)),
     )
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The leading score of a system on one track, with its rank and difference."""
+
+    title: str
+    page: str
+    metric: str
+    value: Markup
+    bounds: Markup
+    delta: Markup
+    rank: Markup
+    n: Markup
+    judged: Markup
+
+
+def _tiles(content: Content, system: System) -> Iterator[Tile]:
+    """Yield a tile for the leading board of every track."""
+    seen = set()
+    for board, row in content.by_system.get(system.slug, ()):
+        score = row.lead(board.metric.name)
+        if board.key.track in seen or row.withheld or not score["value"]:
+            continue
+        seen.add(board.key.track)
+        rank = Markup("not ranked · ")
+        if row.rank is not None:
+            best, written = row.rank.best, str(row.rank)
+            rank = computed(best, "rank", board.id, system.slug, written=written)
+            rank = Markup("rank {} · ").format(rank)
+        judge = Markup("no judge needed")
+        if board.key.judge is not None:
+            judge = Markup("judged by {}").format(foreign(str(row.track["judge"].value)))
+        yield Tile(
+            title=board.task.heading,
+            page=page_of(board.task),
+            metric=metric_title(board.metric),
+            value=figure(score["value"]),
+            bounds=bounds(score),
+            delta=_delta(row, board),
+            rank=rank,
+            n=figure(score["n"], whole),
+            judged=judge,
+        )
+
+
+def _delta(row: Standing, board: Board) -> Markup:
+    delta = delta_of(row, board)
+    return Markup("{} · ").format(delta) if delta else delta
 
 
 def _of_parts(renderer: Renderer, system: System) -> Iterator[Markup]:

@@ -7,17 +7,17 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alps.errors import AlpsError
-from alps.ext.audits.draws import LEAST, least_share
 from alps.judges.admission import is_admitted
-from alps.judges.judge_of_run import JudgeOfRun
 from alps.judges.rubric import MATCHING
 from alps.rows import Summary
 from alps.run.folder import free_folder
-from alps.run.opened import find_run, open_run
-from alps.run.source import open_again
 from alps.tasks import Task
+
+if TYPE_CHECKING:
+    from alps.judges.judge_of_run import JudgeOfRun
 
 _RATES = "These labels measure the judge of {run}, and correct its scores."
 _RELATES = (
@@ -67,6 +67,10 @@ def _corrected(summary: Summary) -> bool:
 
 def how_to_correct_f1(source: str, person: str = "") -> str:
     """Return what corrects the F1 of a run: the command of an audit, or why there is none."""
+    from alps.ext.audits.draws import LEAST, least_share
+    from alps.run.opened import find_run, open_run
+    from alps.run.source import open_again
+
     share: int | None = None
     with suppress(AlpsError):  # a run that is elsewhere by now is audited there
         run = find_run(source)
@@ -93,7 +97,7 @@ def after_export(source: str, labels: Path, *, audit: bool) -> str:
     return f"alps calibrate labels={_word(labels)}"
 
 
-def after_calibration(judge: JudgeOfRun, rubrics: Sequence[str], folder: Path) -> list[str]:
+def after_calibration(judge: "JudgeOfRun", rubrics: Sequence[str], folder: Path) -> list[str]:
     """Return what corrects the scores of the run whose judge was calibrated, a line each."""
     lines = []
     if any(rubric != MATCHING for rubric in rubrics):

@@ -47,7 +47,7 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
         tally.findings(), key=lambda one: (SEVERITIES.index(one.severity), one.code, -one.count)
     )
     looked = TrackLooked(cited.name, questions, questions)
-    return AuditReport(data, split or "", (looked,), tuple(findings), ())
+    return AuditReport(data, cited.name, (looked,), tuple(findings), ())
 
 
 def _count(tally: Tally, story: Story, fault: Fault) -> None:
