@@ -109,7 +109,10 @@ def place_of(sample: HistorySample) -> Place:
 
 
 def evidence_of(sample: HistorySample) -> Context | None:
-    """Return the messages that an answer needs; None where the set names none that are there."""
+    """Return the messages that an answer needs; None where the set names none that are there.
+
+    Of a question that can't be answered it is nothing, if the set names none.
+    """
     wanted = set(sample.question.evidence)
     turns, positions, place = [], [], 0
     for session, said in zip(sample.sessions, history_of(sample).sessions, strict=True):
@@ -118,14 +121,16 @@ def evidence_of(sample: HistorySample) -> Context | None:
                 turns.append(turn)
                 positions.append(place)
             place += 1
-    return Context(tuple(turns), positions=tuple(positions)) if turns else None
+    if not turns and not sample.question.abstains:
+        return None
+    return Context(tuple(turns), positions=tuple(positions))
 
 
 def needed_of(sample: HistorySample) -> tuple[str, ...]:
     """Return the texts of the evidence, where the set names single messages."""
     shown = evidence_of(sample)
     sessions = {session.id for session in sample.sessions}
-    if shown is None or sessions & set(sample.question.evidence):
+    if shown is None or not shown.turns or sessions & set(sample.question.evidence):
         return ()
     return tuple(turn.text for turn in shown.turns)
 

@@ -49,7 +49,7 @@ def _verdict(record: AnsweredRecord) -> Iterator[tuple[str, str]]:
 
 def _evidence(sample: HistorySample) -> Iterator[Part]:
     found = evidence_of(sample)
-    if found is not None and found.positions is not None:
+    if found is not None and found.positions:
         turns = history_of(sample).turns
         labels = dict.fromkeys(found.positions, "evidence")
         yield Dialogue(
