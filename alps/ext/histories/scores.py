@@ -7,6 +7,7 @@ from alps.ext.histories.judging import right_of
 from alps.ext.histories.model import CitedSet
 from alps.ext.histories.sample import HistorySample
 from alps.judges.base import Judge
+from alps.judges.rubric import RubricQuestion
 from alps.schema import Prediction
 from alps.tasks.base import AGREEMENT, Row, Scored, agreement_score
 from alps.tasks.metrics import Breakdown, Inference, Metric, OnBoards
@@ -75,6 +76,11 @@ def score(
     if cited.authors is not None:
         theirs, counts = cited.authors.score(question, answer, marks)
         scores |= theirs
+        # Optional metrics are shown where a record has a value or a count of their name.
+        own = [metric.name for metric in cited.authors.metrics if not metric.is_mean and counts]
+        counts = {**counts, **dict.fromkeys(own, 1.0)}
+    if marks and RubricQuestion in judge.answers:
+        counts["asked"] = 1.0
     details: dict[str, Any] = {"defects": list(sample.entry.defects)} if not sample.sound else {}
     return Scored(scores | agreement_score(verdict), counts, details, _key(sample))
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.errors import UsageError
 from alps.ext.histories.authors.beam import ABILITIES, AUTHORS
 from alps.ext.histories.files import Whole
 from alps.ext.histories.model import (
@@ -48,18 +47,15 @@ class Chat:
 
     def read(self) -> tuple[str, Any, Any]:
         """Read the name, the chat and the questions."""
-        chat, asked = self.files
-        return f"{self.path.parent.name}-{self.path.name}", Whole(chat).read(), Whole(asked).read()
+        chat, asked = (Whole(path).read() for path in self.files)
+        return f"{self.path.parent.name}-{self.path.name}", chat, asked
 
 
 def _files(data: Path, choice: Choice) -> Files:
     size = choice.size or SIZES[0]
-    places = (data / size, data / "chats" / size)
-    folder = next((place for place in places if place.is_dir()), None)
-    if folder is None:
-        raise UsageError(f"data={data}: no chats/{size} in it; size= takes {', '.join(SIZES)}")
-    names = [path.name for path in folder.iterdir() if (path / ASKED).is_file()]
-    chats = [Chat(folder / name) for name in sorted(names, key=lambda name: (len(name), name))]
+    found = [*(data / size).glob("*"), *(data / "chats" / size).glob("*")]
+    chats = [Chat(path) for path in found if (path / ASKED).is_file()]
+    chats.sort(key=lambda chat: (len(chat.path.name), chat.path.name))
     return Files(tuple(chats), [path for chat in chats for path in chat.files])
 
 
@@ -71,19 +67,15 @@ def _story(node: tuple[str, Any, Mapping[str, Any]]) -> Story:
 
 def _batches(chat: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for part in chat:
-        if "turns" in part:
-            yield part
-        else:  # a plan of ten million tokens
-            for batches in part.values():
-                yield from batches
+        # Ten million tokens come as plans, each a list of batches under its name.
+        for batches in [[part]] if "turns" in part else part.values():
+            yield from batches
 
 
 def _session(batch: Mapping[str, Any], number: int) -> Session:
     said = [message for turn in batch["turns"] for message in turn]
     written = next((one["time_anchor"] for one in said if one.get("time_anchor")), "")
-    messages = []
-    for one in said:
-        messages.append(Message(one["role"], _MARK.sub("", one["content"]), str(one["id"])))
+    messages = [Message(m["role"], _MARK.sub("", m["content"]), str(m["id"])) for m in said]
     return Session(f"b{number}", when(written, "%B-%d-%Y"), tuple(messages), written)
 
 
