@@ -25,6 +25,7 @@ EXTENSION = Extension(
     commands={
         "data list": "alps.ext.histories.commands:data_list",
         "data convert": "alps.ext.histories.commands:data_convert",
+        "data answers": "alps.ext.histories.commands:data_answers",
     },
     has_part=_has_part,
     part="alps.ext.histories.part:Part",

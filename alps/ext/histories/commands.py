@@ -1,4 +1,4 @@
-"""The commands `alps data list` and `alps data convert`."""
+"""Commands on sets: `alps data list`, `alps data convert` and `alps data answers`."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,7 @@ from alps.commands.common import command, print_as, say
 if TYPE_CHECKING:
     from alps.ext.histories.convert import ConvertSettings
     from alps.ext.histories.listing import ListSettings
+    from alps.ext.histories.recorded import AnswersSettings
 
 
 @command("[format=json]", "alps.ext.histories.listing:ListSettings", name="list", quick=True)
@@ -36,3 +37,21 @@ def data_convert(settings: "ConvertSettings") -> None:
     from alps.ext.histories.convert import convert
 
     say(convert(settings))
+
+
+@command(
+    "task=… imported=DIR out=DIR [data=…] [system=…]",
+    "alps.ext.histories.recorded:AnswersSettings",
+    name="answers",
+    quick=True,
+)
+def data_answers(settings: "AnswersSettings") -> None:
+    """Put imported answers to the questions of a set, to be scored as the set's authors do.
+
+    \b
+      alps import mem0 evaluation_metrics.json out=imported
+      alps data answers task=locomo data=locomo10.json imported=imported out=theirs
+    """
+    from alps.ext.histories.recorded import write_answers
+
+    say(write_answers(settings))

@@ -16,14 +16,31 @@ from alps.show.formatting import counted
 from alps.values import HomePath
 
 
-class ConvertSettings(FrozenSettings):
-    """What `alps data convert` takes."""
+class SetSettings(FrozenSettings):
+    """Which set, and where something made of it is written."""
 
     task: str = Field(description="the set")
     data: str = Field("samples", description=DATA)
     out: HomePath = Field(description="the folder to write")
     set: str | None = Field(None, description="which of the files of the set")
     size: str | None = Field(None, description="which sizes of the set")
+
+
+class ConvertSettings(SetSettings):
+    """What `alps data convert` takes."""
+
+
+def set_of(name: str) -> CitedSet:
+    """Return the set whose task is called `name`.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    if name not in SETS:
+        known = ", ".join(SETS)
+        raise UsageError(f"task={name}: no set of histories{closest(name, SETS)} (known: {known})")
+    cited: CitedSet = load(f"{READERS}.{name}:SET")
+    return cited
 
 
 def convert(settings: ConvertSettings) -> str:
@@ -33,11 +50,7 @@ def convert(settings: ConvertSettings) -> str:
         UsageError: If there is no such set, or the folder has one already.
         DataError: If a file can't be read.
     """
-    if settings.task not in SETS:
-        known = ", ".join(SETS)
-        hint = closest(settings.task, SETS)
-        raise UsageError(f"task={settings.task}: no set of histories{hint} (known: {known})")
-    cited: CitedSet = load(f"{READERS}.{settings.task}:SET")
+    cited = set_of(settings.task)
     out = Path(settings.out)
     for name in (HISTORIES, QUESTIONS):
         if (out / name).exists():

@@ -15,6 +15,7 @@ from alps.ext.histories.model import CitedSet, Question
 from alps.ext.histories.sample import UNKNOWN, HistorySample
 from alps.judges.base import Judge
 from alps.judges.options import OptionQuestion
+from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import (
     NOTHING,
     Rating,
@@ -137,6 +138,10 @@ async def judge_prediction(
     """Return the verdict on an answer: a mark for each thing that was asked."""
     question, answer = sample.question, str((prediction.prediction or {}).get("answer", ""))
     wanted = list(asked_of(cited, question))
+    if isinstance(judge, RecordedJudge):
+        # What was recorded is the judgement of the authors, or of who follows them: none of ours.
+        theirs = () if cited.authors is None else cited.authors.rubrics(question)
+        wanted = [(name, name, gold) for name, gold in theirs]
     if RubricQuestion not in judge.answers:
         return await _related(sample, answer, judge)
     verdict = verdict_row(judge, rubrics_of(cited))

@@ -151,6 +151,8 @@ class Authors:
             the judge is shown as the gold, for each.
         score: Scores by metric and counts, from the question, the answer (None for a failed one)
             and the marks, which lack those of rubrics that no judge was asked.
+        judged: Of the metrics the one that a judge decides, which is also reported on the sound
+            questions, and on those whose gold is wrong; empty where there is none.
         paired: What lines of an answer are paired with, and the lines: each line, in its turn, with
             the first that it tells of those that no line before it did; None where nothing is.
     """
@@ -158,6 +160,7 @@ class Authors:
     metrics: tuple[Metric, ...]
     rubrics: Callable[[Question], Sequence[tuple[str, str]]]
     score: Callable[[Question, str | None, Marks], tuple[dict[str, float], dict[str, float]]]
+    judged: str = ""
     paired: Callable[[Question, str], tuple[Sequence[str], Sequence[str]]] | None = None
 
 

@@ -7,6 +7,7 @@ from alps.ext.histories.judging import right_of
 from alps.ext.histories.model import CitedSet
 from alps.ext.histories.sample import HistorySample
 from alps.judges.base import Judge
+from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import RubricQuestion
 from alps.schema import Prediction
 from alps.tasks.base import AGREEMENT, Row, Scored, agreement_score
@@ -35,26 +36,49 @@ OURS = (
 )
 
 
+THEIRS = (
+    Metric("authors_sound", "  of which nothing wrong is known", optional=True),
+    Metric(
+        "authors_wrong_gold",
+        "  credit where the gold is wrong",
+        optional=True,
+        lower_is_better=True,
+        inference=_RESAMPLED,
+    ),
+)
+"""The authors' judged figure on these questions."""
+
+
 def metrics_of(cited: CitedSet) -> tuple[Metric, ...]:
     """Return the metrics of a set: ours first."""
-    theirs = () if cited.authors is None else cited.authors.metrics
-    return (*OURS, *theirs, AGREEMENT)
+    if cited.authors is None:
+        return (*OURS, AGREEMENT)
+    return (*OURS, *cited.authors.metrics, *THEIRS, AGREEMENT)
 
 
 def breakdowns_of(cited: CitedSet) -> tuple[Breakdown, ...]:
-    """Return what is reported by kind of question: our score, then the authors' first metric."""
+    """Return what is reported by kind of question: our score, then figures of the authors."""
     kinds = dict(cited.kinds)
     found = [Breakdown("kind", "right answers by kind of question", "right", kinds)]
-    if cited.authors is not None and cited.authors.metrics:
-        lead = cited.authors.metrics[0]
-        found.append(Breakdown("kind_authors", f"{lead.title} by kind", lead.name, kinds))
+    for metric in _by_kind(cited):
+        found.append(
+            Breakdown(f"kind_{metric.name}", f"{metric.title}, by kind", metric.name, kinds)
+        )
     return tuple(found)
 
 
+def _by_kind(cited: CitedSet) -> list[Metric]:
+    """Return the authors' first metric, and the one that a judge decides."""
+    if cited.authors is None:
+        return []
+    metrics = cited.authors.metrics
+    return [one for one in metrics if one in metrics[:1] or one.name == cited.authors.judged]
+
+
 def groups_of(sample: HistorySample) -> Mapping[str, str]:
-    """Return the kind of a question, which both breakdowns go by."""
-    kind = sample.question.kind
-    return {"kind": kind, "kind_authors": kind}
+    """Return the kind of a question, which all breakdowns go by."""
+    breakdowns = breakdowns_of(sample.book.cited)
+    return dict.fromkeys((one.name for one in breakdowns), sample.question.kind)
 
 
 def score(
@@ -71,11 +95,15 @@ def score(
     scores: dict[str, float] = {}
     counts: dict[str, float] = {}
     right = right_of(question, answer, marks)
-    if right is not None:
+    # What was recorded is no judgement of ours, and a missing answer no failure under it.
+    if right is not None and not isinstance(judge, RecordedJudge):
         scores |= _ours(sample, right)
     if cited.authors is not None:
         theirs, counts = cited.authors.score(question, answer, marks)
         scores |= theirs
+        if (credit := theirs.get(cited.authors.judged)) is not None:
+            scores |= {"authors_sound": credit} if sample.sound else {}
+            scores |= {"authors_wrong_gold": credit} if sample.wrong_gold else {}
         # Optional metrics are shown where a record has a value or a count of their name.
         own = [metric.name for metric in cited.authors.metrics if not metric.is_mean and counts]
         counts = {**counts, **dict.fromkeys(own, 1.0)}

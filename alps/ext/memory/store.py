@@ -7,7 +7,7 @@ the system is taken from one end to the next, and asked at each what is asked th
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,8 @@ from alps.rows import Check
 from alps.tasks import Task
 from alps.tasks.by_memory import Context, History, Script, fitting, newest
 
+BRIEF_AT_ONCE = 4
+"""Users of a system in this process that are taken in at once: it answers one call at a time."""
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
 
 
@@ -74,7 +76,9 @@ class Store:
     """A memory that is a system under test, behind a connection.
 
     In a dry run nobody is asked: no more can be shown than what fits of the whole history.
-    Its admission goes through `checked` where that is another one.
+    Its admission goes through `checked` where that is another one. With `brief` a few users are
+    taken in at once, and each is reset when everything was asked of it: what keeps its users in the
+    memory of this process would hold all histories of a set together.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class Store:
         timeout: float,
         dry: bool = False,
         checked: Connection | None = None,
+        brief: bool = False,
     ) -> None:
         self.name = redact(name)
         self.settings: Mapping[str, Any] = {
@@ -104,7 +109,10 @@ class Store:
         self._alone: dict[str, _User] = {}
         self._met = False
         self._opened: asyncio.Task[None] | None = None
-        self._dry = dry
+        self._dry, self._brief = dry, brief
+        self._at_once: AbstractAsyncContextManager[object] = (
+            asyncio.Semaphore(BRIEF_AT_ONCE) if brief else nullcontext()
+        )
         self._scripts = Scripts(connection, diary, k=k, timeout=timeout)
         self._resources = ExitStack()
 
@@ -229,9 +237,11 @@ class Store:
         if user.failed is not None:
             raise user.failed
         try:
-            async with self._scripts.gate.beside():
+            async with self._at_once, self._scripts.gate.beside():
                 while not await self._reach(user, until):
                     pass
+                if self._brief and until == max(user.ends):
+                    await self._call(user, "reset")
         except MemoryFailed as failed:
             user.failed = failed
             raise

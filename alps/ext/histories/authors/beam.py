@@ -92,5 +92,6 @@ AUTHORS = Authors(
     ),
     rubrics=lambda question: (),
     score=_score,
+    judged="half_marks",
     paired=_paired,
 )

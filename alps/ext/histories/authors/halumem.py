@@ -51,4 +51,5 @@ AUTHORS = Authors(
     ),
     rubrics=_rubrics,
     score=_score,
+    judged="correct",
 )

@@ -82,4 +82,5 @@ AUTHORS = Authors(
     ),
     rubrics=_rubrics,
     score=_score,
+    judged="generous",
 )

@@ -71,4 +71,5 @@ AUTHORS = Authors(
     ),
     rubrics=_rubrics,
     score=_score,
+    judged="by_type",
 )
