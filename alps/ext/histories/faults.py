@@ -78,9 +78,13 @@ def _of_sessions(story: Story) -> Iterator[Fault]:
 def _of_question(question: Question, named: set[str], story: Story) -> Iterator[Fault]:
     gold, text = fold(question.answer), fold(question.text)
     if not question.abstains and len(gold) >= SHORTEST_INSIDE and gold in text:
-        detail = "the question holds the answer, word for word"
         what = f"{question.answer}: {question.text}"
-        yield Fault("answer-in-question", "serious", detail, question.id, what)
+        if " or " in text:
+            detail = "the question names the answer among others: a guess is right often"
+            yield Fault("answer-among-choices", "note", detail, question.id, what)
+        else:
+            detail = "the question holds the answer, word for word"
+            yield Fault("answer-in-question", "serious", detail, question.id, what)
     if not gold and not question.abstains and not question.points:
         detail = "there is no answer that could be right"
         yield Fault("no-answer", "serious", detail, question.id, question.text)

@@ -198,3 +198,65 @@ def test_keys_of_sets_are_refused_elsewhere_by_name(tmp_path):
 def test_an_unknown_task_is_told_the_sets_too(tmp_path):
     done = run(tmp_path / "out", "longmemevall")
     assert (done.code, "did you mean 'longmemeval'?" in done.err) == (2, True)
+
+
+def imported(folder, opened, name, right):
+    """Write rows as `alps import` does: an answer to each question, and a verdict on most."""
+    rows = []
+    for place, entry in enumerate(opened.entries):
+        question = entry.question
+        row = {"system": name, "part": "", "conversation": question.history, "repeat": 0}
+        row |= {"id": question.id if name == "ids" else f"x{place}", "category": question.kind}
+        row |= {"question": question.text, "gold": question.answer, "answer": "Anything"}
+        rows.append({**row, "score": None if place == 0 else float(place % right == 0)})
+    folder.mkdir()
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "answers.jsonl").write_text(text, encoding="utf-8")
+    return [row["score"] for row in rows]
+
+
+RECORDED = {
+    "by the words of questions": ("locomo", "words", "generous"),
+    "by their ids": ("longmemeval", "ids", "by_type"),
+}
+
+
+@pytest.mark.parametrize(("name", "system", "metric"), RECORDED.values(), ids=RECORDED)
+def test_recorded_answers_have_the_recorded_score_and_none_of_ours(tmp_path, name, system, metric):
+    opened = book(name)
+    given = imported(tmp_path / "imported", opened, system, 3)
+    made = ("imported=" + str(tmp_path / "imported"), f"out={tmp_path / 'theirs'}")
+    written = alps_here("data", "answers", f"task={name}", *made)
+    assert (written.code, "0 answers left out" in written.out) == (0, True), written.err
+    theirs = tmp_path / "theirs"
+    words = (f"model=predictions:{theirs / 'answers.jsonl'}", "memory=full", "max_failures=1")
+    judge = f"judge=recorded:{theirs / 'verdicts.jsonl'}"
+    assert run(tmp_path / "out", name, *words, judge).code == 0
+    scores = track_of(tmp_path / "out", name)["scores"]
+    judged = []
+    for entry, score in zip(opened.entries, given, strict=True):
+        if score is not None and not (name == "locomo" and entry.question.abstains):
+            judged.append(score)
+    assert scores[metric]["n"] == len(judged)
+    assert scores[metric]["value"] == pytest.approx(sum(judged) / len(judged))
+    assert scores["right"]["value"] is None
+
+
+NOT_PUT = {
+    "no such folder": ("nowhere", (), "no answers.jsonl in it"),
+    "of another set": ("other", (), "no answer to a question of locomo"),
+    "of two systems": ("two", (), "name one with system= (a, b)"),
+}
+
+
+@pytest.mark.parametrize(("folder", "words", "why"), NOT_PUT.values(), ids=NOT_PUT)
+def test_answers_that_can_not_be_put_to_questions_are_refused(tmp_path, folder, words, why):
+    row = {"system": "a", "id": "1", "conversation": "0", "question": "Who?", "repeat": 0}
+    rows = {"other": [row], "two": [row, {**row, "system": "b"}]}
+    for name, own in rows.items():
+        (tmp_path / name).mkdir()
+        text = "".join(json.dumps(one) + "\n" for one in own)
+        (tmp_path / name / "answers.jsonl").write_text(text, encoding="utf-8")
+    made = (f"imported={tmp_path / folder}", f"out={tmp_path / 'theirs'}")
+    done = alps_here("data", "answers", "task=locomo", *made, *words)
+    assert (done.code, why in " ".join(done.err.split())) == (2, True), done.err
