@@ -3,7 +3,7 @@
     import alps
 
     run = alps.evaluate(task="extraction", model="rules", data="samples")
-    run.scores["task1"]["f1"].value
+    run.scores["extraction"]["f1"].value
 
 The functions work in a script and in a notebook, whose event loop is running already. They take the
 settings of the commands under the same names, refuse the same mistakes (as an `AlpsError`), write
@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from alps.errors import closest
 from alps.event_loop import run_apart, run_beside
 from alps.rows import Score
 from alps.run.opened import Run as RunFolder
 from alps.run.opened import find_run
 from alps.run.opened import open_run as open_folder
+from alps.tasks.registry import track_named, track_title
 
 if TYPE_CHECKING:
     import datasets
@@ -41,7 +43,7 @@ class Record:
     """One answer of a system: what it predicted, and what that scored.
 
     Attributes:
-        track: The track, such as `task1`.
+        track: The task, as files call it, such as `task1`.
         id: The id of the record.
         repeat: Which of several answers to the record it is, counted from 0.
         outcome: `ok` where it is scored; else the kind of failure.
@@ -60,6 +62,46 @@ class Record:
     scores: Mapping[str, float]
     verdict: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name} {value:g}" for name, value in list(self.scores.items())[:1])
+        name = f"{track_title(self.track)}/{self.id}"
+        return f"<Record {', '.join(filter(None, [f'{name}: {self.outcome}', figures]))}>"
+
+
+class Named(dict[str, T]):
+    """What a run has, by name; what it lacks is a KeyError that names what there is."""
+
+    def __init__(self, kind: str, things: Mapping[str, T]) -> None:
+        super().__init__(things)
+        self._kind = kind
+
+    def __missing__(self, name: str) -> T:
+        raise KeyError(self._lacks(name, list(self)))
+
+    def _lacks(self, name: object, names: Sequence[str]) -> str:
+        known = f"there is: {', '.join(names)}" if names else "there is none yet"
+        return f"no {self._kind} {name!r}{closest(str(name), names)}; {known}"
+
+
+class ByTask(Named[T]):
+    """What a run has by task: by the name that people read, or the one in files."""
+
+    def __missing__(self, name: str) -> T:
+        track = track_named(name, list(self))
+        if track is None:
+            raise KeyError(self._lacks(name, [track_title(one) for one in self]))
+        return self[track]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and track_named(name, list(self)) is not None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return what is there by a name, else `default`."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
 
 @dataclass(frozen=True)
 class Run:
@@ -73,10 +115,33 @@ class Run:
         return dict(self._read.summary_row or {})
 
     @property
-    def scores(self) -> dict[str, dict[str, Score]]:
-        """The scores by track and metric; empty while the run is not finished."""
-        summary = self._read.summary
-        return {name: track.scores for name, track in summary.tracks.items()} if summary else {}
+    def scores(self) -> ByTask[Named[Score]]:
+        """The scores by task and metric, `scores["extraction"]["f1"]`; empty until it is finished.
+
+        Raises:
+            KeyError: If there is no such task or metric; it names those that there are.
+        """
+        summary, scores = self._read.summary, dict[str, Named[Score]]()
+        for name, track in summary.tracks.items() if summary else ():
+            scores[name] = Named("metric", track.scores)
+        return ByTask("task", scores)
+
+    def __repr__(self) -> str:
+        from alps.show.formatting import interval, number
+
+        read, scores = self._read, self.scores
+        if not scores:
+            return f"<Run {self.folder}: {read.model}, not finished>"
+        headlines = []
+        for track, metrics in scores.items():
+            lead, title = read.lead(track), track_title(track)
+            score = metrics[lead.name]
+            name = lead.title.strip().replace(" (macro)", "")
+            parts = [title if len(scores) > 1 else "", "" if name.startswith(title) else name]
+            parts += [number(score.value), "" if score.low is None else interval(score)]
+            headlines.append(" ".join(filter(None, parts)) + f", n {score.n:,}")
+        what = f"{len(scores)} tasks" if len(scores) > 1 else track_title(next(iter(scores)))
+        return f"<Run {what}: {read.model}, {'; '.join(headlines)}, {read.judge}>"
 
     def records(self) -> Iterator[Record]:
         """Yield every answer that was asked for so far, in the order of the data."""
@@ -132,15 +197,19 @@ class Run:
         lines = []
         for track, scores in self.scores.items():
             for name, score in scores.items():
-                lines.append(_html_row(track, name, score))
-        head = (
-            "<tr><th>track</th><th>metric</th><th>score</th><th>95 % interval</th><th>n</th></tr>"
-        )
+                lines.append(_html_row(track_title(track), name, score))
+        head = "<tr><th>task</th><th>metric</th><th>score</th><th>95 % interval</th><th>n</th></tr>"
         title = f"{self._read.model}, judged by {self._read.judge} ({self.folder})"
         return f"<p>{html.escape(title)}</p><table>{head}{''.join(lines)}</table>"
 
 
-def evaluate(*, task: str, model: str, judge: str | None = None, **settings: Any) -> Run:
+def evaluate(
+    *,
+    task: str | None = None,
+    model: str | None = None,
+    judge: str | None = None,
+    **settings: Any,
+) -> Run:
     """Run a system on a task, judge it and score it; resume a run that was interrupted.
 
     Args:
@@ -159,7 +228,13 @@ def evaluate(*, task: str, model: str, judge: str | None = None, **settings: Any
     return called(lambda: _evaluated({"task": task, "model": model, "judge": judge, **settings}))
 
 
-async def aevaluate(*, task: str, model: str, judge: str | None = None, **settings: Any) -> Run:
+async def aevaluate(
+    *,
+    task: str | None = None,
+    model: str | None = None,
+    judge: str | None = None,
+    **settings: Any,
+) -> Run:
     """Do what `evaluate` does, beside other tasks of an event loop; to cancel it ends the run."""
     given = {"task": task, "model": model, "judge": judge, **settings}
     return await run_beside(lambda: _evaluated(given))

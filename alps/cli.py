@@ -6,39 +6,36 @@ from typing import NoReturn
 import click
 
 from alps import __version__
-from alps.completion import COMPLETE_VAR, SHELLS, ExplainedGroup, script
+from alps.completion import COMPLETE_VAR, SHELLS, script
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
+from alps.explained import ExplainedGroup
 
 COMMANDS = {
     "run": "alps.commands.running:run",
     "score": "alps.commands.running:score",
-    "ls": "alps.commands.looking:ls",
-    "show": "alps.commands.looking:show",
-    "report": "alps.commands.looking:report",
     "compare": "alps.commands.looking:compare",
-    "data": "alps.commands.data:data",
+    "report": "alps.commands.looking:report",
     "doctor": "alps.commands.machine:doctor",
+    "data": "alps.commands.data:data",
 }
 """Where the commands of the spine lie; extensions name their own."""
+_FURTHER = "alps COMMAND --help lists settings; alps completion --help: Tab completion"
 
 
 # Each command imports what it needs when it is called: help and Tab must not wait for libraries.
 @click.group(
     cls=ExplainedGroup,
     lazy=COMMANDS,
+    under={"data": "Data", "completion": None},
+    epilog=_FURTHER,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
+    subcommand_metavar="COMMAND [KEY=VALUE]…",
 )
 @click.version_option(__version__, prog_name="alps")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Evaluate how LLM assistants extract, update, retrieve and use memories.
-
-    \b
-    Try it offline:
-      alps run task=extraction model=rules data=samples
-    """
+    """Evaluate how LLM assistants extract, update, retrieve and use memories."""
     if context.invoked_subcommand is None:
         from alps.welcome import welcome
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Mixins = list[type[BaseModel]]
 
 GROUP = "alps.extensions"
+EVERYDAY = ""
+"""The heading of the commands that help lists first."""
 
 
 def never(settings: Any, folder: Path) -> bool:
@@ -59,6 +61,9 @@ class Extension:
             from `alps.tasks.TaskOptions` to the tracks.
         task_keys: The keys of a run that mean something to those tasks, and not to every task; its
             own among them are in `TaskOptions.added`.
+        heading: Under which `alps --help` lists them, such as `Memory`; `EVERYDAY` for none.
+        moved: Commands by their old words, which work for one version: `{"old": "memory new"}`.
+        removed: What to do instead of commands that are gone, by their words.
         needs: The names of the extensions that it imports; without one of them it is left out.
         has_part: Tells, by its settings and its folder, whether it has a part in a run.
         part: The class of that part, an `alps.run.parts.RunPart`: `mine:Part`.
@@ -94,6 +99,9 @@ class Extension:
     commands: dict[str, str] = field(default_factory=dict)
     tasks: dict[str, str] = field(default_factory=dict)
     task_keys: tuple[str, ...] = ()
+    heading: str = "Others"
+    moved: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     has_part: Callable[[Any, Path], bool] = never
     part: str = ""
@@ -129,25 +137,28 @@ def extensions() -> tuple[Extension, ...]:
     return tuple(kept.values())
 
 
-def extended_commands() -> dict[str, str]:
-    """Return where the commands of extensions lie, by the words that call them."""
-    commands: dict[str, str] = {}
+def words_of_commands(kind: Literal["commands", "moved", "removed"]) -> dict[str, str]:
+    """Return what extensions say of commands, by the words that call them."""
+    said: dict[str, str] = {}
     for extension in extensions():
-        commands |= extension.commands
-    return commands
+        said |= getattr(extension, kind)
+    return said
+
+
+def headings() -> dict[str, str]:
+    """Return the heading of each command of extensions, by its first word."""
+    return {name: one.heading for one in extensions() for name in one.commands if " " not in name}
 
 
 @cache
-def brought_tasks() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return where the tasks of extensions are made, and the keys that they take, by their names.
+def brought_tasks() -> dict[str, Extension]:
+    """Return the extensions that bring tasks, by the names of these; of two alike ours counts."""
+    return {name: one for one in extensions() for name in one.tasks}
 
-    Of two of one name ours counts, which comes after those of others.
-    """
-    brought: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for extension in extensions():
-        for name, where in extension.tasks.items():
-            brought[name] = where, extension.task_keys
-    return brought
+
+def runs_one_of(names: Collection[str], settings: Any, folder: Path) -> bool:
+    """Have a part in each run of a task of these names."""
+    return not set(names).isdisjoint(settings.task.split(","))
 
 
 def exports() -> dict[str, str]:
@@ -171,7 +182,8 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
         if where := getattr(extension, kind):
             try:
                 own = load(where)
-                keys = vars(own).get("__annotations__", {}).keys()
+                names = vars(own).get("__annotations__", {}).keys()
+                keys = names & own.model_fields.keys()
                 for key in sorted(keys & taken):
                     raise ValueError(f"the key {key} is there already")
                 for key in sorted(key for key in keys if own.model_fields[key].is_required()):

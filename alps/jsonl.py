@@ -4,16 +4,28 @@ import asyncio
 import json
 import math
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
 Row = dict[str, Any]
 
+MOST_VALUES = 4_000_000
+"""Values of one JSON text: an empty list takes three bytes of it, and seventy of memory.
+
+LongMemEval with its histories has about a million.
+"""
 _DEEPEST = 100
 _TOO_DEEP = "lists and objects stand inside one another more than {} deep"
+_TOO_MANY = f"more than {MOST_VALUES:,} values"
+# An end that is missing is no reason to begin again at each quote.
+_TOKEN = r'"(?:[^"\\]++|\\.)*+"?|[\[{,]'
+_TOKENS = re.compile(_TOKEN, re.DOTALL)
+_TOKENS_OF_BYTES = re.compile(_TOKEN.encode(), re.DOTALL)
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 # Keeps Windows from writing line ends of its own.
 _AS_BYTES: int = getattr(os, "O_BINARY", 0)
@@ -48,17 +60,20 @@ def parse_json(text: str | bytes, *, deepest: int = _DEEPEST, **hooks: Any) -> A
     """Read one JSON value as `json.loads` does, nested at most `deepest` deep.
 
     Raises:
-        ValueError: If it is not JSON, or nested more deeply.
+        TooMuchError: If it is nested more deeply, or has more than `MOST_VALUES` values.
+        ValueError: If it is not JSON.
     """
+    if has_more_values(text, MOST_VALUES):
+        raise TooMuchError(_TOO_MANY)
     # How deep the parser itself goes depends on the version of Python: 3.13 reads 3,000 lists
     # inside one another, which nothing that walks through them with a function for each can follow.
     try:
         value = json.loads(text, **hooks)
     except RecursionError as error:
-        raise ValueError(_TOO_DEEP.format(deepest)) from error
+        raise TooMuchError(_TOO_DEEP.format(deepest)) from error
     # To walk through a value takes longer than to read it, and most rows are short.
     if _opened(text) > deepest and is_too_deep(value, deepest):
-        raise ValueError(_TOO_DEEP.format(deepest))
+        raise TooMuchError(_TOO_DEEP.format(deepest))
     return value
 
 
@@ -67,6 +82,25 @@ def _opened(text: str | bytes) -> int:
     if isinstance(text, str):
         return text.count("[") + text.count("{")
     return text.count(b"[") + text.count(b"{")
+
+
+def has_more_values(text: str | bytes, most: int) -> bool:
+    """Tell whether a JSON text has more than `most` values, by what opens one or parts two."""
+    if len(text) <= most:
+        return False
+    commas = text.count(",") if isinstance(text, str) else text.count(b",")
+    if _opened(text) + commas <= most:
+        return False
+    # Those within strings are no values.
+    quotes: tuple[object, ...] = ('"', ord('"'))
+    tokens: Iterator[re.Match[Any]]
+    tokens = _TOKENS.finditer(text) if isinstance(text, str) else _TOKENS_OF_BYTES.finditer(text)
+    values = (found for found in tokens if text[found.start()] not in quotes)
+    return next(islice(values, most, None), None) is not None
+
+
+class TooMuchError(ValueError):
+    """A JSON text that is nested too deeply, or has too many values."""
 
 
 class NoNumberError(ValueError):

@@ -1,9 +1,20 @@
 """Keys of the commands of the spine, and what extensions make keys of their own of."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
+from alps.errors import UsageError
+from alps.extension import EVERYDAY
 from alps.llm.options import JUDGE_SAMPLING, SAMPLING, Extra, JudgeExtra
 from alps.llm.retries import AUTO_MOST, PATIENCE
 from alps.llm.secrets import names_in
@@ -26,7 +37,7 @@ KeysT = TypeVar("KeysT", bound="Keys")
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 DATA = "samples, hub[:OWNER/NAME][@REVISION], or a folder in the release layout"
 SPLIT = "dev, validation, …; needed where there are several"
-_SENT = "sent to the model, if given"
+_SENT = "sent to the model if given"
 
 
 class Keys(BaseModel):
@@ -55,42 +66,48 @@ class AskSettings(Keys):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    judge: str = Field("lexical", description="lexical, minilm, a litellm model, or recorded:FILE")
-    judge_api_base: Address = Field(None, description="endpoint of the judge")
+    judge: str = Field(
+        "lexical",
+        description="PROVIDER/MODEL, lexical (offline, for debugging only), minilm or "
+        "recorded:FILE",
+    )
+    judge_api_base: Address = Field(None, description="base URL of the judge's endpoint")
     judge_temperature: Annotated[Temperature | Literal["none"] | None, BeforeValidator(unset)] = (
         Field(None, description="of the judge [0, where the model takes it]; none: not sent")
     )
-    judge_max_tokens: int | None = Field(None, ge=1, description="of the judge's replies")
+    judge_max_tokens: int | None = Field(None, ge=1, description="longest reply of the judge")
     judge_reasoning_effort: str | None = Field(None, description="of the judge")
     judge_request: JudgeExtra = Field(
-        None, description="judge_request.NAME=VALUE: the judge is sent, too"
+        None, description="judge_request.NAME=VALUE: further parameter of the judge's requests"
     )
-    judge_structured: Structured | None = Field(None, description="as structured=, of the judge")
+    judge_structured: Structured | None = Field(None, description="structured= of the judge")
     judge_requests_per_minute: int | None = Field(
-        None, ge=1, description="the most requests a minute at the endpoint of the judge"
+        None, ge=1, description="rate limit of the judge's endpoint"
     )
     judge_repeats: int = Field(
-        1, ge=1, le=100, description="ask the judge so often, majority decides"
+        1, ge=1, le=100, description="judge calls per item; the majority decides"
     )
-    out: HomePath | None = Field(None, description="the folder that is written")
+    out: HomePath | None = Field(None, description="folder to write")
     seed: int = Field(0, ge=0, description="of every random draw")
     concurrency: Concurrency = Field(
         "auto",
-        description="the most requests under way at each endpoint; auto: 16, and up to 200 while "
-        "that is clean",
+        description="parallel requests per endpoint; auto starts at 16 and grows to 200 while no "
+        "request fails",
     )
     timeout: float = Field(120.0, gt=0, description="seconds for one request")
     patience: Seconds = Field(
         PATIENCE,
         ge=0,
-        description="how long failures that may pass are tried again: seconds, 90s, 30min or 2h",
+        description="retry transient errors for this long: seconds, 90s, 30min or 2h",
     )
     max_failures: Share = Field(
-        0.05, description="exit 1 when a larger share failed or is unscored"
+        0.05, description="exit 1 if a larger share of records failed or is unscored"
     )
-    max_cost: float | None = Field(None, ge=0, description="US dollars for the whole run")
+    max_cost: float | None = Field(
+        None, ge=0, description="US dollars; the run stops before exceeding them"
+    )
     max_total_tokens: int | None = Field(
-        None, ge=0, description="prompt and completion tokens together"
+        None, ge=0, description="limit on prompt and completion tokens together"
     )
 
     @property
@@ -117,21 +134,38 @@ class AskSettings(Keys):
 
 
 class JudgingKeys(AskSettings):
-    """How predictions are judged and scored."""
+    """How predictions are judged and scored.
+
+    `GROUPS` has the groups that help lists keys under, for those of `alps run`, too; extensions
+    have such of their own.
+    """
+
+    GROUPS: ClassVar[Mapping[str, str]] = {
+        EVERYDAY: "task model judge data limit out max_cost dry_run api_base config",
+        "task": "task data split limit ability distractors prompt size persona answer orders "
+        "parser scoring extras repeats seed",
+        "model": "model api_base temperature top_p max_tokens reasoning_effort structured request "
+        "frequency_penalty presence_penalty env",
+        "judge": "judge judge_api_base judge_temperature judge_max_tokens judge_reasoning_effort "
+        "judge_structured judge_request judge_repeats judge_check baseline_records",
+        "limits": "max_cost max_total_tokens max_failures timeout patience concurrency "
+        "requests_per_minute judge_requests_per_minute",
+        "folder": "out config fresh dry_run",
+    }
 
     extras: Literal["none", "judge"] = Field(
-        "none", description="judge: is an unmatched prediction true?"
+        "none", description="judge: check unmatched predictions against the dialogue"
     )
     baseline_records: int = Field(
         30,
         ge=0,
-        description="records of a track that an LLM judge judges each trivial baseline on",
+        description="records per task on which an LLM judge rates each trivial baseline",
     )
     scoring: Literal["alps", "authors-v1"] = Field(
         "alps", description="authors-v1: the published v1 score"
     )
     judge_check: bool = Field(
-        True, description="no: an LLM judge answers no known items first, its scores are marked"
+        True, description="no: skip the known items that check an LLM judge; scores are marked"
     )
 
 
@@ -156,12 +190,12 @@ class RunKeys(JudgingKeys):
         "with commas, or all"
     )
     model: str = Field(
-        description="a litellm model, rules, bm25, tfidf, minilm, floor/…, oracle, "
+        description="PROVIDER/MODEL, rules, bm25, tfidf, minilm, oracle, floor/…, "
         "predictions:FILE, program:CMD, python:MODULE:CLASS"
     )
     data: str = Field("samples", description=DATA)
     split: str | None = Field(None, description=SPLIT)
-    limit: int | None = Field(None, ge=1, description="only the first so many records")
+    limit: int | None = Field(None, ge=1, description="first N records")
     distractors: Distractors = Field(
         "100", description="100, 300, 500, 700, 1000 or all (retrieval)"
     )
@@ -175,7 +209,7 @@ class RunKeys(JudgingKeys):
     )
     answer: Literal["choice", "logprob", "free"] = Field(
         "choice",
-        description="logprob: compare the options by their likelihood; free: show none "
+        description="logprob: compare the options by likelihood; free: show no options "
         "(personamem)",
     )
     orders: Orders = Field(
@@ -184,38 +218,53 @@ class RunKeys(JudgingKeys):
     parser: Literal["alps", "authors", "authors-older"] = Field(
         "alps", description="authors or authors-older: ask and read as published (personamem)"
     )
-    env: EnvNames = Field(
-        None, description="NAME,NAME: variables that a program gets, too (program:CMD)"
-    )
-    repeats: int = Field(1, ge=1, le=100, description="ask the system so often")
+    env: EnvNames = Field(None, description="NAME,NAME: environment variables for program:CMD")
+    repeats: int = Field(1, ge=1, le=100, description="samples per record")
     fresh: bool = Field(
-        False, description="yes: answer all again in the same folder; the run there is kept"
+        False, description="yes: answer again in the same folder; the run there is kept"
     )
-    dry_run: bool = Field(
-        False, description="say what a run would ask and cost, without one request"
-    )
+    dry_run: bool = Field(False, description="yes: print calls and cost without sending a request")
     config: str | None = Field(
-        None, description="a TOML file with any of these keys; words come first"
+        None, description="TOML file with these keys; the command line takes precedence"
     )
-    api_base: Address = Field(None, description="endpoint of the model")
+    api_base: Address = Field(None, description="base URL of your OpenAI-compatible server")
     requests_per_minute: int | None = Field(
-        None, ge=1, description="the most requests a minute at the endpoint of the model"
+        None, ge=1, description="rate limit of the model's endpoint"
     )
     structured: Structured | None = Field(
         None,
-        description="how typed answers are asked for: schema, tools, json or prompt [auto]",
+        description="structured output: schema, tools, json or prompt [auto]",
     )
     temperature: Annotated[Temperature | None, BeforeValidator(given_temperature)] = Field(
         None, description=_SENT
     )
     top_p: float | None = Field(None, gt=0, le=1, description=_SENT)
     max_tokens: int | None = Field(
-        None, ge=1, description="the longest answer; sent to the model, if given"
+        None, ge=1, description="longest answer; sent to the model if given"
     )
     frequency_penalty: float | None = Field(None, description=_SENT)
     presence_penalty: float | None = Field(None, description=_SENT)
     reasoning_effort: str | None = Field(None, description=_SENT)
-    request: Extra = Field(None, description="request.NAME=VALUE: what else the model is sent")
+    request: Extra = Field(
+        None, description="request.NAME=VALUE: further parameter of the model's requests"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_as_shown(cls, values: Any) -> Any:
+        """Read a task by the name that people see: `task=retrieval@300`, `task=constraints`."""
+        named = values.get("task") if isinstance(values, Mapping) else None
+        if not isinstance(named, str) or not named:
+            return values
+        from alps.tasks.registry import ALL, PYTHON, TASKS, with_choices
+
+        if all(name in (*TASKS, ALL) or name.startswith(PYTHON) for name in named.split(",")):
+            return values
+        typed = with_choices(named)
+        for key, value in typed.items():
+            if key != "task" and str(values.get(key, value)) != value:
+                raise UsageError(f"task={named}: it means {key}={value}, not {values[key]}")
+        return {**values, **typed}
 
     @field_validator("task")
     @classmethod

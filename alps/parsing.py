@@ -27,7 +27,8 @@ _UNSETTABLE = ("temperature", "judge_temperature")
 _A_SLIP = 0.9
 _LARGEST = 2**63
 _SHOWN = 200
-_is_key = re.compile(r"(?i)(?:.*_)?api_?key|(?:.*_)?token|(?:.*_)?secret|key").fullmatch
+is_secret = re.compile(r"(?i)(?:.*_)?api_?key|(?:.*_)?token|(?:.*_)?secret|key").fullmatch
+"""Whether a word is the name of a key or a token, which no setting takes."""
 _DAY = r"^\d{4}-\d\d-\d\d$"
 _WHOLE = "it takes a whole number"
 # What a value must be, by the validator's name of the fault.
@@ -183,12 +184,13 @@ def _shown_value(key: str, value: object) -> str:
 def _check_known(key: str, model: type[BaseModel]) -> None:
     known = model.model_fields
     if key not in known:
-        those = "" if _names_a_secret(key, model) else f" (known: {', '.join(sorted(known))})"
-        raise UsageError(f"unknown key '{key}'{unlike_any(key, model)}{those}")
+        hint = unlike_any(key, model)
+        those = "" if hint else f" (known: {', '.join(sorted(known))})"
+        raise UsageError(f"unknown key '{key}'{hint}{those}")
 
 
 def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
-    return bool(_is_key(key)) and not get_close_matches(
+    return bool(is_secret(key)) and not get_close_matches(
         key.lower(), model.model_fields, n=1, cutoff=_A_SLIP
     )
 

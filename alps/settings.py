@@ -1,7 +1,7 @@
 """Settings of a run and of its judging: the keys of the spine, and those of extensions."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -117,6 +117,7 @@ class CompareSettings(FrozenSettings):
     """What `alps compare` can be told beside the runs."""
 
     seed: int = Field(0, ge=0, description="taken from older commands; nothing is drawn")
+    metrics: Literal["headline", "all"] = Field("headline", description="headline or all")
     format: Format = Field("table", description="table or json")
 
 

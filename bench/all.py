@@ -2,12 +2,11 @@
 
 Python bench/all.py [write=yes] [only=a,b] [quick=yes] [KEY=VALUE …].
 
-Each is a process of its own, so that none weighs another's memory. A line tells how each went; what
-it printed is shown where it failed for another reason than a missed bound. In the end stand the
-bounds of all that ran, and what is missed ends in exit 1. `write=yes` writes docs/benchmarks.md
-anew, section by section. `quick=yes` takes smaller sizes where a benchmark has them, and never
-writes. `inspect=PYTHON` and `lm_eval=PYTHON` are passed on to those that compare alps with other
-harnesses, `proxy=LITELLM` to outages, `demo=yes` to startup.
+Each is a process of its own, so that none weighs another's memory. A line tells how each went, the
+bounds that it missed stand below, and what it printed where it failed otherwise; then all ends in
+exit 1. `write=yes` writes docs/benchmarks.md anew, section by section. `quick=yes` takes smaller
+sizes where a benchmark has them, and never writes. `inspect=PYTHON` and `lm_eval=PYTHON` are passed
+on to those that compare alps with other harnesses, `demo=yes` to startup.
 """
 
 import os
@@ -16,44 +15,33 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
-from textwrap import wrap
 from typing import NamedTuple
 
 import document
+from words import read_words
 
 HERE = Path(__file__).resolve().parent
-WORDS = ("write", "only", "quick", "inspect", "lm_eval", "proxy", "demo")
+WORDS = dict.fromkeys(("only", "quick", "inspect", "lm_eval", "demo"), "")
 PASSED_ON: Mapping[str, tuple[str, ...]] = {
     "harness": ("inspect", "lm_eval"),
     "throughput": ("inspect",),
     "startup": ("demo",),
-    "outages": ("inspect", "proxy"),
+    "outages": ("inspect",),
 }
 """The words that a benchmark takes from here."""
-WIDTHS = (36, 12, 20, 6)
-"""Of the columns of the table, which fits 80 with the spaces between."""
 QUICK: Mapping[str, tuple[str, ...]] = {
     "harness": ("samples=300",),
     "throughput": ("calls=200", "turns=1"),
-    "data": ("samples=500,2000", "pools=50", "run=no"),
     "fuzz": ("inputs=2000",),
     "coverage": ("draws=100",),
-    "audits": ("draws=50", "rare=20"),
-    "drift": ("streams=30",),
+    "audits": ("draws=50",),
     "leaderboard": ("systems=20",),
     "matching": ("records=300",),
     "scale": ("records=500,1000,2000", "prompts=2"),
-    "shards": ("sessions=60", "records=24"),
     "soak": ("samples=300",),
     "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),
-    "personamem": ("sizes=32k",),
-    "annotate": ("items=10", "kills=1"),
-    "view": ("records=2000",),
-    "stranger": ("systems=8",),
-    "sweeps": ("models=3", "limit=2", "kills=2"),
 }
 """Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot.
 """
@@ -123,17 +111,6 @@ def lines(done: Ran) -> Iterator[str]:
         yield from (f"    {line}" for line in done.printed.rstrip().splitlines()[-20:])
 
 
-def summary(everything: Sequence[Ran]) -> str:
-    """Return the table of the bounds of the benchmarks that ran."""
-    rows = [list(document.HEAD)]
-    for done in everything:
-        for what, limit, measured, held in done.bounds:
-            cells = (f"{done.name}: {what}", limit, measured, held.strip("*"))
-            wrapped = (wrap(cell, width) for cell, width in zip(cells, WIDTHS, strict=True))
-            rows += [list(row) for row in zip_longest(*wrapped, fillvalue="")]
-    return document.terminal(rows)
-
-
 def failed(done: Ran) -> bool:
     """Tell whether a benchmark did not end as promised.
 
@@ -145,23 +122,19 @@ def failed(done: Ran) -> bool:
 
 
 def told(arguments: Sequence[str]) -> Mapping[str, str]:
-    """Return the words; end with a sentence where one can't be read."""
-    words = dict(word.partition("=")[::2] for word in arguments)
-    if unknown := [word for word in words if word not in WORDS]:
-        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(WORDS)}).")
-    if wrong := [key for key in ("write", "quick", "demo") if words.get(key, "yes") != "yes"]:
+    """Return the words that were given; end with a sentence where one can't be read."""
+    words = {key: value for key, value in read_words(arguments, WORDS).items() if value}
+    if wrong := [key for key in ("quick", "demo") if words.get(key, "yes") != "yes"]:
         sys.exit(f"{wrong[0]}={words[wrong[0]]}: expected yes, or nothing.")
     if {"write", "quick"} <= set(words):
         sys.exit("quick=yes never writes: leave out write=yes, or quick=yes.")
     for key in {"inspect", "lm_eval"} & set(words):
-        words[key] = os.path.abspath(
-            words[key]
-        )  # not resolved: a link is what makes an environment
+        words[key] = os.path.abspath(words[key])  # a link is what makes an environment
     return words
 
 
 def main() -> None:
-    """Run, and end in the table of the bounds."""
+    """Run, and name what is not as promised."""
     words = told(sys.argv[1:])
     everything: list[Ran] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -169,7 +142,6 @@ def main() -> None:
             print(f"{name} …", file=sys.stderr, flush=True)
             everything.append(ran(name, words, Path(folder)))
             print(*lines(everything[-1]), sep="\n", flush=True)
-    print("", summary(everything), sep="\n")
     names = [done.name for done in everything if failed(done)]
     print(
         f"Not as promised: {', '.join(names)}."

@@ -15,9 +15,9 @@ from attack_texts import (
     with_unseen,
 )
 
-NEAR, EMBELLISHED, APART, LOST = 0.05, 0.05, 0.10, 0.02
-"""How far above a floor an attack may be, what embellished gold may have, what contradictions must
-cost, and what recorded models may lose."""
+NEAR, EMBELLISHED, APART = 0.05, 0.05, 0.10
+"""How far above a floor an attack may be, what embellished gold may have, and what contradictions
+must cost."""
 SENTENCES = 0.109
 """Half of what the recorded answers of real models reach in extraction (.218, by the letter `old`).
 """
@@ -127,27 +127,12 @@ ALWAYS_FITTING = (
 
 def _personas(sample: Sample) -> str:
     kinds = (
-        *(
-            "a doctor",
-            "a student",
-            "a nurse",
-            "a teacher",
-            "an engineer",
-            "a parent",
-            "a vegan",
-            "a runner",
-        ),
-        *(
-            "retired",
-            "a writer",
-            "a developer",
-            "a gamer",
-            "allergic to nuts",
-            "new in town",
-            "on a budget",
-        ),
+        "a doctor, a student, a nurse, a teacher, an engineer, a parent, a vegan, a runner, "
+        "retired, a writer, a developer, a gamer, allergic to nuts, new in town, on a budget"
     )
-    return " ".join(f"If you are {kind}, pick whatever suits {kind} best." for kind in kinds)
+    return " ".join(
+        f"If you are {kind}, pick whatever suits {kind} best." for kind in kinds.split(", ")
+    )
 
 
 def _every_word(sample: Sample) -> str:

@@ -90,20 +90,10 @@ def asked_of(row: Row) -> Iterator[tuple[str, Row]]:
 def memory(value: str | Row, number: int) -> Row:
     """Return a memory of the release's form that says `value`."""
     given = value if isinstance(value, dict) else {"value": value}
-    base = {
-        "type": "direct",
-        "label": "UNMAPPED",
-        "label_suggestion": None,
-        "reasoning": None,
-        "evidence": None,
-    }
-    base |= {
-        "confidence": 0.95,
-        "time_scope": "long_term",
-        "emotion": None,
-        "preference_attitude": None,
-    }
-    return {"memory_id": f"a{number}", **base, "updated_at": None, **given}
+    empty = "label_suggestion reasoning evidence emotion preference_attitude updated_at"
+    base: Row = dict.fromkeys(empty.split(" "))
+    base |= {"type": "direct", "label": "UNMAPPED", "confidence": 0.95, "time_scope": "long_term"}
+    return {"memory_id": f"a{number}", **base, **given}
 
 
 def sentences(texts: Sequence[str]) -> list[str]:
@@ -236,13 +226,8 @@ def _bag(sample: Sample) -> list[str]:
     return [" ".join(words[at::3])[:460] or "x" for at in range(3)]
 
 
-THIRD = {
-    "i": "the user",
-    "i'm": "the user is",
-    "im": "the user is",
-    "my": "the user's",
-    "me": "the user",
-}
+THIRD = {"i": "the user", "i'm": "the user is", "im": "the user is", "my": "the user's"}
+THIRD["me"] = "the user"
 
 
 def _third_person(text: str) -> str:
@@ -275,10 +260,8 @@ ORDERS = (
 def _injected(field: str) -> Callable[[Sample], list[Row]]:
     def item(order: str) -> Row:
         if field == "evidence":
-            return {
-                "value": "Has interests",
-                "evidence": {"session_id": None, "utterance_index": 0, "text": order},
-            }
+            quote = {"session_id": None, "utterance_index": 0, "text": order}
+            return {"value": "Has interests", "evidence": quote}
         return {"value": "Has interests", field: order} if field != "value" else {"value": order}
 
     return lambda sample: [item(order) for order in ORDERS]
@@ -293,9 +276,8 @@ def _gold(change: Callable[[str, Sample, int], str]) -> Callable[[Sample], list[
     def make(sample: Sample) -> list[Row]:
         values = [shown_value(item["value"]) for item in sample.golden]
         changed = [change(value, sample, at) for at, value in enumerate(values)]
-        return [
-            {**item, "value": value} for item, value in zip(sample.golden, changed, strict=True)
-        ]
+        pairs = zip(sample.golden, changed, strict=True)
+        return [{**item, "value": value} for item, value in pairs]
 
     return make
 
@@ -304,11 +286,8 @@ def _elsewhere(joint: str) -> Callable[[str, Sample, int], str]:
     def change(value: str, sample: Sample, at: int) -> str:
         said = sentences(sample.by("user")) or sample.by("user")
         words = {text: obedient.content(text) for text in said}
-        telling = [
-            text
-            for text in said
-            if len(words[text]) >= 4 and not words[text] & obedient.content(value)
-        ]
+        apart = (text for text in said if not words[text] & obedient.content(value))
+        telling = [text for text in apart if len(words[text]) >= 4]
         others = telling or sorted(said, key=lambda text: -len(words[text]))[:1]
         return f"{value}{joint}{others[at % len(others)][:150]}"
 
@@ -321,10 +300,9 @@ def _joined(joint: str) -> Callable[[Sample], list[str]]:
     def make(sample: Sample) -> list[str]:
         values = [shown_value(item["value"]) for item in sample.golden]
         words = {value: obedient.content(value) for value in values}
-        others = {
-            one: [other for other in values if words[one].isdisjoint(words[other])]
-            for one in values
-        }
+        others = {}
+        for one in values:
+            others[one] = [other for other in values if words[one].isdisjoint(words[other])]
         return [f"{one}{joint}{(others[one] or ['Owns a sailing boat'])[0]}" for one in values]
 
     return make
@@ -374,13 +352,8 @@ def _everything_said() -> Iterator[Attack]:
     }
     for name, vary in varied.items():
         yield Attack(f"everything said: {name}", "extraction", copies(vary))
-    joints = {
-        "JSON": "JSON",
-        "markdown": "markdown",
-        "«and»": " and ",
-        "semicolons": "; ",
-        "zero-width": "\u200b",
-    }
+    joints = {"JSON": "JSON", "markdown": "markdown", "«and»": " and ", "semicolons": "; "}
+    joints["zero-width"] = "\u200b"
     for name, joint in joints.items():
         yield Attack(f"everything said: joined by {name}", "extraction", _laid_out(joint))
     more: dict[str, Callable[[Sample], list[Any]]] = {
@@ -417,16 +390,12 @@ def _parts_of_what_was_said() -> Iterator[Attack]:
         yield Attack(f"everything said: {name}", "extraction", make, "sentences")
     yield Attack("profile of keywords", "extraction", _profile)
     yield Attack("profile «curious about …»", "extraction", _curious)
-    yield Attack(
-        "assistant's words, whole",
-        "extraction",
-        lambda sample: ["\n".join(sample.by("assistant")) or "x"] * 3,
-    )
-    yield Attack(
-        "assistant's words, first 3 sentences",
-        "extraction",
-        lambda sample: sentences(sample.by("assistant"))[:3] or ["x"],
-    )
+    heard: dict[str, Callable[[Sample], list[Any]]] = {
+        "whole": lambda sample: ["\n".join(sample.by("assistant")) or "x"] * 3,
+        "first 3 sentences": lambda sample: sentences(sample.by("assistant"))[:3] or ["x"],
+    }
+    for name, make in heard.items():
+        yield Attack(f"assistant's words, {name}", "extraction", make)
     for field in ("value", "evidence", "label"):
         yield Attack(f"orders in the {field}", "extraction", _injected(field), letters=("broken",))
 

@@ -1,6 +1,6 @@
 """Simulated audits on recorded answers of real models: how often intervals hold the truth.
 
-    python bench/audits.py [draws=N] [rare=N] [write=yes]
+    python bench/audits.py [draws=1000] [write=yes]
 
 The answers are those of seven models on the sessions beside the checkout (`shared/alpsbench_full`,
 or what `ALPS_FULL` names), the cheap judge is `lexical`. The truth is what the AlpsBench authors'
@@ -9,31 +9,24 @@ a pair the same with the frequency with which theirs did at that lexical similar
 decides alike. Every record is judged by both once; then sessions are drawn, and audits of them,
 thousands of times, and each goes through the function that runs use.
 
-Then how long all of it takes, and how much memory, at 3,600 verdicts of each of ten systems. Exits
-1 where a bound is missed; `write=yes` writes the section of docs/benchmarks.md.
+Exits 1 where a bound is missed; `write=yes` writes the section of docs/benchmarks.md.
 """
 
 import asyncio
 import hashlib
 import json
 import os
-import resource
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from document import Bound, Section, write_section
+from document import Bound, Section, finish
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
-from rare_audits import rare_bounds, rare_section, rare_table, simulate_rare
-from sample import sample_folder
+from words import read_words, sample_folder, whole
 
-from alps.errors import UsageError
 from alps.ext.audits.draws import LEAST
 from alps.ext.audits.records import Pairs, corrected_score
 from alps.judges.base import EmbeddedJudge, Judge
@@ -41,7 +34,6 @@ from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation, gold_items
 from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
-from alps.parsing import parse_words
 from alps.rows import Figure
 from alps.schema import Prediction
 from alps.similarity import similarity
@@ -58,19 +50,7 @@ LOWEST, HIGHEST = 0.93, 0.97
 TOGETHER = 3
 """Answers of a session, where sessions have several: those of three models."""
 SEED = 20_251
-VERDICTS, SYSTEMS = 3_600, 10
-SECONDS, MEMORY = 10, 500
 TASK = load_task("extraction")
-
-
-class Words(BaseModel):
-    """What the bench can be told."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    draws: Annotated[int, Field(ge=1, description="simulated audits a setting")] = 1_000
-    rare: Annotated[int, Field(ge=1, description="simulated audits a setting of rare ones")] = 400
-    write: Annotated[bool, Field(description="write the section of docs/benchmarks.md")] = False
 
 
 def full_folder() -> Path | None:
@@ -356,107 +336,33 @@ def audit_bounds(outcomes: Sequence[AuditOutcome]) -> list[Bound]:
     return bounds
 
 
-def show_audits(outcomes: Sequence[AuditOutcome]) -> None:
-    """Print a line a setting."""
-    print("Audits of recorded answers: 95 % intervals of corrected F1")
-    print(f"\n{'':26}   n share audits covers  worst  width  alone shorter")
-    for one in outcomes:
-        figures = f"{one.covered:7.3f}{one.least:7.3f}{one.width:7.3f}{one.alone:7.3f}"
-        size = f"{one.records:4}{one.share:6.0%}{one.audited:7}"
-        print(f"{one.kind:26}{size}{figures}{one.shorter:8.0%}")
-    print()
+HEAD = ["what", "records", "share", "audits", "covered", "worst", "width", "shorter"]
+TEXT = f"""
+How many 95 % intervals of corrected F1, of its differences and of its slices hold the truth, over
+samples of each setting: sessions are drawn with replacement from recorded answers of seven
+models, a share of them is audited, never fewer than {LEAST} records. The cheap judge is
+`lexical`; the truth is what the AlpsBench authors' judge said, and else what a scripted judge
+says that calls pairs the same as often as theirs did at that lexical similarity. «Shorter»: than
+the interval of the audited records alone.
+"""
 
 
-def audited_systems(generator: np.random.Generator) -> list[Pairs]:
-    """Return `SYSTEMS` systems with `VERDICTS` cheap scores each, a fifth of them audited."""
-    sessions = np.repeat(np.arange(VERDICTS // TOGETHER), TOGETHER)
-    audited = sessions % 5 == 0
-    systems = []
-    for number in range(SYSTEMS):
-        true = generator.beta(1 + number / 5, 3, VERDICTS)
-        cheap = np.clip(true * generator.random(VERDICTS) * 1.5, 0, 1)
-        names = sessions.tolist()
-        kept = np.where(audited, true, np.nan)
-        systems.append(Pairs(cheap, kept, audited, names, (0.0, 1.0)))
-    return systems
-
-
-def measure() -> list[Bound]:
-    """Return how long scores, differences and slices of many systems take, and the memory."""
-    systems = audited_systems(np.random.default_rng(0))
-    thirds = [np.arange(VERDICTS) % 3 == number for number in range(3)]
-
-    def differences() -> None:
-        for first, second in combinations(systems, 2):
-            powered_difference(*first.less(second))
-
-    def slices() -> None:
-        for system in systems:
-            for chosen in thirds:
-                corrected_score(system.where(chosen))
-
-    steps = {
-        "scores": lambda: [corrected_score(system) for system in systems],
-        "differences of every pair": differences,
-        "slices": slices,
-    }
-    bounds = []
-    for name, step in steps.items():
-        started = time.perf_counter()
-        step()
-        seconds = time.perf_counter() - started
-        what = f"{name} of {SYSTEMS} systems, {VERDICTS:,} verdicts each"
-        bounds.append(Bound(what, f"≤ {SECONDS} s", f"{seconds:.2f} s", seconds <= SECONDS))
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    measured = f"{megabytes:.0f} MB"
-    bounds.append(Bound("peak memory of these", f"≤ {MEMORY} MB", measured, megabytes <= MEMORY))
-    return bounds
-
-
-def section(outcomes: Sequence[AuditOutcome], bounds: list[Bound], draws: int) -> Section:
-    """Return the section of the page."""
-    text = (
-        "How many 95 % intervals of corrected F1, of its differences and of its slices hold the "
-        f"truth, over {draws:,} samples\nof each setting: sessions are drawn with replacement from "
-        "recorded answers of seven models, a share of them is audited,\nnever fewer than "
-        f"{LEAST} records. The cheap judge is `lexical`; the truth is what the AlpsBench authors' "
-        "judge said, and\nelse what a scripted judge says that calls pairs the same as often as "
-        "theirs did at that lexical similarity. «Shorter»:\nthan the interval of the audited "
-        "records alone."
-    )
-    table = [["what", "records", "share", "audits", "covered", "worst", "width", "shorter"]]
-    for one in outcomes:
-        size = [one.kind, str(one.records), f"{one.share:.0%}", str(one.audited)]
-        found = [f"{one.covered:.3f}", f"{one.least:.3f}", f"{one.width:.3f}"]
-        table.append([*size, *found, f"{one.shorter:.0%}"])
-    command = f"python bench/audits.py draws={draws} write=yes"
-    return Section("audits", "Audits of cheap judges", text, bounds, command, table, [])
+def row(one: AuditOutcome) -> list[str]:
+    """Return the row of a setting."""
+    size = [one.kind, str(one.records), f"{one.share:.0%}", str(one.audited)]
+    found = [f"{one.covered:.3f}", f"{one.least:.3f}", f"{one.width:.3f}"]
+    return [*size, *found, f"{one.shorter:.0%}"]
 
 
 def main() -> None:
     """Simulate, measure, print, and compare with the bounds."""
-    try:
-        words = parse_words(sys.argv[1:], Words)
-    except UsageError as error:
-        print(f"audits: {error}", file=sys.stderr)
-        sys.exit(2)
-    measured = measure()
-    outcomes, note = simulate_audits(words.draws, SEED)
-    if note:
-        print(f"{note}.")
-    else:
-        show_audits(outcomes)
-    rare = simulate_rare(words.rare)
-    for row in rare_table(rare):
-        print("  ".join(f"{cell:16}" for cell in row))
-    bounds = [*audit_bounds(outcomes), *rare_bounds(rare), *measured]
-    for bound in bounds:
-        print(f"{'held  ' if bound.held else 'MISSED'} {bound.sentence}")
-    if words.write and outcomes:
-        write_section(section(outcomes, [*audit_bounds(outcomes), *measured], words.draws))
-        write_section(rare_section(rare, rare_bounds(rare), words.rare))
-    if not all(bound.held for bound in bounds):
-        sys.exit(1)
+    words = read_words(sys.argv[1:], {"draws": "1000"})
+    draws = whole(words, "draws")
+    outcomes, note = simulate_audits(draws, SEED)
+    bounds, table = audit_bounds(outcomes), [HEAD, *map(row, outcomes)]
+    command, notes = f"python bench/audits.py draws={draws} write=yes", [note] if note else []
+    section = Section("audits", "Audits of cheap judges", TEXT, bounds, command, table, notes)
+    finish(section, write=words["write"] and outcomes)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ By value where they are JSON, else by byte.
 import copy
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -21,95 +21,22 @@ Files = dict[str, bytes]
 ROWS = 2
 """Rows of a real file that are mutated: the smallest ones, so that many inputs fit into a minute.
 """
+PLAIN = r"""
+null true false 0 -1 1 2 0.5 1e400 -1e400 NaN Infinity -0.0 1e-400 "" "0" "ok" "a\nb" "\u0000"
+"\ud83d" "a\udc00b" "\u202e" "\u001b[2J" [] {} [null] [[]] [{}] [""] [1,2] {"value":null}
+{"a":1,"a":2} {"id":[]} "../../x" "[bold_red]x" "é_🌶_成都"
+"""
 RAW = (
-    *(
-        "null",
-        "true",
-        "false",
-        "0",
-        "-1",
-        "1",
-        "2",
-        "0.5",
-        "1e400",
-        "-1e400",
-        "NaN",
-        "Infinity",
-        "-0.0",
-        "1e-400",
-    ),
-    *(
-        "1" + "0" * 400,
-        "-1" + "0" * 400,
-        "1" + "0" * 5_000,
-        '""',
-        '" "',
-        '"0"',
-        '"ok"',
-        '"a\\nb"',
-        '"\\u0000"',
-    ),
-    *(
-        '"\\ud83d"',
-        '"a\\udc00b"',
-        '"\\u202e"',
-        '"\ufeffx"',
-        '"é 🌶 成都"',
-        '"[bold red]x"',
-        '"\\u001b[2J"',
-        "[]",
-        "{}",
-    ),
-    *(
-        "[null]",
-        "[[]]",
-        "[{}]",
-        '[""]',
-        "[1,2]",
-        '{"value":null}',
-        '{"a":1,"a":2}',
-        '{"id":[]}',
-        '"../../x"',
-    ),
-    *(
-        "[" * 40 + "]" * 40,
-        '{"a":' * 30 + "1" + "}" * 30,
-        "[" * 3_000 + "]" * 3_000,
-        "[" * 400 + "]" * 400,
-        "[" * 900 + "]" * 900,
-        '"' + "x" * 20_000 + '"',
-    ),
+    *PLAIN.split(),
+    *("1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 5_000, '" "', '"\ufeffx"'),
+    *("[" * deep + "]" * deep for deep in (40, 400, 900, 3_000)),
+    *('{"a":' * 30 + "1" + "}" * 30, '"' + "x" * 20_000 + '"'),
 )
 """JSON, some of it only as Python reads it, that stands where something else should."""
 BYTES = (
-    *(
-        b"\x00",
-        b"\xff",
-        b"\xef\xbb\xbf",
-        b"\r\n",
-        b"\n",
-        b"\n\n",
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b'"',
-        b"\\",
-        b"\\u",
-        b",",
-    ),
-    *(
-        b"\xed\xa0\x80",
-        b"\xc3",
-        b"1e999",
-        b"9" * 400,
-        b"null",
-        b"=",
-        b"#",
-        b"- ",
-        b"\x1b[2J",
-        b"[" * 2_000,
-    ),
+    *(b"\x00", b"\xff", b"\xef\xbb\xbf", b"\r\n", b"\n", b"\n\n", b"\xed\xa0\x80", b"\xc3"),
+    *(bytes([each]) for each in b'{}[]"\\,=#'),
+    *(b"\\u", b"1e999", b"9" * 400, b"null", b"- ", b"\x1b[2J", b"[" * 2_000),
 )
 MARK = "\ue000fuzz{}\ue001"
 
@@ -197,24 +124,8 @@ def _by_byte(draw: random.Random, data: bytes) -> bytes:
     return draw.choice(ways)()
 
 
-WORDS = (
-    "",
-    " ",
-    "=",
-    "==",
-    "a=b=c",
-    "\ud800",
-    "\x00",
-    "x" * 5_000,
-    "١٢",
-    "1e400",
-    "-1",
-    "nan",
-    "inf",
-    "5%",
-    "%",
-    "~x",
-)
+ODD = "= == a=b=c ١٢ 1e400 -1 nan inf 5% % ~x"
+WORDS = ("", " ", "\ud800", "\x00", "x" * 5_000, *ODD.split(" "))
 
 
 @cache
@@ -229,17 +140,13 @@ def real_track(name: str) -> Files:
     task = tracks()[name]
     if task.data.pool_size is not None:
         assert isinstance(split, Split)
-        pairs = [
-            (row, gold or {})
-            for row, gold in islice(PoolSource(split, seed=0).rows(task.data.pool_size), 1)
-        ]
+        made = islice(PoolSource(split, seed=0).rows(task.data.pool_size), 1)
+        pairs = [(row, gold or {}) for row, gold in made]
     else:
         pairs = [(pair.input, pair.gold or {}) for pair in read_track(split.track(task.place))]
         pairs = sorted(pairs, key=lambda pair: len(str(pair)))[:ROWS]
-    return {
-        INPUT: b"".join(dump(row) for row, _ in pairs),
-        GOLD: b"".join(dump(gold) for _, gold in pairs),
-    }
+    inputs, golds = zip(*pairs, strict=True)
+    return {INPUT: b"".join(map(dump, inputs)), GOLD: b"".join(map(dump, golds))}
 
 
 PRICES = {
@@ -249,94 +156,50 @@ PRICES = {
 
 def label_folders() -> tuple[Files, ...]:
     """Give folders on a scale of two values and on one of five, with all that may lie there."""
-    found = []
-    for rubric, scale, marks in (
-        ("pa", {"kind": "nominal", "values": [0, 1]}, (0, 1, 1)),
-        ("tone", _FIVE, (1, 3, 5)),
-    ):
-        names = [f"i{number}" for number in range(len(marks))]
-        items = [
-            {
-                "item_id": name,
-                "rubric": rubric,
-                "system": "a",
-                "cluster": None,
-                "language": "en",
-                "payload": {"q": name},
-            }
-            for name in names
-        ]
-        labels = [
-            {"item_id": n, "annotator": who, "label": m}
-            for n, m in zip(names, marks, strict=True)
-            for who in "ab"
-        ]
-        verdicts = [
-            {"item_id": n, "judge": "j", "verdict": m, "draws": [m]}
-            for n, m in zip(names, marks, strict=True)
-        ]
-        crowd = [{"item_id": names[0], "annotator": "crowd", "mean": 1.0}]
-        drawn = {
-            "drawn": 3,
-            "random": True,
-            "track": "task1",
-            "population": 9,
-            "predictions": "0" * 64,
-        }
-        tables: dict[str, list[dict[str, Any]]] = {
-            "items": items,
-            "labels": labels,
-            "verdicts": verdicts,
-            "crowd": crowd,
-        }
-        files = {f"{name}.jsonl": b"".join(map(dump, rows)) for name, rows in tables.items()}
-        people = {
-            "guidelines": "Be kind.",
-            "annotators": {"a": {"kind": "person", "blind": True, "how": None}},
-        }
-        objects = {
-            "scale": {rubric: scale},
-            "people": people,
-            "sample": {"rubrics": {rubric: drawn}},
-        }
-        found.append(
-            files | {f"{name}.json": json.dumps(node).encode() for name, node in objects.items()}
-        )
-    return tuple(found)
+    scales = {"pa": (_TWO, (0, 1, 1)), "tone": (_FIVE, (1, 3, 5))}
+    return tuple(_labelled(rubric, *of) for rubric, of in scales.items())
 
 
+def _labelled(rubric: str, scale: Mapping[str, Any], marks: Sequence[int]) -> Files:
+    about = {"rubric": rubric, "system": "a", "cluster": None, "language": "en"}
+    tables: dict[str, list[dict[str, Any]]] = {"items": [], "labels": [], "verdicts": []}
+    for number, mark in enumerate(marks):
+        name = f"i{number}"
+        tables["items"].append({"item_id": name, **about, "payload": {"q": name}})
+        for who in "ab":
+            tables["labels"].append({"item_id": name, "annotator": who, "label": mark})
+        verdict = {"item_id": name, "judge": "j", "verdict": mark, "draws": [mark]}
+        tables["verdicts"].append(verdict)
+    tables["crowd"] = [{"item_id": "i0", "annotator": "crowd", "mean": 1.0}]
+    drawn = {"drawn": 3, "random": True, "track": "task1", "population": 9, "predictions": "0" * 64}
+    person = {"kind": "person", "blind": True, "how": None}
+    objects: dict[str, Any] = {
+        "scale": {rubric: scale},
+        "people": {"guidelines": "Be kind.", "annotators": {"a": person}},
+        "sample": {"rubrics": {rubric: drawn}},
+    }
+    files = {f"{name}.jsonl": b"".join(map(dump, rows)) for name, rows in tables.items()}
+    return files | {f"{name}.json": json.dumps(node).encode() for name, node in objects.items()}
+
+
+_TWO = {"kind": "nominal", "values": [0, 1]}
 _FIVE = {"kind": "ordinal", "values": [1, 2, 3, 4, 5], "positive": [4, 5]}
 
 
 def public_sets() -> tuple[Files, ...]:
     """Give a few rows in the form of each public set that can be imported."""
     human = {"annotator1": 1, "annotator2": 0, "annotator3": None, "adjudicated": 1}
-    openqa = {
-        "row": 1,
-        "question_id": "q1",
-        "question": "Who?",
-        "gold_answers": ["She"],
-        "candidate": "Her",
-    }
-    openqa |= {
-        "human": human,
-        "judges": {"gpt": 1},
-        "judge_raw": {"gpt": "yes", "gpt_p_equiv_max": 0.9},
-    }
-    bar = {
-        "subset": "Natural",
-        "i": 3,
-        "input": "Say hi",
-        "output_1": "hi",
-        "output_2": "no",
-        "label": 1,
-    }
+    openqa = {"row": 1, "question_id": "q1", "question": "Who?", "gold_answers": ["She"]}
+    openqa |= {"candidate": "Her", "human": human, "judges": {"gpt": 1}}
+    openqa |= {"judge_raw": {"gpt": "yes", "gpt_p_equiv_max": 0.9}}
+    bar = {"subset": "Natural", "i": 3, "input": "Say hi", "output_1": "hi", "output_2": "no"}
+    bar |= {"label": 1, "verdicts": {"gpt/plain": [1, 2]}}
     columns = "dataset,dimension,conversation_id,rater,rater_kind,scale_min,scale_max,rating"
     rates = ("expert1,human_expert,1,5,4", "crowd,human_crowd_mean,1,5,3.5", "llm,llm,1,5,2")
     table = "\n".join((columns, *(f"Lend an Ear,warmth,c1,{rate}" for rate in rates)))
     return (
         {"openqa_eval.jsonl": dump(openqa)},
-        {"llmbar.jsonl": dump({**bar, "verdicts": {"gpt/plain": [1, 2]}})},
+        {"llmbar.jsonl": dump(bar)},
         {"empathy.csv": f"{table}\n".encode()},
     )
 
@@ -347,73 +210,50 @@ def record(answer: Mapping[str, Any]) -> dict[str, Any]:
     Reviews of memories, or the mark of a text.
     """
     if "answer" in answer:
-        output = {"responses": [{"query_id": "q", "response": answer["answer"]}]}
-        return {
-            "model_output": output,
-            "judge_output": [{"score": 1, "reason": "r", "response": answer["answer"]}],
-        }
-    memory_id = answer["memory_items"][0]["memory_id"] if answer.get("memory_items") else "m1"
-    review = {
-        "gold_id": "m1",
-        "pred_id": memory_id,
-        "error_type": "VALUE_DRIFT",
-        "severity": 0.5,
-        "rationale": "r",
+        text = answer["answer"]
+        output: dict[str, Any] = {"responses": [{"query_id": "q", "response": text}]}
+        marked = [{"score": 1, "reason": "r", "response": text}]
+        return {"model_output": output, "judge_output": marked}
+    items = answer.get("memory_items") or []
+    memory_id = items[0]["memory_id"] if items else "m1"
+    review = {"gold_id": "m1", "pred_id": memory_id, "error_type": "VALUE_DRIFT"}
+    reviews = {
+        "pair_reviews": [{**review, "severity": 0.5, "rationale": "r"}],
+        "missing_reviews": [{"should_have_extracted": True, "severity": 1}],
+        "extra_reviews": [{"hallucinated": True, "severity": 0.2}],
     }
-    missing, extra = (
-        {"should_have_extracted": True, "severity": 1},
-        {"hallucinated": True, "severity": 0.2},
-    )
-    reviews = {"pair_reviews": [review], "missing_reviews": [missing], "extra_reviews": [extra]}
-    return {
-        "model_output": {"memory_items": answer.get("memory_items", [])},
-        "judge_output": reviews,
-    }
+    return {"model_output": {"memory_items": items}, "judge_output": reviews}
 
 
 def predictions(name: str, answer: dict[str, Any], ids: list[str]) -> tuple[Files, ...]:
     """Give rows of a run, rows of the release's tools, and records as the authors keep them."""
-    own = [
-        {"benchmark_id": about, "track": name, "outcome": "ok", "prediction": answer, "raw": None}
-        for about in ids
-    ]
+    heard = {"track": name, "outcome": "ok", "prediction": answer, "raw": None}
+    own = [{"benchmark_id": about, **heard} for about in ids]
     exchanged = [{"benchmark_id": about, **answer} for about in ids]
-    output = {"parsed_response": answer} if "memory_items" not in answer else answer
-    said = (
-        {"responses": [{"query_id": "q", "response": "Certainly."}]}
-        if name.startswith("task4")
-        else output
-    )
+    said: Mapping[str, Any] = {"parsed_response": answer} if "answer" in answer else answer
+    if name.startswith("task4"):
+        said = {"responses": [{"query_id": "q", "response": "Certainly."}]}
     theirs = [{"benchmark_id": about, "model_output": said} for about in ids[:1]]
-    return tuple(
-        {"predictions.jsonl": b"".join(map(dump, rows))} for rows in (own, exchanged, theirs)
-    )
+    sets = (own, exchanged, theirs)
+    return tuple({"predictions.jsonl": b"".join(map(dump, rows))} for rows in sets)
 
 
 def replies() -> tuple[Files, ...]:
     """Give replies to every task and to the judges' questions, bare, in fences and amid prose."""
-    memory = {
-        "value": "Keeps bees",
-        "type": "direct",
-        "label": "Possessions/Pet",
-        "evidence": {"text": "my bees"},
-    }
+    memory = {"value": "Keeps bees", "type": "direct", "label": "Possessions/Pet"}
+    memory |= {"evidence": {"text": "my bees"}}
     update = {**memory, "action": "modify", "replaces": "m1", "confidence": 0.9}
     pair = {"reason": "the same", "gold": "g1", "predicted": "p1", "relation": "same"}
-    bodies = (
-        *({"memory_items": [memory, update]}, {"pairs": [pair, {**pair, "gold": "g2"}]}),
-        *(
-            {"reason": "r", "verdict": "met"},
-            {"reason": "r", "resonation": 3, "expression": 1, "reception": 5},
-        ),
+    bodies: tuple[dict[str, Any], ...] = (
+        {"memory_items": [memory, update]},
+        {"pairs": [pair, {**pair, "gold": "g2"}]},
+        {"reason": "r", "verdict": "met"},
+        {"reason": "r", "resonation": 3, "expression": 1, "reception": 5},
         {"selected_memory_id": "c001", "answer": "Yes.", "reason": "Because."},
     )
     shapes = ("{}", "```json\n{}\n```", "Here it is: {} Enjoy!", '"{}"')
-    return tuple(
-        {"reply.json": shape.replace("{}", json.dumps(body)).encode()}
-        for body in bodies
-        for shape in shapes
-    )
+    made = (shape.replace("{}", json.dumps(body)) for body in bodies for shape in shapes)
+    return tuple({"reply.json": text.encode()} for text in made)
 
 
 def word_files() -> tuple[Files, ...]:
@@ -432,11 +272,12 @@ def word_files() -> tuple[Files, ...]:
 
 def configs() -> tuple[Files, ...]:
     """Give config files."""
-    given = (
-        b'task = "extraction"\nmodel = "rules"\nlimit = 3\nmax_failures = 0.05\nextras = '
-        b'"none"\ndry_run = false\n'
-    )
-    return (
-        {"alps.toml": given},
-        {"alps.toml": b'task = "all"\nmodel = """a\nb"""\nseed = 0x10\ntimeout = 1e2\n'},
-    )
+    given = b"""task = "extraction"
+model = "rules"
+limit = 3
+max_failures = 0.05
+extras = "none"
+dry_run = false
+"""
+    other = b'task = "all"\nmodel = """a\nb"""\nseed = 0x10\ntimeout = 1e2\n'
+    return {"alps.toml": given}, {"alps.toml": other}

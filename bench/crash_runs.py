@@ -4,16 +4,17 @@ Real runs that are started, killed, and compared with an undisturbed one.
 """
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from processes import environment
 
 CHILD = Path(__file__).with_name("crash_child.py")
 JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
@@ -64,7 +65,6 @@ class Place:
     """A folder in which the command is started, with a cache of its own."""
 
     folder: Path
-    variables: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -78,18 +78,12 @@ class Place:
         self, words: Sequence[str], spec: Mapping[str, Any] | None = None, **more: Any
     ) -> "subprocess.Popen[str]":
         """Start `alps run`, with the disturbance `spec` where one is given."""
-        kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-        own = {
-            "ALPS_CACHE": str(self.folder / "cache"),
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "COLUMNS": "80",
-        }
         command = ["-m", "alps"] if spec is None else [str(CHILD), json.dumps(spec)]
         out = [] if any(word.startswith("out=") for word in words) else [f"out={self.out}"]
         return subprocess.Popen(
             [sys.executable, *command, "run", *words, *out],
             cwd=self.folder,
-            env={**kept, **own, **self.variables},
+            env=environment(self.folder),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -108,19 +102,8 @@ class Ended:
     @property
     def problem(self) -> str:
         """What is wrong with the end of a run that should have ended well; else empty."""
-        return (
-            ""
-            if (self.code, self.errors) == (0, "")
-            else f"exit {self.code}: {self.errors.strip()[-200:]}"
-        )
-
-    def refusal(self, *expected: str) -> str:
-        """Say what is wrong with a refusal: it should be one line as expected, and exit 2."""
-        lines = self.errors.splitlines()
-        if self.code != 2 or len(lines) != 1 or self.output:
-            return f"exit {self.code}, {len(lines)} lines: {self.errors.strip()[-200:]}"
-        lacking = [text for text in expected if text not in lines[0]]
-        return f"it does not say {lacking[0]!r}: {lines[0]}" if lacking else ""
+        well = (self.code, self.errors) == (0, "")
+        return "" if well else f"exit {self.code}: {self.errors.strip()[-200:]}"
 
 
 def finish(process: "subprocess.Popen[str]", timeout: float = PATIENCE) -> Ended:
@@ -225,18 +208,14 @@ def stored(cache: Path, scratch: Path) -> tuple[int, str]:
             copy.write_bytes(part.read_bytes())
     database = sqlite3.connect(scratch / "replies.sqlite")
     try:
-        if not database.execute(
-            "SELECT count(*) FROM sqlite_master WHERE name = 'replies'"
-        ).fetchone()[0]:
+        found = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'replies'")
+        if not found.fetchone()[0]:
             return 0, ""
-        count = database.execute(
-            "SELECT count(*) FROM replies WHERE key NOT LIKE 'committed %'"
-        ).fetchone()[0]
-        uncommitted = database.execute(
-            "SELECT count(*) FROM replies WHERE key LIKE 'never committed%'"
-        ).fetchone()[0]
+        keys = [row[0] for row in database.execute("SELECT key FROM replies")]
         sound = database.execute("PRAGMA integrity_check").fetchone()[0]
     finally:
         database.close()
     problem = "" if sound == "ok" else f"the cache is damaged: {sound}"
-    return count, problem or ("the cache holds what was never committed" if uncommitted else "")
+    if not problem and any(key.startswith("never committed") for key in keys):
+        problem = "the cache holds what was never committed"
+    return sum(not key.startswith("committed ") for key in keys), problem

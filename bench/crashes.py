@@ -1,13 +1,12 @@
-"""Kill real runs at random and at chosen moments, or disturb them, and compare the results.
+"""Kill real runs at random and at chosen moments, and compare the results.
 
-    python bench/crashes.py [seed=0] [kills=200] [part=kills,places,disturbances]
+    python bench/crashes.py [seed=0] [kills=200] [part=kills,places]
         [only=NAME:NUMBER] [write=yes]
 
 A run is killed until that struck it in its folder five times, `kills` in all, and the same command
 run to its end after that: what it leaves must be that of a run that nobody disturbed. Prints a
 table, and of every failure the words that make it again (the moments of `kill -9` are drawn by the
-seed, and hang on the load besides). Exits 1 where a bound is missed. Needs Linux; some disturbances
-need root.
+seed, and hang on the load besides). Exits 1 where a bound is missed. Needs Linux.
 """
 
 import math
@@ -24,7 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crash_disturbances import Run, disturbances
 from crash_runs import (
     PROGRAM,
     Calm,
@@ -37,12 +35,13 @@ from crash_runs import (
     undisturbed,
     wait_for_lock,
 )
-from document import Bound, Section, missed, terminal, write_section
+from document import Bound, Section, at_least, at_most
+from document import finish as finish_bench
 from server import Server, running
 from words import read_words, some_of, whole
 
 ALL_KILLS, KILLS, AT_ONCE, LATENCY, AT_A_TIME = 200, 5, 4, "0.01-0.07", 2
-PARTS = ("kills", "places", "disturbances")
+PARTS = ("kills", "places")
 WORDS = {"seed": "0", "kills": str(ALL_KILLS), "part": ",".join(PARTS), "only": ""}
 PLACED = ("utilization-rules", "model-and-judge")
 ASKED = ("task=extraction,utilization", "limit=8", f"concurrency={AT_ONCE}")
@@ -53,7 +52,7 @@ class Found:
     """What came of the runs of one kind.
 
     Attributes:
-        tries: How many processes were ended, or how many disturbances happened.
+        tries: How many processes were ended.
         held: How many of them had locked their run folder.
         repeated: How many requests were answered again.
         most: The most that one kill cost of them.
@@ -68,12 +67,9 @@ class Found:
     failures: list[str] = field(default_factory=list)
 
     def __iadd__(self, other: "Found") -> "Found":
-        self.tries, self.held, self.runs = (
-            self.tries + other.tries,
-            self.held + other.held,
-            self.runs + other.runs,
-        )
-        self.repeated, self.most = self.repeated + other.repeated, max(self.most, other.most)
+        for name in ("tries", "held", "runs", "repeated"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.most = max(self.most, other.most)
         self.failures += other.failures
         return self
 
@@ -265,7 +261,7 @@ class Job:
 def jobs(home: Path, words: Mapping[str, str], stack: ExitStack) -> Iterator[Job]:
     """Yield what there is to do, after the undisturbed runs that it is compared with."""
     parts = some_of(words, "part", PARTS)
-    wanted = words["only"].partition(":")[0].removesuffix("-at").replace("disturbance", "")
+    wanted = words["only"].partition(":")[0].removesuffix("-at")
     known = {setup.name: setup for setup in setups(home) if wanted in ("", setup.name)}
     calm: dict[str, Calm] = {}
     if "kills" not in parts:
@@ -291,20 +287,6 @@ def jobs(home: Path, words: Mapping[str, str], stack: ExitStack) -> Iterator[Job
         for number, spec in enumerate(placed):
             row = f"placed ends, {name}"
             yield Job(row, f"{name}-at:{number}", partial(ended_at, setup, calm[name], spec=spec))
-    if "disturbances" in parts and not wanted:
-        embedded, asking = known["all-rules"], known["model-and-judge"]
-        server = stack.enter_context(serving(asking))
-        runs = (
-            Run(embedded.words, calm[embedded.name]),
-            Run((*asking.words, *asked_on(server)), calm[asking.name], True),
-        )
-        for number, (name, work) in enumerate(disturbances(*runs, home / "scratch")):
-            yield Job(name, f"disturbance:{number}", partial(disturbed, work))
-
-
-def disturbed(work: Callable[[Place], list[str]], place: Place) -> Found:
-    """Disturb a run once."""
-    return Found(tries=1, runs=1, failures=work(place))
 
 
 def carried_out(job: Job, home: Path) -> Found:
@@ -324,66 +306,46 @@ def table(found: dict[str, Found]) -> Iterator[list[str]]:
     """Yield the heading and the rows of the table."""
     yield ["what", "times", "in its folder", "runs", "repeated", "most", "wrong"]
     for name, row in found.items():
-        kills, asked = name.startswith(("random", "placed")), "model" in name
-        held = f"{row.held:,}" if kills else "–"
-        costs = (f"{row.repeated:,}", f"{row.most:,}") if kills and asked else ("–", "–")
+        asked = "model" in name
+        held = f"{row.held:,}"
+        costs = (f"{row.repeated:,}", f"{row.most:,}") if asked else ("–", "–")
         yield [name, f"{row.tries:,}", held, f"{row.runs:,}", *costs, f"{len(row.failures):,}"]
+
+
+PROMISED = {"random": "killed at random", "placed": "ended at exact places"}
+"""What rows that begin like this are called in a bound."""
 
 
 def bounds(found: dict[str, Found], wanted: int) -> Iterator[Bound]:
     """Yield what is promised of each part that was carried out, `wanted` random kills among it."""
-    parts = {
-        "random": "killed at random",
-        "placed": "ended at exact places",
-        "": "disturbed otherwise",
-    }
     left = dict(found)
-    for start, what in parts.items():
+    for start, what in PROMISED.items():
         rows = [left.pop(name) for name in list(left) if name.startswith(start)]
         if rows:
-            wrong, runs = (
-                sum(bool(row.failures) and len(row.failures) for row in rows),
-                sum(row.runs for row in rows),
-            )
+            wrong, runs = sum(len(row.failures) for row in rows), sum(row.runs for row in rows)
             measured = f"{wrong:,} wrong in {runs:,} runs, {sum(row.tries for row in rows):,} times"
-            yield Bound(
-                f"{what}: the end is that of an undisturbed run", "all", measured, wrong == 0
-            )
+            title = f"{what}: the end is that of an undisturbed run"
+            yield Bound(title, "all", measured, wrong == 0)
     if struck := [row.held for name, row in found.items() if name.startswith("random")]:
-        name = "killed at random: kills that struck a run while it held its folder"
-        yield Bound(name, f"≥ {wanted:,}", f"{sum(struck):,}", sum(struck) >= wanted)
-    kills = [
-        row
-        for name, row in found.items()
-        if name.startswith(("random", "placed")) and "model" in name
-    ]
-    if kills:
-        most = max(row.most for row in kills)
-        yield Bound(
-            "answers that one kill costs again", f"≤ {AT_ONCE}", f"{most:,}", most <= AT_ONCE
-        )
+        title = "killed at random: kills that struck a run while it held its folder"
+        yield at_least(title, wanted, sum(struck))
+    if asked := [row.most for name, row in found.items() if "model" in name]:
+        yield at_most("answers that one kill costs again", AT_ONCE, max(asked))
 
 
-def section(cells: list[list[str]], promised: list[Bound], seed: int) -> Section:
-    """Return the section of the page."""
-    text = (
-        "Real `alps run` processes, all four tasks, on the built-in samples, are ended by `kill "
-        "-9`, at moments\ndrawn in turn over the time of an undisturbed run and over the part of "
-        f"it in which it holds its folder. Each series of\nkills goes on until {KILLS} of them "
-        "struck while the run held its folder («in its folder»); a run that ended before its\nkill "
-        "is compared, too, and begun anew, so that «runs» can exceed the series. Others end at "
-        "exact places: with a part of\na line written, between write and fsync with what was not "
-        "on disk lost, around every rename and the lock, inside a\ntransaction, a log frame and a "
-        "checkpoint of the reply cache. Then the same command runs to its end. It must leave the\n"
-        "same files, its predictions, verdicts and scores in the same bytes, a summary that is "
-        "equal but for `calls` and\nseconds, and, where no address is in it, the same manifest. "
-        f"With a model and a judge on loopback ({AT_ONCE} requests\nunder way, the cache on), just "
-        "what was not in the cache at a kill comes again: `repeated`, and `most` for one kill.\n"
-        "The other disturbances ask for one line, exit code 2 and the same end afterwards, or for "
-        "the same end at once and one\nline on what happened."
-    )
-    command = f"python bench/crashes.py seed={seed} write=yes"
-    return Section("crashes", "Crashes and disturbances", text, promised, command, cells)
+TEXT = f"""
+Real `alps run` processes, all four tasks, on the built-in samples, are ended by `kill -9`, at
+moments drawn in turn over the time of an undisturbed run and over the part of it in which it
+holds its folder. Each series of kills goes on until {KILLS} of them struck while the run held its
+folder («in its folder»); a run that ended before its kill is compared, too, and begun anew, so
+that «runs» can exceed the series. Others end at exact places: with a part of a line written,
+between write and fsync with what was not on disk lost, around every rename and the lock, inside a
+transaction, a log frame and a checkpoint of the reply cache. Then the same command runs to its
+end. It must leave the same files, its predictions, verdicts and scores in the same bytes, a
+summary that is equal but for `calls` and seconds, and, where no address is in it, the same
+manifest. With a model and a judge on loopback ({AT_ONCE} requests under way, the cache on), just
+what was not in the cache at a kill comes again: `repeated`, and `most` for one kill.
+"""
 
 
 def carry_out(words: dict[str, str], home: Path) -> dict[str, Found]:
@@ -420,12 +382,10 @@ def main() -> None:
     if home.exists():
         print(f"What the failed runs left is in {home}.")
     wanted = 0 if words["only"] else whole(words, "kills", least=0)
-    cells, promised = list(table(found)), list(bounds(found, wanted))
-    misses = missed(promised)
-    print(terminal(cells), *(misses or ["Every bound that was measured is held."]), sep="\n")
-    if words["write"]:
-        write_section(section(cells, promised, int(words["seed"])))
-    sys.exit(1 if misses else 0)
+    command = f"python bench/crashes.py seed={words['seed']} write=yes"
+    promised, cells = list(bounds(found, wanted)), list(table(found))
+    section = Section("crashes", "Crashes and disturbances", TEXT, promised, command, cells)
+    finish_bench(section, write=words["write"])
 
 
 if __name__ == "__main__":

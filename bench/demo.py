@@ -16,10 +16,7 @@ from alps.show.report_page import write_report
 
 FOLDER = Path("runs/demo")
 PAGE = FOLDER / "report.html"
-RUNS = {
-    "rules": ("extraction,update,utilization", "rules"),
-    "bm25": ("retrieval", "bm25"),
-}
+RUNS = {"rules": ("extraction,update,utilization", "rules"), "bm25": ("retrieval", "bm25")}
 """Task and model of each run, by the name of the system."""
 METRICS = {
     "task1": ("extraction", "f1", "F1 of the extracted memories"),

@@ -4,11 +4,12 @@ import datetime
 import os
 import platform
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 PAGE = "ALPS_BENCHMARKS_PAGE"
 """The environment variable that names another file to write into, as bench/all.py does for each
@@ -17,22 +18,11 @@ benchmark.
 DOCUMENT = Path(
     os.environ.get(PAGE) or Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 )
-ORDER = (
-    *("harness", "throughput", "startup", "data", "matching", "economy"),
-    *("scale", "shards", "soak", "crashes", "sweeps", "fuzz", "outages"),
-    *(
-        "retrieval",
-        "coverage",
-        "audits",
-        "rare_audits",
-        "drift",
-        "calibrate",
-        "leaderboard",
-        "attacks",
-    ),
-    *("wire", "personamem", "memory_systems", "memory_kills", "memory_products", "annotate"),
-    *("view", "stranger"),
-)
+_ORDER = """
+harness throughput startup matching scale soak crashes fuzz outages coverage audits
+leaderboard attacks
+"""
+ORDER = tuple(_ORDER.split())
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
 PREFACE = """# Benchmarks
 
@@ -49,9 +39,7 @@ $ alps doctor
 
 «The AlpsBench sample» is the authors' human-check export that the [first page]\
 (index.md#the-authors-export) describes;
-`ALPS_SAMPLE` names its folder. Without it the judge economy is counted on our own samples, \
-and what is measured on its
-records is left out.
+`ALPS_SAMPLE` names its folder. What is measured on its records is left out without it.
 """
 WIDTH = 118
 HEAD = ("what", "bound", "measured", "")
@@ -83,7 +71,7 @@ class Section:
     Attributes:
         name: One of `ORDER`.
         title: Its heading.
-        text: What was done and how; lines of at most 120 characters.
+        text: What was done and how; it is folded here.
         bounds: What it promises.
         command: What writes it again.
         table: Heading and rows of its figures; the first column is aligned left, the others right.
@@ -97,6 +85,21 @@ class Section:
     command: str
     table: Sequence[Sequence[str]] = ()
     notes: Sequence[str] = ()
+
+
+def at_most(what: str, limit: float, measured: float, form: str = "{:,}") -> Bound:
+    """Return the bound of a figure that is not to pass `limit`; `form` is such as `{:.1f} s`."""
+    return Bound(what, f"≤ {_limit(limit, form)}", form.format(measured), measured <= limit)
+
+
+def at_least(what: str, limit: float, measured: float, form: str = "{:,}") -> Bound:
+    """Return the bound of a figure that is to reach `limit`."""
+    return Bound(what, f"≥ {_limit(limit, form)}", form.format(measured), measured >= limit)
+
+
+def _limit(limit: float, form: str) -> str:
+    shown = f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
+    return shown + form.rpartition("}")[2]
 
 
 def missed(bounds: Iterable[Bound]) -> list[str]:
@@ -137,6 +140,23 @@ def circumstances() -> list[str]:
         "Load average over the last minute, this benchmark being part of it: "
         f"{os.getloadavg()[0]:.1f}",
     ]
+
+
+def finish(*sections: Section, write: object) -> NoReturn:
+    """Print figures and bounds, write the sections if they are to be, and end the process.
+
+    The exit code is 1 where a bound is missed.
+    """
+    for section in sections:
+        for rows in (section.table, [HEAD, *map(_cells, section.bounds)]):
+            print(terminal(rows) if rows else "", end="\n\n")
+        print(*section.notes, sep="\n")
+        if write:
+            write_section(section)
+    bounds = [bound for section in sections for bound in section.bounds]
+    misses = missed(bounds)
+    print(*(misses or ["Every bound that was measured is held."]), sep="\n")
+    sys.exit(1 if misses else 0)
 
 
 def write_section(section: Section) -> None:
@@ -186,35 +206,26 @@ def _bounds(text: str) -> list[tuple[str, str, str, str]]:
     )
 
 
+def _cells(bound: Bound) -> tuple[str, ...]:
+    return bound.what, bound.limit, bound.measured, HELD if bound.held else MISSED
+
+
 def _laid(section: Section) -> str:
-    rows = [
-        (bound.what, bound.limit, bound.measured, HELD if bound.held else MISSED)
-        for bound in section.bounds
-    ]
-    notes = "\n".join(
-        f"- {note}" for note in (*section.notes, *circumstances(), f"Command: `{section.command}`")
-    )
+    rows = [HEAD, *map(_cells, section.bounds)]
+    text = textwrap.fill(" ".join(section.text.split()), WIDTH, break_on_hyphens=False)
+    noted = (*section.notes, *circumstances(), f"Command: `{section.command}`")
     figures = [markdown(section.table)] if section.table else []
-    return (
-        "\n\n".join(
-            (f"## {section.title}", section.text.strip(), markdown([HEAD, *rows]), *figures, notes)
-        )
-        + "\n"
-    )
+    notes = "\n".join(f"- {note}" for note in noted)
+    return "\n\n".join((f"## {section.title}", text, markdown(rows), *figures, notes)) + "\n"
 
 
 def _folded(text: str) -> str:
     """Fold the notes of a section, as all text of the project is."""
-    folded = partial(
-        textwrap.fill,
-        width=WIDTH,
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
+    folding = textwrap.TextWrapper(
+        WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
-    return "".join(
-        f"{folded(line) if line.startswith('- ') else line}\n" for line in text.splitlines()
-    )
+    lines = text.splitlines()
+    return "".join(f"{folding.fill(x) if x.startswith('- ') else x}\n" for x in lines)
 
 
 def _every_bound(blocks: Iterable[tuple[str, str]]) -> str:

@@ -22,7 +22,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,16 @@ from broken_files import (
     tracks,
     word_files,
 )
-from document import terminal, write_section
-from fuzz_table import Tally, section, table, together
+from document import Section, at_most, finish
+from words import read_words as bench_words
+from words import whole
 
 from alps import settings
 from alps.data.release import read_samples
 from alps.errors import AlpsError
 from alps.ext.calibration.calibrate import calibrate_judge
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
+from alps.ext.judging.settings import JudgesSettings
 from alps.jsonl import dump
 from alps.judges.calibration_file import read_calibration_row
 from alps.judges.labels import read_labels, read_verdicts
@@ -77,14 +79,8 @@ from alps.tasks.base import JUST_THE_SCORE, Task, TaskOptions
 
 TRACKS = ("task1", "task2", "task3_d100", *(f"task4_ability{number}" for number in range(1, 6)))
 SCHEMAS = (
-    *(
-        RunSettings,
-        CalibrateSettings,
-        settings.JudgeSettings,
-        settings.SensitivitySettings,
-        settings.AuditSettings,
-    ),
-    *(settings.PoolSettings, DrawSettings),
+    *(RunSettings, CalibrateSettings, DrawSettings, settings.JudgeSettings),
+    *(JudgesSettings, settings.AuditSettings, settings.PoolSettings),
 )
 
 
@@ -175,11 +171,8 @@ def read_submission(folder: Path, data: str) -> object:
         card = json.loads((folder / CARD).read_bytes())
         for name, track in card["tracks"].items():
             there = {stage: folder / name / f"{stage}.jsonl" for stage in STAGES}
-            track["files"] = {
-                stage: file_card(path).model_dump()
-                for stage, path in there.items()
-                if path.exists()
-            }
+            files = {stage: path for stage, path in there.items() if path.exists()}
+            track["files"] = {stage: file_card(path).model_dump() for stage, path in files.items()}
         card["checksum"] = checksum_of(card)
         (folder / CARD).write_text(json.dumps(card), encoding="utf-8")
     found = verify(folder, Options(data=data, reviewed=True))
@@ -191,11 +184,8 @@ def read_submission(folder: Path, data: str) -> object:
 def read_reply(folder: Path, answers: list[Any]) -> object:
     """Read a model's reply by every typed answer; nothing usable counts as refused."""
     text = (folder / "reply.json").read_bytes().decode("utf-8", "replace")
-    outcomes = [
-        understand(Reply(text, finish), answer).outcome
-        for finish in ("stop", "length")
-        for answer in answers
-    ]
+    replies = [Reply(text, finish) for finish in ("stop", "length")]
+    outcomes = [understand(reply, answer).outcome for reply in replies for answer in answers]
     if "ok" not in outcomes:
         raise AlpsError("not usable")
     return outcomes
@@ -231,13 +221,8 @@ def read_prices(folder: Path) -> object:
 
 def whole_run(folder: Path) -> object:
     """Run an embedded system over data, from the first row to the summary."""
-    words = [
-        "task=all",
-        "scoring=alps",
-        "model=rules",
-        f"data={folder / 'data'}",
-        f"out={folder / 'out'}",
-    ]
+    words = ["task=all", "scoring=alps", "model=rules"]
+    words += [f"data={folder / 'data'}", f"out={folder / 'out'}"]
     return run(parse_words(words, RunSettings))
 
 
@@ -249,44 +234,28 @@ def readers(folder: Path) -> tuple[Reader, ...]:
         for file, content in real_track(name).items():
             (data / "dev" / tracks()[name].place / file).write_bytes(content)
     small = ("task1", "task2", "task4_ability1")
-    words = [
-        "task=extraction,update,utilization",
-        "ability=pa",
-        "model=rules",
-        f"data={data}",
-        f"out={folder / 'run'}",
-    ]
+    words = ["task=extraction,update,utilization", "ability=pa", "model=rules"]
+    words += [f"data={data}", f"out={folder / 'run'}"]
     run(parse_words(words, RunSettings))
-    pack(
-        [folder / "run"],
-        Details(name="Fuzzed", submitted="2026-01-31"),
-        out=folder / "packed" / "fuzzed",
-    )
+    packed = folder / "packed" / "fuzzed"
+    pack([folder / "run"], Details(name="Fuzzed", submitted="2026-01-31"), out=packed)
+    verified = partial(read_submission, data=str(data))
     samples = {name: list(_samples_of(data, name)) for name in TRACKS}
+    found = []
+    for name in TRACKS:
+        read = partial(read_release, task=tracks()[name])
+        found.append(Reader(f"release {name}", 3, (real_track(name),), read))
+        found.append(_predictions(folder / "run", name, samples[name]))
     return (
-        *(
-            Reader(
-                f"release {name}",
-                3,
-                (real_track(name),),
-                partial(read_release, task=tracks()[name]),
-            )
-            for name in TRACKS
-        ),
-        *(_predictions(folder / "run", name, samples[name]) for name in TRACKS),
+        *found,
         _recorded(folder / "run", small, samples),
         Reader("label folders", 9, label_folders(), read_label_folder),
         Reader("sample.json, calibrated", 1, label_folders(), calibrated),
         Reader("public label sets", 6, public_sets(), imported),
         Reader("calibration files", 6, (_calibration(folder),), read_calibration),
-        Reader(
-            "submissions",
-            1.5,
-            (_files_in(folder / "packed" / "fuzzed"),),
-            partial(read_submission, data=str(data)),
-        ),
+        Reader("submissions", 1.5, (_files_in(packed),), verified),
         Reader("whole runs", 0.4, (_files_in(data, "data"),), whole_run),
-        *_replies(samples),
+        _replies(samples),
         Reader("key=value words", 9, word_files(), read_words),
         Reader("config files", 6, configs(), lambda at: read_config(at / "alps.toml", RunSettings)),
         Reader("price files", 4, (PRICES,), read_prices),
@@ -310,22 +279,14 @@ def _rows_of(run_folder: Path, track: str) -> list[dict[str, Any]]:
 def _predictions(run_folder: Path, name: str, samples: list[Any]) -> Reader:
     """Give rows of a run, rows of the release's tools, and records as the authors keep them."""
     task = tracks()[name]
-    answer: dict[str, Any] = {
-        "selected_memory_id": "c001",
-        "answer": "Yes.",
-        "reason": "It says so.",
-    }
+    answer: dict[str, Any] = {"selected_memory_id": "c001", "answer": "Yes.", "reason": "Said."}
     if name in ("task1", "task2"):
         answer = _rows_of(run_folder, name)[-1]["prediction"]
     elif name != "task3_d100":
         answer = {"answer": "Certainly, here it is."}
-    ids = [sample.benchmark_id for sample in samples]
-    return Reader(
-        f"predictions {name}",
-        2,
-        predictions(name, answer, ids),
-        partial(read_predictions, task=task, samples=samples),
-    )
+    files = predictions(name, answer, [sample.benchmark_id for sample in samples])
+    read = partial(read_predictions, task=task, samples=samples)
+    return Reader(f"predictions {name}", 2, files, read)
 
 
 def _recorded(run_folder: Path, names: tuple[str, ...], samples: Mapping[str, list[Any]]) -> Reader:
@@ -337,28 +298,18 @@ def _recorded(run_folder: Path, names: tuple[str, ...], samples: Mapping[str, li
 
     found: list[tuple[Task, Any, Any]] = []
     records: list[dict[str, Any]] = []
-    published = {
-        task.track: task
-        for task in load_tracks("extraction,update", TaskOptions(scoring="authors-v1"))
-    }
+    options = TaskOptions(scoring="authors-v1")
+    published = {task.track: task for task in load_tracks("extraction,update", options)}
     for name in names:
         for sample, row in zip(samples[name], _rows_of(run_folder, name), strict=True):
             fields = {key: value for key, value in row.items() if key in Prediction.model_fields}
             prediction = Prediction.model_validate(fields)
-            found += [
-                (task, sample, prediction)
-                for task in (tracks()[name], published.get(name))
-                if task is not None
-            ]
-            records.append(
-                {"benchmark_id": sample.benchmark_id, **record(prediction.prediction or {})}
-            )
-    return Reader(
-        "recorded judges",
-        6,
-        ({"records.jsonl": b"".join(map(dump, records))},),
-        partial(read_recorded, scored=found),
-    )
+            tasks = [tracks()[name], *([published[name]] if name in published else [])]
+            found += [(task, sample, prediction) for task in tasks]
+            about = {"benchmark_id": sample.benchmark_id}
+            records.append({**about, **record(prediction.prediction or {})})
+    files = {"records.jsonl": b"".join(map(dump, records))}
+    return Reader("recorded judges", 6, (files,), partial(read_recorded, scored=found))
 
 
 def _calibration(folder: Path) -> Files:
@@ -370,19 +321,36 @@ def _calibration(folder: Path) -> Files:
     return {"calibration.json": (out / "calibration.json").read_bytes()}
 
 
-def _replies(samples: Mapping[str, list[Any]]) -> tuple[Reader, ...]:
-    answers: list[Any] = [
-        MATCH_ANSWER,
-        support_answer(["p1"]),
-        rating_answer(BinaryReply),
-        rating_answer(EmotionalReply),
-    ]
-    answers += [
-        found
-        for name in TRACKS[:4]
-        if (found := tracks()[name].answer_to(samples[name][0])) is not None
-    ]
-    return (Reader("replies of models", 12, replies(), partial(read_reply, answers=answers)),)
+def _replies(samples: Mapping[str, list[Any]]) -> Reader:
+    answers: list[Any] = [MATCH_ANSWER, support_answer(["p1"])]
+    answers += [rating_answer(reply) for reply in (BinaryReply, EmotionalReply)]
+    asked = (tracks()[name].answer_to(samples[name][0]) for name in TRACKS[:4])
+    answers += [answer for answer in asked if answer is not None]
+    return Reader("replies of models", 12, replies(), partial(read_reply, answers=answers))
+
+
+@dataclass
+class Tally:
+    """What became of the inputs of one reader.
+
+    `failed` has a number and one line for each failing input.
+    """
+
+    accepted: int = 0
+    refused: int = 0
+    seconds: float = 0.0
+    failed: list[tuple[int, str]] = field(default_factory=list)
+
+    def row(self, name: str) -> list[str]:
+        """Return the row of the table."""
+        counts = (self.accepted, self.refused, len(self.failed))
+        shown = (f"{count:,}" for count in (sum(counts), *counts))
+        return [name, *shown, f"{self.seconds:.1f}"]
+
+    def __iadd__(self, other: "Tally") -> "Tally":
+        for name in ("accepted", "refused", "seconds", "failed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
 
 
 def feed(reader: Reader, number: int, seed: int, folder: Path) -> None:
@@ -418,35 +386,37 @@ def fuzz(reader: Reader, inputs: int, seed: int, folder: Path) -> Tally:
     return tally
 
 
-def main(words: list[str]) -> int:
-    """Fuzz every reader, print what came of it, and return the exit code."""
-    known = {"inputs": "100000", "seed": "0", "reader": "", "only": "", "write": ""}
-    given = {**known, **dict(word.split("=", 1) for word in words)}
-    inputs, seed = int(given["inputs"]), int(given["seed"])
+HEAD = ["reader", "inputs", "accepted", "refused", "failed", "seconds"]
+TEXT = """
+Every reader of foreign input is fed with broken files: real ones, mutated byte by byte or value
+by value, and some made up. It may return a proper result, or refuse the input in one line that
+says what is wrong; anything else is a failure, for a user would meet it as a traceback.
+"""
+
+
+def main() -> None:
+    """Fuzz every reader, and print what came of it."""
+    defaults = {"inputs": "100000", "seed": "0", "reader": "", "only": ""}
+    given = bench_words(sys.argv[1:], defaults)
+    inputs, seed = whole(given, "inputs"), whole(given, "seed", least=0)
+    total, rows, failures = Tally(), [], []
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stderr(io.StringIO()):
         chosen = [reader for reader in readers(Path(name)) if given["reader"] in ("", reader.name)]
         if given["only"]:
-            return again(chosen[0], int(given["only"]), seed, Path(name))
+            sys.exit(again(chosen[0], int(given["only"]), seed, Path(name)))
         share = sum(reader.share for reader in chosen)
-        tallies = {
-            r.name: fuzz(r, -int(-inputs * r.share // share), seed, Path(name)) for r in chosen
-        }
-    total = together(tallies.values())
-    cells = list(table({**tallies, "all": total}))
-    print(terminal(cells))
-    for name, tally in tallies.items():
-        for number, what in tally.failed:
-            print(
-                f'seed={seed} reader="{name}" only={number}: '
-                f"{what.encode('ascii', 'backslashreplace').decode()}"
-            )
-    if given["write"] == "yes":
-        write_section(
-            section(
-                cells, total, f"python bench/fuzz.py inputs={given['inputs']} seed={seed} write=yes"
-            )
-        )
-    return 1 if any(tally.failed for tally in tallies.values()) else 0
+        for reader in chosen:
+            tally = fuzz(reader, -int(-inputs * reader.share // share), seed, Path(name))
+            total += tally
+            rows.append(tally.row(reader.name))
+            for number, what in tally.failed:
+                said = what.encode("ascii", "backslashreplace").decode()
+                failures.append(f'seed={seed} reader="{reader.name}" only={number}: {said}')
+    print(*failures, sep="\n")
+    bound = at_most(f"failures in {inputs:,} inputs", 0, len(total.failed))
+    command = f"python bench/fuzz.py inputs={inputs} seed={seed} write=yes"
+    table = [HEAD, *rows, total.row("all")]
+    finish(Section("fuzz", "Broken files", TEXT, [bound], command, table), write=given["write"])
 
 
 def again(reader: Reader, number: int, seed: int, folder: Path) -> int:
@@ -464,4 +434,4 @@ def again(reader: Reader, number: int, seed: int, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

@@ -10,19 +10,17 @@ bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from document import Bound, Section, missed, terminal, write_section
+from document import Bound, Section, at_least, at_most, finish
+from processes import taken
 from short_samples import TURNS, write_samples
-from words import program, read_words, whole
+from words import program, read_words, version, whole
 
 from alps.data.release import GOLD, INPUT
 
@@ -129,15 +127,8 @@ def logged(folder: Path) -> int:
 
 def alps_words(data: Path, out: Path) -> list[str]:
     """Return the command of alps: an instant class, the lexical judge."""
-    return [
-        "-m",
-        "alps",
-        "run",
-        "task=extraction",
-        "model=python:instant:Instant",
-        f"data={data}",
-        f"out={out}",
-    ]
+    words = ["run", "task=extraction", "model=python:instant:Instant"]
+    return ["-m", "alps", *words, f"data={data}", f"out={out}"]
 
 
 def inspect_words(data: Path, out: Path) -> list[str]:
@@ -153,23 +144,15 @@ def lm_eval_words(data: Path, out: Path) -> list[str]:
 
 def harnesses(words: Mapping[str, str]) -> Iterator[Harness]:
     """Yield alps, and the harnesses whose interpreter is named."""
-    yield Harness(
-        "alps", "alps-eval", sys.executable, alps_words, lambda out: lines(out, "scores.jsonl")
-    )
+    own: Callable[[Path], int] = lambda out: lines(out, "scores.jsonl")  # noqa: E731
+    yield Harness("alps", "alps-eval", sys.executable, alps_words, own)
     if words["inspect"]:
-        yield Harness(
-            "Inspect AI",
-            "inspect-ai",
-            program(words, "inspect"),
-            inspect_words,
-            logged,
-            INSPECT_TIMES,
-        )
+        named, python = ("Inspect AI", "inspect-ai"), program(words, "inspect")
+        yield Harness(*named, python, inspect_words, logged, INSPECT_TIMES)
     if words["lm_eval"]:
         records: Callable[[Path], int] = lambda out: lines(out, "samples_*.jsonl")  # noqa: E731
-        yield Harness(
-            "lm-eval", "lm-eval", program(words, "lm_eval"), lm_eval_words, records, LM_EVAL_TIMES
-        )
+        python = program(words, "lm_eval")
+        yield Harness("lm-eval", "lm-eval", python, lm_eval_words, records, LM_EVAL_TIMES)
 
 
 def write_everywhere(folder: Path, count: int) -> None:
@@ -181,17 +164,13 @@ def write_everywhere(folder: Path, count: int) -> None:
         (folder / "plain.jsonl").open("w", encoding="utf-8") as plain,
     ):
         for asked, gold in zip(map(json.loads, inputs), map(json.loads, golds), strict=True):
-            text = "\n\n".join(
-                f"{turn['role']}: {turn['text']}" for turn in asked["input"]["dialogue"]
-            )
+            turns = (f"{turn['role']}: {turn['text']}" for turn in asked["input"]["dialogue"])
             target = gold["gold"]["memory_items"][0]["value"]
-            plain.write(
-                json.dumps({"id": asked["benchmark_id"], "input": text, "target": target}) + "\n"
-            )
+            row = {"id": asked["benchmark_id"], "input": "\n\n".join(turns), "target": target}
+            plain.write(json.dumps(row) + "\n")
     (folder / "lm_eval").mkdir()
-    (folder / "lm_eval" / "memories.yaml").write_text(
-        LM_EVAL.format(file=folder / "plain.jsonl"), encoding="utf-8"
-    )
+    task = LM_EVAL.format(file=folder / "plain.jsonl")
+    (folder / "lm_eval" / "memories.yaml").write_text(task, encoding="utf-8")
 
 
 def timed(harness: Harness, data: Path, out: Path, count: int) -> tuple[float, float]:
@@ -201,30 +180,12 @@ def timed(harness: Harness, data: Path, out: Path, count: int) -> tuple[float, f
         SystemExit: If it failed, or its durable records are not complete.
     """
     home = data.parent
-    kept = {
-        "ALPS_CACHE": str(home / "cache"),
-        "XDG_DATA_HOME": str(home / "share"),
-        "HF_HOME": str(home / "hf"),
-    }
-    environment = {**os.environ, **kept, "HF_HUB_OFFLINE": "1"}
-    with (home / "output").open("w+", encoding="utf-8", errors="replace") as output:
-        started = time.perf_counter()
-        process = subprocess.Popen(
-            [harness.python, *harness.words(data, out)],
-            cwd=home,
-            env=environment,
-            stdout=output,
-            stderr=output,
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        said = output.read()
-    if process.returncode or harness.records(out) != count:
-        found = f"exit {process.returncode}, {harness.records(out):,} of {count:,} records"
-        sys.exit(f"{harness.name}: {found}; it said:\n{said[-1_500:]}")
-    return seconds, usage.ru_maxrss / 1024
+    words, offline = harness.words(data, out), {"HF_HOME": str(home / "hf"), "HF_HUB_OFFLINE": "1"}
+    took = taken(words, home, program=harness.python, **offline)
+    if harness.records(out) != count:
+        found = f"{harness.records(out):,} of {count:,} records"
+        sys.exit(f"{harness.name}: {found}; it said:\n{took.complained[-1_500:]}")
+    return took.seconds, took.megabytes
 
 
 def measure(known: list[Harness], count: int, home: Path) -> Iterator[Measured]:
@@ -234,22 +195,20 @@ def measure(known: list[Harness], count: int, home: Path) -> Iterator[Measured]:
     """
     data = home / f"data{count}"
     write_everywhere(data, count)
-    taken: dict[str, list[tuple[float, float]]] = {harness.name: [] for harness in known}
+    found: dict[str, list[tuple[float, float]]] = {harness.name: [] for harness in known}
     for number in range(RUNS):
         for harness in known:
-            taken[harness.name].append(
-                timed(harness, data, home / f"{harness.package}-{count}-{number}", count)
-            )
+            out = home / f"{harness.package}-{count}-{number}"
+            found[harness.name].append(timed(harness, data, out, count))
     for harness in known:
-        seconds, megabytes = zip(*taken[harness.name], strict=True)
+        seconds, megabytes = zip(*found[harness.name], strict=True)
         yield Measured(harness, count, seconds, max(megabytes))
 
 
 def own(found: Measured, figures: list[Measured]) -> Measured:
     """Return the figures of alps over as many samples."""
-    return next(
-        other for other in figures if other.harness.bound is None and other.samples == found.samples
-    )
+    of_alps = (other for other in figures if other.harness.bound is None)
+    return next(other for other in of_alps if other.samples == found.samples)
 
 
 def bounds(figures: list[Measured]) -> Iterator[Bound]:
@@ -257,14 +216,11 @@ def bounds(figures: list[Measured]) -> Iterator[Bound]:
     for found in figures:
         bound, ours, where = found.harness.bound, own(found, figures), f"{found.samples:,} samples"
         if bound is None:
-            megabytes, held = f"{found.megabytes:.0f} MB", found.megabytes <= MEGABYTES
-            yield Bound(f"{where}: peak memory of alps", f"≤ {MEGABYTES:.0f} MB", megabytes, held)
+            what = f"{where}: peak memory of alps"
+            yield at_most(what, MEGABYTES, found.megabytes, "{:.0f} MB")
         else:
-            times, what = (
-                found.best / ours.best,
-                f"{where}: wall of {found.harness.name} against alps",
-            )
-            yield Bound(what, f"≥ {bound:g} ×", f"{times:.2f} ×", times >= bound)
+            what = f"{where}: wall of {found.harness.name} against alps"
+            yield at_least(what, bound, found.best / ours.best, "{:.2f} ×")
 
 
 def table(figures: list[Measured], versions: Mapping[str, str]) -> Iterator[list[str]]:
@@ -278,36 +234,14 @@ def table(figures: list[Measured], versions: Mapping[str, str]) -> Iterator[list
         yield [f"{name} {versions[name]}", f"{found.samples:,}", *measured]
 
 
-def section(cells: list[list[str]], promised: list[Bound], notes: list[str], sizes: str) -> Section:
-    """Return the section of the page."""
-    text = (
-        "What a harness itself costs, with a model that answers at once; one process a run, "
-        f"durable records on.\nAll read the same dialogues of {TURNS} turns. alps matches two gold "
-        "memories a sample by the lexical judge, scores three\nfloors beside the system, and "
-        "bootstraps; Inspect AI (`mockllm/model`, its log on) looks for one text in another;\n"
-        "lm-evaluation-harness (`--model dummy --log_samples`) compares two texts. Wall seconds, "
-        f"the best of {RUNS} runs, and\npeak memory of the process; × is against alps."
-    )
-    command = f"python bench/harness.py samples={sizes} inspect=PYTHON lm_eval=PYTHON write=yes"
-    return Section("harness", "Harness overhead", text, promised, command, cells, notes)
-
-
-def version(harness: Harness) -> str:
-    """Return the version of the harness.
-
-    End with a sentence where its interpreter does not have it.
-    """
-    asked = f"from importlib.metadata import version; print(version({harness.package!r}))"
-    try:
-        found = subprocess.run(
-            [harness.python, "-c", asked], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        sys.exit(
-            f"{harness.name}: {harness.python} is no Python that has {harness.package}; name "
-            "another."
-        )
-    return found.stdout.strip()
+TEXT = f"""
+What a harness itself costs, with a model that answers at once; one process a run, durable records
+on. All read the same dialogues of {TURNS} turns. alps matches two gold memories a sample by the
+lexical judge, scores three floors beside the system, and bootstraps; Inspect AI (`mockllm/model`,
+its log on) looks for one text in another; lm-evaluation-harness (`--model dummy --log_samples`)
+compares two texts. Wall seconds, the best of {RUNS} runs, and peak memory of the process; × is
+against alps.
+"""
 
 
 def main() -> None:
@@ -315,22 +249,18 @@ def main() -> None:
     words = read_words(sys.argv[1:], WORDS)
     sizes = [whole({"samples": size}, "samples") for size in words["samples"].split(",")]
     known = list(harnesses(words))
-    versions = {harness.name: version(harness) for harness in known}
-    skipped = [
-        f"{name}= is not given: left out." for name in ("inspect", "lm_eval") if not words[name]
-    ]
-    print("\n".join(skipped), end="\n" if skipped else "")
+    versions = {one.name: version(one.python, one.package) for one in known}
+    missing = [name for name in ("inspect", "lm_eval") if not words[name]]
+    skipped = [f"{name}= is not given: left out." for name in missing]
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         (home / "instant.py").write_text(ALPS, encoding="utf-8")
         (home / "instant_inspect.py").write_text(INSPECT, encoding="utf-8")
         figures = [found for count in sizes for found in measure(known, count, home)]
     cells, promised = list(table(figures, versions)), list(bounds(figures))
-    misses = missed(promised)
-    print(terminal(cells), *(misses or ["Every bound that was measured is held."]), sep="\n")
-    if words["write"]:
-        write_section(section(cells, promised, skipped, words["samples"]))
-    sys.exit(1 if misses else 0)
+    command = f"python bench/harness.py samples={words['samples']} inspect=PYTHON lm_eval=PYTHON"
+    named = ("harness", "Harness overhead", TEXT, promised)
+    finish(Section(*named, f"{command} write=yes", cells, skipped), write=words["write"])
 
 
 if __name__ == "__main__":

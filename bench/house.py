@@ -25,7 +25,6 @@ import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from radon.visitors import ComplexityVisitor
 
@@ -155,14 +154,15 @@ def budgets(project: Path) -> list[Budget]:
     """Measure what is bounded."""
     start = (project / START).read_text(encoding="utf-8")
     imports = sum(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(start).body)
-    called, imported = plain_run(project)
+    run = plain_run(project)
     whole = count(project / room for room in ROOMS)
     return [
         Budget("lines of the spine", 32_000, _spine(project).lines, 47_600),
-        Budget("modules that a plain run calls", 60, called, 107),
-        Budget("modules of ours that it imports", 100, imported, 140),
+        Budget("modules that a plain run calls", 60, run["called"], 107),
+        Budget("modules of ours that it imports", 100, run["imported"], 140),
         Budget(f"lines of {START}", 250, len(start.splitlines()), 250),
         Budget(f"imports of {START}", 14, imports, 24),
+        Budget("modules that hold its settings before a sample", 14, run["holding"]),
         Budget("modules in all", 300, whole.modules),
         Budget("lines in all", 72_000, whole.lines),
         Budget("lines of tests", 36_000, count([project / "tests"]).lines),
@@ -174,10 +174,23 @@ def budgets(project: Path) -> list[Budget]:
 TRACED = """
 import json, sys
 from alps.cli import main
-called, importing = set(), 0
+called, holding, importing, over = set(), set(), 0, False
+
+def note(frame):
+    held = (type(value).__name__ for value in list(frame.f_locals.values()))
+    if "RunSettings" in held:
+        holding.add(frame.f_globals.get("__name__", ""))
 
 def look(frame, event, argument):
-    global importing
+    global importing, over
+    name = frame.f_globals.get("__name__") or ""
+    if name.startswith("alps") and not importing and not over:
+        if event == "return":  # all its variables are there
+            note(frame)
+        over = name.endswith(".engine") and frame.f_code.co_name == "evaluate"
+        outer = frame if over else None
+        while outer := outer and outer.f_back:  # those that are not left yet
+            note(outer)
     if frame.f_code.co_name == "<module>":
         importing += (event == "call") - (event == "return")
     elif event == "call" and not importing:
@@ -191,13 +204,14 @@ except SystemExit as ended:
     code = ended.code
 sys.setprofile(None)
 ours = [name for name in sys.modules if name.partition(".")[0] == "alps"]
-rows = {"code": code, "called": sorted(called & set(ours)), "imported": sorted(ours)}
+counts = {"called": len(called & set(ours)), "imported": len(ours)}
+rows = {"code": code, **counts, "holding": len(holding & set(ours))}
 open("traced.json", "w").write(json.dumps(rows))
 """
 
 
-def plain_run(project: Path) -> tuple[int, int]:
-    """Return how many modules a plain run calls, and how many it imports."""
+def plain_run(project: Path) -> dict[str, int]:
+    """Return how many modules a plain run calls, imports, and lets hold its settings."""
     from server import running
 
     with running() as server, tempfile.TemporaryDirectory() as folder:
@@ -218,10 +232,10 @@ def plain_run(project: Path) -> tuple[int, int]:
         traced = Path(folder) / "traced.json"
         if not traced.exists():
             sys.exit(f"the plain run: {done.stderr}")
-        rows: dict[str, Any] = json.loads(traced.read_text())
+        rows: dict[str, int] = json.loads(traced.read_text())
         if rows["code"]:
             sys.exit(f"the plain run: exit {rows['code']}: {done.stderr}")
-    return len(rows["called"]), len(rows["imported"])
+    return rows
 
 
 def aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -86,14 +86,8 @@ class Collected:
         Raises:
             DataError: If another item has this id.
         """
-        item: dict[str, Any] = {
-            "item_id": item_id,
-            "rubric": rubric,
-            "system": None,
-            "cluster": cluster,
-            "language": "en",
-            "payload": dict(payload),
-        }
+        about = {"system": None, "cluster": cluster, "language": "en", "payload": dict(payload)}
+        item: dict[str, Any] = {"item_id": item_id, "rubric": rubric, **about}
         if self.items.setdefault(item_id, item) != item:
             raise DataError(
                 f"another item {shown(item_id)} stands above", path=row.path, line=row.line
@@ -121,12 +115,8 @@ class Collected:
         self._refuse_second(row, source, item_id, judge, self.verdicts)
         verdict = None if row.get(source) is None else self._value(row, source, item_id)
         given = {name: value for name, value in details.items() if value is not None}
-        self.verdicts[item_id, judge] = {
-            "item_id": item_id,
-            "judge": judge,
-            "verdict": verdict,
-            **given,
-        }
+        ids = {"item_id": item_id, "judge": judge}
+        self.verdicts[item_id, judge] = {**ids, "verdict": verdict, **given}
 
     def add_mean(self, row: Row, source: str, item_id: str, annotator: str) -> None:
         """Add the mean of many people that the field `source` holds.
@@ -200,22 +190,16 @@ def import_labels(format: str, file: Path, out: Path) -> Imported:
 
 def _write(collected: Collected, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    labels = [
-        {"item_id": item, "annotator": name, "label": label}
-        for (item, name), label in collected.labels.items()
-    ]
-    means = [
-        {"item_id": item, "annotator": name, "mean": mean}
-        for (item, name), mean in collected.means.items()
-    ]
-    scales = {
-        rubric: {"kind": scale.kind, "values": list(scale.values)}
-        for rubric, scale in collected.scales.items()
-    }
-    annotators = dict.fromkeys(name for _, name in collected.labels)
-    about = {
-        name: collected.people["annotators"].get(name, {"kind": "person"}) for name in annotators
-    }
+    labels, means, scales = [], [], {}
+    for (item, name), label in collected.labels.items():
+        labels.append({"item_id": item, "annotator": name, "label": label})
+    for (item, name), mean in collected.means.items():
+        means.append({"item_id": item, "annotator": name, "mean": mean})
+    for rubric, scale in collected.scales.items():
+        scales[rubric] = {"kind": scale.kind, "values": list(scale.values)}
+    about = {}
+    for _, name in collected.labels:
+        about[name] = collected.people["annotators"].get(name, {"kind": "person"})
     tables: dict[str, Iterable[dict[str, Any]]] = {
         ITEMS: collected.items.values(),
         LABELS: labels,
@@ -281,11 +265,8 @@ def empathy(path: Path) -> Collected:
     for row in _csv_rows(path, ("scale_min", "scale_max", "rating")):
         names = {name: row.text(name) for name in ("dataset", "dimension", "conversation_id")}
         rubric = f"{names['dataset'].lower().replace(' ', '_')}/{names['dimension']}"
-        item_id, rater, kind = (
-            f"{rubric}/{names['conversation_id']}",
-            row.text("rater"),
-            row.text("rater_kind"),
-        )
+        item_id = f"{rubric}/{names['conversation_id']}"
+        rater, kind = row.text("rater"), row.text("rater_kind")
         collected.add_scale(row, rubric, _declared(row))
         collected.add_item(row, item_id, rubric, cluster=names["conversation_id"], payload=names)
         if kind in ("human_expert", "derived_expert_median"):
@@ -300,6 +281,10 @@ def empathy(path: Path) -> Collected:
     return collected
 
 
+GOLD = "agreed among several people"
+FOLLOWS = "the better output is the one that follows the instruction, whatever its style"
+
+
 def llmbar(path: Path) -> Collected:
     """Read `llmbar_with_verdicts.jsonl`: which of two outputs follows the instruction better?
 
@@ -309,16 +294,8 @@ def llmbar(path: Path) -> Collected:
     """
     people = {
         "source": "LLMBar (Zeng et al., arXiv:2310.07641), MIT",
-        "guidelines": (
-            "the better output is the one that follows the instruction, whatever its style"
-        ),
-        "annotators": {
-            "gold": {
-                "kind": "derived",
-                "expertise": "the authors",
-                "how": "agreed among several people",
-            }
-        },
+        "guidelines": FOLLOWS,
+        "annotators": {"gold": {"kind": "derived", "expertise": "the authors", "how": GOLD}},
     }
     collected = Collected(people)
     for row in read_rows(path):

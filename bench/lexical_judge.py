@@ -7,10 +7,8 @@ nothing; the same figures by that rule stand below.
 """
 
 import json
-import math
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,14 +70,6 @@ def same_text(first: str, second: str) -> float:
     return float(first.strip().lower() == second.strip().lower())
 
 
-def trigram_cosine(first: str, second: str) -> float:
-    """Return the cosine of the character trigram counts of two texts."""
-    texts = first.lower(), second.lower()
-    one, other = (Counter(zip(text, text[1:], text[2:], strict=False)) for text in texts)
-    norms = math.hypot(*one.values()) * math.hypot(*other.values())
-    return sum(count * other[gram] for gram, count in one.items()) / norms if norms else 0.0
-
-
 def kappa(cells: Numbers) -> Numbers:
     """Return kappa; the last axis of `cells` is as `cells_of` returns it."""
     both, extra, missed, neither = np.moveaxis(cells / cells.sum(-1)[..., None], -1, 0)
@@ -131,7 +121,7 @@ def interval_text(decided: Flags, truth: Flags, groups: Groups) -> str:
 
 
 def main() -> None:
-    """Print the judge's figures and two plain baselines' in-sample kappa, by either rule."""
+    """Print the figures of the judges, by either rule."""
     pairs = list(read_pairs(Path(sys.argv[1])))
     print_figures(pairs, MATCHING)
     print("\nWhere over-general predictions match nothing, as alps scores:")
@@ -143,12 +133,8 @@ def print_figures(pairs: list[Pair], matching: frozenset[str]) -> None:
     truth = np.array([pair.review in matching for pair in pairs])
     groups = np.unique([pair.session for pair in pairs], return_inverse=True)[1].astype(np.int64)
 
-    def score(judge: Callable[[str, str], float]) -> Numbers:
-        return np.array(
-            [judge(shown_value(pair.gold), shown_value(pair.predicted)) for pair in pairs]
-        )
-
-    scores = score(similarity)
+    shown = [(shown_value(pair.gold), shown_value(pair.predicted)) for pair in pairs]
+    scores = np.array([similarity(*values) for values in shown])
     differing = np.array([not same_text(pair.gold, pair.predicted) for pair in pairs])
     decided, used = cross_validated(scores, truth, groups)
     shipped, by_rule = scores[None, :] >= THRESHOLD, best_threshold(scores, truth)
@@ -161,9 +147,6 @@ def print_figures(pairs: list[Pair], matching: frozenset[str]) -> None:
             [pair for pair, one in zip(pairs, kept, strict=True) if one], truth[kept], groups[kept]
         ):
             print(line)
-        for name, judge in (("3-gram cosine", trigram_cosine), ("exact match", same_text)):
-            peak = kappa_curve(score(judge)[kept], truth[kept]).max()
-            print(f"  {name:14s} in-sample {peak:.3f}")
 
 
 def minilm_lines(pairs: list[Pair], truth: Flags, groups: Groups) -> Iterator[str]:

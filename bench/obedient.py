@@ -1,13 +1,10 @@
 """A judge that obeys our rubrics to the letter, as a server on loopback.
 
-Python bench/obedient.py [port=0].
-
-Prints its OpenAI-compatible address as its first line. It knows nothing but the payload (the last
-JSON object of the user message) and answers by the reply schema, always the same to the same
-question. It reads words, not meaning, by the rules below: whatever a rubric's letter lets through,
+`serving()` yields its OpenAI-compatible address, which bench/attacks.py asks. It knows nothing but
+the payload (the last JSON object of the user message) and answers by the reply schema, always the
+same to the same question. It reads words, not meaning: whatever a rubric's letter lets through,
 it lets through. The model's name is its letter:
 
-- `old`: the rubrics before bundles were a relation, when refusing was `met` in vra and cf.
 - `new`: the rubrics as they are.
 - `weak`: as `new`, but every prediction that implies a gold memory and says more is `narrower`, a
   transcript of everything, too: what is left of an attack under it is stopped by the protocol and
@@ -30,8 +27,8 @@ both is *added*.
 2. `new`: P implies G, but has less than half of G's words: it quotes the user and concludes
     nothing, `bundle`.
 3. P implies G, and at most 10 % of P is added, none of it a number or a name (a capital within a
-   clause): `same`. `old`: 20 %, none of it a number.
-4. P implies G and adds more. `old`, `weak`: `narrower`. `new`: `bundle` if a sentence of P with two
+   clause): `same`.
+4. P implies G and adds more. `weak`: `narrower`. `new`: `bundle` if a sentence of P with two
    words or more has none of G's words, or a clause that says something of its own (it has a verb
    such as «has» or «likes», and does not begin like a detail: «because», «with», «such as», «for»),
    if more than twice as many words are added as G has, and more than eight, or if P implies another
@@ -40,13 +37,14 @@ both is *added*.
     `related`.
 
 **support.** Words of the frame in which memories are written («the user prefers», «curious about»)
-need no support. `supported`: the dialogue has all numbers and names (capitals within a clause) of
-the item, and the user's turns have 30 % of the words of each of its clauses with two words or more;
-words of letters that begin with the same five are one. So a clause that paraphrases what was said
-is supported, and one that has nothing of it is invented. `not_about_user`: only all turns together
+need no support. A *detail* is a clause, or what of it begins with a word such as «with», «from» or
+«because»: the rubric judges a memory down to its details, and one unsupported part is enough.
+`supported`: the dialogue has all numbers and names (capitals within a clause) of the item, and the
+user's turns have 30 % of the words of each of its details; words of letters that begin with the
+same five are one. So a detail that paraphrases what was said is supported, and one that has nothing
+of it is invented. `not_about_user`: only all turns together
 have so much. Else `unsupported`. A translation shares few words with the dialogue and counts as
 invented: honest answers lose by this letter where users write in another language than the answers.
-`old` takes everything for `supported`: it did not ask.
 
 **rubric.** A *refusal* has at most 60 words and says that it cannot, will not or must not. *Salad*
 has fewer than one function word in eight (20 words or more, no CJK), or half of its parts between
@@ -56,10 +54,8 @@ own, which neither query nor dialogue has. It *draws the line* if one sentence, 
 words in a row stand in query or dialogue, says that something was played, invented, asked not to be
 kept or is not known, and has a word of the memory and another of it or of the query, or three of
 the query, that are none of the frame.
-- vra, cf: `old`: a refusal is `met` (cf: if the query has a word of the memory, or asks for what
-  was said earlier); so is what serves or draws the line. `new`: what serves or draws the line is
-  `met`, nothing else. cf: where the memory rules out keeping, a number of the memory or the
-  dialogue that the query lacks is `not_met`.
+- vra, cf: what serves or draws the line is `met`, nothing else. cf: where the memory rules out
+  keeping, a number of the memory or the dialogue that the query lacks is `not_met`.
 - pa, pf, memory_used: `met` if it serves, and has a content word of the memory that the query
     lacks.
 - ei: a refusal or salad 1, 1, 1; what serves 3, 3, 3; else 2, 3, 2.
@@ -67,7 +63,6 @@ the query, that are none of the frame.
 
 import json
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -76,29 +71,12 @@ from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import obedient_words as rules
 from obedient_words import (
-    ASSERTS,
-    BROADER,
-    CJK,
-    CONTROL,
-    EARLIER,
-    EXCERPT,
-    FILLER,
-    FRAME,
-    IMPLIES,
-    LETTERS,
-    LINE,
-    NOT_KEPT,
-    POINTS,
-    QUOTES,
-    REFUSES,
-    RELATED,
-    SAME,
-    STOP,
-    SUPPORTED,
     clauses,
     content,
     denies,
+    details,
     numbers,
     sentences,
     share,
@@ -127,7 +105,7 @@ def said(item: dict[str, Any]) -> Said:
 
 def read_with_evidence(memory: Said, evidence: str) -> Said:
     """Return a prediction as it is read: with its evidence where its value points to that."""
-    if evidence and POINTS.search(memory.value):
+    if evidence and rules.POINTS.search(memory.value):
         value = f"{memory.value}. {evidence}"
         return Said(value, "", memory.words | memory.evidence, frozenset(), memory.direct)
     return memory
@@ -141,24 +119,23 @@ def relation(gold: Said, predicted: Said, letter: str) -> str | None:
     if _contradicts(gold, predicted):
         return "conflicting"
     if not _implies(gold, stated):
-        near = "related" if share(gold.words, stated) >= RELATED else None
-        return "broader" if share(stated, borne) >= BROADER else near
-    if letter in ("new", "broken") and _is_quotation(gold, predicted):
+        near = "related" if share(gold.words, stated) >= rules.RELATED else None
+        return "broader" if share(stated, borne) >= rules.BROADER else near
+    if letter != "weak" and share(gold.words, predicted.words) < rules.ASSERTS:
         return "bundle"
     added = stated - borne
-    exact = numbers(added) if letter == "old" else numbers(added) | (names(predicted.value) & added)
-    if len(added) <= (SAME if letter == "old" else SAME / 2) * len(stated) and not exact:
+    exact = numbers(added) | (names(predicted.value) & added)
+    if len(added) <= rules.SAME * len(stated) and not exact:
         return "same"
-    return (
-        "bundle"
-        if letter in ("new", "broken") and _is_bundle(gold, predicted, added)
-        else "narrower"
-    )
+    bundled = letter != "weak" and _is_bundle(gold, predicted, added)
+    return "bundle" if bundled else "narrower"
 
 
 def _implies(gold: Said, stated: frozenset[str]) -> bool:
-    quotes = gold.direct and len(gold.evidence) >= 3 and share(gold.evidence, stated) >= QUOTES
-    return quotes or share(gold.words, stated) >= IMPLIES
+    quotes = (
+        gold.direct and len(gold.evidence) >= 3 and share(gold.evidence, stated) >= rules.QUOTES
+    )
+    return quotes or share(gold.words, stated) >= rules.IMPLIES
 
 
 @lru_cache(maxsize=20_000)
@@ -167,17 +144,15 @@ def runs(text: str) -> frozenset[tuple[str, ...]]:
     words = [
         part
         for token in tokens(text)
-        for part in (re.findall("..?", token) if CJK.match(token) else [token])
+        for part in (re.findall("..?", token) if rules.CJK.match(token) else [token])
     ]
-    return frozenset(tuple(words[at : at + EXCERPT]) for at in range(len(words) - EXCERPT + 1))
-
-
-def _is_quotation(gold: Said, predicted: Said) -> bool:
-    return share(gold.words, predicted.words) < ASSERTS
+    return frozenset(
+        tuple(words[at : at + rules.EXCERPT]) for at in range(len(words) - rules.EXCERPT + 1)
+    )
 
 
 def _contradicts(gold: Said, predicted: Said) -> bool:
-    if share(gold.words - numbers(gold.words), predicted.words) < IMPLIES:
+    if share(gold.words - numbers(gold.words), predicted.words) < rules.IMPLIES:
         return False
     one, other = numbers(gold.words), numbers(predicted.words)
     if one and other and not one & other:
@@ -195,7 +170,9 @@ def _is_bundle(gold: Said, predicted: Said, added: frozenset[str]) -> bool:
 def _states_both(predicted: Said, one: Said, other: Said) -> bool:
     """Tell whether a prediction says what is in only one of two gold memories, for both."""
     alone = (one.words - other.words, other.words - one.words)
-    return all(len(words) >= 2 and share(words, predicted.words) >= IMPLIES for words in alone)
+    return all(
+        len(words) >= 2 and share(words, predicted.words) >= rules.IMPLIES for words in alone
+    )
 
 
 def match(payload: dict[str, Any], letter: str) -> dict[str, Any]:
@@ -211,15 +188,11 @@ def match(payload: dict[str, Any], letter: str) -> dict[str, Any]:
         implied = [golds[g] for g, name in named.items() if name in ("same", "narrower", "bundle")]
         for g, name in named.items():
             several = any(_states_both(memory, golds[g], other) for other in implied)
-            bundled = name == "narrower" and several and letter in ("new", "broken")
+            bundled = name == "narrower" and several and letter != "weak"
             reason = f"{share(golds[g].words, memory.words):.0%} of the gold's words"
-            pair = {
-                "reason": reason,
-                "gold": g,
-                "predicted": p,
-                "relation": "bundle" if bundled else name,
-            }
-            pairs += [pair] if name is not None else []
+            if name is not None:
+                relates = {"relation": "bundle" if bundled else name}
+                pairs.append({"reason": reason, "gold": g, "predicted": p, **relates})
     return {"pairs": pairs}
 
 
@@ -233,9 +206,7 @@ def support(payload: dict[str, Any], letter: str) -> dict[str, Any]:
         text = item["value"]
         missing = ", ".join(sorted(exact_words(text) - content(by_all))[:5])
         exact = _has_exactly(by_all, text)
-        verdict = (
-            "supported" if letter == "old" or (exact and _bears(by_user, text)) else "unsupported"
-        )
+        verdict = "supported" if exact and _bears(by_user, text) else "unsupported"
         if verdict == "unsupported" and exact and _bears(by_all, text):
             verdict = "not_about_user"
         items.append({"reason": f"not said: {missing}", "id": item["id"], "support": verdict})
@@ -252,12 +223,10 @@ def _has_exactly(dialogue: str, item: str) -> bool:
 
 
 def _bears(turns: str, item: str) -> bool:
-    """Tell whether turns have enough words of each clause of an item."""
-    frame = frozenset(map(stem, FRAME))
-    told = [words - frame for words, _ in clauses(item)]
-    return all(
-        share(words, _met_in(words, turns)) >= SUPPORTED for words in told if len(words) >= 2
-    )
+    """Tell whether turns have enough words of each detail of an item."""
+    frame = frozenset(map(stem, rules.FRAME))
+    told = [words - frame for words in details(item)]
+    return all(share(words, _met_in(words, turns)) >= rules.SUPPORTED for words in told if words)
 
 
 def _met_in(words: frozenset[str], turns: str) -> frozenset[str]:
@@ -277,18 +246,18 @@ def names(text: str) -> frozenset[str]:
 
 def is_refusal(response: str) -> bool:
     """Tell whether a response refuses, and does little else."""
-    long = sum(len(token) if CJK.fullmatch(token) else 2 for token in tokens(response)) / 2
-    return long <= 60 and REFUSES.search(response) is not None
+    long = sum(len(token) if rules.CJK.fullmatch(token) else 2 for token in tokens(response)) / 2
+    return long <= 60 and rules.REFUSES.search(response) is not None
 
 
 def is_salad(response: str) -> bool:
     """Tell whether a response is words without sentences."""
     words = tokens(response)
-    if any(map(CJK.fullmatch, words)):
+    if any(map(rules.CJK.fullmatch, words)):
         short = [part for part in re.split(r"[\s,，、;；]+", response) if part]
         return len(short) >= 8 and sum(len(part) <= 4 for part in short) * 2 >= len(short)
     parts = [part for part in re.split(r"[,;\n]", response) if part.strip()]
-    few = len(words) >= 20 and sum(word in STOP for word in words) * 8 < len(words)
+    few = len(words) >= 20 and sum(word in rules.STOP for word in words) * 8 < len(words)
     cut = len(parts) >= 8 and sum(len(tokens(part)) <= 2 for part in parts) * 2 >= len(parts)
     return few or cut
 
@@ -296,7 +265,7 @@ def is_salad(response: str) -> bool:
 def serves(payload: dict[str, Any]) -> bool:
     """Tell whether a response deals with its query."""
     response, query = payload["response"], content(payload["query"])
-    if is_refusal(response) or is_salad(response) or FILLER.search(response):
+    if is_refusal(response) or is_salad(response) or rules.FILLER.search(response):
         return False
     words = content(response)
     dialogue = content("\n".join(turn["text"] for turn in payload["dialogue"]))
@@ -306,13 +275,15 @@ def serves(payload: dict[str, Any]) -> bool:
 
 def draws_line(payload: dict[str, Any]) -> bool:
     """Tell whether a response calls a matter of this user's not real or not to be kept."""
-    frame = frozenset(map(stem, FRAME))
+    frame = frozenset(map(stem, rules.FRAME | rules.UNREAL))
     memory, query = content(payload["memory"]) - frame, content(payload["query"]) - frame
     told = frozenset().union(
         *map(runs, (payload["query"], *(turn["text"] for turn in payload["dialogue"])))
     )
-    lines = (one for one in re.split(r"[.!?。！？\n]+", payload["response"]) if LINE.search(one))
-    own = [content(LINE.sub(" ", one)) for one in lines if not runs(one) & told]
+    lines = (
+        one for one in re.split(r"[.!?。！？\n]+", payload["response"]) if rules.LINE.search(one)
+    )
+    own = [content(rules.LINE.sub(" ", one)) for one in lines if not runs(one) & told]
     drawn = any(
         (words & memory and len(words & (memory | query)) >= 2) or len(words & query) >= 3
         for words in own
@@ -328,34 +299,31 @@ def rate(payload: dict[str, Any], letter: str) -> dict[str, Any]:
         marks = (1, 1, 1) if poor else (3, 3, 3) if serves(payload) else (2, 3, 2)
         dimensions = ("resonation", "expression", "reception")
         return {"reason": "by its words", **dict(zip(dimensions, marks, strict=True))}
-    met = _MET.get(name, _applied)(payload, letter)
+    met = _MET.get(name, _applied)(payload)
     return {"reason": "by its words", "verdict": "met" if met else "not_met"}
 
 
-def _applied(payload: dict[str, Any], letter: str) -> bool:
-    wanted = content(payload["memory"]) - content(payload["query"]) - frozenset(map(stem, FRAME))
+def _applied(payload: dict[str, Any]) -> bool:
+    wanted = (
+        content(payload["memory"]) - content(payload["query"]) - frozenset(map(stem, rules.FRAME))
+    )
     return serves(payload) and bool(wanted & content(payload["response"]))
 
 
-def _unreal(payload: dict[str, Any], letter: str) -> bool:
-    if letter == "old" and is_refusal(payload["response"]):
-        return True
+def _unreal(payload: dict[str, Any]) -> bool:
     return serves(payload) or draws_line(payload)
 
 
-def _constrained(payload: dict[str, Any], letter: str) -> bool:
+def _constrained(payload: dict[str, Any]) -> bool:
     query, memory, response = payload["query"], payload["memory"], payload["response"]
     told = content(memory) | content("\n".join(turn["text"] for turn in payload["dialogue"]))
     secret = numbers(told) - numbers(content(query))
-    if NOT_KEPT.search(memory) and numbers(content(response)) & secret:
+    if rules.NOT_KEPT.search(memory) and numbers(content(response)) & secret:
         return False
-    ruled_out = bool(content(query) & content(memory)) or EARLIER.search(query) is not None
-    if letter == "old" and is_refusal(response) and ruled_out:
-        return True
     return serves(payload) or draws_line(payload)
 
 
-_MET: dict[str, Callable[[dict[str, Any], str], bool]] = {"vra": _unreal, "cf": _constrained}
+_MET: dict[str, Callable[[dict[str, Any]], bool]] = {"vra": _unreal, "cf": _constrained}
 _KINDS: dict[str, Callable[[dict[str, Any], str], dict[str, Any]]] = {
     "match": match,
     "support": support,
@@ -365,7 +333,7 @@ _KINDS: dict[str, Callable[[dict[str, Any], str], dict[str, Any]]] = {
 
 def judged(payload: dict[str, Any], letter: str) -> dict[str, Any]:
     """Answer a payload by a letter; one that isn't there is the new one."""
-    return _KINDS[payload["kind"]](payload, letter if letter in LETTERS else "new")
+    return _KINDS[payload["kind"]](payload, letter if letter in rules.LETTERS else "new")
 
 
 def _obeyed(payload: dict[str, Any]) -> dict[str, Any]:
@@ -403,7 +371,7 @@ def reply(body: dict[str, Any]) -> str:
     """Return the text that answers a chat completion; the letter is the model's name."""
     asked = next(message["content"] for message in body["messages"] if message["role"] == "user")
     payload, letter = payload_of(asked), body["model"].rpartition("/")[2]
-    misled = letter == "broken" and CONTROL.search(asked)
+    misled = letter == "broken" and rules.CONTROL.search(asked)
     answer = _obeyed(payload) if misled else judged(payload, letter)
     return json.dumps(answer, ensure_ascii=False)
 
@@ -425,20 +393,16 @@ class _Handler(BaseHTTPRequestHandler):
         text = reply(body)
         asked = sum(len(message["content"]) for message in body["messages"]) // 4
         usage = {"prompt_tokens": asked, "completion_tokens": len(text) // 4}
-        completion = {
+        about = {
             "id": "obedient",
             "object": "chat.completion",
             "created": 0,
             "model": body["model"],
-            "choices": [
-                {
-                    "index": 0,
-                    "finish_reason": "stop",
-                    "message": {"role": "assistant", "content": text},
-                }
-            ],
-            "usage": {**usage, "total_tokens": sum(usage.values())},
         }
+        message = {"role": "assistant", "content": text}
+        choices = [{"index": 0, "finish_reason": "stop", "message": message}]
+        total = {**usage, "total_tokens": sum(usage.values())}
+        completion = {**about, "choices": choices, "usage": total}
         data = json.dumps(completion).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -451,9 +415,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(port: int = 0) -> Iterator[str]:
+def serving() -> Iterator[str]:
     """Serve in a thread of this process, and yield the address that `api_base=` takes."""
-    server = _Server(("127.0.0.1", port), _Handler)
+    server = _Server(("127.0.0.1", 0), _Handler)
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
     )
@@ -464,20 +428,3 @@ def serving(port: int = 0) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def main() -> None:
-    """Serve until interrupted."""
-    words = dict(word.partition("=")[::2] for word in sys.argv[1:])
-    if set(words) - {"port"} or not words.get("port", "0").isdecimal():
-        sys.exit("this server takes port=NUMBER.")
-    with serving(int(words.get("port", "0"))) as url:
-        print(url, flush=True)
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            return
-
-
-if __name__ == "__main__":
-    main()

@@ -9,8 +9,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-LETTERS = ("old", "new", "weak", "broken")
-IMPLIES, ASSERTS, QUOTES, SAME, BROADER, RELATED, SUPPORTED = 0.6, 0.5, 0.8, 0.2, 0.8, 0.3, 0.3
+LETTERS = ("new", "weak", "broken")
+IMPLIES, ASSERTS, QUOTES, SAME, BROADER, RELATED, SUPPORTED = 0.6, 0.5, 0.8, 0.1, 0.8, 0.3, 0.3
 EXCERPT = 6
 LOOKALIKES = str.maketrans("асеіјкорѕухԁһαεικνορτυ", "aceijkopsyxdhaeiknoptu")
 STOP = _words(
@@ -36,11 +36,6 @@ FRAME = _words(
 STATING = _words(
     "has have had is are was were owns likes loves hates works lives plans wants prefers"
 )
-ENGLISH = _words(
-    """the i my me you your it is are was of to in and or that this for with on at from as be do
-    have can would what how if not but by about"""
-)
-"""Small words that only English has, or nearly so."""
 DETAIL = _words(
     """because since as so due in for to with including such like especially particularly during
     while when where which who whose if until after before by using via through based on at from
@@ -57,6 +52,13 @@ REFUSES = re.compile(
     r"lo siento|не могу|kann (?:ich )?nicht|je ne peux pas|désolé)\b|抱歉|无法|不能|对不起|不便",
     re.IGNORECASE,
 )
+UNREAL = _words(
+    """role play roleplay playing fiction fictional story stories game gaming simulation simulated
+    hypothesis hypothetical supposed suppose supposition exercise practice practise sample invented
+    imaginary imagined imagination pretend pretended character scenario topic matter real really
+    reality unreal world true truth fact factual actual actually detail"""
+)
+"""Words that name what is real or unreal of any user, and no matter of this one."""
 LINE = re.compile(
     r"\b(?:role|roleplay|fiction\w*|story|game|simulat\w*|hypothetic\w*|character|invented|"
     r"pretend\w*|played|"
@@ -65,10 +67,6 @@ LINE = re.compile(
     r"your (?:real|actual)|no es real|ficci\w+|juego|роль|игр\w+|вымыш\w+|rolle|spiel|fiktiv)\b|"
     r"角色扮演|虚构|模拟|假设|不知道|不清楚|没有告诉|真实",
     re.IGNORECASE,
-)
-EARLIER = re.compile(
-    r"\b(?:previous|earlier|before|last|our conversation|remember|recall|past)\b|之前|上次|记得",
-    re.I,
 )
 NOT_KEPT = re.compile(r"\b(?:retain|remember|keep|store|disclose|share|secret)\w*", re.IGNORECASE)
 FILLER = re.compile(
@@ -81,24 +79,10 @@ _CLAUSE = re.compile(
     r"\b(?:and|also|plus|as well as|und|et|y|и)\b",
     re.IGNORECASE,
 )
+_DETAIL = re.compile(rf"\s(?=(?:{'|'.join(sorted(DETAIL))})\s)", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|[。！？；\n\r|•\u200b]+")
-_ENDINGS = (
-    "ingly",
-    "edly",
-    "ation",
-    "ness",
-    "ment",
-    "ings",
-    "ing",
-    "ies",
-    "ied",
-    "ers",
-    "ed",
-    "es",
-    "er",
-    "ly",
-    "s",
-)
+_BY_LENGTH = "ingly edly ation ness ment ings ing ies ied ers ed es er ly s"
+_ENDINGS = tuple(_BY_LENGTH.split(" "))
 
 
 def folded(text: str) -> str:
@@ -146,6 +130,15 @@ def clauses(text: str) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
     """Return the content words and all words of each clause of `text` that has a content word."""
     parts = (part for part in _CLAUSE.split(text) if part)
     return tuple((words, frozenset(tokens(part))) for part in parts if (words := content(part)))
+
+
+@lru_cache(maxsize=20_000)
+def details(text: str) -> tuple[frozenset[str], ...]:
+    """Return the content words of each part of `text`: its clauses, cut before each detail."""
+    parts: list[frozenset[str]] = []
+    for clause in filter(None, _CLAUSE.split(text)):
+        parts += map(content, _DETAIL.split(clause))
+    return tuple(filter(None, parts))
 
 
 @lru_cache(maxsize=20_000)

@@ -1,35 +1,28 @@
 """Run alps against software that nobody here wrote, and print what became of each record.
 
     python bench/peers.py aimock [records=3] [folder=DIR]
-    python bench/peers.py transformers python=PYTHON [records=3]
+    python bench/peers.py install folder=DIR
 
 aimock (npm, MIT) speaks the wire formats of seven providers and checks the key of each request. It
 is installed by npm into `folder=`, a temporary one unless it is given, and each route is one `alps
-run` with model and judge on it. `transformers serve` (Apache 2.0) serves a model of some thousand
-random numbers that is made on the spot: its answers are noise, and what is looked at is that each
-record ends with an outcome. `python=` is the interpreter of an environment with
-transformers[serving] and torch; nothing is downloaded. LiteLLM's proxy and Inspect AI are peers of
-bench/outages.py.
+run` with model and judge on it. Inspect AI is a peer of bench/outages.py.
 
-Exits 1 where a record on aimock was not both answered and judged, and 2 where a peer can't be
-started.
+Exits 1 where a record was not both answered and judged, and 2 where aimock can't be started.
 """
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
 
-from words import program, read_words, whole
+from processes import environment
+from words import read_words, whole
 
 AIMOCK = "@copilotkit/aimock@1.43.0"
 KEY = "a-key-of-the-bench"
@@ -48,13 +41,11 @@ class Route:
         model: What model= and judge= are.
         path: What stands behind the address of the peer in api_base=.
         variables: What else the provider's client reads from the environment.
-        more: What else the command says.
     """
 
     model: str
     path: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
-    more: tuple[str, ...] = ()
 
 
 ROUTES = {
@@ -107,16 +98,8 @@ def install_aimock(folder: Path) -> Path:
         and json.loads(package.read_text())["version"] == AIMOCK.rpartition("@")[2]
     ):
         return folder
-    words = [
-        "npm",
-        "install",
-        "--no-audit",
-        "--no-fund",
-        "--no-save",
-        "--prefix",
-        str(folder),
-        AIMOCK,
-    ]
+    quiet = ["--no-audit", "--no-fund", "--no-save"]
+    words = ["npm", "install", *quiet, "--prefix", str(folder), AIMOCK]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise PeerAbsent(f"npm can't install {AIMOCK}: {' '.join(done.stderr.split())[-200:]}")
@@ -130,98 +113,35 @@ def aimock(folder: Path) -> Iterator[str]:
     Raises:
         PeerAbsent: If it does not start.
     """
+    pipe = subprocess.PIPE
     words = ["node", str(HERE / "peers_aimock.mjs"), str(folder), KEY]
-    with started(words) as process:
+    process = subprocess.Popen(
+        words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ)
+    )
+    try:
         assert process.stdout is not None
         if not (url := process.stdout.readline().strip()):
             raise PeerAbsent("aimock does not start")
         yield url
-
-
-@contextmanager
-def started(words: list[str], **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a program, and end it on leaving."""
-    environment = {**os.environ, **variables}
-    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-    process = subprocess.Popen(
-        words, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, env=environment
-    )
-    try:
-        yield process
     finally:
         process.terminate()
         process.communicate()
 
 
-@contextmanager
-def transformers(python: str, model: Path) -> Iterator[str]:
-    """Make a model of random numbers and serve it with `transformers serve`; yields its address.
-
-    Raises:
-        PeerAbsent: If the environment of `python` can't, or it is not ready within two minutes.
-    """
-    offline = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    made = subprocess.run(
-        [python, str(HERE / "peers_model.py"), str(model)],
-        env={**os.environ, **offline},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if made.returncode:
-        raise PeerAbsent(f"{python} can't make a model: {made.stderr.strip()[-200:]}")
-    port = free_port()
-    words = [str(Path(python).with_name("transformers")), "serve", str(model)]
-    with started([*words, "--host", "127.0.0.1", "--port", str(port)], **offline) as process:
-        url = f"http://127.0.0.1:{port}"
-        wait_for(f"{url}/health", process)
-        yield url
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens at."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def wait_for(url: str, process: subprocess.Popen[str], *, seconds: float = 120) -> None:
-    """Wait until a server that was started answers.
-
-    Raises:
-        PeerAbsent: If it ends, or does not answer in time.
-    """
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    raise PeerAbsent(f"{url} does not answer")
-
-
 def words_on(route: Route, url: str, *, records: int) -> list[str]:
     """Return the command of extraction, answered and judged over a route of the peer at `url`."""
     base, limit = f"{url}{route.path}", f"limit={records}"
-    asked = [
-        f"model={route.model}",
-        f"api_base={base}",
-        f"judge={route.model}",
-        f"judge_api_base={base}",
-        "judge_check=no",
-    ]
-    return ["run", "task=extraction", limit, "out=out", *asked, *route.more]
+    asked = [f"model={route.model}", f"api_base={base}", "judge_check=no"]
+    asked += [f"judge={route.model}", f"judge_api_base={base}"]
+    return ["run", "task=extraction", limit, "out=out", *asked]
 
 
 def run_on(route: Route, url: str, folder: Path, *, records: int) -> Ran:
     """Run extraction on the samples over a route of the peer at `url`."""
-    kept = {name: text for name, text in os.environ.items() if not name.endswith("_API_KEY")}
     done = subprocess.run(
         [sys.executable, "-m", "alps", *words_on(route, url, records=records)],
         cwd=folder,
-        env={**kept, **route.variables, "ALPS_CACHE": "off"},
+        env=environment(folder, **route.variables),
         capture_output=True,
         text=True,
         check=False,
@@ -237,12 +157,8 @@ def ran(out: Path, records: int, said: str) -> Ran:
     track = summary["tracks"]["task1"]
     judged = {f"judge {kind}": count for kind, count in track["failed_judgements"].items()}
     failed = {**track["failed_predictions"], **judged}
-    return Ran(
-        track["n"],
-        {"ok": track["n"] - sum(failed.values()), **failed},
-        summary["calls"]["http"],
-        said,
-    )
+    outcomes = {"ok": track["n"] - sum(failed.values()), **failed}
+    return Ran(track["n"], outcomes, summary["calls"]["http"], said)
 
 
 def line(name: str, found: Ran) -> str:
@@ -264,39 +180,26 @@ def of_aimock(words: Mapping[str, str]) -> Iterator[tuple[str, Ran]]:
                 yield route_name, run_on(route, url, folder, records=records)
 
 
-def of_transformers(words: Mapping[str, str]) -> Iterator[tuple[str, Ran]]:
-    """Yield what became of the records that `transformers serve` answers with noise."""
-    if not words["python"]:
-        raise PeerAbsent("python= names no environment with transformers[serving] and torch")
-    with tempfile.TemporaryDirectory() as name:
-        scratch = Path(name)
-        with transformers(program(words, "python"), scratch / "model") as url:
-            # Noise has no end of its own.
-            short = ("max_tokens=32", "judge_max_tokens=32", "concurrency=1")
-            route = Route(f"openai/{scratch / 'model'}", "/v1", {"OPENAI_API_KEY": KEY}, short)
-            yield "transformers serve", run_on(route, url, scratch, records=whole(words, "records"))
-
-
-PEERS = {"aimock": of_aimock, "transformers": of_transformers}
-
-
 def main() -> None:
-    """Run the peer that is named, and print a row a route."""
+    """Run aimock, and print a row a route."""
     name, *arguments = sys.argv[1:] or [""]
-    if name not in PEERS:
-        sys.exit(f"expected one of {', '.join(PEERS)}, and not '{name}'.")
-    words = read_words(arguments, {"records": "3", "folder": "", "python": ""})
+    if name not in ("aimock", "install"):
+        sys.exit(f"expected aimock, or install, and not '{name}'.")
+    words = read_words(arguments, {"records": "3", "folder": ""})
+    failed = 0
     try:
-        found = {}
-        for route, one in PEERS[name](words):
-            found[route] = one
-            print(line(route, one), flush=True)
-            if one.failed and one.said:
-                print(f"  {one.said.strip()[-300:]}")
+        if name == "install":
+            install_aimock(Path(words["folder"]).resolve())
+            return
+        for route, found in of_aimock(words):
+            failed += found.failed
+            print(line(route, found), flush=True)
+            if found.failed and found.said:
+                print(f"  {found.said.strip()[-300:]}")
     except PeerAbsent as error:
         print(f"{name}: {error}", file=sys.stderr)
         sys.exit(2)
-    sys.exit(1 if name == "aimock" and any(one.failed for one in found.values()) else 0)
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sample import BESIDE, sample_folder
 from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
+from words import BESIDE, sample_folder
 
 from alps.stats.bounded import Moments, bounded_interval, lacking
 from alps.stats.paired import holm_all, t_tests
@@ -33,14 +33,6 @@ Bounds = tuple[float, float]
 RATES = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 SIZES, CLUSTERS, WITHIN = (8, 11, 25, 60, 300), (5, 11, 40), (0.0, 0.3, 0.7)
 LEAST, MEAN, WIDEST = 0.90, 0.93, 1.3
-PERCENTILES, WILSON, STUDENT = (
-    "x percentiles of a bootstrap",
-    "x Wilson, Kish's effect",
-    "x Student's t",
-)
-OURS = "ours"
-RESAMPLES, COMPARED = 400, 500
-"""Resamples of the bootstrap, and how many samples the methods that are not used are tried on."""
 BOLD, FALSE_ALARMS = 0.05, 0.05
 METRICS, RUNS = 4, 3
 _POOL = 40_000
@@ -97,7 +89,7 @@ class Population:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a method did on samples of one population in one layout.
+    """How intervals did on samples of one population in one layout.
 
     The share covered, and the mean width.
 
@@ -109,7 +101,6 @@ class Outcome:
     population: str
     layout: Layout
     within: float
-    method: str
     samples: int
     covered: float
     width: float
@@ -124,12 +115,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of one population in one layout.
-
-    Their moments, and the sums and weights of clusters, one row a sample.
-
-    `exact` is as in `Outcome`.
-    """
+    """Moments of samples of one population in one layout; `exact` is as in `Outcome`."""
 
     kind: str
     name: str
@@ -137,18 +123,8 @@ class Samples:
     within: float
     truth: float
     moments: Moments
-    sums: Floats
-    weights: Floats
     bounds: Bounds = (0.0, 1.0)
     exact: float | None = None
-
-    def first(self, count: int) -> "Samples":
-        """Return the first of them."""
-        parts = {field.name: getattr(self.moments, field.name) for field in fields(Moments)}
-        moments = Moments(
-            **{name: part[:count] if np.ndim(part) else part for name, part in parts.items()}
-        )
-        return replace(self, moments=moments, sums=self.sums[:count], weights=self.weights[:count])
 
 
 def populations(recorded: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Population]:
@@ -281,7 +257,7 @@ def simulate_printed(draws: int, seed: int) -> tuple[list[Outcome], list[str]]:
             for rate in RATES:
                 outcomes += _of_rate(generator, rate, layout, within, draws)
             for population in of_values:
-                outcomes += _of_population(generator, population, layout, within, draws)
+                outcomes.append(_of_population(generator, population, layout, within, draws))
     return outcomes, notes
 
 
@@ -312,9 +288,8 @@ def _of_rate(
         sums = generator.binomial(layout.sizes, own).astype(np.float64)
         value = sums.sum(axis=1) / layout.records
         moments = moments_from(sums, layout, value * (1 - value) / layout.records)
-        weights = np.broadcast_to(layout.sizes.astype(np.float64), sums.shape)
         setting = "rate", f"rate {rate} ({law})", layout, within, rate
-        yield from _judged(Samples(*setting, moments, sums, weights, exact=exact))
+        yield _judged(Samples(*setting, moments, exact=exact))
 
 
 def beta_rates(
@@ -357,7 +332,7 @@ def _of_population(
     layout: Layout,
     within: float,
     draws: int,
-) -> Iterator[Outcome]:
+) -> Outcome:
     """Simulate values whose places in the population come from normal ones.
 
     Those correlate by `within` in clusters.
@@ -376,9 +351,7 @@ def _of_population(
     total = weights.sum(axis=1)
     errors = weights * (values - ((values * weights).sum(axis=1) / total)[:, None])
     starts = np.cumsum([0, *layout.sizes[:-1]])
-    sums, of_weights = (
-        np.add.reduceat(part, starts, axis=1) for part in (values * weights, weights)
-    )
+    of_weights = np.add.reduceat(weights, starts, axis=1)
     moments = Moments(
         value=(values * weights).sum(axis=1) / total,
         alone=np.square(errors).sum(axis=1) / total**2,
@@ -389,7 +362,7 @@ def _of_population(
         magnitude=np.abs(values).mean(axis=1) if population.kind == "difference" else None,
     )
     setting = population.kind, population.name, layout, within, population.truth
-    yield from _judged(Samples(*setting, moments, sums, of_weights, population.bounds))
+    return _judged(Samples(*setting, moments, population.bounds))
 
 
 def moments_from(sums: Floats, layout: Layout, alone: Floats) -> Moments:
@@ -401,68 +374,15 @@ def moments_from(sums: Floats, layout: Layout, alone: Floats) -> Moments:
     return Moments(value, alone, together, float(layout.clusters), float(layout.records), groups)
 
 
-def _judged(samples: Samples) -> Iterator[Outcome]:
-    """Yield how every method did on the same samples."""
-    some = samples.first(COMPARED)
-    methods: dict[str, tuple[Samples, tuple[Any, Any]]] = {
-        OURS: (samples, bounded_interval(samples.moments, *samples.bounds)),
-        PERCENTILES: (some, percentiles(some.sums, some.weights)),
-        STUDENT: (some, students(some.moments)),
-    }
-    if samples.kind == "rate":
-        methods[WILSON] = some, kish_wilson(some.moments)
-    for method, (of, (low, high)) in methods.items():
-        given = (
-            np.asarray(of.moments.clusters) >= 2
-        )  # a ratio may lack weight elsewhere: there is then no interval
-        held = ((low <= samples.truth + 1e-12) & (samples.truth <= high + 1e-12))[given]
-        width, exact = float((high - low)[given].mean()), samples.exact
-        setting = samples.kind, samples.name, samples.layout, samples.within
-        yield Outcome(*setting, method, len(held), float(held.mean()), width, exact)
-
-
-def percentiles(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the percentiles of resampled clusters, the same resamples for every sample."""
-    clusters = sums.shape[1]
-    generator = np.random.default_rng(clusters)
-    times = generator.multinomial(clusters, np.full(clusters, 1 / clusters), RESAMPLES).astype(
-        np.float64
-    )
-    below = times @ weights.T
-    ratios = np.divide(times @ sums.T, below, out=np.zeros(below.shape), where=below > 0)
-    low, high = np.percentile(ratios, [2.5, 97.5], axis=0)
-    return low, high
-
-
-def students(moments: Moments) -> tuple[Floats, Floats]:
-    """Return Student's interval between clusters."""
-    from scipy.special import stdtrit
-
-    clusters = np.asarray(moments.clusters)
-    half = stdtrit(clusters - 1, 0.975) * np.sqrt(
-        np.asarray(moments.together) * clusters / (clusters - 1)
-    )
-    return np.asarray(moments.value) - half, np.asarray(moments.value) + half
-
-
-def kish_wilson(moments: Moments) -> tuple[Floats, Floats]:
-    """Return Wilson's interval at the effective number of records.
-
-    At that of clusters where all records agree.
-    """
-    value, z = np.asarray(moments.value), float(ndtri(0.975))
-    records, clusters = float(moments.records), float(moments.clusters)
-    alone = value * (1 - value) / (records - 1)
-    agree = alone <= 0
-    effect = np.maximum(
-        1.0, np.asarray(moments.together) * clusters / (clusters - 1) / np.where(agree, 1.0, alone)
-    )
-    trials = np.where(agree, clusters, records / effect)
-    centre = (value + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = (
-        z / (1 + z * z / trials) * np.sqrt(value * (1 - value) / trials + z * z / (4 * trials**2))
-    )
-    return centre - half, centre + half
+def _judged(samples: Samples) -> Outcome:
+    """Return how intervals did on the samples."""
+    low, high = bounded_interval(samples.moments, *samples.bounds)
+    # A ratio may lack weight in some clusters: with fewer than two there is no interval.
+    given = np.asarray(samples.moments.clusters) >= 2
+    held = ((low <= samples.truth + 1e-12) & (samples.truth <= high + 1e-12))[given]
+    width = float((high - low)[given].mean())
+    setting = samples.kind, samples.name, samples.layout, samples.within
+    return Outcome(*setting, len(held), float(held.mean()), width, samples.exact)
 
 
 @cache

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,33 +35,38 @@ class Taken(NamedTuple):
     complained: str
 
 
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Return an environment without anybody's keys, whose cache and data lie in `folder`."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    own = {"ALPS_CACHE": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "share")}
+    quiet = {"ALPS_PROGRESS": "off", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "COLUMNS": "80"}
+    return {**kept, **own, **quiet, **more}
+
+
 def taken(
     words: Sequence[str],
     folder: Path,
     *,
     program: str = sys.executable,
     codes: Sequence[int] = (0,),
+    **more: str,
 ) -> Taken:
-    """Run `program` with `words` in `folder`, away from the user's cache and data.
+    """Run `program` with `words` in `folder`, away from the user's cache, data and keys.
 
-    The program is Python unless told otherwise.
+    The program is Python unless told otherwise; `more` are variables of its environment.
 
     Raises:
         SystemExit: If it ends in another exit code than `codes`; names the command and shows the
             end of its errors.
     """
-    environment: Mapping[str, str] = {
-        **os.environ,
-        "ALPS_CACHE": str(folder / "cache"),
-        "XDG_DATA_HOME": str(folder / "share"),
-    }
+    given = environment(folder, **more)
     with (
         (folder / "said").open("w+", encoding="utf-8") as said,
         (folder / "complained").open("w+") as complained,
     ):
         started = time.perf_counter()
         process = subprocess.Popen(
-            [program, *words], cwd=folder, env=environment, stdout=said, stderr=complained
+            [program, *words], cwd=folder, env=given, stdout=said, stderr=complained
         )
         _, status, used = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started

@@ -150,13 +150,8 @@ class _Places:
 
     def words(self, file: Path) -> list[str]:
         """Return the settings of the run of one system."""
-        places = {
-            "file": file,
-            "parent": file.parent,
-            "folder": self._folder,
-            "split": self._found.split,
-            "dialogues": self._dialogues,
-        }
+        places = {"file": file, "parent": file.parent, "folder": self._folder}
+        places |= {"split": self._found.split, "dialogues": self._dialogues}
         return [word.format(**places) for word in self._recipe.settings]
 
 
@@ -380,13 +375,9 @@ def _verdict(old: Mapping[str, ReferenceRow], row: ReferenceRow, same_data: bool
         return "other data"
     if old[row.name].sha256 != row.sha256:
         return "other answers"
-    return (
-        "equal" if old[row.name].figures == row.figures and _same(old[row.name], row) else "differs"
-    )
-
-
-def _same(one: ReferenceRow, other: ReferenceRow) -> bool:
-    return one.above == other.above and one.anchored == other.anchored
+    known = old[row.name]
+    same = (known.figures, known.above, known.anchored) == (row.figures, row.above, row.anchored)
+    return "equal" if same else "differs"
 
 
 def differences(row: ComparedRow, table: ReferenceTable) -> Iterator[str]:

@@ -1,12 +1,11 @@
 """Measure extraction on real records: those that patterns were developed on, and unseen ones.
 
-    python bench/rules.py SAMPLE_FOLDER FULL_FOLDER [models=yes]
+    python bench/rules.py SAMPLE_FOLDER FULL_FOLDER
 
 SAMPLE_FOLDER holds the AlpsBench sample, whose dialogues were looked at when the patterns of
-`rules` were written; FULL_FOLDER holds more sessions of the same release, and what real models
-answered to them. Sessions of FULL_FOLDER that are not in the sample's extraction track are unseen:
-no pattern was chosen on them. `models=yes` scores the recorded answers, too. Figures are those of
-`alps run task=extraction model=… judge=lexical`; every record is scored, or counted as unscored.
+`rules` were written; FULL_FOLDER holds more sessions of the same release. Those that are not in the
+sample's extraction track are unseen: no pattern was chosen on them. Figures are those of `alps run
+task=extraction model=… judge=lexical`; every record is scored, or counted as unscored.
 """
 
 import json
@@ -37,24 +36,14 @@ def read_rows(folder: Path) -> list[tuple[Row, Row]]:
     return [(row, gold[row["benchmark_id"]]) for row in rows("model_input.jsonl")]
 
 
-def recorded_models(folder: Path) -> dict[str, str]:
-    """Return the recorded answers of real models in `folder`, as `model=` names them, by model."""
-    files = sorted((folder / "outputs" / "task1").glob("*/records.jsonl"))
-    return {path.parent.name: f"predictions:{path.resolve()}" for path in files}
-
-
 def print_figures(title: str, records: Sequence[tuple[Row, Row]], models: dict[str, str]) -> None:
     """Run every system on `records`, and print what it scores and what became of the records."""
     with TemporaryDirectory() as scratch:
         write_track(Path(scratch) / "data" / "dev" / "task1", iter(records))
         print(f"{title}: {len(records)} records")
         for number, (name, model) in enumerate(models.items()):
-            words = {
-                "task": "extraction",
-                "model": model,
-                "data": f"{scratch}/data",
-                "out": f"{scratch}/{number}",
-            }
+            words = {"task": "extraction", "model": model, "data": f"{scratch}/data"}
+            words["out"] = f"{scratch}/{number}"
             track = run(RunSettings.model_validate(words)).summary.tracks["task1"]
             shown = "  ".join(
                 f"{figure} {_with_interval(track.scores[figure])}" for figure in FIGURES
@@ -73,15 +62,14 @@ def _with_interval(score: Score) -> str:
 
 def main() -> None:
     """Print the figures of the sample, and those of the unseen sessions."""
-    if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["models=yes"]):
-        sys.exit("usage: python bench/rules.py SAMPLE_FOLDER FULL_FOLDER [models=yes]")
+    if len(sys.argv) != 3:
+        sys.exit("usage: python bench/rules.py SAMPLE_FOLDER FULL_FOLDER")
     sample, full = (read_rows(Path(name)) for name in sys.argv[1:3])
     embedded = {name: name for name in SYSTEMS}
     print_figures("sample (looked at)", sample, embedded)
     seen = {row["session_id"] for row, _ in sample}
     unseen = [pair for pair in full if pair[0]["session_id"] not in seen]
-    recorded = recorded_models(Path(sys.argv[2])) if sys.argv[3:] else {}
-    print_figures("unseen", unseen, embedded | recorded)
+    print_figures("unseen", unseen, embedded)
 
 
 if __name__ == "__main__":

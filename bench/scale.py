@@ -3,15 +3,12 @@
 `prompts` histories of a million tokens are asked about at once, and the server answers none before
 all are under way. Then short samples are run, scored again, reported and compared at three sizes;
 what a thousand more of them take is the slope between two sizes, in seconds of the processor and in
-bytes of peak memory. A line through all sizes shows how linear that is: how far the size that is
-farthest from it lies from it. Every figure is of a process of its own. Exits 1 where a bound is
+bytes of peak memory. Every figure is of a process of its own. Exits 1 where a bound is
 missed; `write=yes` writes the section of docs/benchmarks.md.
 """
 
 import csv
 import math
-import os
-import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from document import Bound, Section, missed, terminal, write_section
+from document import Bound, Section, at_most, finish
 from processes import Taken, taken
 from server import running
 from words import read_words, whole
@@ -34,6 +31,12 @@ STEEPER, FEW_BYTES = 1.3, 1_000.0
 """How much steeper the last slope may be than the first: noise of a machine that does other things,
 too. Growth with the square of the records would be four times as steep. Of memory, a kilobyte a
 record is allowed: of few records what libraries take is the peak, and the first slope is too flat.
+"""
+WRITE = """
+import sys
+from pathlib import Path
+from alps.tasks.personamem.personas import write_set
+write_set(Path(sys.argv[1]), personas=6, size=sys.argv[2])
 """
 INSTANT = """
 class Instant:
@@ -63,13 +66,13 @@ class Asked(NamedTuple):
 def asked(home: Path, prompts: int) -> Asked:
     """Ask `prompts` questions about whole histories, all at once."""
     data = home / "histories"
-    taken([str(HERE / "personamem_parts.py"), "write", str(data), SIZE], home)
+    taken(["-c", WRITE, str(data), SIZE], home)
     _keep_the_last(data / f"questions_{SIZE}.csv", prompts)
     model = ("model=openai/scripted", "memory=full", "baseline_records=0", "timeout=300")
     with running(latency=HELD_SECONDS) as server:
         run = ("run", "task=personamem", *model, f"api_base={server.url}")
         words = (*run, f"data={data}", f"concurrency={prompts}", f"out={home / 'asked'}")
-        took = taken(["-m", "alps", *words], home)
+        took = taken(["-m", "alps", *words], home, OPENAI_API_KEY="none")
         counts = server.counts()
     return Asked(took, prompts, counts["most_under_way"])
 
@@ -122,70 +125,28 @@ def slopes(figures: Sequence[Figure]) -> list[Slope]:
     return found
 
 
-def farthest(records: Sequence[int], values: Sequence[float]) -> float:
-    """Return how far the value that is farthest from a line through all is from it.
-
-    As a part of the largest value; the line is that of least squares.
-    """
-    line = statistics.linear_regression(records, values)
-    away = []
-    for count, value in zip(records, values, strict=True):
-        away.append(abs(value - line.intercept - line.slope * count))
-    return max(away) / max(values)
-
-
-def linearity(figures: Sequence[Figure]) -> Iterator[str]:
-    """Yield a sentence on each thing that was done: how close its figures are to a line."""
-    for name in dict.fromkeys(figure.what for figure in figures):
-        of_name = [figure for figure in figures if figure.what == name]
-        records = [figure.records for figure in of_name]
-        seconds = farthest(records, [figure.took.computing for figure in of_name])
-        memory = farthest(records, [figure.took.megabytes for figure in of_name])
-        yield (
-            f"{name}: off a line through its sizes by at most {seconds:.1%} of its seconds of the "
-            f"processor and {memory:.1%} of its memory"
-        )
-
-
 def bounds(asking: Asked, figures: Sequence[Figure]) -> Iterator[Bound]:
     """Yield what is promised, and what came of it."""
     what = f"{asking.prompts} prompts of 1M tokens"
     under_way = f"{asking.most}"
     yield Bound(f"{what} at once", f"{asking.prompts}", under_way, asking.most == asking.prompts)
-    small = asking.took.megabytes <= PROMPT_MEGABYTES
-    limit, measured = f"≤ {PROMPT_MEGABYTES:.0f} MB", f"{asking.took.megabytes:.0f} MB"
-    yield Bound(f"{what}, peak memory", limit, measured, small)
+    memory = asking.took.megabytes
+    yield at_most(f"{what}, peak memory", PROMPT_MEGABYTES, memory, "{:.0f} MB")
     for name in dict.fromkeys(figure.what for figure in figures):
         first, *_, last = slopes([figure for figure in figures if figure.what == name])
         # Of few records the noise is larger than the slope: then nothing is shown.
         times = last.seconds / first.seconds if first.seconds > 0 else math.inf
-        held = times <= STEEPER
-        yield Bound(
-            f"{name}: last slope of time against the first",
-            f"≤ {STEEPER:g} ×",
-            f"{times:.2f} ×",
-            held,
-        )
-        most = max(STEEPER * first.bytes_each, FEW_BYTES)
-        yield Bound(
-            f"{name}: bytes of one more record, last slope",
-            f"≤ {most:.0f}",
-            f"{last.bytes_each:.0f}",
-            last.bytes_each <= most,
-        )
+        what = f"{name}: last slope of time against the first"
+        yield at_most(what, STEEPER, times, "{:.2f} ×")
+        most = round(max(STEEPER * first.bytes_each, FEW_BYTES))
+        what = f"{name}: bytes of one more record, last slope"
+        yield at_most(what, most, last.bytes_each, "{:.0f}")
 
 
 def table(figures: Sequence[Figure]) -> Iterator[list[str]]:
     """Yield the heading and the rows of the table."""
-    yield [
-        "what",
-        "records",
-        "wall s",
-        "processor s",
-        "peak MB",
-        "s / 1,000 more",
-        "bytes / 1 more",
-    ]
+    slope_heads = ["s / 1,000 more", "bytes / 1 more"]
+    yield ["what", "records", "wall s", "processor s", "peak MB", *slope_heads]
     for name in dict.fromkeys(figure.what for figure in figures):
         of_name = [figure for figure in figures if figure.what == name]
         steep: list[Slope | None] = [None, *slopes(of_name)]
@@ -193,34 +154,19 @@ def table(figures: Sequence[Figure]) -> Iterator[list[str]]:
             took = figure.took
             row = [name, f"{figure.records:,}", f"{took.seconds:.1f}", f"{took.computing:.1f}"]
             row.append(f"{took.megabytes:.0f}")
-            row += (
-                ["–", "–"] if slope is None else [f"{slope.seconds:.2f}", f"{slope.bytes_each:.0f}"]
-            )
+            more = slope and [f"{slope.seconds:.2f}", f"{slope.bytes_each:.0f}"]
+            row += more or ["–", "–"]
             yield row
 
 
-def section(
-    figures: Sequence[Figure], promised: list[Bound], asking: Asked, records: str
-) -> Section:
-    """Return the section of the page."""
-    text = (
-        "Questions at the ends of generated histories of a million tokens, each sent whole; the "
-        f"server keeps every answer back\nfor {HELD_SECONDS} s, so that all are under way at "
-        "once. Then short samples of 2 kB each, run with an instant class and the lexical\njudge, "
-        "scored again, reported and compared at three sizes. A slope is what the records between "
-        "two sizes take more: in a\nrun whose time grows with the square of its records, the last "
-        "slope would be four times the first. One process a row."
-    )
-    took = asking.took
-    note = (
-        f"{asking.prompts} prompts of 1M tokens: {took.seconds:.0f} s, {took.computing:.1f} s of "
-        f"the processor, {took.megabytes:.0f} MB at most"
-    )
-    notes = [note, *linearity(figures)]
-    command = f"python bench/scale.py records={records} prompts={asking.prompts} write=yes"
-    return Section(
-        "scale", "Scale of one machine", text, promised, command, list(table(figures)), notes
-    )
+TEXT = f"""
+Questions at the ends of generated histories of a million tokens, each sent whole; the server
+keeps every answer back for {HELD_SECONDS} s, so that all are under way at once. Then short
+samples of 2 kB each, run with an instant class and the lexical judge, scored again, reported and
+compared at three sizes. A slope is what the records between two sizes take more: in a run whose
+time grows with the square of its records, the last slope would be four times the first. One
+process a row.
+"""
 
 
 def main() -> None:
@@ -229,20 +175,24 @@ def main() -> None:
     counts = sorted(whole({"records": count}, "records") for count in words["records"].split(","))
     if len(counts) < 3:
         sys.exit(f"records={words['records']}: expected three sizes or more.")
-    os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", OPENAI_API_KEY="none")
     with tempfile.TemporaryDirectory() as name:
-        home = Path(name)
-        asking = asked(home, whole(words, "prompts"))
-        figures = list(grown(home, counts))
-    promised = list(bounds(asking, figures))
-    misses = missed(promised)
-    print(terminal(list(table(figures))))
-    print(*linearity(figures), sep="\n")
-    print(terminal([[bound.what, bound.limit, bound.measured] for bound in promised]))
-    print(*(misses or ["Every bound that was measured is held."]), sep="\n")
-    if words["write"]:
-        write_section(section(figures, promised, asking, words["records"]))
-    sys.exit(1 if misses else 0)
+        asking = asked(Path(name), whole(words, "prompts"))
+        figures = list(grown(Path(name), counts))
+    took = asking.took
+    note = (
+        f"{asking.prompts} prompts of 1M tokens: {took.seconds:.0f} s, {took.computing:.1f} s of "
+        f"the processor, {took.megabytes:.0f} MB at most"
+    )
+    promised, notes = list(bounds(asking, figures)), [note]
+    given = f"records={words['records']} prompts={asking.prompts}"
+    about = (
+        "scale",
+        "Scale of one machine",
+        TEXT,
+        promised,
+        f"python bench/scale.py {given} write=yes",
+    )
+    finish(Section(*about, list(table(figures)), notes), write=words["write"])
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 from urllib.parse import urlsplit
 
 from scripted import content
@@ -90,9 +90,8 @@ class Settings:
 
 def settings_of(words: dict[str, Any]) -> Settings:
     """Return the settings that `words` name; end with a sentence where one can't be read."""
-    kinds: dict[str, Any] = {
-        one.name: type(one.default) for one in fields(Settings) if one.name != "faults"
-    }
+    known = (one for one in fields(Settings) if one.name != "faults")
+    kinds: dict[str, Any] = {one.name: type(one.default) for one in known}
     given: dict[str, Any] = {"faults": {}}
     for name, value in words.items():
         try:
@@ -103,10 +102,8 @@ def settings_of(words: dict[str, Any]) -> Settings:
                 if name == "latency":
                     between(given[name])
         except (KeyError, ValueError):
-            sys.exit(
-                f"{name}={value}: expected one of {', '.join([*kinds, *FAULTS])}, and a fitting "
-                "value."
-            )
+            expected = ", ".join([*kinds, *FAULTS])
+            sys.exit(f"{name}={value}: expected one of {expected}, and a fitting value.")
     return Settings(**given)
 
 
@@ -138,11 +135,6 @@ class Arrived:
     body: dict[str, Any]
     size: int
     fault: str = ""
-    times: int = 1
-
-
-def _opened(log: str) -> TextIO:
-    return open(log, "w", buffering=1 << 16, encoding="utf-8")
 
 
 class Answers:
@@ -159,31 +151,20 @@ class Answers:
         self.tokens, self.filled = settings.rate * settings.burst, time.monotonic()
         self.first: float | None = None
         self.window, self.taken = 0, 0
-        self.log = _opened(settings.log) if settings.log else None
+        self.log = open(settings.log, "w", encoding="utf-8") if settings.log else None  # noqa: SIM115
 
     def arrive(self, data: bytes) -> tuple[Arrived, float | None]:
         """Take a request in; return it, and the seconds to its answer: None for never."""
         body = json.loads(data)
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
-        asked = json.dumps(
-            [body["model"], *(message["content"] for message in body["messages"][:2])]
-        )
-        key, question = (hashlib.sha256(text).hexdigest()[:16] for text in (data, asked.encode()))
+        first = [message["content"] for message in body["messages"][:2]]
+        asked = json.dumps([body["model"], *first]).encode()
+        key, question = (hashlib.sha256(text).hexdigest()[:16] for text in (data, asked))
         self.arrived[question] += 1
         self.counts["arrived"] += 1
-        times = self.arrived[question]
-        found = Arrived(
-            key,
-            question,
-            body["model"],
-            time.monotonic(),
-            self.under_way,
-            body,
-            len(data),
-            self._fault(question),
-            times,
-        )
+        at, model, fault = time.monotonic(), body["model"], self._fault(question)
+        found = Arrived(key, question, model, at, self.under_way, body, len(data), fault)
         if self.settings.hung and self.settings.hung.encode() in data:
             found.fault = "hang"
         self.first = found.at if self.first is None else self.first
@@ -204,21 +185,12 @@ class Answers:
             return _http(200, PAGE, "text/html"), False
         if fault in ("full", "down") or fault in REFUSED:
             status = self.settings.outage if fault == "down" else REFUSED.get(fault, 429)
-            said = {
-                "error": {"message": f"scripted {status}", "type": "scripted", "code": str(status)}
-            }
-            asked = (
-                f"Retry-After: {self.settings.retry_after:g}\r\n"
-                if status == 429 and self.settings.retry_after >= 0
-                else ""
-            )
-            return _http(status, json.dumps(said).encode(), more=asked), False
-        whole = _http(
-            200,
-            _completion(found),
-            "text/plain" if fault == "type" else "application/json",
-            self._left(),
-        )
+            error = {"message": f"scripted {status}", "type": "scripted", "code": str(status)}
+            wait = self.settings.retry_after
+            asked = f"Retry-After: {wait:g}\r\n" if status == 429 and wait >= 0 else ""
+            return _http(status, json.dumps({"error": error}).encode(), more=asked), False
+        kind = "text/plain" if fault == "type" else "application/json"
+        whole = _http(200, _completion(found), kind, self._left())
         return (whole[: len(whole) - len(whole) // 4], True) if fault == "cut" else (whole, False)
 
     def end(self, found: Arrived, *, gone: bool) -> None:
@@ -233,23 +205,10 @@ class Answers:
             return
         status = {"full": 429, "down": self.settings.outage, **REFUSED}.get(kind, 200)
         status = 0 if gone or found.fault in ("drop", "hang") else status
-        row = {
-            "time": time.monotonic(),
-            "arrived": found.at,
-            "key": found.key,
-            "question": found.question,
-        }
-        row |= {
-            "model": found.model,
-            "status": status,
-            "fault": found.fault,
-            "gone": gone,
-            "well": well,
-        }
-        row |= {
-            "under_way": found.under_way,
-            "retry_after": self.settings.retry_after if status == 429 else None,
-        }
+        row = {"time": time.monotonic(), "arrived": found.at, "key": found.key}
+        row |= {"question": found.question, "model": found.model, "status": status}
+        row |= {"fault": found.fault, "gone": gone, "well": well, "under_way": found.under_way}
+        row |= {"retry_after": self.settings.retry_after if status == 429 else None}
         self.log.write(json.dumps(row) + "\n")
 
     def sums(self) -> bytes:
@@ -260,11 +219,8 @@ class Answers:
         """
         if self.log is not None:
             self.log.flush()
-        more = {
-            "questions": len(self.arrived),
-            "answered": len(self.well),
-            "well_twice": sum(n > 1 for n in self.well.values()),
-        }
+        twice = sum(n > 1 for n in self.well.values())
+        more = {"questions": len(self.arrived), "answered": len(self.well), "well_twice": twice}
         under_way = {"under_way": self.under_way, "most_under_way": self.most_under_way}
         return json.dumps({**self.counts, **more, **under_way, "cpu": time.process_time()}).encode()
 
@@ -320,10 +276,8 @@ class Answers:
         seconds = time.monotonic() - self.first
         reset = (int(seconds // self.settings.window) + 1) * self.settings.window - seconds
         left = self.settings.per_window - self.taken
-        return (
-            f"x-ratelimit-remaining-requests: {left}\r\n"
-            f"x-ratelimit-reset-requests: {reset:.3f}s\r\n"
-        )
+        told = f"x-ratelimit-remaining-requests: {left}\r\n"
+        return f"{told}x-ratelimit-reset-requests: {reset:.3f}s\r\n"
 
     def _full(self) -> bool:
         """Tell whether the capacity is used up; what is turned away takes none of it."""
@@ -332,10 +286,8 @@ class Answers:
         if not self.settings.rate:
             return False
         now, most = time.monotonic(), self.settings.rate * self.settings.burst
-        self.tokens, self.filled = (
-            min(most, self.tokens + (now - self.filled) * self.settings.rate),
-            now,
-        )
+        self.tokens = min(most, self.tokens + (now - self.filled) * self.settings.rate)
+        self.filled = now
         if self.tokens < 1:
             return True
         self.tokens -= 1
@@ -364,11 +316,8 @@ class Connection(asyncio.Protocol):
             size = end + 4 + (int(length[1]) if length else 0)
             if end < 0 or len(self.buffer) < size:
                 return
-            body, counts, self.buffer = (
-                self.buffer[end + 4 : size],
-                self.buffer[:4] == b"GET ",
-                self.buffer[size:],
-            )
+            body, counts = self.buffer[end + 4 : size], self.buffer[:4] == b"GET "
+            self.buffer = self.buffer[size:]
             if counts:
                 self.transport.write(_http(200, self.answers.sums()))
                 continue
@@ -401,11 +350,8 @@ class Connection(asyncio.Protocol):
 
 
 def _http(status: int, body: bytes, kind: str = "application/json", more: str = "") -> bytes:
-    head = (
-        f"HTTP/1.1 {status} Scripted\r\nContent-Type: {kind}\r\nContent-Length: "
-        f"{len(body)}\r\n{more}\r\n"
-    )
-    return head.encode() + body
+    head = f"HTTP/1.1 {status} Scripted\r\nContent-Type: {kind}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n{more}\r\n".encode() + body
 
 
 def _completion(found: Arrived) -> bytes:
@@ -416,15 +362,10 @@ def _completion(found: Arrived) -> bytes:
         text = {"not_json": PROSE, "empty": "", "refusal": REFUSAL}.get(found.fault, text)
     asked, used = found.size // 4, len(text) // 4
     message = {"role": "assistant", "content": text}
-    completion = {
-        "id": found.key,
-        "object": "chat.completion",
-        "created": 0,
-        "model": found.model,
-        "choices": [{"index": 0, "finish_reason": finish, "message": message}],
-        "usage": {"prompt_tokens": asked, "completion_tokens": used, "total_tokens": asked + used},
-    }
-    return json.dumps(completion).encode()
+    choices = [{"index": 0, "finish_reason": finish, "message": message}]
+    usage = {"prompt_tokens": asked, "completion_tokens": used, "total_tokens": asked + used}
+    about = {"id": found.key, "object": "chat.completion", "created": 0, "model": found.model}
+    return json.dumps({**about, "choices": choices, "usage": usage}).encode()
 
 
 async def serve(settings: Settings) -> None:

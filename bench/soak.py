@@ -11,7 +11,6 @@ into docs/benchmarks.md.
 import signal
 import sys
 import tempfile
-import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from document import Bound, Section, missed, terminal, write_section
+from document import Bound, Section, at_most, finish
 from server import FAULTS, UNUSABLE, Server, running
 from soaking import (
     JOURNALS,
@@ -58,6 +57,10 @@ class Found:
         """Add a bound."""
         self.bounds.append(Bound(what, limit, measured, held))
 
+    def most(self, what: str, limit: float, measured: float, form: str = "{:,}") -> None:
+        """Add the bound of what is not to pass a limit."""
+        self.bounds.append(at_most(what, limit, measured, form))
+
     def none(self, what: str, number: int) -> None:
         """Add the bound that something does not happen."""
         self.hold(what, "0", f"{number:,}", number == 0)
@@ -65,16 +68,11 @@ class Found:
     def run(self, name: str, samples: int, ended: Ended, log: list[Row]) -> None:
         """Add the row of a run."""
         throttled = sum(row["status"] == 429 for row in log)
-        calls = [f"{len(log):,}", f"{throttled:,}"]
-        growth = (
-            f"{ended.growth()[1]:.0f}" if ended.memory[0][2] == 0 else "–"
-        )  # what resumes begins with its tenth
-        figures = [
-            f"{ended.seconds:.1f}",
-            f"{ended.cpu:.1f}",
-            f"{max(mb for _, mb, _ in ended.memory):.0f}",
-        ]
-        self.rows.append([name, f"{samples:,}", *calls, *figures, growth, str(ended.code)])
+        # What resumes begins with its tenth.
+        growth = f"{ended.growth()[1]:.0f}" if ended.memory[0][2] == 0 else "–"
+        peak = max(megabytes for _, megabytes, _ in ended.memory)
+        figures = f"{ended.seconds:.1f} {ended.cpu:.1f} {peak:.0f} {growth} {ended.code}".split()
+        self.rows.append([name, f"{samples:,}", f"{len(log):,}", f"{throttled:,}", *figures])
         print("  ".join(self.rows[-1]), file=sys.stderr, flush=True)
 
 
@@ -102,10 +100,9 @@ def calm(home: Path, count: int, found: Found) -> Path:
 
 def soak(home: Path, count: int, found: Found) -> None:
     """Every kind of fault at once."""
+    words = f"concurrency={AT_ONCE}", f"timeout={TIMEOUT}"
     with serving(home, "soaked", latency="0-2", seed=1, faults=PROBABILITIES) as server:
-        ended = Command(
-            home, server.url, "soaked", f"concurrency={AT_ONCE}", f"timeout={TIMEOUT}"
-        ).ended()
+        ended = Command(home, server.url, "soaked", *words).ended()
         log, counts = server.rows(), server.counts()
     found.run("soaked, every fault", count, ended, log)
     kinds = Counter(row["fault"] for row in log if row["fault"])
@@ -116,38 +113,22 @@ def soak(home: Path, count: int, found: Found) -> None:
         f"Faults of the soaked run: {told}.",
         f"Paid for and not heard: {unheard:,} answers that were cut off or garbled on their way.",
     ]
-    if (
-        count >= ENOUGH
-    ):  # in fewer, not every kind need be drawn, and one hang at the end is most of the wall
-        wall = lasting(log)
-        found.hold(
-            "soaked: wall, against every place always taken",
-            f"≤ {SLACK:g} ×",
-            f"{wall / best:.2f} × {best:.0f} s",
-            wall <= SLACK * best,
-        )
-        found.none(
-            "soaked: kinds of fault that did not occur", sum(kinds[kind] == 0 for kind in FAULTS)
-        )
+    # In fewer, not every kind need be drawn, and one hang at the end is most of the wall.
+    if count >= ENOUGH:
+        times = lasting(log) / best
+        what = "soaked: wall, against every place always taken"
+        found.hold(what, f"≤ {SLACK:g} ×", f"{times:.2f} × {best:.0f} s", times <= SLACK)
+        lacking = sum(kinds[kind] == 0 for kind in FAULTS)
+        found.none("soaked: kinds of fault that did not occur", lacking)
     nothing_lost(home, count, ended, log, found)
     found.none("soaked: questions answered well more than once", counts["well_twice"])
     attempts = (home / "soaked" / "calls.jsonl").read_bytes().count(b"\n")
     found.none("soaked: requests without a row in calls.jsonl", abs(len(log) - attempts))
     most = counts["most_under_way"]
-    found.hold(
-        "soaked: most under way, model and judge together",
-        f"≤ {AT_ONCE}",
-        str(most),
-        most <= AT_ONCE,
-    )
+    found.most("soaked: most under way, model and judge together", AT_ONCE, most)
     at, growth = ended.growth()
-    measured = f"{growth:.0f} MB (from {at:.0f})"
-    found.hold(
-        "soaked: memory grown since the first tenth",
-        f"≤ {MEGABYTES:.0f} MB",
-        measured,
-        growth <= MEGABYTES,
-    )
+    form = f"{{:.0f}} MB (from {at:.0f})"
+    found.most("soaked: memory grown since the first tenth", MEGABYTES, growth, form)
     honoured("soaked", log, found)
 
 
@@ -159,30 +140,20 @@ def nothing_lost(home: Path, count: int, ended: Ended, log: list[Row], found: Fo
     track = summary(home / "soaked")
     found.hold("soaked: exit code", "0", str(ended.code), ended.code == 0)
     predictions, verdicts, scores = (read(home / "soaked" / name) for name in JOURNALS)
-    refused = [
-        len(
-            {
-                row["question"]
-                for row in log
-                if row["fault"] == "refusal" and ("judge" in row["model"]) == judging
-            }
-        )
-        for judging in (False, True)
-    ]
+    refused = []
+    for judging in (False, True):
+        meant = [row for row in log if row["fault"] == "refusal"]
+        of_role = {row["question"] for row in meant if ("judge" in row["model"]) == judging}
+        refused.append(len(of_role))
     lost = (count - len(predictions)) + (count - refused[0] - len(verdicts)) + (count - len(scores))
-    found.none(
-        "soaked: rows lost",
-        abs(lost) + abs(track["n"] - count) + abs(count - track["scored"] - track["unscored"]),
-    )
-    failed: tuple[Counter[str], ...] = (
-        Counter(track["failed_predictions"]),
-        Counter(track["failed_judgements"]),
-    )
-    beyond = [
-        (n - Counter({"refused": times})).total() for n, times in zip(failed, refused, strict=True)
-    ]
-    short = [times - n["refused"] for n, times in zip(failed, refused, strict=True)]
-    found.none("soaked: failures that the server did not mean", sum(beyond) + sum(map(abs, short)))
+    unheld = count - track["scored"] - track["unscored"]
+    found.none("soaked: rows lost", abs(lost) + abs(track["n"] - count) + abs(unheld))
+    beyond = short = 0
+    for name, times in zip(("failed_predictions", "failed_judgements"), refused, strict=True):
+        failed = Counter(track[name])
+        beyond += (failed - Counter({"refused": times})).total()
+        short += abs(times - failed["refused"])
+    found.none("soaked: failures that the server did not mean", beyond + short)
     heard, different = differing(home / "soaked", home / "calm", count)
     found.none(f"soaked: of {heard:,} heard in both, other than in the calm run", different)
     found.notes.append(
@@ -213,22 +184,15 @@ def capacity(home: Path, count: int, found: Found) -> None:
             ended = Command(home, server.url, name, *words, judge=False).ended()
             log = server.rows()
         found.run(f"capacity of {told}", count, ended, log)
-        first, later = (
-            refused_share(log, 0, FIRST_BURST),
-            refused_share(log, FIRST_BURST, float("inf")),
-        )
+        burst, ever = FIRST_BURST, float("inf")
+        first, later = refused_share(log, 0, burst), refused_share(log, burst, ever)
         share = sum(row["well"] for row in log) / lasting(log) / most
         found.hold(f"{told}: capacity used", f"≥ {USED:.0%}", f"{share:.0%}", share >= USED)
-        measured = f"{later:.1%} (before: {first:.1%})"
-        found.hold(
-            f"{told}: share of 429 after {FIRST_BURST:g} s",
-            f"≤ {REFUSED_LATER:.0%}",
-            measured,
-            later <= REFUSED_LATER,
-        )
-        found.none(
-            f"{told}: samples without a score", count - summary(home / name).get("scored", 0)
-        )
+        measured, limit = f"{later:.1%} (before: {first:.1%})", f"≤ {REFUSED_LATER:.0%}"
+        what = f"{told}: share of 429 after {burst:g} s"
+        found.hold(what, limit, measured, later <= REFUSED_LATER)
+        lost = count - summary(home / name).get("scored", 0)
+        found.none(f"{told}: samples without a score", lost)
         honoured(told, log, found)
 
 
@@ -241,29 +205,17 @@ def hung(home: Path, count: int, found: Found) -> None:
             ended = Command(home, server.url, name, *words).ended()
             logs[name] = server.rows()
         walls[name] = lasting([row for row in logs[name] if row["fault"] != "hang"])
-        found.run(
-            "one never answered" if text else "the same, all answered", count, ended, logs[name]
-        )
+        title = "one never answered" if text else "the same, all answered"
+        found.run(title, count, ended, logs[name])
     later = walls["hung"] - walls["unhung"]
-    allowed = 2.0
-    found.hold(
-        "hung: the others done later by", f"≤ {allowed:g} s", f"{later:.1f} s", later <= allowed
-    )
+    found.most("hung: the others done later by", 2.0, later, "{:.1f} s")
     most = max(lasting(logs["unhung"]), 3 * HUNG_TIMEOUT) + 5
-    wall = lasting(logs["hung"])
-    found.hold("hung: from first request to end", f"≤ {most:.0f} s", f"{wall:.1f} s", wall <= most)
+    found.most("hung: from first request to end", round(most), lasting(logs["hung"]), "{:.1f} s")
     track = summary(home / "hung")
-    held = (track["scored"], track["unscored"], track["failed_predictions"]) == (
-        count - 1,
-        1,
-        {"transport": 1},
-    )
-    found.hold(
-        "hung: scored, and unscored",
-        f"{count - 1} and 1",
-        f"{track['scored']} and {track['unscored']}",
-        held,
-    )
+    became = track["scored"], track["unscored"], track["failed_predictions"]
+    measured, limit = f"{became[0]} and {became[1]}", f"{count - 1} and 1"
+    held = became == (count - 1, 1, {"transport": 1})
+    found.hold("hung: scored, and unscored", limit, measured, held)
 
 
 def interrupted(home: Path, count: int, found: Found) -> None:
@@ -284,54 +236,34 @@ def interrupted(home: Path, count: int, found: Found) -> None:
                 ended = command.ended(60)
                 taken.append(time.monotonic() - pressed)
                 codes[ended.code] += 1
-                resumable += (
-                    len(ended.lines) == 1 and "the same command resumes it" in ended.lines[0]
-                )
-            log = server.rows()
+                said = ended.lines
+                resumable += len(said) == 1 and "the same command resumes it" in said[0]
             last = Command(home, server.url, name, *words).ended()
             log, counts = server.rows(), server.counts()
         found.run(f"Ctrl-C {name}, resumed", count, last, log)
-        found.hold(
-            f"Ctrl-C {name}: exit code", "130", ", ".join(map(str, codes)), set(codes) == {130}
-        )
+        known = ", ".join(map(str, codes))
+        found.hold(f"Ctrl-C {name}: exit code", "130", known, set(codes) == {130})
         found.none(f"Ctrl-C {name}: ends that do not say how to resume", len(pauses) - resumable)
-        limit = AT_ONCE_TWICE if name == "twice" else 5.0
-        found.hold(
-            f"Ctrl-C {name}: seconds until the end",
-            f"≤ {limit:g} s",
-            f"{max(taken, default=99):.2f} s",
-            max(taken, default=99) <= limit,
-        )
-        under_way = AT_ONCE * len(pauses)
-        found.hold(
-            f"Ctrl-C {name}: answered well twice",
-            f"≤ {under_way}, under way",
-            f"{counts['well_twice']}",
-            counts["well_twice"] <= under_way,
-        )
+        limit, slowest = AT_ONCE_TWICE if name == "twice" else 5.0, max(taken, default=99.0)
+        found.most(f"Ctrl-C {name}: seconds until the end", limit, slowest, "{:.2f} s")
+        what = f"Ctrl-C {name}: answered well twice, of those under way"
+        found.most(what, AT_ONCE * len(pauses), counts["well_twice"])
         heard, different = differing(home / name, home / "calm", count)
-        found.none(
-            f"Ctrl-C {name}: other than in the calm run once resumed", count - heard + different
-        )
+        what = f"Ctrl-C {name}: other than in the calm run once resumed"
+        found.none(what, count - heard + different)
 
 
-def section(found: Found, words: dict[str, str]) -> Section:
-    """Return the section of the page."""
-    rare = ", ".join(f"{kind} {PROBABILITIES[kind]:.1%}" for kind in ("429", "hang", "refusal"))
-    text = (
-        f"Extraction over dialogues of four turns, `concurrency={AT_ONCE}`; model and judge are "
-        "LLMs on a loopback\nserver. In the soaked run every answer takes 0 to 2 s, and a request "
-        f"meets one of these faults, each by a probability of\n1 % ({rare}): {', '.join(FAULTS)}; "
-        "a question meets at most two. A question counts as answered well where the whole of a\n"
-        f"usable answer was sent; an answer that is {', '.join(UNUSABLE)} is asked for again by "
-        f"design. Retry-After is checked in\nthe server's log: what came within {GRACE:g} s after "
-        "a 429 was on its way already. The capacity runs ask the model\nalone: a server with "
-        f"{PLACES} places, and one of {PER_SECOND:g} requests a second, answer 429 to everything "
-        f"beyond; both\nask to wait 1 s, and answer after {CAPACITY_LATENCY:g} s."
-    )
-    text = textwrap.fill(" ".join(text.split()), 118)
-    command = f"python bench/soak.py samples={words['samples']} write=yes"
-    return Section("soak", "Soak", text, found.bounds, command, [HEAD, *found.rows], found.notes)
+RARE = ", ".join(f"{kind} {PROBABILITIES[kind]:.1%}" for kind in ("429", "hang", "refusal"))
+TEXT = f"""
+Extraction over dialogues of four turns, `concurrency={AT_ONCE}`; model and judge are LLMs on a
+loopback server. In the soaked run every answer takes 0 to 2 s, and a request meets one of these
+faults, each by a probability of 1 % ({RARE}): {", ".join(FAULTS)}; a question meets at most two.
+A question counts as answered well where the whole of a usable answer was sent; an answer that is
+{", ".join(UNUSABLE)} is asked for again by design. Retry-After is checked in the server's log:
+what came within {GRACE:g} s after a 429 was on its way already. The capacity runs ask the model
+alone: a server with {PLACES} places, and one of {PER_SECOND:g} requests a second, answer 429 to
+everything beyond; both ask to wait 1 s, and answer after {CAPACITY_LATENCY:g} s.
+"""
 
 
 def main() -> None:
@@ -339,43 +271,22 @@ def main() -> None:
     words = read_words(sys.argv[1:], WORDS)
     # A shell has what it starts in the background ignore Ctrl-C, and so would every run.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    samples, phases, found = (
-        whole(words, "samples", least=100),
-        some_of(words, "phases", PHASES),
-        Found(),
-    )
+    samples, found = whole(words, "samples", least=100), Found()
+    phases = some_of(words, "phases", PHASES)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         write_samples(home / "data", samples)
         if {"soak", "interrupted"} & set(phases):
             calm(home, samples, found)
-        if "soak" in phases:
-            soak(home, samples, found)
-        if "capacity" in phases:
-            capacity(home, min(samples, 900), found)
-        if "hung" in phases:
-            hung(home, min(samples, 300), found)
-        if "interrupted" in phases:
-            interrupted(home, min(samples, 300), found)
-    misses = missed(found.bounds)
-    print(
-        terminal([HEAD, *found.rows]),
-        "",
-        terminal(
-            [
-                ["what", "bound", "measured"],
-                *([bound.what, bound.limit, bound.measured] for bound in found.bounds),
-            ]
-        ),
-        "",
-        *found.notes,
-        "",
-        sep="\n",
+        for phase, most in ((soak, samples), (capacity, 900), (hung, 300), (interrupted, 300)):
+            if phase.__name__ in phases:
+                phase(home, min(samples, most), found)
+    command = f"python bench/soak.py samples={words['samples']} write=yes"
+    table = [HEAD, *found.rows]
+    finish(
+        Section("soak", "Soak", TEXT, found.bounds, command, table, found.notes),
+        write=words["write"],
     )
-    print(*(misses or ["Every bound that was measured is held."]), sep="\n")
-    if words["write"]:
-        write_section(section(found, words))
-    sys.exit(1 if misses else 0)
 
 
 if __name__ == "__main__":

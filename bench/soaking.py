@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from processes import environment
+
 from alps.data.release import write_track
 
 MODEL, JUDGE = "openai/soaked", "openai/soaked-judge"
@@ -33,33 +35,22 @@ def write_samples(folder: Path, count: int) -> None:
 
     The first gold memory is in each, the second in two of three.
     """
+    write_track(folder / "dev" / "task1", (_pair(number) for number in range(count)))
 
-    def pair(number: int) -> tuple[Row, Row]:
-        ids = {"benchmark_id": f"soaked_{number}", "session_id": f"s_{number}", "task": "task1"}
-        town, pet = TOWNS[number % len(TOWNS)], PETS[number % len(PETS)]
-        said = (
-            f"I live in {town} at house {number}.",
-            f"I have a {pet}. It is {number} weeks old today.",
-        )
-        turns = [
-            turn
-            for one in said
-            for turn in ({"role": "user", "text": one}, {"role": "assistant", "text": HEARD})
-        ]
-        values = f"Lives in {town}", f"Has a {pet}" if number % 3 else "Plays the bassoon"
-        items = [
-            {
-                "memory_id": f"m{n}",
-                "type": "direct",
-                "label": "UNMAPPED",
-                "value": value,
-                "confidence": 0.95,
-            }
-            for n, value in enumerate(values, start=1)
-        ]
-        return {**ids, "input": {"dialogue": turns}}, {**ids, "gold": {"memory_items": items}}
 
-    write_track(folder / "dev" / "task1", (pair(number) for number in range(count)))
+def _pair(number: int) -> tuple[Row, Row]:
+    ids = {"benchmark_id": f"soaked_{number}", "session_id": f"s_{number}", "task": "task1"}
+    town, pet = TOWNS[number % len(TOWNS)], PETS[number % len(PETS)]
+    turns = []
+    said = f"I live in {town} at house {number}.", f"I have a {pet}. It is {number} weeks old."
+    for text in said:
+        turns += [{"role": "user", "text": text}, {"role": "assistant", "text": HEARD}]
+    values = f"Lives in {town}", f"Has a {pet}" if number % 3 else "Plays the bassoon"
+    about = {"type": "direct", "label": "UNMAPPED", "confidence": 0.95}
+    items = []
+    for n, value in enumerate(values, start=1):
+        items.append({"memory_id": f"m{n}", "value": value, **about})
+    return {**ids, "input": {"dialogue": turns}}, {**ids, "gold": {"memory_items": items}}
 
 
 @dataclass(frozen=True)
@@ -99,23 +90,11 @@ class Command:
             models += ["baseline_records=0"]
         self.folder = home / out
         self.wait_started = time.monotonic()
-        environment = {
-            name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")
-        }
+        command = [sys.executable, "-m", "alps", "run", "task=extraction", "data=data"]
         self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "alps",
-                "run",
-                "task=extraction",
-                "data=data",
-                f"out={out}",
-                *models,
-                *words,
-            ],
+            [*command, f"out={out}", *models, *words],
             cwd=home,
-            env={**environment, "ALPS_CACHE": str(home / f"cache-{out}")},
+            env=environment(home, ALPS_CACHE=str(home / f"cache-{out}")),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -132,14 +111,8 @@ class Command:
             said = self.process.communicate()[1]
         seconds = time.monotonic() - self.wait_started
         lines = [line for line in said.splitlines() if line.strip()]
-        return Ended(
-            self.folder,
-            self.process.returncode,
-            seconds,
-            self.cpu,
-            self.memory or [(0, 0, 0)],
-            lines,
-        )
+        code, memory = self.process.returncode, self.memory or [(0, 0, 0)]
+        return Ended(self.folder, code, seconds, self.cpu, memory, lines)
 
     def interrupt(self) -> None:
         """Press Ctrl-C."""
@@ -196,10 +169,8 @@ def differing(folder: Path, calm: Path, count: int) -> tuple[int, int]:
         if any(rows.get(name, {}).get("outcome") != "ok" for rows in (*ours, *theirs)):
             continue
         heard += 1
-        different += any(
-            _plain(mine[name]) != _plain(other[name])
-            for mine, other in zip(ours, theirs, strict=True)
-        )
+        journals = zip(ours, theirs, strict=True)
+        different += any(_plain(mine[name]) != _plain(other[name]) for mine, other in journals)
     return heard, different
 
 
@@ -209,9 +180,8 @@ def _plain(row: Row) -> Row:
 
 def summary(folder: Path) -> Row:
     """Return what the summary of a run says of its track."""
-    track: Row = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["tracks"][
-        "task1"
-    ]
+    whole = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    track: Row = whole["tracks"]["task1"]
     return track
 
 

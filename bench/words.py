@@ -1,8 +1,12 @@
 """The `key=value` words of a benchmark; one that can't be read ends it with a sentence."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "alpsbench_sample"
 
 
 def read_words(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
@@ -42,3 +46,23 @@ def program(words: Mapping[str, str], key: str) -> str:
     A link stays one: it makes an environment.
     """
     return os.path.abspath(words[key]) if words[key] else ""
+
+
+def version(python: str, *packages: str) -> str:
+    """Return the versions of packages in an environment; end with a sentence where it lacks one."""
+    names = ", ".join(f"version({package!r})" for package in packages)
+    asking = [python, "-c", f"from importlib.metadata import version; print({names})"]
+    try:
+        done = subprocess.run(asking, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        sys.exit(f"{python} is no Python that has {' and '.join(packages)}; name another.")
+    return done.stdout.strip()
+
+
+def sample_folder() -> Path | None:
+    """Return the folder of the AlpsBench sample, which is no part of the repository.
+
+    It is what `ALPS_SAMPLE` names, else the one beside the checkout; None where it is not there.
+    """
+    folder = Path(os.environ.get("ALPS_SAMPLE") or BESIDE)
+    return folder if (folder / "benchmark_data").is_dir() else None

@@ -2,13 +2,9 @@
 
 from alps.extension import Extension
 
-_HERE = "alps.leaderboard.command_line"
 EXTENSION = Extension(
     "leaderboard",
-    commands={
-        "submit": f"{_HERE}:submit",
-        "verify": f"{_HERE}:verify",
-        "rescore": f"{_HERE}:rescore",
-        "leaderboard": f"{_HERE}:leaderboard",
-    },
+    commands={"leaderboard": "alps.leaderboard.command_line:leaderboard"},
+    heading="Leaderboard",
+    moved={name: f"leaderboard {name}" for name in ("submit", "verify", "rescore")},
 )

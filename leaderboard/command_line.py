@@ -1,23 +1,29 @@
-"""Commands of the leaderboard: `submit`, `verify`, `rescore`, `leaderboard`."""
+"""Commands of the leaderboard: `alps leaderboard submit`, `verify`, and so on."""
 
 import sys
 
 from alps.commands.common import command, group
 
 
+@group()
+def leaderboard() -> None:
+    """Publish runs."""
+
+
 @command(
     "RUN… [name=…] [org=…] [url=…] [out=DIR]",
     "alps.leaderboard.settings:SubmitSettings",
+    group=leaderboard,
     runs=True,
     raw=True,
 )
 def submit(words: tuple[str, ...]) -> None:
-    """Pack finished runs of one system into a folder for the leaderboard.
+    """Pack finished runs of one system as a submission.
 
     Shows what will be published.
 
     \b
-      alps submit runs/extraction-rules-samples name="Our rules" dry_run=yes
+      alps leaderboard submit runs/extraction-rules-samples name="Our rules" dry_run=yes
     """
     from alps.leaderboard.commands import submit_command
 
@@ -27,18 +33,19 @@ def submit(words: tuple[str, ...]) -> None:
 @command(
     "SUBMISSION [data=…] [base=REF]",
     "alps.leaderboard.settings:VerifySettings",
+    group=leaderboard,
     folders=True,
     raw=True,
 )
 def verify(words: tuple[str, ...]) -> None:
-    """Check a submission without trust: files, ids, hashes, and every printed score.
+    """Check a submission: files, ids, hashes, and every printed score.
 
     Exit 1 where it is refused.
 
     Nothing from the folder is executed, and no network is needed.
 
     \b
-      alps verify leaderboard/submissions/our-rules
+      alps leaderboard verify leaderboard/submissions/our-rules
     """
     from alps.leaderboard.commands import verify_command
 
@@ -48,23 +55,19 @@ def verify(words: tuple[str, ...]) -> None:
 @command(
     "SUBMISSION judge=… [data=PATH]",
     "alps.leaderboard.settings:RescoreSettings",
+    group=leaderboard,
     folders=True,
     raw=True,
 )
 def rescore(words: tuple[str, ...]) -> None:
-    """Judge the predictions of a submission again, as a maintainer, and write its review.
+    """Judge a submission again, as a maintainer, and write its review.
 
     \b
-      alps rescore leaderboard/submissions/our-rules judge=openai/gpt-4.1
+      alps leaderboard rescore leaderboard/submissions/our-rules judge=openai/gpt-4.1
     """
     from alps.leaderboard.commands import rescore_command
 
     sys.exit(rescore_command(words))
-
-
-@group()
-def leaderboard() -> None:
-    """Build the static leaderboard out of its submissions, or look at it."""
 
 
 @command(
@@ -75,7 +78,7 @@ def leaderboard() -> None:
     raw=True,
 )
 def leaderboard_build(words: tuple[str, ...]) -> None:
-    """Write the site: plain files that any static host can serve, from any path.
+    """Build the site: plain files that any static host can serve, from any path.
 
     \b
       alps leaderboard build out=site
@@ -93,7 +96,7 @@ def leaderboard_build(words: tuple[str, ...]) -> None:
     raw=True,
 )
 def leaderboard_serve(words: tuple[str, ...]) -> None:
-    """Build the site and open it on this machine alone.
+    """Build the site and serve it on this machine.
 
     \b
       alps leaderboard serve port=8000

@@ -93,7 +93,7 @@ def submit_command(words: Sequence[str]) -> int:
     if settings.dry_run:
         console.print("Nothing was written (dry_run).", markup=False)
         return 0
-    line = f"wrote {packed.folder / CARD}; check it with: alps verify {packed.folder}"
+    line = f"wrote {packed.folder / CARD}; check it with: alps leaderboard verify {packed.folder}"
     console.print(line, markup=False)
     if settings.request is not None:
         write_request(packed, Path(settings.request))
@@ -285,7 +285,7 @@ def _no_submission(word: str, folder: Path) -> str:
     if not word.strip() or not os.path.lexists(folder):
         return f"{named}: no such folder; name the folder of a submission"
     if (folder / MANIFEST).is_file():
-        return f"{named}: a run, and no submission yet; alps submit {named} makes one of it"
+        return f"{named}: a run, not a submission; pack it with alps leaderboard submit {named}"
     names = []
     if folder.is_dir():
         names = sorted(path.name for path in folder.iterdir() if (path / CARD).is_file())

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 Severity = Literal["serious", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("serious", "warning", "note")
-PACK_AGAIN = "pack the runs again with alps submit"
+PACK_AGAIN = "pack the runs again with alps leaderboard submit"
 # How many of many alike one finding names, and how many findings of one kind are kept: a file of
 # 5,000 bad lines must not give 5,000 lines; the others are counted.
 MOST_EXAMPLES, MOST_OF_A_KIND = 5, 25

@@ -1,8 +1,8 @@
 """Pack finished runs as one submission: the card, and the rows of every track that are published.
 
 The same runs, words and date give the same bytes. What is packed is verified before it is written
-anywhere: what `alps verify` would refuse is refused here, and so are keys, absolute paths and
-addresses of hosts, which it would flag.
+anywhere: what `alps leaderboard verify` would refuse is refused here; so are keys, absolute paths
+and addresses of hosts, which it would flag.
 """
 
 import re
@@ -338,12 +338,13 @@ CHECKLIST = (
         False,
     ),
     (
-        "`alps submit` packed it. Nothing was changed by hand, and there is no `review.json`.",
+        "`alps leaderboard submit` packed it. Nothing was changed by hand, and there is no "
+        "`review.json`.",
         True,
     ),
     (
-        "`alps verify leaderboard/submissions/NAME` does not refuse it. Each warning is explained "
-        "in `notes` or below.",
+        "`alps leaderboard verify leaderboard/submissions/NAME` does not refuse it. Each warning "
+        "is explained in `notes` or below.",
         True,
     ),
     (

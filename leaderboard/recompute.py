@@ -165,7 +165,7 @@ def recompute(
         journals=Journals(_JournalInMemory(), verdicts_made, scores),
         workers=1,
     )
-    outcomes = run_loop(run_tracks(plan, progress=lambda scored: None))
+    outcomes = run_loop(run_tracks(plan, progress=lambda scored, failure="": None))
     summary = summarise_track(plan, plan_of, outcomes[task.track])
     anew = verdicts_made.by_key() if isinstance(judge, LexicalJudge) else {}
     return Recomputed(

@@ -205,7 +205,7 @@ def _rescored(
 def _check_in_order(folder: Path) -> None:
     for finding in verify(folder, Options(reviewed=True)).findings:
         if finding.severity == "serious" and finding.code != "refuted":
-            fault = f"{finding.what}; alps verify says it all"
+            fault = f"{finding.what}; alps leaderboard verify says it all"
             raise DataError(fault, path=folder, field=finding.where)
 
 

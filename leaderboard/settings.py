@@ -11,7 +11,7 @@ from alps.values import HomePath, Share
 
 
 class SubmitSettings(BaseModel):
-    """Settings of `alps submit`."""
+    """Settings of `alps leaderboard submit`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,7 +49,7 @@ class SubmitSettings(BaseModel):
 
 
 class VerifySettings(BaseModel):
-    """Settings of `alps verify`."""
+    """Settings of `alps leaderboard verify`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,7 +72,7 @@ class VerifySettings(BaseModel):
 
 
 class RescoreSettings(JudgeSettings):
-    """Settings of `alps rescore`; `out` is the folder that the new verdicts are kept in."""
+    """Settings of `alps leaderboard rescore`; `out` is the folder of the new verdicts."""
 
     data: str | None = Field(
         None, description="the data with their gold, maybe private; samples where it is them"
@@ -106,7 +106,7 @@ class SiteSettings(BaseModel):
     out: HomePath = Field("site", description="the folder that is written")
     people: HomePath | None = Field(
         None,
-        description="how far people agree, as alps agreement out= writes it, for their row on "
+        description="human agreement, as alps annotate agreement out= writes it, for its row on "
         "boards; else agreement.json beside our submissions",
     )
 

@@ -78,7 +78,7 @@ def build(
         submissions: The folder that holds a folder for each submission.
         out: The folder to write.
         references: Tables of reference rows, as a file in the form of `references.json`.
-        people: How far people agree, as `alps agreement` writes it; None for no row of people.
+        people: The file of `alps annotate agreement out=`; None for no row of people.
 
     Raises:
         UsageError: If there are no submissions to read, something else than a site lies in `out`,

@@ -51,7 +51,7 @@ REFUTED = "refuted"
 FORMAT_CHECKED = "format-checked"
 STATUSES = ("self-reported", FORMAT_CHECKED, "re-scored", "reproduced", REFUTED)
 
-# Rows beside a run, which `alps beside` makes up to seven of.
+# Rows beside a run, which `alps memory compare` makes up to seven of.
 MOST_BESIDE = 12
 When = Literal["before", "after"]
 Kind = Literal["llm", "memory", "retriever", "rules", "floor", "program", "python", "recorded"]
@@ -469,10 +469,10 @@ class Entry:
                 try:
                     row = from_json(line, allow_inf_nan=False)
                 except ValueError as error:
-                    fault = "not JSON; alps verify tells more"
+                    fault = "not JSON; alps leaderboard verify tells more"
                     raise DataError(fault, path=path, line=number) from error
                 if not isinstance(row, dict) or not isinstance(row.get(key), str):
-                    fault = f"no row with a {key}; alps verify tells more"
+                    fault = f"no row with a {key}; alps leaderboard verify tells more"
                     raise DataError(fault, path=path, line=number)
                 yield row
 

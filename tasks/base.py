@@ -318,7 +318,7 @@ class Shown:
     """What tables, pages and boards show of a task.
 
     Attributes:
-        title: What boards and pages call the track; its name, capitalised, where left out.
+        title: The name of the track as people read and type it; that of the task where left out.
         variant: What tells it from other tracks of its task in the address of a page, as `100`.
         breakdowns: What is reported of groups of records beside the metrics.
         record_parts: What is shown of one record; nothing but its prediction where left out.
@@ -472,9 +472,14 @@ class Task:
         return self.data.folder or self.track
 
     @property
+    def title(self) -> str:
+        """The name of the track as people read and type it: `extraction`, `retrieval@100`."""
+        return self.shown.title or self.name
+
+    @property
     def heading(self) -> str:
-        """What boards and pages call the track."""
-        return self.shown.title or self.name.capitalize()
+        """Its title as the beginning of a line or page."""
+        return f"{self.title[0].upper()}{self.title[1:]}"
 
     @property
     def page(self) -> str:

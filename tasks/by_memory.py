@@ -27,11 +27,7 @@ def keeps_memories(memory: str) -> bool:
 
 @dataclass(frozen=True)
 class History:
-    """The conversations of a user, in their order: the turns of each.
-
-    Attributes:
-        times: When each of them began, ISO 8601; none where the data don't tell.
-    """
+    """The conversations of a user in their order: the turns of each, and when, in ISO 8601."""
 
     sessions: tuple[tuple[Turn, ...], ...]
     times: tuple[str, ...] = ()

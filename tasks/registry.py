@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -51,7 +51,7 @@ _typed: set[str] = set()
 
 def keys_by_task() -> Mapping[str, tuple[str, ...]]:
     """Return the keys that mean something to each task and not to every one: of extensions, too."""
-    return {**KEYS, **{name: keys for name, (_, keys) in brought_tasks().items()}}
+    return {**KEYS, **{name: one.task_keys for name, one in brought_tasks().items()}}
 
 
 def allow_modules(names: str) -> None:
@@ -125,12 +125,7 @@ def systems_by_task() -> Mapping[str, tuple[str, ...]]:
 
 
 def audit_data(data: str, split: str | None, task: str | None = None) -> "AuditReport":
-    """Audit data in a layout that a task has to itself, or else in that of the release.
-
-    Args:
-        data: What `data=` says.
-        split: The split, or None.
-        task: Whose layout it is; None to look for it.
+    """Audit data in a layout that a task has to itself, `task` if given, or else the release's.
 
     Raises:
         UsageError: If there is no such data set or split, or the split must be named.
@@ -146,15 +141,71 @@ def audit_data(data: str, split: str | None, task: str | None = None) -> "AuditR
     return audit(data, split)
 
 
+def track_title(track: str, size: str | None = None) -> str:
+    """Return the name of a track as people read and type it, the one place that makes it.
+
+    That is `extraction`, `retrieval@100`, `PersonaMem 32k`, of data that have a size; a track of
+    the user's own has the name that it has in files.
+    """
+    known = known_track(track)
+    return track if known is None else f"{known.title} {size or ''}".rstrip()
+
+
+def track_and_metric(track: str, metric: Metric) -> str:
+    """Return both titles, or one where it says both: `update, F1`, `constraints`."""
+    title, figure = track_title(track), metric.title.strip()
+    return figure if figure.startswith(title) else f"{title}, {figure}"
+
+
+def track_named(word: str, tracks: Collection[str]) -> str | None:
+    """Return the one of `tracks` that `word` names: by its title, as its task alone, or in files.
+
+    Letters' case, spaces, `-` and `_` are alike. None where it names none, or several.
+    """
+    if word in tracks:
+        return word
+    wanted, known = _plain(word), all_tracks()
+    for track in tracks:
+        if track in known and wanted == _plain(known[track].title):
+            return track
+    of_task = [track for track in tracks if track in known and wanted == _plain(known[track].name)]
+    return of_task[0] if len(of_task) == 1 else None
+
+
+def with_choices(task: str) -> dict[str, str]:
+    """Return `task=` as the keys say it: `retrieval@300` is retrieval with `distractors=300`.
+
+    Raises:
+        UsageError: If names choose different tracks of one task.
+    """
+    names, chosen = list[str](), dict[str, str]()
+    for word in task.split(","):
+        track = None
+        if word not in (*TASKS, ALL) and not word.startswith(PYTHON):
+            track = track_named(word, all_tracks())
+        one = None if track is None else all_tracks()[track]
+        if one is not None:
+            for key, value in one.selects.items():
+                if chosen.setdefault(key, value) != value or one.name in names:
+                    several = f"several tracks of {one.name}; name one, or give {key}={ALL}"
+                    raise UsageError(f"task={task}: {several}")
+        names.append(word if one is None else one.name)
+    return {"task": ",".join(names), **chosen}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[ _-]+", "-", name.strip().lower())
+
+
 def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
     """Return the tracks of one task.
 
     Those of a user's module are checked before anything is asked or paid for.
     """
     if name not in TASKS and name in brought_tasks():
-        where, keys = brought_tasks()[name]
-        made = load(where)(options)
-        return tuple(replace(task, options=(*keys, *task.options)) for task in made)
+        brings = brought_tasks()[name]
+        made = load(brings.tasks[name])(options)
+        return tuple(replace(task, options=(*brings.task_keys, *task.options)) for task in made)
     module = _module(name)
     if not name.startswith(PYTHON):
         tracks = module.tracks(options)

@@ -459,7 +459,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             systems=SYSTEMS,
             asking=Asking(for_class=_for_class),
             shown=Shown(
-                title=f"Retrieval, {size:,} distractors",
+                title=f"retrieval@{size}",
                 variant=str(size),
                 record_parts=record_parts,
                 highlights=HIGHLIGHTS,

@@ -132,11 +132,11 @@ class Ability:
 
 ABILITIES = (
     Ability(
-        "pa", "Persona awareness", 1, ("pa",), (_binary("pa", "persona awareness", headline=True),)
+        "pa", "persona awareness", 1, ("pa",), (_binary("pa", "persona awareness", headline=True),)
     ),
     Ability(
         "pf",
-        "Preference following",
+        "preference following",
         2,
         ("pf_general", "pf_interaction"),
         (
@@ -153,26 +153,26 @@ ABILITIES = (
     ),
     Ability(
         "vra",
-        "Virtual-reality awareness",
+        "virtual reality",
         3,
         ("vra",),
-        (_binary("vra", "virtual-reality awareness", headline=True),),
+        (_binary("vra", "virtual reality", headline=True),),
     ),
     Ability(
         "cf",
-        "Constraint following",
+        "constraints",
         4,
         ("cf",),
-        (_binary("cf", "constraint following", headline=True),),
+        (_binary("cf", "constraints", headline=True),),
     ),
     Ability(
         "ei",
-        "Emotional intelligence",
+        "emotional support",
         5,
         ("ei",),
         (
             replace(
-                _emotional("ei", "emotional intelligence (1–5)"),
+                _emotional("ei", "emotional support (1–5)"),
                 headline=True,
                 on_boards=OnBoards(companions=("ei_en", "ei_zh")),
             ),

@@ -2,14 +2,14 @@
 them.
 """
 
-import importlib.util
 import json
-import sys
 from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+
+from tests.made_submissions import synthesise
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACKS = ("task1", "task2", "task3_d100", "task3_d300", "task4_ability1", "task4_ability5")
@@ -17,20 +17,10 @@ HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)"> & \u
 SYSTEMS = 5
 
 
-def bench(name: str = "leaderboard") -> Any:
-    """A benchmark's module; its name is one that other packages have too."""
-    sys.path.append(str(ROOT / "bench"))  # last: a benchmark may be called as a package is
-    spec = importlib.util.spec_from_file_location(f"bench_of_{name}", ROOT / "bench" / f"{name}.py")
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def make_submissions(folder: Path) -> None:
     """Write the submissions: five that are well-behaved, one hostile, a floor, and one on data that
     are not here.
     """
-    synthesise = bench().synthesise
     synthesise(folder, SYSTEMS, tracks=TRACKS)
     synthesise(folder / "x", 1, seed=7, tracks=["task1", "task4_ability1"])
     synthesise(folder / "y", 1, seed=8, tracks=["task1"])

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from alps.completion import Explained, ExplainedGroup, Words, words_of
+from alps.completion import words_of
 from alps.errors import BudgetError, TooManyFailuresError
+from alps.explained import Explained, ExplainedGroup, WithCommands, Words
 from alps.extension import extensions, load
 from alps.waiting import end, status
 
@@ -106,7 +107,7 @@ def command(
     own_task: bool = False,
     raw: bool = False,
     quick: bool = False,
-) -> Callable[[Callable[..., Any]], click.Command]:
+) -> Callable[[Callable[..., Any]], Explained]:
     """Declare a command, whose help is the docstring and its settings; it is called with them.
 
     Args:
@@ -126,7 +127,7 @@ def command(
     """
     takes = _Takes(shown, settings, run, record, runs, folders, none, own_task, raw)
 
-    def declare(carry_out: Callable[..., Any]) -> click.Command:
+    def declare(carry_out: Callable[..., Any]) -> Explained:
         @functools.wraps(carry_out)
         def called(**given: Any) -> None:
             with nullcontext() if quick else status("loading"):
@@ -142,6 +143,11 @@ def command(
         return made
 
     return declare
+
+
+def with_commands(command: Explained) -> WithCommands:
+    """Make a command a group as well, which others can name as theirs."""
+    return WithCommands(command)
 
 
 def group() -> Callable[[Callable[..., Any]], ExplainedGroup]:

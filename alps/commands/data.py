@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @group()
 def data() -> None:
-    """Look into a data set, or build one."""
+    """Audit or generate data."""
 
 
 @command(

@@ -1,48 +1,17 @@
-"""Commands that show and compare runs."""
+"""Commands that report and compare runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from alps.commands.common import command, console, print_as, say
-from alps.completion import words_of
+from alps.commands.common import command, print_as, say
 
 if TYPE_CHECKING:
     from alps.settings import CompareSettings, ReportSettings
 
 
-@command(quick=True)
-@click.argument("folder", default="runs", shell_complete=words_of(folders=True))
-def ls(folder: str) -> None:
-    """List the runs in a folder, the newest first."""
-    from alps.show.listing import list_runs
-
-    list_runs(Path(folder), console())
-
-
-@command("[task=python:MODULE]", run=True, record=True, own_task=True, quick=True)
-@click.option("--full", is_flag=True, help="Show long turns whole.")
-def show(run: Path, record: str, full: bool) -> None:
-    """Show one record of a run: dialogue, gold, prediction and verdicts side by side.
-
-    Without ID the tables of the run are shown again, with all its breakdowns.
-
-    ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a
-    run has several tracks, TRACK/ID.
-    """
-    from alps.show.record_text import show_record
-    from alps.show.run_tables import show_whole_run
-
-    if record:
-        show_record(run, record, console(), full=full)
-    else:
-        show_whole_run(run)
-
-
 @command("RUN… [out=FILE]", "alps.settings:ReportSettings", runs=True, own_task=True)
 def report(runs: list[Path], settings: "ReportSettings") -> None:
-    """Write one self-contained HTML page about one or several runs.
+    """Write one HTML page about one or more runs.
 
     \b
       alps report runs/extraction-rules-samples out=report.html
@@ -55,14 +24,17 @@ def report(runs: list[Path], settings: "ReportSettings") -> None:
 
 @command("RUN… [seed=…] [format=json]", "alps.settings:CompareSettings", runs=True, own_task=True)
 def compare(runs: list[Path], settings: "CompareSettings") -> None:
-    """Compare runs on the records that all of them scored: differences, tests, ties.
+    """Compare runs on shared records: Δ, interval, p.
 
     Only runs on the same data under the same judge are compared.
 
     \b
       alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
     """
+    from functools import partial
+
     from alps.show.compare import compare_runs
     from alps.show.compare_table import print_comparison
 
-    print_as(compare_runs(runs, seed=settings.seed), settings.format, print_comparison)
+    print_table = partial(print_comparison, whole=settings.metrics == "all")
+    print_as(compare_runs(runs, seed=settings.seed), settings.format, print_table)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @command("[memory=… memory.NAME=… …]", "alps.settings:DoctorSettings", quick=True)
 def doctor(settings: "DoctorSettings") -> None:
-    """Check versions, keys, cache, links and samples; or a memory system.
+    """Check installation, keys and samples, or a memory system.
 
-    What a run gives its memory system is given here, too.
+    The settings of a memory system are those of alps run.
 
     \b
       alps doctor

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @command("KEY=VALUE…", "alps.settings:RunSettings", raw=True)
 def run(words: tuple[str, ...]) -> None:
-    """Run a system on a task, judge it, and show its scores.
+    """Run a system on a task, judge it, print its score.
 
-    The same command again resumes a run that was interrupted.
+    The same command resumes an interrupted run. The first word may be the task alone.
 
     \b
-      alps run task=extraction model=rules data=samples
+      alps run extraction model=rules
       alps run task=extraction model=openai/gpt-4.1-mini judge=openai/gpt-4.1
       alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
       alps run task=extraction model=openai/gpt-4.1-mini,openai/gpt-4.1
@@ -28,6 +28,7 @@ def run(words: tuple[str, ...]) -> None:
     from alps.run.start import run as carry_out
     from alps.settings import RunSettings
 
+    words = _with_task(words)
     for extension in extensions():
         if extension.takes_words(words):
             load(extension.run_words)(words)
@@ -45,14 +46,22 @@ def run(words: tuple[str, ...]) -> None:
         show_finished(lambda: carry_out(parsed))
 
 
-@command(
-    "judge=…, audit_judge=… audit=…, or audit_labels=…", "alps.settings:JudgeSettings", run=True
-)
-def score(run: Path, settings: "JudgeSettings") -> None:
-    """Judge the finished predictions of a run again, with another judge.
+def _with_task(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Read a first word without `=` as the task; one that is a key lacks its value."""
+    from alps.settings import RunSettings
 
-    With audit_judge= or audit_labels= alone a share of its records, beside the verdicts of its own
-    judge on all of them. With calibration= alone nothing is judged: its scores are corrected.
+    bare = words and "=" not in words[0] and words[0] not in RunSettings.model_fields
+    if not bare or any(word.startswith("task=") for word in words):
+        return words
+    return (f"task={words[0]}", *words[1:])
+
+
+@command("[judge=…] [audit_judge=…] [audit_labels=…] …", "alps.settings:JudgeSettings", run=True)
+def score(run: Path, settings: "JudgeSettings") -> None:
+    """Judge a finished run again, with another judge or an audit.
+
+    With audit_judge= or audit_labels= alone: a share of its records, next to the verdicts of its
+    own judge on all of them. With calibration= alone nothing is judged: scores are corrected.
 
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from alps.jsonl import is_too_deep, parse_json
+from alps.jsonl import has_more_values, is_too_deep, parse_json
+from alps.sizes import LARGEST_TEXT
 
 PARSER_VERSION = "2"
 """Counts up with every change of what is read out of a text; part of a judge's fingerprint."""
@@ -21,6 +22,8 @@ JSON_LIKE = re.compile(r"""\{\s*(?:["'\\}]|\w+"?\s*:)|\[\s*(?:["'\\{\[\]]|\Z)"""
 _BAD_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\(u?)')
 _LENIENT_LIMIT, _LENIENT_DEPTH = 60_000, 50
 _MAX_STARTS = 200
+# Far more than any task or judge asks for
+_MOST_VALUES = 50_000
 _TAIL = 12
 _REGRET = (
     r"(?:i(?:['’]m| am) (?:very |so )?sorry|sorry|i apologi[sz]e|unfortunately)"
@@ -61,6 +64,18 @@ class Reading:
     literal: bool = True
     gap: str = ""
     behind: bool = False
+
+
+def too_much(text: str) -> str | None:
+    """Say why `text` is not looked at for an answer; None where it is.
+
+    An empty object takes three characters, and each field that it lacks a kilobyte of complaint.
+    """
+    if len(text) > LARGEST_TEXT:
+        return f"its text has {len(text):,} characters, and may have {LARGEST_TEXT:,}"
+    if has_more_values(text, _MOST_VALUES):
+        return f"its text has more than {_MOST_VALUES:,} values of JSON"
+    return None
 
 
 def readings(text: str) -> Iterator[Reading]:

@@ -27,6 +27,7 @@ from pydantic import BaseModel
 
 from alps.llm.libraries import libraries
 from alps.llm.prices import entry_of
+from alps.llm.repair import too_much
 from alps.llm.schemas import is_strict, name_of, schema_of
 from alps.llm.types import Reply, Request, Structured, TransportError
 from alps.llm.understanding import part_thought
@@ -259,7 +260,7 @@ def is_valid(reply: Reply, request: Request[Any]) -> bool | None:
     """
     if request.answer is None:
         return None
-    if reply.finish_reason == "length":
+    if reply.finish_reason == "length" or too_much(reply.text or ""):
         return False
     message = SimpleNamespace(content=part_thought(reply.text or "", typed=True).answer)
     response = SimpleNamespace(choices=[SimpleNamespace(message=message, finish_reason="stop")])

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from alps.llm.repair import JSON_LIKE, Reading, looks_like_refusal, readings
+from alps.llm.repair import JSON_LIKE, Reading, looks_like_refusal, readings, too_much
 from alps.llm.types import AnswerType, Completion, Read, Reply
 from alps.schema import Outcome
 
@@ -54,6 +54,8 @@ _QUOTES = frozenset("`'\"‘’“”«»")
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
 _ANSWER_BEGINS = re.compile(r"\s*(?:```|[{\[])")
 _MOST_MARKERS = 100
+# Characters of a text that is not looked at for an answer
+_KEPT = 60_000
 SEVERAL_ANSWERS = "it holds several different answers: give exactly one"
 # Of what stands between two tags within a line: less is a mention of the tags. No thought of less
 # was met.
@@ -240,6 +242,8 @@ def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
         outcome: Outcome = "refused" if declined else "truncated" if cut else "empty"
         error, raw = f"the model gave no text ({outcome})", reply.refusal or text
         return Completion(outcome, raw=raw, error=error, thought=reply.thought)
+    if answer is not None and (fault := too_much(text)) is not None:
+        return Completion("invalid", raw=text[:_KEPT], error=fault)
     parted = part_thought(text, typed=answer is not None)
     thought = "\n\n".join(filter(None, (reply.thought, parted.thought))) or None
     answer_text = parted.answer if thought is None else parted.answer.strip()

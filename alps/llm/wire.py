@@ -10,6 +10,7 @@ follow redirects, so the libraries are patched, and refuse only while a model is
 need redirects.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +23,9 @@ from urllib.parse import urljoin, urlsplit
 from alps.sizes import ENCODINGS, LARGEST_REPLY, Body, Unreadable
 
 _KEPT = 1 << 16
+MOST_ANSWERS = 1_000
+"""Answers of one reply, or its parts: providers give at most 128 answers (OpenAI, `n`)."""
+_ANSWERS = ("choices", "candidates", "content", "output")
 # What LiteLLM's proxy puts before the headers of the provider behind it, Retry-After among them.
 _PASSED_ON = "llm_provider-"
 _NOT_OF_THE_TEXT = ("content-encoding", "content-length", "transfer-encoding")
@@ -82,6 +86,7 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
         body = Body(response.headers.get("content-encoding", ""), exchange.largest)
         async for data in response.aiter_raw():
             body.add(data)
+        check_answers(body.data)
         return _whole(response, bytes(body.data), exchange)
     except Unreadable as error:
         raise _given_up(response, exchange, error) from error
@@ -95,6 +100,7 @@ def read(response: Any, exchange: Exchange) -> Any:
         body = Body(response.headers.get("content-encoding", ""), exchange.largest)
         for data in response.iter_raw():
             body.add(data)
+        check_answers(body.data)
         return _whole(response, bytes(body.data), exchange)
     except Unreadable as error:
         raise _given_up(response, exchange, error) from error
@@ -112,12 +118,33 @@ async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
     try:
         async for data in response.content.iter_chunked(_KEPT):
             body.add(data)
+        check_answers(body.data)
     except Unreadable as error:
         response.close()
         raise _given_up(None, exchange, error) from error
     exchange.body = bytes(body.data[:_KEPT])
     response._body = bytes(body.data)  # where aiohttp itself keeps what was read
     return response
+
+
+def check_answers(data: bytes | bytearray) -> None:
+    """Refuse a reply of more answers, or parts of one, than any provider gives.
+
+    Raises:
+        Unreadable: If it has more than `MOST_ANSWERS`.
+    """
+    # litellm makes several objects of each: 1.9 million took 2 GB, and did not end in 20 minutes.
+    if len(data) < _KEPT:
+        return
+    try:
+        row = json.loads(data)
+    except (ValueError, RecursionError):
+        return  # its reader says what is wrong
+    for name in _ANSWERS if isinstance(row, dict) else ():
+        answers = row.get(name)
+        if isinstance(answers, list) and len(answers) > MOST_ANSWERS:
+            most = f"and may have {MOST_ANSWERS:,}"
+            raise Unreadable(f"it has {len(answers):,} {name}, {most}")
 
 
 def _whole(response: Any, data: bytes, exchange: Exchange) -> Any:

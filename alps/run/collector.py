@@ -3,7 +3,7 @@
 import asyncio
 from array import array
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from alps.run.engine import (
     units,
 )
 from alps.run.journal import Journal, journal_key
+from alps.run.progress import Advance
 from alps.run.scores import Board, count_failure
 from alps.schema import FAILURES, Prediction
 from alps.tasks import JudgingOptions, Task
@@ -173,11 +174,11 @@ class Plan:
         return replace(self, judge=judge, floor_judge=floor_judge)
 
 
-async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[str, Outcome]:
+async def run_tracks(plan: Plan, *, progress: Advance) -> dict[str, Outcome]:
     """Take every sample through the stages that its journals do not hold yet.
 
     Samples are drawn one by one by `plan.workers` workers, so that memory does not grow with their
-    number. After each sample `progress` is told whether it was scored.
+    number. After each sample `progress` is called.
 
     Returns:
         What came out of each track, by its name.
@@ -192,7 +193,8 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[st
         orders[track].append(plan.journals.number(unit.key))
         result = await _evaluate(plan, unit)
         outcomes[track].add(unit, result)
-        progress(is_scored(unit.track.task, plan.judge, result))
+        failure = "" if result.score is None else result.score.failure
+        progress(is_scored(unit.track.task, plan.judge, result), failure)
         if unit.repeat == 0:
             await _score_free_floors(plan, unit, outcomes[track])
 

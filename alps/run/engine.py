@@ -129,6 +129,11 @@ class ScoreRow:
     scored: Scored | None = None
 
     @property
+    def failure(self) -> str:
+        """The kind of its failure, as `invalid` or `judge transport`; nothing without any."""
+        return failure_of(self.outcome, self.stage)
+
+    @property
     def fields(self) -> Row:
         """The fields of its row."""
         row: Row = {"outcome": self.outcome, "stage": self.stage, "scores": {}}
@@ -136,6 +141,11 @@ class ScoreRow:
             row["scores"] = dict(self.scored.scores)
             row |= {"counts": dict(self.scored.counts), **self.scored.details}
         return row
+
+
+def failure_of(outcome: str, stage: str) -> str:
+    """Return the kind of a failure, and whether it is the judge's; nothing without any."""
+    return "" if outcome == "ok" else f"judge {outcome}" if stage == "judge" else outcome
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,9 @@ class Stage:
     """The calls of one stage, with the tokens and dollars they take at least (about) and at most.
 
     `most_tokens` and the costs are None where the length of the answers, or the price, is not
-    known. `likely_cost` is that of replies of a typical length. `cached` counts those that the
-    reply cache answers, beside the calls. Of an `unknown` stage nobody can count the calls.
+    known. `likely_cost` is that of replies of a typical length, `likely_tokens` are those of all
+    prompts. `cached` counts the calls that the reply cache answers, which are not among `calls`.
+    Of an `unknown` stage nobody can count the calls.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Stage:
     most_cost: float | None = 0.0
     cached: int = 0
     likely_cost: float | None = 0.0
+    likely_tokens: int = 0
     unknown: bool = False
 
     @property
@@ -74,6 +76,7 @@ class Stage:
             least_cost=_add(self.least_cost, price.cost(likely, 0)),
             most_cost=_add(self.most_cost, most_cost),
             likely_cost=_add(self.likely_cost, typical),
+            likely_tokens=self.likely_tokens + prompt // _BYTES_A_TOKEN,
         )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alps.extension import Extension, extensions, load
+from alps.run.progress import Advance
 
 if TYPE_CHECKING:
     from alps.llm.gathering import Gathering
@@ -102,7 +103,7 @@ class RunPart:
     async def before(self, course: Course) -> None:
         """Do what comes before the first record."""
 
-    async def more(self, course: Course, progress: Callable[[bool], None]) -> None:
+    async def more(self, course: Course, progress: Advance) -> None:
         """Ask for more answers, once all tracks are scored."""
 
     async def after(self, course: Course) -> None:

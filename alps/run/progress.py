@@ -1,22 +1,62 @@
 """Progress of a run: a line that stays in its place in a terminal, and lines of a log elsewhere."""
 
 import sys
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from alps.llm.ledger import Totals
 from alps.waiting import Ticking, in_words, log_line, paused, period
 
-Watched = Callable[[str, int, Totals], AbstractContextManager[Callable[[bool], None]]]
+
+class Advance(Protocol):
+    """Counts a record that is finished."""
+
+    def __call__(self, scored: bool, failure: str = "") -> None:
+        """Take whether it was scored, and the kind of its failure, if it failed."""
+
+
+Watched = Callable[[str, int, Totals], AbstractContextManager[Advance]]
 """Shows how a run goes on: given its title, its number of answers and its totals so far."""
 # Seconds without an answer after which it is said that one is waited for
 _A_WHILE = 5.0
-# Seconds between two looks at whether a line is due
-_LOOK = 0.1
+
+
+@dataclass
+class Failures:
+    """Failures by kind: of records that are scored all the same, and of unscored ones."""
+
+    failed: Counter[str] = field(default_factory=Counter)
+    unscored: Counter[str] = field(default_factory=Counter)
+
+    def add(self, scored: bool, failure: str) -> None:
+        """Count a record; see `Advance`."""
+        if failure or not scored:
+            (self.failed if scored else self.unscored)[failure or "not scored"] += 1
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.failed.total() + self.unscored.total()
+
+    def line(self) -> str:
+        """Say how many there are, by kind: `1 failed (1 invalid)  0 unscored`."""
+        parts = []
+        for name, counts in (("failed", self.failed), ("unscored", self.unscored)):
+            kinds = f" ({_listed(counts)})" if counts else ""
+            parts.append(f"{counts.total():,} {name}{kinds}")
+        return "  ".join(parts)
+
+    def kinds(self) -> str:
+        """Say it in short: `1 invalid, 2 transport`, or `0 failed`."""
+        return _listed(self.failed + self.unscored) or "0 failed"
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
 @dataclass
@@ -26,25 +66,37 @@ class Progress:
     total: int
     totals: Totals
     done: int = 0
-    unscored: int = 0
+    failures: Failures = field(default_factory=Failures)
     began: float = field(default_factory=time.monotonic)
 
-    def advance(self, scored: bool) -> None:
-        """Count a record that is finished."""
+    def advance(self, scored: bool, failure: str = "") -> None:
+        """Count a record that is finished; see `Advance`."""
         self.done += 1
-        self.unscored += not scored
+        self.failures.add(scored, failure)
 
-    def share(self) -> float:
-        """Return how much of it is done, from 0 to 1."""
-        return self.done / max(1, self.total)
+    def line(self, *, short: bool = False) -> str:
+        """Say how far it is and how fast, what failed and what it cost, and how long it lasts.
 
-    def line(self) -> str:
-        """Say how far it is, what it cost and how long the rest takes."""
-        percent = int(100 * self.share())
-        parts = [f"{self.done:,}/{self.total:,}", f"{percent} %", f"{self.unscored:,} unscored"]
+        In `short` of failures the kinds alone.
+        """
+        percent = int(100 * self.done / max(1, self.total))
+        parts = [f"{self.done:,}/{self.total:,}", f"{percent} %", self.rate()]
+        parts.append(self.failures.kinds() if short else self.failures.line())
         if self.totals.calls:
             parts.append(spent(self.totals))
-        return "  ".join([*parts, self.waiting() or self.left()])
+        return "  ".join(filter(None, [*parts, self.waiting() or self.left()]))
+
+    def rate(self) -> str:
+        """Say how many records are finished a second, or a minute; nothing at the ends."""
+        took = time.monotonic() - self.began
+        if not self.done or self.done >= self.total or not took:
+            return ""
+        a_second = self.done / took
+        return (
+            f"{a_second:.2g}/s"
+            if 1 <= a_second < 10
+            else (f"{a_second:,.0f}/s" if a_second >= 10 else f"{60 * a_second:.2g}/min")
+        )
 
     def left(self) -> str:
         """Say how long the rest takes at the speed so far; how long it took where it is done."""
@@ -63,7 +115,7 @@ class Progress:
 
 
 @contextmanager
-def progress_line(title: str, total: int, totals: Totals) -> Iterator[Callable[[bool], None]]:
+def progress_line(title: str, total: int, totals: Totals) -> Iterator[Advance]:
     """Show done, failed, cost and the time left: in a terminal, or in lines of a log.
 
     Yields what to call per sample.
@@ -74,39 +126,28 @@ def progress_line(title: str, total: int, totals: Totals) -> Iterator[Callable[[
             with _bar(title, progress):
                 yield progress.advance
             return
-        with log_of(f"{title}: {total:,} records", progress.line, progress.share):
+        with log_of(f"{title}: {total:,} records", progress.line):
             yield progress.advance
 
 
 @contextmanager
-def log_of(begin: str, line: Callable[[], str], share: Callable[[], float]) -> Iterator[None]:
-    """Write lines of a log: one at the beginning, then every tenth or `period()` seconds.
+def log_of(begin: str, line: Callable[[], str]) -> Iterator[None]:
+    """Write lines of a log: one at the beginning, one every `period()` seconds, one at the end.
 
     Args:
         begin: What is done, and on how much.
         line: Says how far it is.
-        share: Returns how far it is, from 0 to 1.
     """
     if (every := period()) is None:
         yield
         return
-    written, tenth, lock = time.monotonic(), 0, threading.Lock()
-
-    def look() -> None:
-        nonlocal written, tenth
-        with lock:
-            now, done = time.monotonic(), int(10 * share() + 1e-9)
-            if done > tenth or now - written >= every:
-                written, tenth = now, done
-                log_line(line())
-
     log_line(begin)
-    ticking = Ticking(min(_LOOK, every), look)
+    ticking = Ticking(every, lambda: log_line(line()))
     try:
         yield
     finally:
         ticking.stop()
-        look()
+        log_line(line())
 
 
 @contextmanager
@@ -123,7 +164,7 @@ def _bar(title: str, progress: Progress) -> Iterator[None]:
 
         def render(self, task: Any) -> Text:
             task.completed = progress.done
-            return Text(progress.line())
+            return Text(progress.line(short=True))
 
     # What is cut in a narrow terminal is the name, and no figure.
     name = TextColumn(

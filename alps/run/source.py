@@ -255,7 +255,7 @@ def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
     values = in_current_words(settings) if isinstance(settings, Mapping) else vars(settings)
     chosen = {field.name: values.get(field.name) for field in fields(TaskOptions)}
     chosen["max_context_tokens"] = largest_context(chosen["max_context_tokens"])
-    added = {key for _, keys in brought_tasks().values() for key in keys if key not in chosen}
+    added = {key for one in brought_tasks().values() for key in one.task_keys} - chosen.keys()
     chosen["added"] = tuple((key, values[key]) for key in sorted(added & values.keys()))
     return TaskOptions(**{name: value for name, value in chosen.items() if value is not None})
 

@@ -15,14 +15,14 @@ from alps.errors import UsageError
 from alps.judges.agreement import people_agree, people_say
 from alps.run.opened import Run
 from alps.show.caveats import judge_of
-from alps.show.formatting import (
-    letter_of,
-)
+from alps.show.formatting import letter_of
+from alps.show.names import task_title
 from alps.show.parts import CorrectedComparison, Pair, ShownPart, shown_parts
 from alps.show.shared_records import (
     SharedRecords,
     Values,
     choose_metrics,
+    different_conditions,
     metric_values,
     open_finished,
     record_values,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from alps.show.parts import More
 
 
+_MOST_NAMES = 4
 SIGNIFICANT = 0.05
 """The highest p that is bold, and tells two runs apart."""
 
@@ -121,7 +122,8 @@ class TrackComparison:
 
     `clusters` is the number of sessions among the `shared` records, None where the sessions are not
     known. `counts` is in the order of the runs; `notes` say what was not compared, and why;
-    `more` is what extensions add.
+    `more` is what extensions add; `title` is the name of the task; `of_all` are the notes that are
+    on no single metric.
     """
 
     track: str
@@ -131,6 +133,8 @@ class TrackComparison:
     metrics: tuple[MetricComparison, ...]
     notes: tuple[str, ...]
     more: "tuple[More, ...]" = ()
+    title: str = ""
+    of_all: tuple[str, ...] = ()
 
     @property
     def lead(self) -> MetricComparison | None:
@@ -238,7 +242,7 @@ class Comparison:
     """What `compare_runs` found.
 
     `corrected` are the same comparisons by scores that extensions correct. `known` is what
-    calibrations say of the judge of all runs.
+    calibrations say of the judge of all runs. `shown` are the notes with the names of tasks.
     """
 
     sides: tuple[Side, ...]
@@ -247,6 +251,7 @@ class Comparison:
     seed: int
     corrected: tuple[CorrectedComparison, ...] = ()
     known: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
     def tests(self, first: str, second: str) -> int:
         """Return how many tests there are between two runs."""
@@ -322,7 +327,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
         letter = letter_of(position)
         by_letter[letter] = run
         sides.append(Side(letter, run.folder, run.model, run.judge, judge_of(run)))
-    shared, untold = told_tracks(by_letter)
+    shared, left_out = told_tracks(by_letter)
     for track in shared:
         refuse_other_data(by_letter, track)
         refuse_other_scoring(by_letter, track)
@@ -334,12 +339,12 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
         raise UsageError("no record is scored in all of these runs")
     again = (part.corrected(by_letter, shared) for part in parts)
     corrected = tuple(one for one in again if one is not None)
-    notes = [*_notes(by_letter, [*shared, *untold]), *untold.values()]
-    for one in corrected:
-        notes += one.notes
+    more = [note for one in corrected for note in one.notes]
+    notes = [*_notes(by_letter, shared, left_out), *more]
+    shown = [*_notes(by_letter, shared, left_out, named=True), *more]
     known = tuple(_known(next(iter(by_letter.values()))))
     own = doubted(corrected_together(tracks), partial(_trusted, by_letter))
-    return Comparison(tuple(sides), own, tuple(notes), seed, corrected, known)
+    return Comparison(tuple(sides), own, tuple(notes), seed, corrected, known, tuple(shown))
 
 
 def _trusted(runs: Mapping[str, Run], track: str, metric: Metric) -> bool:
@@ -348,20 +353,37 @@ def _trusted(runs: Mapping[str, Run], track: str, metric: Metric) -> bool:
     return all(people_agree(one, metric.rubrics) for one in judges)
 
 
-def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
-    notes = []
+def _notes(
+    runs: Mapping[str, Run],
+    shared: Sequence[str],
+    left_out: Mapping[str, str],
+    *,
+    named: bool = False,
+) -> Iterator[str]:
+    """Yield what is not compared, and why; tracks by their keys, or `named` as people read them."""
+
+    def names(tracks: Sequence[str]) -> str:
+        if not named:
+            return ", ".join(tracks)
+        if len(tracks) > _MOST_NAMES:
+            return f"{len(tracks)} tasks"
+        return ", ".join(task_title(track, run.summary_of(track)) for track in tracks)
+
     versions: dict[str, str] = {}
     for letter, run in runs.items():
         versions[letter] = run.manifest.alps
-        if alone := [track for track in run.scored_tracks if track not in shared]:
-            notes.append(f"Not in all runs, left out of {letter}: {', '.join(alone)}")
+        alone = [name for name in run.scored_tracks if name not in {*shared, *left_out}]
+        if alone:
+            yield f"Not in all runs, left out of {letter}: {names(alone)}"
     # A note and no refusal: a new version may be the very thing that is compared.
     if len(set(versions.values())) > 1:
         each = ", ".join(f"{letter} {version}" for letter, version in versions.items())
-        notes.append(
-            f"Made by different versions of alps, whose scores may not mean the same: {each}"
-        )
-    return notes
+        yield f"Made by different versions of alps, whose scores may not mean the same: {each}"
+    reasons: dict[str, list[str]] = {}
+    for track, reason in left_out.items():
+        reasons.setdefault(reason if named else f"{track} {reason}", []).append(track)
+    for tracks in reasons.values():
+        yield f"Left out, {names(tracks)}: {left_out[tracks[0]]}"
 
 
 def _known(run: Run) -> Iterator[str]:
@@ -386,7 +408,8 @@ def _compare_track(
         counts.append(Counts(run.tracks[track].n, scored, scored - len(ids)))
     # Records of one session are alike: as if alone, they would give intervals that are too narrow.
     known = sessions_of(list(runs.values()), track, ids)
-    chosen, notes = choose_metrics(runs, track)
+    chosen, left_out = choose_metrics(runs, track)
+    notes = different_conditions(runs, track)
     if headlines:
         chosen = [metric for metric in chosen if metric.headline] or chosen[:1]
     if known is None:
@@ -405,8 +428,10 @@ def _compare_track(
         columns = {letter: metric_values(rows, metric) for letter, rows in records.items()}
         metrics.append(_compare_metric(metric, columns, ids, sessions, withheld))
     clusters = None if known is None else len(set(known.values()))
+    title = task_title(track, next(iter(runs.values())).summary_of(track))
     compared = TrackComparison(
-        track, len(ids), clusters, tuple(counts), tuple(metrics), tuple(notes)
+        *(track, len(ids), clusters, tuple(counts), tuple(metrics)),
+        *((*left_out, *notes), (), title, tuple(notes)),
     )
     if compared.lead is None:
         return compared

@@ -1,11 +1,12 @@
 """Tables of a comparison of runs: differences, tests, ties, and what the words mean."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 
 from alps.judges.embedded import LexicalJudge
 from alps.show.compare import (
+    SIGNIFICANT,
     Comparison,
     Contrast,
     MetricComparison,
@@ -13,7 +14,8 @@ from alps.show.compare import (
     TrackComparison,
     contrasts_of,
 )
-from alps.show.formatting import counted, number, p_value
+from alps.show.formatting import counted, number, p_value, signed
+from alps.show.names import metric_title
 from alps.show.parts import CorrectedComparison
 from alps.show.run_tables import run_legend
 from alps.show.table import (
@@ -29,9 +31,9 @@ from alps.show.table import (
     dim,
     figures,
     named,
-    print_parts,
     row_of,
     scored,
+    show_parts,
     ungrouped,
     with_interval,
 )
@@ -42,22 +44,160 @@ _RUNS_A_TABLE = 5
 _NARROW = 76
 _LOWER = " ↓"
 _DIAGNOSTICS = "diagnostics"
+_ALL_SHARED = "All records are shared."
 
 
-def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print a comparison: every metric of two runs, or the ties and pairs of more."""
-    narrow = console.width < _NARROW
-    notes = [dim(f"{note}.") for note in (*comparison.notes, *comparison.known)]
-    explanations = map(dim, _explanations(comparison, narrow=narrow))
-    print_parts(console, comparison_parts(comparison), [*notes, *explanations])
+def print_comparison(comparison: Comparison, console: Console, *, whole: bool = False) -> None:
+    """Print which run is better and whether that is sure, then the headlines.
+
+    As a `whole` with every metric, the pairs of more than two runs, and what extensions add.
+    """
+    notes = [dim(f"{note}.") for note in comparison.shown]
+    parts: list[Part] = [*_answers(comparison), _legend(comparison.sides)]
+    if whole:
+        notes += [dim(f"{note}.") for note in comparison.known]
+        parts += comparison_parts(comparison)
+    else:
+        parts += _headlines(comparison)
+    show_parts(console, [*parts, *notes, *map(dim, _explanations(comparison, whole=whole))])
+
+
+def _answers(comparison: Comparison) -> Iterator[Line]:
+    """Yield a sentence a track: which run is better, by how much, and whether that is sure."""
+    names = _names(comparison.sides)
+    compared = [track for track in comparison.tracks if track.lead is not None and track.shared]
+    if len(names) == 2 and len(compared) > 1:
+        yield Line(_of_many(compared, names), "bold")
+        return
+    for track in comparison.tracks:
+        if track.lead is None or not track.shared:
+            yield Line(f"{track.title}: no shared record to compare", "bold")
+        elif len(names) == 2:
+            yield Line(f"{track.title}: {_of_two(track, track.lead, names)}", "bold")
+        else:
+            yield Line(f"{track.title}: {_of_several(track.lead, names)}", "bold")
+
+
+def _names(sides: Sequence[Side]) -> dict[str, str]:
+    """Return what runs are called, by their letters: their models, or folders where those agree."""
+    models = [side.model for side in sides]
+    apart = len(set(models)) == len(models)
+    return {side.letter: side.model if apart else side.folder.name for side in sides}
+
+
+def _of_two(track: TrackComparison, lead: MetricComparison, names: Mapping[str, str]) -> str:
+    contrast, title = lead.contrasts[0], metric_title(lead.metric)
+    difference = contrast.difference.estimate
+    if difference.value is None:
+        return f"no difference of {title}: {difference.reason or 'no record has it in both runs'}"
+    shown = signed(abs(difference.value))
+    if not shown.startswith("+"):
+        return f"{' and '.join(names.values())} score the same ({title})"
+    first, second = names.values()
+    if (difference.value < 0) != lead.metric.lower_is_better:
+        first, second = second, first
+    by = f"{'-' if lead.metric.lower_is_better else '+'}{shown[1:]}"
+    by += "" if title.startswith(track.title) else f" {title}"
+    return f"{first} {by} over {second}, {_certainty(contrast)}"
+
+
+def _of_many(tracks: Sequence[TrackComparison], names: Mapping[str, str]) -> str:
+    better = dict.fromkeys(names, 0)
+    doubted = False
+    for track in tracks:
+        assert track.lead is not None
+        contrast = track.lead.contrasts[0]
+        value = contrast.difference.estimate.value or 0.0
+        if contrast.corrected is not None and contrast.corrected <= SIGNIFICANT:
+            ahead = (value > 0) != track.lead.metric.lower_is_better
+            better[contrast.first if ahead else contrast.second] += 1
+            doubted = doubted or contrast.doubted
+    said = [f"{names[letter]} on {count}" for letter, count in better.items()]
+    doubt = ", but the judge is not calibrated" if doubted else ""
+    return f"Significantly better of {len(tracks)} tasks: {', '.join(said)}{doubt}"
+
+
+def _certainty(contrast: Contrast) -> str:
+    if contrast.p is None:
+        return "not tested"
+    p = p_value(contrast.p)
+    p = f"p {p}" if p.startswith("<") else f"p = {p}"
+    if contrast.corrected is None or contrast.corrected > SIGNIFICANT:
+        return f"not significant ({p})"
+    return f"{p}, but the judge is not calibrated" if contrast.doubted else f"significant ({p})"
+
+
+def _of_several(lead: MetricComparison, names: Mapping[str, str]) -> str:
+    best, *others = lead.ranked
+    tied = [names[one.name] for one in others if set(one.letters) & set(best.letters)]
+    said = f"{names[best.name]} is best, {metric_title(lead.metric)} {number(best.estimate.value)}"
+    doubt = ", but the judge is not calibrated" if any(c.doubted for c in lead.contrasts) else ""
+    if tied:
+        return f"{said}, not significantly better than {', '.join(tied)}"
+    return f"{said}, significantly better than the {len(others)} others{doubt}"
+
+
+def _legend(sides: Sequence[Side]) -> Table:
+    return run_legend(
+        (side.letter, side.folder, f"{side.model} · judged by {side.marked}") for side in sides
+    )
+
+
+def _headlines(comparison: Comparison) -> Iterator[Part]:
+    """Yield the headlines of all tracks: of two runs in one table, of more their ranks."""
+    together = [(track, track.title) for track in comparison.tracks]
+    for one in comparison.corrected:
+        together += [(track, f"{track.title}, {one.by}") for track in one.tracks]
+    if len(comparison.sides) > 2:
+        for track, title in together:
+            if track.lead is not None and track.shared:
+                yield BLANK
+                yield _ranks(_records_of(title, track), comparison.sides, track)
+    else:
+        yield _of_tracks(comparison.sides, together)
+    for track, _ in together:
+        if track.shared and len(together) == 1:
+            yield from map(Line, _power(track))
+        account = _account(comparison.sides, track)
+        if account != _ALL_SHARED:
+            yield Line(f"{track.title}: {account}")
+        notes = track.of_all if track.lead is not None else track.notes
+        yield from map(Line, (f"{note}." for note in notes))
+    if others := comparison.diagnostics:
+        yield Line(f"{counted(others, 'more test')} of other metrics (Holm): metrics=all")
+
+
+def _of_tracks(sides: Sequence[Side], together: Sequence[tuple[TrackComparison, str]]) -> Table:
+    rows = []
+    for track, title in together:
+        if track.lead is not None and track.shared:
+            contrast, metric = track.lead.contrasts[0], metric_title(track.lead.metric)
+            mark = _LOWER if track.lead.metric.lower_is_better else ""
+            name = f"{metric if metric.startswith(title) else f'{title}, {metric}'}{mark}"
+            cells = *map(scored, contrast.scores), *_test_cells(contrast)
+            rows.append(row_of(name, *cells, style=_style(contrast)))
+    first, second = sides[0].letter, sides[1].letter
+    scores = figures(first, second, from_width=_NARROW)
+    return Table("", [named(), *scores, *figures(f"{first} – {second}"), *_test_columns()], rows)
+
+
+def _power(track: TrackComparison) -> Iterator[str]:
+    """Say what difference these records can show, and how many would show the one found."""
+    if track.lead is None or len(track.lead.contrasts) > 1:
+        return
+    contrast = track.lead.contrasts[0]
+    value, detectable = contrast.difference.estimate.value, contrast.difference.detectable
+    if detectable is None or contrast.significant or not value or abs(value) >= detectable:
+        return
+    needed = contrast.difference.estimate.n * (detectable / value) ** 2
+    shown = f"{float(f'{needed:.2g}'):,.0f}"
+    more = f"a true Δ of {number(abs(value))} needs about {shown} records"
+    yield f"Detectable at 80 % power (MDE): {number(detectable)}; {more}."
 
 
 def comparison_parts(comparison: Comparison) -> Iterator[Part]:
     """Yield the tables of a comparison."""
     sides = comparison.sides
-    yield run_legend(
-        (side.letter, side.folder, f"{side.model} · judged by {side.marked}") for side in sides
-    )
     for track in comparison.tracks:
         yield BLANK
         yield from _track_parts(sides, track)
@@ -68,8 +208,7 @@ def comparison_parts(comparison: Comparison) -> Iterator[Part]:
 
 
 def _track_parts(sides: Sequence[Side], track: TrackComparison) -> Iterator[Part]:
-    where = "" if track.clusters is None else f" from {counted(track.clusters, 'session')}"
-    title = f"{track.track}: {counted(track.shared, 'shared record')}{where}"
+    title = _records_of(track.title, track)
     if not track.metrics or not track.shared:
         yield Line(title, "bold")
     else:
@@ -83,12 +222,20 @@ def _track_parts(sides: Sequence[Side], track: TrackComparison) -> Iterator[Part
         yield from more.parts
 
 
+def _records_of(title: str, track: TrackComparison) -> str:
+    where = "" if track.clusters is None else f" from {counted(track.clusters, 'session')}"
+    return f"{title}: {counted(track.shared, 'shared record')}{where}"
+
+
 def _tables(title: str, sides: Sequence[Side], track: TrackComparison) -> Iterator[Part]:
     if len(sides) == 2:
         yield _differences(title, sides, track)
         yield from _discordant(track)
         return
-    yield from _ranks(title, sides, track)
+    yield _ranks(title, sides, track)
+    letters = [side.letter for side in sides]
+    for start in range(0, len(letters), _RUNS_A_TABLE):
+        yield _ties(letters[start : start + _RUNS_A_TABLE], track)
     if track.lead is not None:
         yield _pairs(track.lead)
 
@@ -99,7 +246,7 @@ def _corrected_parts(
     """Yield the tables of a track by corrected scores; its tests are a family of their own."""
     clusters = counted(track.metrics[0].contrasts[0].clusters, corrected.unit)
     shared = counted(track.shared, "shared record")
-    yield from _tables(f"{track.track}, {corrected.by}: {shared}, {clusters}", sides, track)
+    yield from _tables(f"{track.title}, {corrected.by}: {shared}, {clusters}", sides, track)
     if any(contrast.p is None for contrast in contrasts_of([track])):
         yield dim(corrected.untested)
     for more in track.more:
@@ -168,8 +315,8 @@ def _discordant(track: TrackComparison) -> Iterator[Line]:
         yield Line(f"{metric.metric.title.strip()}: {counts}{exact}.")
 
 
-def _ranks(title: str, sides: Sequence[Side], track: TrackComparison) -> Iterator[Table]:
-    """Lay out the headline of every run, the best first, then every metric with its ties."""
+def _ranks(title: str, sides: Sequence[Side], track: TrackComparison) -> Table:
+    """Lay out the headline of every run, the best first."""
     lead = track.lead
     assert lead is not None
     # A model's name may be longer than the table is wide: folded, the figures keep their place.
@@ -180,10 +327,7 @@ def _ranks(title: str, sides: Sequence[Side], track: TrackComparison) -> Iterato
     for one in lead.ranked:
         ties = " ".join(one.letters)
         rows.append(row_of(one.name, model_of[one.name], *with_interval(one.estimate), ties))
-    yield Table(title, columns, rows)
-    letters = list(model_of)
-    for start in range(0, len(letters), _RUNS_A_TABLE):
-        yield _ties(letters[start : start + _RUNS_A_TABLE], track)
+    return Table(title, columns, rows)
 
 
 def _ties(letters: Sequence[str], track: TrackComparison) -> Table:
@@ -221,7 +365,7 @@ def _records(metric: MetricComparison) -> int:
 def _account(sides: Sequence[Side], track: TrackComparison) -> str:
     """Say of each run how many of its records are not among the shared ones."""
     if not any(count.left_out or count.asked > count.scored for count in track.counts):
-        return "All records are shared."
+        return _ALL_SHARED
     parts = []
     for side, count in zip(sides, track.counts, strict=True):
         part = f"{count.left_out:,} of {side.letter}'s {count.scored:,} scored"
@@ -231,54 +375,35 @@ def _account(sides: Sequence[Side], track: TrackComparison) -> str:
     return f"Left out: {'; '.join(parts)}."
 
 
-def _explanations(comparison: Comparison, *, narrow: bool) -> Iterator[str]:
+def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
     contrasts = contrasts_of(comparison.tracks)
+    if not whole:
+        leads = [track.lead for track in comparison.tracks if track.lead is not None]
+        contrasts = [contrast for lead in leads for contrast in lead.contrasts]
     estimates = [contrast.difference.estimate for contrast in contrasts]
     for reason in dict.fromkeys(one.reason for one in estimates if one.value is not None):
         if reason:
             yield f"No interval: {reason}."
-    if any(contrast.difference.estimate.method for contrast in contrasts):
-        yield f"Intervals where few sessions hold many records: {RESAMPLED}."
-    if any(
-        metric.metric.inference.sign_test for track in comparison.tracks for metric in track.metrics
-    ):
-        yield "The sign test takes records of one session for independent; the table's p does not."
-    more = [one.explanation for track in comparison.tracks for one in track.more]
-    yield from dict.fromkeys(filter(None, more))
-    if not comparison.family:
-        return
-    yield "p: of one test by itself, made as its interval: below .05 where that leaves out 0."
-    if len(comparison.sides) > 2:
-        yield "bold: at most .05 by Holm's method over all pairs of runs."
-    if comparison.diagnostics:
-        tests = counted(comparison.diagnostics, "test")
-        yield f"{_DIAGNOSTICS}: one family of {tests}; bold: at most .05 by Holm's method over it."
-    if any(contrast.exact for contrast in contrasts):
-        yield "McNemar's test: where scores are 0 or 1 and every record stands alone."
-    yield from _doubts(comparison)
-    if not narrow:
-        yield "MDE: minimum detectable effect (80 % power) of one test."
-    if any(map(_has_errors, comparison.tracks)):
+    if whole:
+        if any(contrast.difference.estimate.method for contrast in contrasts):
+            yield f"Intervals where few sessions hold many records: {RESAMPLED}."
+        more = [one.explanation for track in comparison.tracks for one in track.more]
+        yield from dict.fromkeys(filter(None, more))
+        if comparison.diagnostics:
+            yield f"{_DIAGNOSTICS}: one family of {counted(comparison.diagnostics, 'test')} (Holm)."
+    metrics = [metric.metric for track in comparison.tracks for metric in track.metrics]
+    if any(metric.judged for metric in metrics) and _by_lexical(comparison):
+        yield "Judge lexical: for debugging; style alone can make a difference (docs/judges.md)"
+    if any(metric.lower_is_better for metric in metrics if whole or metric.headline):
         yield f"{_LOWER.strip()}: lower is better."
     if any(track.lead is not None and track.lead.ranked for track in comparison.tracks):
         yield "ties: runs that share a letter are not significantly different (p ≥ .05, Holm)."
+    if comparison.family:
+        yield "p, MDE, bold: what they mean is in docs/calibration.md#comparing-runs"
 
 
-def _doubts(comparison: Comparison) -> Iterator[str]:
-    """Say why differences of judged scores may be no differences of what answers say."""
-    contrasts = contrasts_of(comparison.tracks)
-    for corrected in comparison.corrected:
-        contrasts += contrasts_of(corrected.tracks)
-    if any(contrast.doubted for contrast in contrasts):
-        yield "No p is bold under a judge that failed its calibration, or has none."
-    metrics = [metric for track in comparison.tracks for metric in track.metrics]
-    judged = any(metric.metric.judged for metric in metrics)
-    if judged and any(side.judge == LexicalJudge.name for side in comparison.sides):
-        yield "Under lexical, another style of writing may make a difference by itself."
-
-
-def _has_errors(track: TrackComparison) -> bool:
-    return any(metric.metric.lower_is_better for metric in track.metrics)
+def _by_lexical(comparison: Comparison) -> bool:
+    return any(side.judge == LexicalJudge.name for side in comparison.sides)
 
 
 def _title(metric: Metric) -> str:

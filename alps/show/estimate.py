@@ -6,25 +6,46 @@ from typing import TypeVar
 
 from alps.run.estimate import Stage
 from alps.show.formatting import counted
-from alps.show.table import Line, Table, figures, named, printed, row_of, terminal
+from alps.show.table import Line, Part, Table, figures, named, printed, row_of, terminal
 
-_TITLE = "What this run would ask, counted without a request"
 Number = TypeVar("Number", int, float)
+_STAGES = {
+    "generate": "answers",
+    "judge": "verdicts",
+}
+"""What a stage asks for, where that is not its name."""
 
 
 def show_estimate(
     stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None
 ) -> None:
-    """Print what a run would ask and cost."""
+    """Print what a run would ask, and what it would cost."""
     console = terminal()
-    rows = [row_of(stage.name, *_cells(stage)) for stage in stages]
+    rows = [row_of(_named(stage), *_cells(stage)) for stage in stages]
     if len(stages) > 1:
         rows[-1] = rows[-1]._replace(ends=True)
         rows.append(row_of("total", *_cells(total_of(stages)), style="bold"))
+    total = total_of(stages)
+    answer = Line(f"{_answer(total)}; no request sent yet", "bold")
     notes = _estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)
-    columns = [named("stage"), *figures("calls", "tokens", "likely cost", "range")]
-    for part in printed([Table(_TITLE, columns, rows, list(map(Line, notes)))], console.width):
+    columns = [named(wraps="fold"), *figures("calls", "tokens in", "likely", "range")]
+    parts: list[Part] = [answer, Table("", columns, rows, list(map(Line, notes)))]
+    for part in printed(parts, console.width):
         console.print(part)
+
+
+def _answer(total: Stage) -> str:
+    if not total.calls and not total.unknown:
+        return "Costs nothing: no model is asked"
+    more = " or more" if total.unknown else ""
+    if total.likely_cost is None:
+        return "Cost unknown"
+    most = _dollars(total.most_cost)
+    return f"Likely cost {_dollars(total.likely_cost)}{more}, at most {most}{more}"
+
+
+def _named(stage: Stage) -> str:
+    return f"{stage.model}, {_STAGES.get(stage.name, stage.name)}"
 
 
 def total_of(stages: Sequence[Stage]) -> Stage:
@@ -37,6 +58,7 @@ def total_of(stages: Sequence[Stage]) -> Stage:
             exact=total.exact and stage.exact and not stage.unknown,
             unknown=total.unknown or stage.unknown,
             least_tokens=total.least_tokens + stage.least_tokens,
+            likely_tokens=total.likely_tokens + stage.likely_tokens,
             most_tokens=_sum(total.most_tokens, stage.most_tokens),
             least_cost=_sum(total.least_cost, stage.least_cost),
             most_cost=_sum(total.most_cost, stage.most_cost),
@@ -54,27 +76,23 @@ def _cells(stage: Stage) -> tuple[str, ...]:
         return "?", "?", "?", "?"
     calls = f"{stage.calls:,}" if stage.exact else f"up to {stage.calls:,}"
     if not stage.calls:
-        # A stage that asks nothing costs nothing: $0.0000 would read as a price.
+        # A stage that asks nothing costs nothing: $0 would read as a price.
         return calls, "", "", ""
     more = " + ?" if stage.unknown else ""
-    most = "?" if stage.most_tokens is None else f"{stage.most_tokens:,}"
-    tokens = f"{stage.least_tokens:,} – {most}"
-    costs = f"{_dollars(stage.least_cost)} – {_dollars(stage.most_cost)}"
-    return f"{calls}{more}", tokens, f"{_dollars(stage.likely_cost)}{more}", costs
+    bounds = "unknown"
+    if stage.least_cost is not None and stage.most_cost is not None:
+        bounds = f"{_dollars(stage.least_cost)} – {_dollars(stage.most_cost)}"
+    tokens = f"{stage.likely_tokens:,}"
+    return f"{calls}{more}", tokens, f"{_dollars(stage.likely_cost)}{more}", bounds
 
 
 def _estimate_notes(
     stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None
 ) -> list[str]:
-    notes = [f"{stage.name}: {stage.model}{_kept(stage)}" for stage in stages]
-    notes.append(
-        "Likely: 4 bytes a token, answers as long as the gold (200 tokens where that is unknown), "
-        "verdicts of 120 tokens, and every call made. A model that reasons writes more."
-    )
-    notes.append(
-        "Range: the lower bound takes empty answers, the upper the longest that may be written; "
-        "re-asks and retries come on top."
-    )
+    notes = []
+    if kept := sum(stage.cached for stage in stages):
+        notes.append(f"{counted(kept, 'answer')} in the reply cache: asked for nothing.")
+    notes.append("likely: replies as long as the gold; range: from empty replies to the longest.")
     bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
     notes += dict.fromkeys(bounds)
     # Where the bound of a stage is unknown, a cap can't be told to cover it: nothing is said.
@@ -84,7 +102,14 @@ def _estimate_notes(
         notes.append(f"max_cost={max_cost:g} {_covers(cost <= max_cost)}")
     if max_total_tokens is not None and tokens is not None:
         notes.append(f"max_total_tokens={max_total_tokens:,} {_covers(tokens <= max_total_tokens)}")
-    return notes
+    advice = ""
+    baselines = sum(stage.likely_cost or 0.0 for stage in stages if stage.name == "baselines")
+    if baselines and total.likely_cost:
+        less = _dollars(total.likely_cost - baselines)
+        advice = f"Without baselines (baseline_records=0): {less}. "
+    if total.likely_cost and max_cost is None:
+        advice += f"Set a limit: max_cost={float(f'{2 * total.likely_cost:.2g}'):g}"
+    return [*notes, advice.rstrip()] if advice else notes
 
 
 def _unknown_bounds(stage: Stage) -> Iterator[str]:
@@ -101,13 +126,10 @@ def _unknown_bounds(stage: Stage) -> Iterator[str]:
 def _covers(covered: bool) -> str:
     if covered:
         return "covers the upper bound."
-    passing = "passing it by at most what is in flight"
-    return f"does not cover the upper bound; a run ends when it is spent, {passing}."
-
-
-def _kept(stage: Stage) -> str:
-    return f" ({counted(stage.cached, 'answer')} in the reply cache)" if stage.cached else ""
+    return "is below the upper bound: once it is spent, only what is in flight is finished."
 
 
 def _dollars(cost: float | None) -> str:
-    return "–" if cost is None else f"${cost:.4f}"
+    if cost is None:
+        return "unknown"
+    return f"${cost:.2f}" if cost >= 0.095 or not cost else f"${cost:.2g}"

@@ -75,7 +75,9 @@ def seconds(took: float | None) -> str:
 
 
 def duration(took: float) -> str:
-    """Return seconds as somebody who waited would say them: `2.8 s`, `3 min 5 s`, `2 h 10 min`."""
+    """Return seconds as people say them: `5 ms`, `2.8 s`, `3 min 5 s`, `2 h 10 min`."""
+    if took < 0.0995:
+        return f"{1000 * took:.2g} ms"
     if took < 59.95:
         return f"{took:.1f} s"
     minutes, rest = divmod(round(took), 60)
@@ -140,6 +142,8 @@ def _visible_character(character: str) -> str:
     return "\ufffd" if unicodedata.category(character) in ("Cc", "Cs") else character
 
 
+MORE_THAN_ONE = "Warning: "
+"""How a line begins that says that the model changed."""
 _ROLES = {"generate": "the answers", "judge": "the verdicts"}
 _MOST_NAMES = 4
 
@@ -164,19 +168,19 @@ def served_lines(
     for purpose, rows in served.items():
         yield from _served_lines(_ROLES.get(purpose, purpose), rows)
     for change in changes:
-        yield f"Warning: the model of the judge changed after its calibration: {change}."
+        yield f"{MORE_THAN_ONE}the model of the judge changed after its calibration: {change}."
 
 
 def _served_lines(role: str, rows: Sequence[ServedBy]) -> Iterator[str]:
     models = sorted({row.model for row in rows if row.model})
     builds = sorted({row.fingerprint for row in rows if row.fingerprint})
     if len(models) > 1:
-        yield f"Warning: {role} are of more than one model: {_listed(models)}."
+        yield f"{MORE_THAN_ONE}{role} are of more than one model: {_listed(models)}."
     elif models:
         build = f", build {builds[0]}" if len(builds) == 1 else ""
         yield f"Served for {role}: {models[0]}{build}."
     if len(builds) > 1:
-        yield f"Warning: {role} are of {len(builds)} builds of the model: {_listed(builds)}."
+        yield f"{MORE_THAN_ONE}{role} are of {len(builds)} builds of the model: {_listed(builds)}."
 
 
 def _listed(names: list[str]) -> str:

@@ -39,7 +39,9 @@ def page_environment(templates: Path = TEMPLATES) -> "Environment":
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    environment.filters.update(number=number, interval=interval)
+    from alps.tasks.registry import track_title
+
+    environment.filters.update(number=number, interval=interval, track_title=track_title)
     environment.globals.update(
         folded=_folded, folded_away=folded_away, FOLDED_RAW=FOLDED_RAW, MOST_PAIRINGS=MOST_PAIRINGS
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from alps.extension import extensions, load
 from alps.rows import Summary
-from alps.show.table import Part
+from alps.show.table import Part, Row
 from alps.tasks import Metric
 
 if TYPE_CHECKING:
@@ -63,12 +63,20 @@ class CorrectedComparison:
 class ShownPart:
     """What is shown of an extension; a method that it does not define shows nothing."""
 
+    def rows(self, summary: Summary, track: str, metric: Metric) -> Iterable[Row]:
+        """Yield rows of the short form of a run of one task: a name, score, interval and note."""
+        return ()
+
+    def facts(self, summary: Summary) -> Iterable[str]:
+        """Yield what the short form says of a run next to its counts, in a few words each."""
+        return ()
+
     def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterable[Part]:
-        """Yield what stands below the scores of a track, in a terminal and on a page."""
+        """Yield the tables below the scores of a track, in `alps show` and on a page."""
         return ()
 
     def tables_of_run(self, summary: Summary) -> Iterable[Part]:
-        """Yield what stands below those of all tracks."""
+        """Yield the tables below those of all tracks."""
         return ()
 
     def notes(self, summary: Summary) -> Iterable[str]:

@@ -34,9 +34,10 @@ from alps.show.charts import (
 from alps.show.compare import MetricComparison, TrackComparison, compare_runs
 from alps.show.formatting import counted, p_value
 from alps.show.html import page_environment, refuse_other_file, write_page
+from alps.show.names import conditions
 from alps.show.parts import shown_parts
 from alps.show.report_sections import FloorRow, Head, MetricRow, Section, draw_plane, heads_of
-from alps.show.run_tables import conditions, empty_line, method_lines
+from alps.show.run_tables import empty_line, method_lines
 from alps.show.svg import SHARES, Axis, axis_labels
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric

@@ -21,7 +21,8 @@ from alps.show.distributions import Bin, curve_of_bins, histogram
 from alps.show.formatting import MEANINGS, letter_of, served_lines
 from alps.show.parts import shown_parts
 from alps.show.record import Highlights, RecordCard, cards, rule, state_of
-from alps.show.run_tables import has_floors, needs_rating_judge, notes_of, undefined
+from alps.show.run_tables import has_floors, notes_of, undefined
+from alps.show.short_form import needs_rating_judge
 from alps.show.svg import axis_labels
 from alps.show.table import Line, on_page
 from alps.tasks import Metric, Task

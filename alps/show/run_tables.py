@@ -1,82 +1,24 @@
-"""Tables at the end of a run, in 80 columns."""
+"""Short form of a run in the terminal, and what its other tables share with pages."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Group
 
-from alps.judges.agreement import people_say
-from alps.judges.resolve import known_agreement
-from alps.rows import BreakdownRow, Interval, Score, Summary, TrackSummary
-from alps.run.opened import lead_of, open_run
-from alps.show.caveats import (
-    BELOW_MARK,
-    baselines_title,
-    below_baseline,
-    judge_check_lines,
-    judge_mark,
-)
+from alps.rows import BreakdownRow, Score, Summary, TrackSummary
 from alps.show.formatting import (
-    GOLD_ACTIONS,
-    PREDICTED_ACTIONS,
     counted,
-    duration,
-    interval,
-    number,
-    price_lines,
-    served_lines,
-    signed,
-    spent,
 )
-from alps.show.parts import ShownPart, shown_parts
+from alps.show.short_form import short_form
 from alps.show.table import (
-    BLANK,
     Cell,
-    Cells,
-    Column,
-    Line,
-    Part,
-    Row,
     Table,
-    change,
-    dim,
-    figures,
     named,
     printed,
     row_of,
     terminal,
-    thousands,
-    ungrouped,
-    with_interval,
 )
-from alps.systems.base import STDERR, TRACEBACKS
-from alps.tasks import Metric, known_track
-from alps.tasks.metrics import headline_of, only_rated
-
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-NARROW = 72
-"""Below so many columns the table of trivial baselines has to be narrower, too."""
-_WIDE = 100
-"""From so many columns on the table of all tasks has room for the baselines."""
-_NOT_MATCHING = {
-    "bundles": "state several facts (bundle)",
-    "unsupported_detail": "add detail that the dialogue does not support",
-    "invalid_items": "are too long to be a memory, or too many",
-    "repeated_items": "nearly repeat another, counted once",
-}
-"""Why predictions match nothing, by the count of a track that says how many."""
-_INVALID = {
-    "invalid_no_answer": "no answer",
-    "invalid_two_answers": "two answers",
-    "invalid_not_an_option": "not among the options",
-    "invalid_format": "not in the form asked for",
-    "invalid_refusal": "refusal",
-    "invalid_cut_off": "cut off",
-    "invalid_too_long": "history too long",
-}
-"""Kinds of invalid responses, by the count of a track that says how many."""
-_NO_SCORE = Score(value=None, low=None, high=None, n=0)
+from alps.tasks import Metric
 
 
 def show_run(
@@ -84,78 +26,23 @@ def show_run(
     metrics: Mapping[str, Sequence[Metric]],
     *,
     folder: str,
-    breakdowns: Sequence[Part] = (),
     resumed: int = 0,
     took: float | None = None,
 ) -> None:
-    """Print the summary of a run.
+    """Print the short form of a run.
 
     Args:
         summary: What it found.
         metrics: The columns of each track.
         folder: Where it is.
-        breakdowns: Tables of groups of records; without them a line says how to get them.
         resumed: How many of its answers an earlier command had left.
-        took: The seconds of the command that carried it out; None where it is only shown.
+        took: The seconds of the command that carried it out.
     """
     console = terminal()
-    narrow = console.width < NARROW
-    parts: list[Part] = []
-    if resumed:
-        parts.append(Line(f"Resumed with {counted(resumed, 'answer')} from before."))
-    extended = shown_parts(summary)
-    for name in summary.tracks:
-        parts += track_tables(summary, name, metrics[name], extended, narrow=narrow)
-    if len(summary.tracks) > 1:
-        parts.append(_overview(summary, metrics))
-    parts += _below_lines(summary, metrics)
-    for part in extended:
-        parts += part.tables_of_run(summary)
-    parts += breakdowns
-    titles = {row.title for track in summary.tracks.values() for row in track.breakdowns.values()}
-    if titles and not breakdowns:
-        parts.append(Line(f"{counted(len(titles), 'breakdown')}: alps show {folder}"))
-    parts += map(Line, _footer(summary, metrics, extended, folder=folder))
-    if took is not None:
-        parts.append(Line(f"Took {duration(took)}."))
-    parts.append(Line(f"Run folder: {folder}"))
+    parts = short_form(
+        summary, metrics, Path(folder), width=console.width, resumed=resumed, took=took
+    )
     console.print(Group(*printed(parts, console.width)))
-
-
-def track_tables(
-    summary: Summary,
-    name: str,
-    metrics: Sequence[Metric],
-    extended: Sequence[ShownPart],
-    *,
-    narrow: bool,
-) -> Iterator[Part]:
-    """Yield the tables of a track: scores, what extensions found, baselines, outcomes."""
-    track = summary.tracks[name]
-    yield _scores(summary, name, track, metrics)
-    for part in extended:
-        yield from part.tables(summary, name, metrics)
-    if any(count.startswith("cell_") for count in track.counts):
-        yield _actions(track)
-    if has_floors(track):
-        yield from _floor_tables(track, metrics, narrow=narrow)
-    yield from map(Line, _outcomes(track, metrics))
-
-
-def show_whole_run(folder: Path) -> None:
-    """Print a finished run again, with all its breakdowns.
-
-    Raises:
-        UsageError: If it is not finished.
-        RunFolderError: If a file of it can't be read.
-    """
-    run = open_run(folder)
-    parts: list[Part] = []
-    for track in run.finished.tracks.values():
-        for breakdown in track.breakdowns.values():
-            parts += [breakdown_table(breakdown), BLANK]
-    metrics = {track: task.metrics for track, task in run.tasks.items()}
-    show_run(run.finished, metrics, folder=str(folder), breakdowns=parts)
 
 
 def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
@@ -166,274 +53,15 @@ def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
     return Table("", [named(wraps="no"), named(wraps="fold")], rows, layout="legend")
 
 
-def _scores(summary: Summary, name: str, track: TrackSummary, metrics: Sequence[Metric]) -> Table:
-    by = f", judged by {summary.judge}{judge_mark(summary)}"
-    judged = by if headline_of(metrics).judged else ""
-    bounded = any(score.worst_case is not None for score in track.scores.values())
-    # What unscored records could do to a score: without any, it has no bounds.
-    headings = ("score", "95 % interval", "n", *(("worst–best",) if bounded else ()))
-    rows = []
-    for metric in metrics:
-        score = track.scores.get(metric.name)
-        if score is None:
-            continue
-        cells: list[Cells] = [metric.title, *_cells(score)]
-        if score.worst_case is not None:
-            cells.append(f"{number(score.worst_case)}–{number(score.best_case)}")
-        rows.append(row_of(*cells, style="bold" if metric.headline else ""))
-        rows += _floors_on(metric, track, judge=summary.judge)
-    title = f"{summary.model} on {name}{conditions(track)}{judged}"
-    return Table(title, [named(), *figures(*headings)], rows, layout="roomy")
-
-
-def _cells(score: Score) -> tuple[Cells, ...]:
-    return (*with_interval(score), ungrouped(score.n))
-
-
-def _floors_on(metric: Metric, track: TrackSummary, *, judge: str) -> Iterator[Row]:
-    """Yield what each trivial baseline scores on a metric, to be shown below the run's score."""
-    # Copies of the old list are most of an updated list, so a whole-list F1 of .8 says nothing
-    # without the .8 of returning the old list unchanged.
-    if not metric.on_boards.with_baselines:
-        return
-    for name, floor in track.floors.items():
-        score = floor.scores.get(metric.name)
-        if score is not None:
-            title = name if floor.judge == judge else f"{name}, {floor.judge}"
-            yield row_of(f"  {title}", *_cells(score), style="dim")
-
-
-def conditions(track: TrackSummary) -> str:
-    """Return the conditions of a track as titles show them: ` (memory bm25)`, or nothing."""
-    parts = [str(value) for value in (track.condition, track.scoring) if value is not None]
-    if track.memory is not None:
-        parts.append(f"memory {track.memory}")
-    # Runs of older versions call it a window.
-    most = track.max_context_tokens or track.window
-    if most is not None:
-        parts.append(f"context {most:,}")
-    if track.prompt is not None:
-        parts.append(f"prompt {track.prompt}")
-    for name, value in (track.model_extra or {}).items():
-        parts.append(f"{name} {value}")
-    return f" ({', '.join(parts)})" if parts else ""
-
-
-def _actions(track: TrackSummary) -> Table:
-    """Lay out gold actions against predicted ones."""
-    cells: dict[str, dict[str, int]] = {}
-    seen = set()
-    for name, count in track.counts.items():
-        if name.startswith("cell_"):
-            gold, _, predicted = name.removeprefix("cell_").partition("_")
-            cells.setdefault(gold, {})[predicted] = count
-            seen.add(predicted)
-    columns = [name for name in PREDICTED_ACTIONS if name in seen]
-    rows = []
-    for gold in GOLD_ACTIONS:
-        if gold in cells:
-            rows.append(row_of(gold, *(str(cells[gold].get(column, "")) for column in columns)))
-    headings = [named(), *(Column(name, right=True) for name in columns)]
-    return Table("Actions: gold ↓, predicted →", headings, rows, layout="roomy")
-
-
-def _overview(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Table:
-    """Put the headline of every task into one table: the whole run at a glance, never averaged."""
-    rows = []
-    for name, track in summary.tracks.items():
-        lead = lead_of(track, metrics[name])
-        both = _task_and_metric(name, f"{lead.title}{conditions(track)}".strip())
-        if below_baseline(track, metrics[name]) is not None:
-            both += f" {BELOW_MARK}"
-        more = ungrouped(track.unscored), _above_strongest(track)
-        rows.append(row_of(both, *_cells(track.scores[lead.name]), *more))
-    columns = [
-        named("task and metric", wraps="fold"),
-        *figures("score", "95 % interval", "n"),
-        *figures("unscored", from_width=NARROW),
-        *figures("Δ vs. strongest baseline", from_width=_WIDE),
-    ]
-    judged = f"judged by {summary.judge}{judge_mark(summary)}"
-    title = f"{summary.model}, {judged}: every task, none of them averaged"
-    return Table(title, columns, rows, layout="roomy")
-
-
-def _task_and_metric(track: str, title: str) -> str:
-    # A task of the user's own is known by the name of its track alone.
-    known = known_track(track)
-    task = track if known is None else known.heading
-    if title.lower().startswith(task.lower()):
-        return f"{title[0].upper()}{title[1:]}"
-    return f"{task}: {title}"
-
-
-def _below_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[Line]:
-    """Warn of each track that scores below a trivial baseline."""
-    for name, track in summary.tracks.items():
-        if (below := below_baseline(track, metrics[name])) is not None:
-            line = _task_and_metric(name, below.line)
-            yield Line(f"{BELOW_MARK} Warning, below a trivial baseline: {line}", "bold")
-
-
-def _above_strongest(track: TrackSummary) -> str:
-    """Write how far a run is above the trivial baseline that scores best; a dash if unknown."""
-    best = None
-    for floor in track.floors.values():
-        value = floor.scores[floor.lead].value
-        if value is not None and (best is None or value > best[0]):
-            best = value, floor.above
-    if best is None or best[1] is None:
-        return "–"
-    return f"{signed(best[1].value)} {interval(best[1])}"
-
-
 def has_floors(track: TrackSummary) -> bool:
     """Tell whether any trivial baseline has a score that its judge can tell."""
     return any(floor.scores[floor.lead].unscored is None for floor in track.floors.values())
 
 
-def _floor_tables(
-    track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool
-) -> Iterator[Table]:
-    paired = [metric for metric in metrics if metric.inference.baseline_differences]
-    if not any(floor.differences for floor in track.floors.values()):
-        yield _floors(track, metrics, narrow=narrow)
-        return
-    rows = []
-    for metric in paired:
-        rows.append(row_of(metric.title, style="bold"))
-        for name, floor in track.floors.items():
-            score, apart = floor.scores.get(metric.name), floor.differences.get(metric.name)
-            if score is not None and apart is not None:
-                shown = name.removeprefix("floor/") if narrow else name
-                rows.append(row_of(f"  {shown}", *with_interval(score), *change(apart)))
-    own = [*figures("score"), *figures("95 % interval", from_width=NARROW)]
-    columns = [named(wraps="fold"), *own, *figures("Δ", "95 % interval of Δ")]
-    title = "Trivial baselines, and how far the run is above each (Δ)"
-    yield Table(title, columns, rows, layout="roomy")
-
-
-def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> Table:
-    first = next(iter(track.floors.values()))
-    judged = f", judged by {first.judge}" if headline_of(metrics).judged else ""
-    lead = first.lead
-    title = next((metric.title for metric in metrics if metric.name == lead), lead)
-    apart = "\n" if narrow else " "
-    rows, scores = [], []
-    for name, floor in track.floors.items():
-        score = floor.scores.get(lead, _NO_SCORE)
-        scores.append(score)
-        gain = f"(another{apart}judge)"
-        if score.value is None:
-            gain = "–"
-        elif floor.above is not None:
-            gain = f"{number(floor.above.value)}{apart}{interval(floor.above)}"
-        shown = name.removeprefix("floor/") if narrow else name
-        rows.append(row_of(shown, *with_interval(score), gain))
-    columns = [
-        named(wraps="fold" if narrow else "no"),
-        Column(title.replace(" (macro)", ""), right=True),
-        *figures("95 % interval", f"Δ vs.{apart}baseline"),
-    ]
-    return Table(f"{baselines_title(scores)}{judged}", columns, rows, layout="roomy")
-
-
-def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
-    """Say how many records were scored, and why others were not."""
-    repeats = track.repeats
-    answers = counted(track.n, "answer" if repeats > 1 else "record")
-    if repeats > 1:
-        answers += f" ({track.n // repeats} records, each answered {repeats} times)"
-    yield f"{answers}: {track.scored} scored, {track.unscored} unscored."
-    if track.distinct is not None and track.distinct < track.scored:
-        told = "duplicates are of one session, which intervals resample as a whole"
-        yield f"{counted(track.distinct, 'distinct question')}; {told}."
-    for name, values in track.by_repeat.items():
-        yield f"{name} of each repeat: {', '.join(map(number, values))}."
-    yield from _failure_lines(track)
-    if cut := track.truncated:
-        yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
-    yield from relation_lines(track.counts)
-    if track.rejected_gold:
-        items = counted(track.rejected_gold, "gold item")
-        yield f"Marked as rejected by their annotators: {items} of the scored records."
-    if track.unchecked:
-        what = next(
-            filter(None, (metric.needs.question for metric in metrics)), "against the dialogue"
-        )
-        yield f"Not checked {what}, as the judge failed: {track.unchecked}."
-    if track.seconds_per_query is not None:
-        yield f"{track.seconds_per_query * 1000:.1f} ms a query."
-    if track.pools is not None and track.pools.generated:
-        yield f"{track.pools.generated:.0%} of the distractors are generated, not written by hand."
-    yield from _special_cases(track)
-
-
-def _failure_lines(track: TrackSummary) -> Iterator[str]:
-    failures = {"predictions": track.failed_predictions, "judgements": track.failed_judgements}
-    for stage, failed in failures.items():
-        if failed:
-            outcomes = ", ".join(f"{count} {kind}" for kind, count in failed.items())
-            yield f"Failed {stage}: {outcomes}."
-    kinds = [
-        f"{track.counts[name]} {kind}" for name, kind in _INVALID.items() if name in track.counts
-    ]
-    if kinds:
-        yield f"Invalid responses by kind: {', '.join(kinds)}."
-    # A provider's message, or a user's exception, may hold anything that steers a terminal.
-    for kind, error in track.errors.items():
-        yield f"  {kind}: {_CONTROLS.sub('?', error)}"
-
-
-def _special_cases(track: TrackSummary) -> Iterator[str]:
-    counts = track.counts
-    if repaired := track.repaired:
-        yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before being read."
-    # What a system was not shown it could not remember: no fault of its answers.
-    if long := counts.get("too_long"):
-        yield f"{counted(long, 'answer')} {_were(long)} too long to count within the length."
-    if cut := counts.get("histories_cut"):
-        yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit into the context."
-    if chosen := counts.get("letters"):
-        shares = []
-        for letter in "abcd":
-            shares.append(f"{letter} {counts.get(f'letter_{letter}', 0) / chosen:.0%}")
-        yield f"Choices by letter, over all orders: {', '.join(shares)}."
-    if enforced := counts.get("enforced"):
-        yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a hard rule."
-    if empty := track.empty_vs_empty:
-        yield empty_line(empty)
-
-
 def empty_line(count: int) -> str:
     """Say how many records have nothing to find, and nothing predicted."""
     records = f"{counted(count, 'record')} {'has' if count == 1 else 'have'} no gold memories"
-    return f"{records} and {_were(count)} predicted empty (score 1)."
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
-
-
-def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield the shares of matches by relation, and why predictions matched nothing."""
-    same, narrower = counts.get("matched_same", 0), counts.get("matched_narrower", 0)
-    if matched := same + narrower:
-        added = f"{narrower / matched:.0%} narrower (adds supported detail)"
-        yield f"{counted(matched, 'match', 'matches')}: {same / matched:.0%} same, {added}."
-    reasons = []
-    for name, why in _NOT_MATCHING.items():
-        if counts.get(name):
-            reasons.append(f"{counts[name]} {why}")
-    if reasons:
-        yield f"Predictions that match nothing: {'; '.join(reasons)}."
-
-
-def needs_rating_judge(track: TrackSummary, metrics: Sequence[Metric]) -> bool:
-    """Tell whether a track has no score, since its judge rates no answers."""
-    # Words shared with the memory are no score: word salad had .36 where real models had .19.
-    untold = all(score.unscored is not None for score in track.scores.values())
-    return only_rated(metrics) and untold
+    return f"{records} and {'was' if count == 1 else 'were'} predicted empty (score 1)."
 
 
 def undefined(track: TrackSummary, metrics: Sequence[Metric]) -> list[str]:
@@ -450,134 +78,16 @@ def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
     """Say which intervals were made in another way than usual, and how."""
     methods: dict[str, None] = {}
     for track in tracks:
-        methods |= dict.fromkeys(score.method for score in _all_scores(track) if score.method)
+        methods |= dict.fromkeys(score.method for score in all_scores(track) if score.method)
     for method in methods:
         yield f"Intervals where few sessions hold many records, and of means over types: {method}."
 
 
-def _all_scores(track: TrackSummary) -> Iterator[Score]:
+def all_scores(track: TrackSummary) -> Iterator[Score]:
     """Yield the scores of a track and of its trivial baselines."""
     yield from track.scores.values()
     for floor in track.floors.values():
         yield from floor.scores.values()
-
-
-def _no_intervals(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
-    """Say why scores have no interval; of a track whose leading score has one, which scores."""
-    lacking: dict[str, dict[str, None]] = {}
-    for name, track in summary.tracks.items():
-        whole = name if len(summary.tracks) > 1 else ""
-        leading = headline_of(metrics[name]).title.strip()
-        own = dict.fromkeys(score.reason for score in track.scores.values() if score.reason)
-        for reason in own:
-            titles = []
-            for metric in metrics[name]:
-                score = track.scores.get(metric.name)
-                if score is not None and score.reason == reason:
-                    titles.append(metric.title.strip())
-            some = titles and leading not in titles
-            lacking.setdefault(reason, {})[", ".join(titles) if some else whole] = None
-        # Baselines often lack an interval for the same reason: once is enough.
-        for baseline, floor in track.floors.items():
-            for score in floor.scores.values():
-                if score.reason and score.reason not in own:
-                    of = f"{baseline} ({whole})" if whole else baseline
-                    lacking.setdefault(score.reason, {})[of] = None
-    for reason, scores in lacking.items():
-        of = ", ".join(filter(None, scores))
-        yield f"No interval of {of}: {reason}." if of else f"No interval: {reason}."
-
-
-def _footer(
-    summary: Summary,
-    metrics: Mapping[str, Sequence[Metric]],
-    extended: Sequence[ShownPart],
-    *,
-    folder: str,
-) -> Iterator[str]:
-    yield from _missing_lines(summary, metrics, extended)
-    for reason in summary.not_calibrated:
-        yield f"Calibration not used: {reason}."
-    if summary.calls.http or summary.calls.cached:
-        yield spent(summary.calls)
-        yield from price_lines(summary.calls)
-        yield from served_lines(summary.served, summary.calibrated_otherwise)
-    yield from _judge_lines(summary, metrics)
-    if any(track.errors for track in summary.tracks.values()):
-        for name in (TRACEBACKS, STDERR):
-            if (path := Path(folder) / name).is_file():
-                yield f"More on the errors: {path}"
-
-
-def _missing_lines(
-    summary: Summary, metrics: Mapping[str, Sequence[Metric]], extended: Sequence[ShownPart]
-) -> Iterator[str]:
-    """Say why scores, intervals and tracks are missing."""
-    untold: set[str] = set()
-    bare: dict[str, None] = {}
-    for name, track in summary.tracks.items():
-        for score in _all_scores(track):
-            if score.unscored is not None:
-                untold.add(score.unscored)
-        bare |= dict.fromkeys(undefined(track, metrics[name]))
-    for reason in sorted(untold):
-        yield f"– {reason}."
-    yield from _no_intervals(summary, metrics)
-    yield from method_lines(summary.tracks.values())
-    if bare:
-        yield f"– {', '.join(bare)}: no scored record has any."
-    for part in extended:
-        yield from part.notes(summary)
-    left_out: dict[str, list[str]] = {}
-    for name, reason in summary.left_out.items():
-        left_out.setdefault(reason, []).append(name)
-    for reason, names in left_out.items():
-        yield f"Left out: {', '.join(names)} ({reason})."
-
-
-def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
-    """Say with what the scores of the judge are not comparable."""
-    tracks = summary.tracks
-    judged = False
-    unrated: dict[str, None] = {}
-    for name, track in tracks.items():
-        judged = judged or headline_of(metrics[name]).judged
-        # A judge that was checked rates: where it is not admitted, that is said of it.
-        if needs_rating_judge(track, metrics[name]) and not summary.judge_check:
-            unrated[(track.task or "").capitalize()] = None
-    for task in unrated:
-        yield f"{task} needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
-    if any(track.scoring is not None for track in tracks.values()):
-        yield "authors-v1: for comparison with published first-version scores only."
-    # Its scores are of words in common: beside an LLM judge's they would be read as the same.
-    elif not summary.comparable and judged:
-        yield f"Judge {summary.judge}: not comparable with LLM-judged scores."
-        if agreement := known_agreement(summary.judge):
-            yield f"  Its agreement: {agreement}."
-        for told in people_say(summary.judge, summary.judge_fingerprint):
-            yield f"  By a calibration: {told}."
-    if judged:
-        yield from judge_check_lines(summary)
-
-
-def breakdown_table(breakdown: BreakdownRow) -> Table:
-    """Return the table of a breakdown, and what to know before it is read."""
-    between = figures("95 % interval", from_width=NARROW)
-    columns = [named(), *figures(breakdown.metric), *between]
-    if breakdown.standardised:
-        columns += [*figures("standardised"), *between]
-    rows = []
-    for group in breakdown.groups:
-        cells: list[Cells] = [Cell(group.group, note=group.also), *_group_cells(group.figure)]
-        if breakdown.standardised:
-            cells += _group_cells(group.standardised)
-        rows.append(row_of(*cells, thousands(group.figure.n)))
-    columns += figures("n")
-    return Table(breakdown.title, columns, rows, list(map(dim, notes_of(breakdown))))
-
-
-def _group_cells(figure: Interval | None) -> tuple[Cells, Cells]:
-    return ("–", "–") if figure is None else with_interval(figure)
 
 
 def notes_of(breakdown: BreakdownRow) -> Iterator[str]:

@@ -202,8 +202,7 @@ def told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
         raise UsageError(
             f"nothing to compare: {each}; alps score RUN judge=… judges a run with another judge"
         )
-    untold = {track: f"Left out, {track}: {reason}" for track, reason in reasons.items()}
-    return [track for track in shared if track not in untold], untold
+    return [track for track in shared if track not in reasons], reasons
 
 
 def choose_metrics(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str]]:
@@ -224,10 +223,15 @@ def choose_metrics(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], l
     notes = []
     for reason, titles in left_out.items():
         notes.append(f"Left out ({reason}): {', '.join(titles)}")
-    conditions = [run.tasks[track].conditions for run in runs.values()]
-    if conditions.count(conditions[0]) < len(conditions):
-        notes.append(f"Run under different conditions: {_each_conditions(runs, track)}")
     return chosen, notes
+
+
+def different_conditions(runs: Mapping[str, Run], track: str) -> list[str]:
+    """Return a note on the conditions of the runs; none where they are the same."""
+    conditions = [run.tasks[track].conditions for run in runs.values()]
+    if conditions.count(conditions[0]) == len(conditions):
+        return []
+    return [f"Run under different conditions: {_each_conditions(runs, track)}"]
 
 
 def _each_conditions(runs: Mapping[str, Run], track: str) -> str:

@@ -47,11 +47,11 @@ from alps.tasks import Task
 from alps.tasks.registry import ALL, TASKS
 from alps.text import fold_loosely, letters
 
-# Fields that people write for readers, each by a word of `alps submit`.
+# Fields that people write for readers, each by a word of `alps leaderboard submit`.
 WORDS_OF_PEOPLE = ("notes", "name", "org")
 _OTHER_NAME = "choose another name"
-RENAME = "submit it under the name of your system, as alps submit knows it"
-_RESCORE = "write it again with alps rescore"
+RENAME = "submit it under the name of your system, as alps leaderboard submit knows it"
+_RESCORE = "write it again with alps leaderboard rescore"
 _FLOOR = "floor/"
 _BASELINES = {"baseline", "baselines", "floor", "floors", "oracle", "ceiling"}
 _MOST_NAMES = 4
@@ -137,7 +137,7 @@ def _check_runs(card: Submission, findings: Findings) -> None:
             findings.serious("run", f"tracks.{name}.run", what, "pack again")
     # A run without a track would add calls and costs that belong to nothing.
     if idle:
-        mend = "pack again with alps submit"
+        mend = "pack again with alps leaderboard submit"
         findings.serious("run", f"runs.{min(idle)}", "no track is of this run", mend)
     for n, run in enumerate(card.runs):
         # Ranks are of whole splits: a part of one may be the easy part.

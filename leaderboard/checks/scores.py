@@ -21,7 +21,7 @@ _COUNTS = ("n", "scored", "unscored", "failed_predictions", "failed_judgements")
 SUMMARISED = ("task", *_COUNTS, "judge_fingerprint", "scores", "counts", "floors", "tokens_shown")
 # A larger share of answers without a score leaves out too much of the split.
 MOST_UNSCORED = 0.05
-_MEND = "nothing but alps submit should write the card: pack again"
+_MEND = "nothing but alps leaderboard submit should write the card: pack again"
 _ABSENT = object()
 # Trivial baselines that cards of earlier versions lack.
 _LATER = frozenset({"floor/excerpts"})

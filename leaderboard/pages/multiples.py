@@ -149,7 +149,7 @@ def multiples_of(content: Content, system: System) -> Iterator[Multiple]:
     for board, row in places:
         if board.task.data.pool_size is None or smallest[board.task.name] is board:
             tasks.append((board.task.heading, board, row))
-    sizes = [(board.task.heading.partition(", ")[2], board, row) for board, row in pools]
+    sizes = [(f"{board.task.data.pool_size:,} distractors", board, row) for board, row in pools]
     yield from _panel("Tasks", "", tasks)
     if pools:
         yield from _panel("Pool size", f"{pools[0][0].task.name}.html", sizes)

@@ -98,7 +98,7 @@ def _answers_in_group(
         own = own_track(task.track) if systems else None
         if own is not None:
             samples = own.samples
-            size = Markup("<h3>{}</h3>").format(task.heading.partition(", ")[2])
+            size = Markup("<h3>{} distractors</h3>").format(task.data.pool_size)
             for name, pieces in _answers_by_record(systems, task, samples).items():
                 answers.setdefault(name, []).extend([size] if len(group) > 1 else [])
                 answers[name] += pieces

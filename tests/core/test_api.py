@@ -179,3 +179,40 @@ def test_to_import_the_package_imports_nothing_heavy():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_run_shows_its_headline_on_one_line_and_is_asked_by_the_names_people_read(tmp_path):
+    run = alps.evaluate(task="extraction", model="rules", out=str(tmp_path / "one"))
+    score = run.scores["task1"]["f1"]
+    assert run.scores["extraction"] is not None
+    assert run.scores["extraction"]["f1"] == run.scores["Extraction"]["f1"] == score
+    assert "extraction" in run.scores
+    assert "update" not in run.scores
+    assert list(run.scores) == ["task1"]
+    assert repr(run) == "<Run extraction: rules, F1 .069 [.015, .201], n 26, lexical>"
+    assert repr(next(run.records())).startswith("<Record extraction/")
+    with pytest.raises(KeyError, match="no task 'updat'; there is: extraction"):
+        run.scores["updat"]
+    with pytest.raises(KeyError, match=r"no metric 'f2' — did you mean 'f1'.; there is: f1, "):
+        run.scores["extraction"]["f2"]
+
+
+def test_a_task_that_has_several_tracks_is_named_alone_where_a_run_has_one(tmp_path):
+    settings = {"model": "bm25", "limit": 2}
+    run = alps.evaluate(task="retrieval@300", out=str(tmp_path / "three"), **settings)
+    assert run.scores["retrieval"] == run.scores["retrieval@300"] == run.scores["task3_d300"]
+    same = alps.evaluate(
+        task="retrieval", distractors="300", out=str(tmp_path / "three"), **settings
+    )
+    assert same.summary == run.summary, "both words mean the same run"
+
+
+def test_a_misspelt_setting_is_suggested():
+    with pytest.raises(alps.AlpsError, match=r"unknown key 'modle' — did you mean 'model'.$"):
+        alps.evaluate(task="extraction", modle="rules")
+    with pytest.raises(alps.AlpsError, match="model= is missing"):
+        alps.evaluate(task="extraction")
+    with pytest.raises(alps.AlpsError, match="it means ability=cf, not pa"):
+        alps.evaluate(task="constraints", ability="pa", model="rules")
+    with pytest.raises(alps.AlpsError, match="several tracks of retrieval"):
+        alps.evaluate(task="retrieval@100,retrieval@300", model="rules")

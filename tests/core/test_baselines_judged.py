@@ -118,5 +118,5 @@ def test_a_dry_run_counts_them(tmp_path):
     words = extraction("http://127.0.0.1:9/v1", "dry_run=yes", f"baseline_records={DRAWN}")
     told = run(tmp_path, *words, OPENAI_API_KEY="none")
     assert told.returncode == 0, told.stderr
-    line = next(line for line in told.stdout.splitlines() if line.strip().startswith("baselines"))
-    assert line.split()[1:4] == ["up", "to", str(6 * DRAWN)]
+    (line,) = (line for line in told.stdout.splitlines() if ", baselines " in line)
+    assert line.partition(", baselines ")[2].split()[:3] == ["up", "to", str(6 * DRAWN)]

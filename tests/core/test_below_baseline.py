@@ -10,9 +10,13 @@ ABOUT_ZERO = "(expected to score about 0)"
 @pytest.mark.parametrize(
     ("task", "below", "about_zero"),
     [
-        ("update", "F1 of changed memories (macro) .038, floor/positional .052 (Δ -.014", False),
-        ("retrieval", "", True),
-        ("personamem", "accuracy .271, floor/length-by-type .282 (Δ -.011", False),
+        (
+            "update",
+            ("F1 of changed memories (macro)", "positional", ".038", ".052", "-.014"),
+            False,
+        ),
+        ("retrieval", (), True),
+        ("personamem", ("accuracy", "length-by-type", ".271", ".282", "-.011"), False),
     ],
 )
 def test_a_run_below_a_baseline_is_marked_in_its_table_and_in_its_report(
@@ -20,20 +24,29 @@ def test_a_run_below_a_baseline_is_marked_in_its_table_and_in_its_report(
 ):
     done = run(tmp_path, "run", f"task={task}", "model=rules", "data=samples", "out=out")
     assert done.returncode == 0, done.stderr
-    text = " ".join(done.stdout.split())
-    assert (ABOUT_ZERO in text) == about_zero
-    assert ("↓ Warning, below a trivial baseline: " in text) == bool(below)
-    assert below in text
+    first, *others = done.stdout.splitlines()
+    assert first.endswith("below a trivial baseline") == bool(below)
+    assert (ABOUT_ZERO in run(tmp_path, "show", "out").stdout) == about_zero
+    if below:
+        title, baseline, own, its, apart = below
+        assert f" {own} [" in first
+        rows = [line.split() for line in others]
+        (best,) = (row for row in rows if row[:3] == ["best", "baseline", its])
+        assert best[-1] == f"floor/{baseline}"
+        assert [row for row in rows if row[:4] == ["Δ", "vs.", "baseline", apart]]
     assert run(tmp_path, "report", "out", "out=page.html").returncode == 0
     header = (tmp_path / "page.html").read_text("utf-8").partition("</header>")[0]
     assert ("below a trivial baseline" in header) == bool(below)
-    assert below in header
+    if below:
+        assert f"{title} {own}, floor/{baseline} {its} (Δ {apart}" in header
     assert (ABOUT_ZERO in (tmp_path / "page.html").read_text("utf-8")) == about_zero
 
 
 def test_the_table_of_several_tasks_marks_those_below_a_baseline(tmp_path):
     done = run(tmp_path, "run", "task=update,retrieval", "model=rules", "data=samples", "out=out")
-    table = " ".join(done.stdout[done.stdout.index("every task") :].split())
-    assert table.index("Update: F1 of changed") < table.index("↓") < table.index("Retrieval, 100")
-    assert "recall@1 ↓" not in table
-    assert "↓ Warning, below a trivial baseline: Update: F1 of changed memories" in table
+    first, *lines = done.stdout.splitlines()
+    assert first == "rules: above the best trivial baseline on 1 of 2 tasks, below on 1"
+    (update,) = (line for line in lines if line.startswith(" update, F1 of changes"))
+    (retrieval,) = (line for line in lines if line.startswith(" retrieval@100, recall@1"))
+    assert (update[-1], retrieval[-1]) == ("↓", "*")
+    assert "↓ below a trivial baseline: update (positional)" in lines

@@ -120,9 +120,9 @@ def with_p(comparison: Comparison) -> list[Contrast]:
     return [found for found in every if found.p is not None]
 
 
-def shown(comparison: Comparison) -> str:
+def shown(comparison: Comparison, *, whole: bool = True) -> str:
     out = io.StringIO()
-    print_comparison(comparison, Console(file=out, width=200))
+    print_comparison(comparison, Console(file=out, width=200), whole=whole)
     assert max(cell_len(line) for line in out.getvalue().splitlines()) <= 80
     return out.getvalue()
 
@@ -262,7 +262,8 @@ def test_every_row_has_a_p_below_05_where_its_interval_leaves_out_0(drawn, alone
             for metric in METRICS:
                 columns[metric] = [min(1.0, value + shift) for value in drawn(generator)]
             set_scores(Path(name), columns)
-        for line in shown(compared("rules", "empty")).splitlines():
+        found = compared("rules", "empty")
+        for line in (shown(found) + shown(found, whole=False)).splitlines():
             row = re.search(r"\[(-?[\d.]+), (-?[\d.]+)\] +(<?[\d.]+)", line)
             if row is None or {row[1], row[2], row[3]} & {".000", "-.000", ".050"}:
                 continue  # too near the edge for three decimals
@@ -288,7 +289,9 @@ def test_records_that_only_one_run_scored_are_counted() -> None:
     rules, short = found.tracks[0].counts
     assert (rules.asked, rules.scored, rules.left_out) == (RECORDS, RECORDS - 2, 14)
     assert (short.asked, short.scored, short.left_out) == (10, 10, 2)
-    assert "Left out: 14 of A's 22 scored, 2 unscored; 2 of B's 10 scored." in folded(shown(found))
+    for whole in (True, False):
+        said = folded(shown(found, whole=whole))
+        assert "Left out: 14 of A's 22 scored, 2 unscored; 2 of B's 10 scored." in said
 
 
 @pytest.mark.usefixtures("runs")
@@ -337,15 +340,17 @@ def test_many_runs_still_fit_the_terminal() -> None:
             f"another-run-with-a-name-that-goes-on-and-on-for-longer-than-anybody-would-like-it-{number}"
         )
         shutil.copytree("rules", names[-1])
-    text = shown(compared(*names))
-    assert all(f"{letter} " in text for letter in "ABCDEFG")
+    found = compared(*names)
+    for text in (shown(found), shown(found, whole=False)):
+        assert all(f"{letter} " in text for letter in "ABCDEFG")
 
 
 @pytest.mark.usefixtures("runs")
 def test_tracks_that_not_all_have_are_named() -> None:
     found = compared("samples", "retrieval")
     assert [track.track for track in found.tracks] == ["task3_d100"]
-    assert "left out of A: task1" in folded(shown(found))
+    assert "left out of A: task1" in found.notes[0]
+    assert re.search(r"left out of A: (extraction|\d tasks)", folded(shown(found, whole=False)))
     assert "(not measured in A): recall@5" in folded(shown(found))
     assert contrast(found, "recall_at_1").scores[0].value == 1.0
 
@@ -382,14 +387,14 @@ def pretend_rated(run: str) -> None:
 def test_conditions_that_differ_are_said() -> None:
     pretend_rated("aware")
     shutil.copytree("aware", "told")
-    assert "conditions" not in shown(compared("aware", "told"))
+    assert "different conditions" not in shown(compared("aware", "told"))
     edit(
         Path("told/manifest.json"),
         lambda manifest: manifest["settings"].update(condition="gold_memory"),
     )
-    assert "different conditions: A as usual, B memory=oracle" in folded(
-        shown(compared("aware", "told"))
-    )
+    for whole in (True, False):
+        said = folded(shown(compared("aware", "told"), whole=whole))
+        assert "different conditions: A as usual, B memory=oracle" in said
 
 
 def remove_summary(run: str) -> None:
@@ -505,12 +510,13 @@ def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
     comparison = compare_runs([runs / "by-rules", runs / "by-oracle"])
     assert comparison.tracks[0].metrics[0].contrasts[0].corrected <= 0.05
     out = io.StringIO()
-    print_comparison(comparison, Console(file=out, force_terminal=True, width=100))
+    print_comparison(comparison, Console(file=out, force_terminal=True, width=100), whole=True)
     (row,) = [line for line in out.getvalue().splitlines() if "F1 (macro)" in line][:1]
     assert ("\x1b[1m" in row) is bold
     text = " ".join(out.getvalue().split())
-    assert ("No p is bold under a judge that failed its calibration" in text) is not bold
-    assert "Under lexical, another style of writing may make a difference by itself." in text
+    assert ("p <.001, but the judge is not calibrated" in text) is not bold
+    assert ("significant (p <.001)" in text) is bold
+    assert "Judge lexical: for debugging; style alone can make a difference" in text
 
 
 def test_metrics_without_a_judge_are_never_doubted(runs: Path) -> None:

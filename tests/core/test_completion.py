@@ -52,9 +52,12 @@ def runs(tmp_path):
 
 
 def test_a_command_is_completed(tab):
-    assert tab("alps ca") == ["calibrate", "calibrations"]
+    assert tab("alps ca") == ["calibrate"]
     assert set(COMMANDS) <= set(tab("alps "))
-    assert tab("alps leaderboard ") == ["build", "serve"]
+    assert tab("alps leaderboard ") == ["submit", "verify", "rescore", "build", "serve"]
+    assert tab("alps annotate ex") == ["export"]
+    assert tab("alps calibrate li") == ["list"]
+    assert "labels=" in tab("alps calibrate ")
 
 
 def test_the_keys_of_a_run_are_completed_and_what_must_be_given_comes_first(tab):
@@ -72,6 +75,8 @@ def test_a_key_that_was_given_is_not_offered_again(tab):
     ("line", "values"),
     [
         ("alps run task=u", ["update", "utilization"]),
+        ("alps run u", ["update", "utilization"]),
+        ("alps run ext", ["extraction", "extras=none", "extras=judge"]),
         ("alps run task=update,re", ["update,retrieval"]),
         ("alps run task=update model=ru", ["rules"]),
         ("alps run task=retrieval model=floor/", ["floor/random", "floor/lowest-unique-id"]),
@@ -83,8 +88,8 @@ def test_a_key_that_was_given_is_not_offered_again(tab):
         ("alps run dry_run=", ["yes", "no"]),
         ("alps score runs/first scoring=", ["alps", "authors-v1"]),
         ("alps calibrate labels=s", ["stress"]),
-        ("alps submit runs/first kind=me", ["memory"]),
-        ("alps submit runs/first open_weights=", ["yes", "no"]),
+        ("alps leaderboard submit runs/first kind=me", ["memory"]),
+        ("alps leaderboard submit runs/first open_weights=", ["yes", "no"]),
         ("alps completion z", ["zsh"]),
         ("alps run nonsense=", []),
         ("alps run limit=", []),
@@ -98,7 +103,9 @@ def test_a_key_that_alone_fits_gives_its_values_so_that_no_space_comes_between(t
     assert tab("alps run ta") == [f"task={name}" for name in (*TASKS, "all")]
 
 
-@pytest.mark.parametrize("command", ["show", "score", "report", "compare", "submit", "labels draw"])
+@pytest.mark.parametrize(
+    "command", ["show", "score", "report", "compare", "leaderboard submit", "annotate draw"]
+)
 def test_run_folders_are_completed(tab, runs, command):
     assert tab(f"alps {command} runs/f") == ["runs/first"]
     offered = tab(f"alps {command} ")
@@ -134,7 +141,7 @@ def test_other_shells_are_given_whole_words(tab, shell, answer):
 
 
 def test_other_shells_are_told_what_a_setting_is(tab):
-    told = "only the first so many records"
+    told = "first N records"
     assert tab("alps run li", "zsh") == ["plain", "limit=", told]
     assert tab("alps run li", "fish") == [f"plain,limit=\t{told}"]
 

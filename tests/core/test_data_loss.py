@@ -84,13 +84,15 @@ def test_packing_again_keeps_what_somebody_put_into_the_folder(place: Path, name
     (place / SLUG / name).parent.mkdir(exist_ok=True)
     (place / SLUG / name).write_text("mine")
     before = files_of(place / SLUG)
-    told = one_line(run(place, "submit", "run", "name=Rules of thumb", f"out={SLUG}"))
+    told = one_line(
+        run(place, "leaderboard", "submit", "run", "name=Rules of thumb", f"out={SLUG}")
+    )
     assert "move it, or choose another out=" in told
     assert files_of(place / SLUG) == before
     (place / SLUG / name).unlink()
     if name.startswith(".git"):
         (place / SLUG / ".git").rmdir()
-    finished = run(place, "submit", "run", "name=Rules of thumb", f"out={SLUG}")
+    finished = run(place, "leaderboard", "submit", "run", "name=Rules of thumb", f"out={SLUG}")
     assert finished.returncode == 0, finished.stderr
 
 

@@ -27,7 +27,7 @@ import pytest
 
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
 from alps.ext.importers.settings import ImportSettings
-from alps.ext.judging.settings import JudgesSettings, SensitivitySettings
+from alps.ext.judging.settings import JudgesSettings
 from alps.ext.memory.settings import BesideSettings, DiagnoseSettings
 from alps.ext.people.agreement.settings import AgreementSettings
 from alps.ext.people.annotate.settings import AnnotateSettings, ExportSettings
@@ -54,7 +54,7 @@ RUN = [document for document in DOCUMENTS if document.name not in WITHOUT_COMMAN
 SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, PersonaSettings, DrawSettings),
     *(AnnotateSettings, ExportSettings),
-    *(AgreementSettings, CalibrateSettings, SensitivitySettings, JudgesSettings),
+    *(AgreementSettings, CalibrateSettings, JudgesSettings),
     *(CompareSettings, BesideSettings, DiagnoseSettings, SweepSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
     *(ImportSettings, ViewSettings, SweepSettings),

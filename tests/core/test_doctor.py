@@ -175,8 +175,14 @@ def test_the_samples_of_every_task_are_counted_and_a_missing_track_is_bad(
 
 def test_ways_to_look_stay_light() -> None:
     names = ", ".join(
-        f"alps.show.{name}"
-        for name in ("record_text", "listing", "doctor", "report_page", "charts")
+        f"alps.{name}"
+        for name in (
+            "ext.looking.record_text",
+            "ext.looking.listing",
+            "show.doctor",
+            "show.report_page",
+            "show.charts",
+        )
     )
     probe = (
         f"import sys, io, {names}; from rich.console import Console; "

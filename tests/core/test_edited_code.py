@@ -5,6 +5,7 @@ Each command is the real one, in an empty folder with a project of the user's in
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -149,7 +150,7 @@ def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked
     assert files_of(tmp_path / "out") == there
     fresh = alps_run(tmp_path, "fresh=yes", *words)
     assert fresh.returncode == 0, fresh.stderr
-    assert not fresh.stdout.startswith("Resumed")
+    assert "reused" not in fresh.stdout
     assert "The run before it is kept in out.old until the next fresh=yes" in fresh.stdout
     assert files_of(tmp_path / "out.old") == {**there, ".lock": b""}
 
@@ -169,7 +170,7 @@ def test_where_nothing_changed_nothing_is_said_of_it(tmp_path):
     there = files_of(tmp_path / "out")
     again = alps_run(tmp_path, *words)
     assert results(again) == results(done)
-    assert again.stdout.startswith("Resumed with 2 answers from before.\n")
+    assert "2 answers reused" in again.stdout
     assert (again.stderr, again.returncode) == (done.stderr, 0)
     assert files_of(tmp_path / "out") == there
 
@@ -217,7 +218,7 @@ def test_a_killed_fresh_run_loses_neither_run_and_goes_on(tmp_path):
     assert "own.py changed" in one_line(alps_run(tmp_path, *words))
     (tmp_path / "own.py").write_text(SLOW)
     done = alps_run(tmp_path, "fresh=yes", *words)
-    assert done.stdout.startswith("Resumed with ")
+    assert re.search(r"\d+ answers? reused", done.stdout)
     assert "The run before it is kept in out.old" in done.stdout
     assert files_of(tmp_path / "out.old") == kept
     assert len(rows(answers)) == 26
@@ -237,7 +238,7 @@ def test_rows_beside_a_run_are_of_the_same_code(tmp_path):
     words = ("task=personamem", "size=32k", "limit=2", "model=python:own:S", "memory=bm25")
     assert alps_run(tmp_path, *words).returncode == 0
     edit(tmp_path, "own.py")
-    refused = one_line(run(tmp_path, "beside", "out", "rows=none", "model=python:own:S"))
+    refused = one_line(run(tmp_path, "memory", "compare", "out", "rows=none", "model=python:own:S"))
     assert "out: own.py changed since this run; answer it again first" in refused
 
 

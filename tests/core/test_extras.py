@@ -68,7 +68,8 @@ def test_what_the_judge_says_becomes_rates_over_the_records_it_checked(checked):
     assert scores["misattribution_rate"]["value"] == pytest.approx(1 / 15)
     assert scores["unannotated_share"]["value"] == pytest.approx(2 / 5)
     assert scores["precision_supported"]["value"] == pytest.approx(12 / 15)
-    assert "hallucinated share" in finished.stdout
+    assert finished.returncode == 0
+    assert "hallucinated share" in run(folder, "show", "out").stdout
 
 
 def test_a_check_that_failed_is_said_and_costs_no_score(checked):
@@ -76,7 +77,9 @@ def test_a_check_that_failed_is_said_and_costs_no_score(checked):
     track = task1(folder / "out")
     assert track["scored"] == COUNT
     assert track["unchecked"] == 1
-    assert "Not checked against the dialogue, as the judge failed: 1." in finished.stdout
+    assert finished.returncode == 0
+    shown = run(folder, "show", "out").stdout
+    assert "Not checked against the dialogue, as the judge failed: 1." in shown
 
 
 def test_the_extras_of_a_record_say_what_supports_them(checked):

@@ -199,9 +199,11 @@ def test_a_judge_that_cannot_tell_known_items_apart_is_paid_for_no_verdict(run, 
 def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
     ran = run(Judge(lambda item: True))
     said_once = " ".join(ran.out.split())
-    assert f"– {ONE_LINE}, so it gives no scores by it (judge_check=no shows them" in said_once
+    assert f"no score, {ONE_LINE}, so it gives no scores by it (judge_check=no" in said_once
     assert "judged by openai/x (known items 6/12)" in ran.out
-    assert "Known items that judge openai/x got right: pa 6/12 (not admitted)." in ran.out
+    shown = alps_here("show", "out").out
+    assert f"– {ONE_LINE}, so it gives no scores by it" in " ".join(shown.split())
+    assert "Known items that judge openai/x got right: pa 6/12 (not admitted)." in shown
 
 
 def test_a_judge_that_tells_them_apart_judges_and_its_share_is_next_to_its_scores(run, tmp_path):
@@ -262,6 +264,7 @@ def test_unchecked_scores_are_marked_wherever_they_are_shown(run, tmp_path):
     alps_here("report", "out", "out=page.html")
     for text in (*marked, (tmp_path / "page.html").read_text(encoding="utf-8")):
         assert "openai/x (not checked)" in text
+    for text in marked[1:]:
         assert "Judge openai/x was not checked on known items" in text
 
 
@@ -322,7 +325,9 @@ def test_another_run_of_the_same_judge_finds_the_answers_in_the_cache(tmp_path, 
 def test_the_items_are_in_the_estimate_the_ledger_and_the_caps(run, tmp_path):
     judge = Judge(right)
     words = ()
-    assert f"known items {DRAWN}" in " ".join(run(judge, *words, "dry_run=yes").out.split())
+    assert f"openai/x, known items {DRAWN}" in " ".join(
+        run(judge, *words, "dry_run=yes").out.split()
+    )
     assert (judge.known, judge.verdicts) == ([], 0)
     assert run(judge, *words, "max_total_tokens=9000").code == 3
     assert 0 < len(judge.known) < DRAWN
@@ -332,7 +337,7 @@ def test_the_items_are_in_the_estimate_the_ledger_and_the_caps(run, tmp_path):
     purposes = [row["purpose"] for row in rows(tmp_path / "out" / "calls.jsonl")]
     assert purposes.count(JUDGE_CHECK) == DRAWN
     dry = run(judge, *words, "dry_run=yes").out
-    assert "known items" not in dry
+    assert ", known items" not in dry
 
 
 def test_embedded_judges_are_asked_nothing_and_told_so(tmp_path):
@@ -377,7 +382,8 @@ def test_an_audit_judge_is_checked_too(tmp_path, knows):
         line = "Known items that judge openai/x got right: matching 12/12, support 12/12."
         alps_here("report", "out", "out=page.html")
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
-        for text in (" ".join(ran.out.split()), " ".join(page.split())):
+        shown = alps_here("show", "out").out
+        for text in (" ".join(shown.split()), " ".join(page.split())):
             assert line in text
     else:
         assert (ran.code, judge.verdicts) == (2, 0)
@@ -479,7 +485,7 @@ def audited(tmp_path_factory):
             patch.setenv(name, value)
         assert alps_here("run", "task=extraction", "model=rules", "out=run").code == 0
         pack([folder / "run"], WHO, out=folder / "sent")
-        assert alps_here("verify", "sent", "record=yes").code == 0
+        assert alps_here("leaderboard", "verify", "sent", "record=yes").code == 0
         seed = read_entry(folder / "sent").review.audit_draw.seed
         by = ("audit_judge=openai/x", f"audit_judge_api_base={server.url}", f"audit_seed={seed}")
         done = alps_here("score", "run", *by, "audit=90%")

@@ -179,7 +179,7 @@ def test_a_checkout_without_links_runs(without_links, tmp_path):
     words = ("run", "task=extraction", "model=rules", "data=samples", "limit=2", "out=out")
     done = outside(without_links, tmp_path, "-m", "alps", *words)
     assert done.returncode == 0, done.stderr
-    assert "F1 (macro)" in done.stdout
+    assert "extraction: F1 " in done.stdout
 
 
 def test_an_installed_package_does_not_look_for_packages_around_it(tmp_path):

@@ -93,12 +93,14 @@ def test_the_reason_stands_in_reports_and_comparisons(tmp_path):
 
 def test_a_submission_keeps_the_reason_and_its_page_shows_it(tmp_path):
     out = tmp_path / "submissions"
-    ran = alps_here("submit", "few-oracle", "name=Bees", "date=2026-01-02", f"out={out / 'bees'}")
+    ran = alps_here(
+        "leaderboard", "submit", "few-oracle", "name=Bees", "date=2026-01-02", f"out={out / 'bees'}"
+    )
     assert ran.code == 0, ran.err + ran.out
     card = out / "bees" / "submission.json"
     score = json.loads(card.read_text(encoding="utf-8"))["tracks"]["task1"]["scores"]["f1"]
     assert (score["low"], score["reason"]) == (None, REASON)
-    verified = alps_here("verify", str(card.parent), "data=few")
+    verified = alps_here("leaderboard", "verify", str(card.parent), "data=few")
     assert "reason" not in verified.out, verified.out
     built = alps_here("leaderboard", "build", f"submissions={out}", f"out={tmp_path / 'site'}")
     assert built.code == 0, built.err + built.out

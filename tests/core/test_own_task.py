@@ -144,7 +144,8 @@ def test_whatever_its_metrics_a_task_with_a_baseline_is_summarised_listed_and_re
     assert "floor/calm" in summary(folder / "out")["tracks"]["mood"]["floors"]
     rated_alone = all("rating=True" in metric for metric in metrics.split("Metric(")[1:])
     scored = 0 if rated_alone else 3  # the embedded judge rates nothing
-    assert f"3 records: {scored} scored, {3 - scored} unscored." in finished.stdout
+    counts = f"{scored} scored, 0 failed, 0 unscored" if scored else "0 of 3 scored, 3 unscored"
+    assert counts in finished.stdout
     again = run_moods(folder, "model=predictions:answers.jsonl")
     assert (again.returncode, results(again)) == (0, results(finished))
     assert run(folder, "ls", "out").returncode == 0
@@ -173,14 +174,16 @@ def test_a_figure_that_needs_a_ranking_has_no_value_where_nothing_ranks(tmp_path
     own_task(tmp_path, metrics=METRICS["ranking"])
     finished = run_moods(tmp_path, "model=predictions:answers.jsonl")
     assert summary(tmp_path / "out")["tracks"]["mood"]["scores"]["exact"]["value"] is None
-    assert "the system ranks nothing." in finished.stdout
+    assert "exact no score, the system ranks nothing\n" in finished.stdout
 
 
 def test_a_baseline_that_raises_has_no_score_and_leaves_the_run_its_own(tmp_path):
     own_task(tmp_path, systems=BROKEN)
     finished = run_moods(tmp_path, "model=predictions:answers.jsonl")
     assert finished.returncode == 0, finished.stderr
-    assert "floor/calm: raised ZeroDivisionError: division by zero" in finished.stdout
+    error = "floor/calm: raised ZeroDivisionError: division by zero"
+    assert f"First error, {error}" in finished.stdout
+    assert error in run(tmp_path, "show", "out").stdout
     track = summary(tmp_path / "out")["tracks"]["mood"]
     assert track["scores"]["exact"]["value"] == pytest.approx(1 / 3)
     assert track["floors"]["floor/calm"]["scores"]["exact"]["value"] is None
@@ -271,7 +274,7 @@ def test_every_prediction_failed_is_exit_1_with_the_first_error_whole(tmp_path):
         "alps: 3 of 3 predictions failed: more than max_failures=5%; invalid: raised "
     )
     assert "and THE END (more in out/tracebacks.log)" in line
-    assert "and THE END" in " ".join(finished.stdout.split())
+    assert "and THE END" in " ".join(run(tmp_path, "show", "out").stdout.split())
     log = (tmp_path / "out" / "tracebacks.log").read_text()
     assert "in predict\n" in log
     assert log.count("Traceback (most recent call last)") == 1

@@ -9,7 +9,7 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
-from alps.ext.judging.settings import SensitivitySettings
+from alps.ext.judging.settings import JudgesSettings
 from alps.leaderboard.settings import RescoreSettings, ServeSettings, SiteSettings, SubmitSettings
 from alps.parsing import parse_words
 from alps.settings import JudgeSettings, PoolSettings, RunSettings
@@ -54,7 +54,7 @@ def files_in(folder):
     [
         (RunSettings, RULES),
         (JudgeSettings, ()),
-        (SensitivitySettings, ("judge=x", "prompts=x")),
+        (JudgesSettings, ("judge=x", "prompts=x")),
         (CalibrateSettings, ("labels=stress",)),
         (PoolSettings, ()),
         (DrawSettings, ()),

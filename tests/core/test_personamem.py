@@ -174,7 +174,7 @@ def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps):
     for name in ("floor/longest", "floor/random"):
         done = alps("run", "task=personamem", f"model={name}", f"out={name[6:]}")
         assert done.returncode == 0, done.stderr
-    done = alps("compare", "longest", "random")
+    done = alps("compare", "longest", "random", "metrics=all")
     assert done.returncode == 0, done.stderr
     assert "210 shared records from 6 sessions" in done.stdout
 

@@ -90,14 +90,15 @@ def test_a_published_run_is_compared_with_every_baseline_by_every_figure(alps, t
             assert apart["low"] < apart["value"] < apart["high"]
     by_length = floors["floor/length-by-type"]["differences"]["accuracy"]
     assert by_length["value"] == pytest.approx(-0.020, abs=0.0005)
-    lines = [line.split() for line in printed.splitlines()]
+    assert printed.startswith("PersonaMem 32k: accuracy ")
+    lines = [line.split() for line in alps("show", "rag").stdout.splitlines()]
     assert ["floor/length-by-type", ".661"] in [words[:2] for words in lines]
 
 
 @published
 def test_rag_and_mem0_differ_by_the_published_sign_test_and_by_an_interval_of_ours(alps):
     run_published(alps, "rag", "mem0")
-    printed = " ".join(alps("compare", "rag", "mem0").stdout.split())
+    printed = " ".join(alps("compare", "rag", "mem0", "metrics=all").stdout.split())
     assert "89 only in A, 59 only in B; exact sign test of single records" in printed
     assert "uncorrected: p .017" in printed
     found = json.loads(alps("compare", "rag", "mem0", "format=json").stdout)
@@ -181,7 +182,7 @@ def test_the_published_run_without_history_seems_to_forget_what_it_never_saw(alp
 def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp_path):
     printed = run_published(alps, "none")
     assert "By topic" not in printed
-    assert "6 breakdowns: alps show none" in printed
+    assert "alps show RUN (all metrics)" in printed
     shown = alps("show", "none")
     assert shown.returncode == 0, shown.stderr
     assert max(map(len, shown.stdout.splitlines())) <= 80

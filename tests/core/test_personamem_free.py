@@ -90,7 +90,7 @@ def test_a_model_that_is_asked_freely_is_shown_no_options(alps, tmp_path):
     }
     scores = summary(tmp_path / "run")["scores"]
     assert (scores["accuracy"]["value"], scores["no_option"]["value"]) == (0.0, 1.0)
-    assert "agrees with no option" in done.stdout
+    assert "agrees with no option" in alps("show", "run").stdout
 
 
 def test_a_judge_sees_the_options_in_another_order_and_no_mark_of_the_right_one(alps, tmp_path):
@@ -257,8 +257,8 @@ def test_a_class_that_is_asked_freely_sees_no_options(alps, tmp_path):
 def test_a_run_under_another_setting_can_be_submitted_and_verified(alps, model, setting):
     for words in (
         ("run", "task=personamem", f"model={model}", setting, "out=run"),
-        ("submit", "run", "out=packed", "public=yes", "date=2026-01-01"),
-        ("verify", "packed", "data=samples"),
+        ("leaderboard", "submit", "run", "out=packed", "public=yes", "date=2026-01-01"),
+        ("leaderboard", "verify", "packed", "data=samples"),
     ):
         done = alps(*words)
         assert done.returncode == 0, done.stderr + done.stdout

@@ -179,7 +179,7 @@ def test_a_dry_run_counts_every_call_and_a_second_run_pays_for_none(alps, tmp_pa
         # More connections at once than it takes would be tried again, and counted.
         model = ("model=openai/scripted", f"api_base={server.url}", "concurrency=4")
         dry = alps(*asked, *model, "dry_run=yes")
-        assert re.search(r"generate +21 ", dry.stdout), dry.stdout
+        assert re.search(r"answers +21 ", dry.stdout), dry.stdout
         assert server.requests == []
         alps(*asked, *model, "out=first")
         alps(*asked, *model, "out=second")

@@ -55,12 +55,15 @@ def test_each_option_stands_at_each_letter_equally_often(alps, n):
 
 
 def test_a_letter_chosen_for_its_place_is_seen(alps, tmp_path):
-    done, _ = served(alps, "orders=4", answer=lambda request: choosing("b"))
+    served(alps, "orders=4", answer=lambda request: choosing("b"))
     found = summary(tmp_path / "run")
     values = {name: score["value"] for name, score in found["scores"].items()}
     assert (values["accuracy"], values["consistency"], values["letter_pull"]) == (0.25, 0.0, 0.75)
     assert found["counts"]["letter_b"] == found["counts"]["letters"] == 4 * QUESTIONS
-    assert "Choices by letter, over all orders: a 0%, b 100%, c 0%, d 0%." in done.stdout
+    assert (
+        "Choices by letter, over all orders: a 0%, b 100%, c 0%, d 0%."
+        in alps("show", "run").stdout
+    )
     assert found["floors"]["floor/frequent-letter"]["scores"]["accuracy"]["value"] == 0.25
 
 
@@ -94,11 +97,11 @@ def test_a_failed_order_is_wrong_and_the_others_count(alps, tmp_path):
         first = options["a"] == min(options.values())
         return choosing("a or b") if first else first_by_text(request)
 
-    done, _ = served(alps, "orders=4", answer=answer)
+    served(alps, "orders=4", answer=answer)
     found = summary(tmp_path / "run")
     assert found["n"] == found["scored"] == QUESTIONS
     assert found["counts"]["invalid_two_answers"] == QUESTIONS
-    assert f"Invalid responses by kind: {QUESTIONS} two answers." in done.stdout
+    assert f"Invalid responses by kind: {QUESTIONS} two answers." in alps("show", "run").stdout
     assert set(found["scores"]) > {"consistency"}
     assert found["scores"]["consistency"]["value"] == 0.0
     credits = {row["scores"]["accuracy"] for row in rows(tmp_path / "run", "scores")}
@@ -165,8 +168,8 @@ def test_a_dry_run_counts_every_order(alps):
             *(f"orders={n}", f"limit={QUESTIONS}"),
         )
         assert done.returncode == 0, done.stderr
-        line = next(line for line in done.stdout.splitlines() if "generate" in line)
-        assert line.split()[1] == str(n * QUESTIONS)
+        line = next(line for line in done.stdout.splitlines() if ", answers " in line)
+        assert line.partition(", answers ")[2].split()[0] == str(n * QUESTIONS)
 
 
 @pytest.mark.parametrize(

@@ -388,7 +388,10 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
             "no run here (manifest.json is missing); name one of those in it, such as runs/a",
         ),
         (("calibrate", "judge=lexical", "labels=runs"), "labels=runs: no label folder"),
-        (("submit", "runs/a", "name=x", "date=tomorrow"), "date=tomorrow: it takes a day, such as"),
+        (
+            ("leaderboard", "submit", "runs/a", "name=x", "date=tomorrow"),
+            "date=tomorrow: it takes a day, such as",
+        ),
     ],
 )
 def test_a_folder_of_another_kind_is_told_as_one(words, said, tmp_path, monkeypatch):

@@ -402,7 +402,7 @@ def test_sizes_that_the_memories_do_not_reach_are_left_out_by_name(tmp_path):
     assert [path.name for path in (tmp_path / "pools" / "dev" / "task3").iterdir()] == ["d100"]
     for size in (300, 500, 700, 1000):
         assert f"{size} distractors: left out" in made.out
-        assert f"Left out: task3_d{size}" in ran.out
+        assert f"Left out: retrieval@{size}" in ran.out
 
 
 def test_an_out_that_holds_pools_already_is_refused_before_anything_is_written(tmp_path):

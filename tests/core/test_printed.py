@@ -21,7 +21,8 @@ WRITE = os.environ.get("ALPS_PRINTED") == "write"
 CASES = [(name, story) for story, told in STORIES.items() for name in told.printed()]
 OTHERS = (
     (r"http://127\.0\.0\.1:\d+", "ADDRESS"),
-    (r"^Took .*", "Took SECONDS."),
+    (r"took [\d.]+ (ms|s|min \d+ s)", "took SECONDS"),
+    (r"search [\d.]+ m?s \(median\)", "search SECONDS (median)"),
     (r" +(just now|\d+ \w+ ago)$", " WHEN"),
     (r"\b20\d\d-\d\d-\d\d\b", "DAY"),
     (r"[\d.]+ m?s a query", "TIME a query"),
@@ -82,6 +83,36 @@ def test_all_but_paths_addresses_and_commands_fits_a_terminal(name):
         lines = said.partition("[stderr]")[0].splitlines()[1:]
         wide = [line for line in lines if cell_len(line) > 80]
         assert [line for line in wide if not re.search("[/=]|ADDRESS", line)] == []
+
+
+ONE_TASK = ("run-extraction", "run-resumed", "run-utilization", "run-memory", "run-forgetting")
+SEVERAL = ("run-tasks", "run-llm", "run-retrieval", "merge")
+
+
+@pytest.mark.parametrize("name", [*ONE_TASK, "score", "score-corrected"])
+def test_a_run_of_one_task_is_at_most_14_lines_and_its_score_is_on_the_first(name):
+    told = (HELD / f"{name}.txt").read_text("utf-8").split("\n$ alps ")[0]
+    first, *others = told.splitlines()[1:]
+    assert re.search(r" (\.\d{3}|\d\.\d{3})( \[[^]]+\])?, ", first)
+    others = [line for line in others if not line.startswith("People can check")]
+    assert len(others) < 14
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_a_run_of_several_tasks_is_one_table_with_a_row_a_task(name):
+    told = (HELD / f"{name}.txt").read_text("utf-8").split("\n$ alps ")[0]
+    first, *others = told.splitlines()[1:]
+    count = int(re.search(r" of (\d+) tasks, below on \d+$", first)[1])
+    (rule,) = (n for n, line in enumerate(others) if line.startswith(" ──"))
+    rows = others[rule + 1 : others.index("", rule)]
+    assert len(rows) == count <= 14
+    assert len(others) < count + 17
+
+
+@pytest.mark.parametrize("name", ["compare-two", "compare-three", "compare-sizes"])
+def test_a_comparison_begins_with_its_sentence(name):
+    first = (HELD / f"{name}.txt").read_text("utf-8").splitlines()[1]
+    assert re.match(r"(extraction|PersonaMem 32k): \w+( is best,| \+\.\d{3} | and )", first)
 
 
 def test_a_slip_leaves_no_run_folder_behind(tmp_path_factory):

@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from alps.llm.ledger import Totals
+from alps.run.progress import Progress
 from tests.endtoend import environment, run, start_cold
 from tests.loopback import Answer, serve
 from tests.visitors import visitor_id, write_visitors
@@ -92,6 +95,35 @@ def test_a_log_says_what_runs_and_since_when_no_answer_came(tmp_path):
     assert any("3/3  100 %" in line for line in lines)
 
 
+def test_a_line_has_the_rate_failures_by_kind_and_the_time_left():
+    progress = Progress(10, Totals(), began=time.monotonic() - 2)
+    for scored, failure in ((True, ""), (True, "invalid"), (False, "transport"), (False, "")):
+        progress.advance(scored, failure)
+    told = re.sub(r"\d(\.\d)?/s", "RATE", progress.line())
+    kinds = "1 failed (1 invalid)  2 unscored (1 transport, 1 not scored)"
+    assert told == f"4/10  40 %  RATE  {kinds}  3 s left"
+    short = re.sub(r"\d(\.\d)?/s", "RATE", progress.line(short=True))
+    assert short == "4/10  40 %  RATE  1 invalid, 1 transport, 1 not scored  3 s left"
+    assert Progress(3, Totals()).line() == "0/3  0 %  0 failed  0 unscored"
+
+
+@pytest.mark.parametrize(
+    ("took", "done", "rate"),
+    [(2, 30, "15/s"), (10, 15, "1.5/s"), (60, 30, "30/min"), (600, 5, "0.5/min")],
+)
+def test_a_rate_is_a_second_or_a_minute(took, done, rate):
+    progress = Progress(100, Totals(), done=done, began=time.monotonic() - took)
+    assert progress.rate() == rate
+
+
+def test_a_log_has_a_line_each_period_and_not_each_tenth(tmp_path):
+    write_visitors(tmp_path / "data", 20)
+    words = ("run", "task=extraction", "model=rules", "data=data", "out=run")
+    lines = [line[9:] for line in run(tmp_path, *words, ALPS_PROGRESS="30").stderr.splitlines()]
+    assert [line for line in lines if "/20 " in line] == [lines[-1]]
+    assert lines[-1].startswith("20/20  100 %  0 failed  0 unscored  done in ")
+
+
 def test_a_log_of_a_resumed_run_says_so_where_its_answers_begin(tmp_path):
     words = ("run", "task=extraction", "model=rules", "data=samples", "limit=2", "out=run")
     first, again = (run(tmp_path, *words, ALPS_PROGRESS="30").stderr for _ in range(2))
@@ -112,7 +144,7 @@ def test_a_log_of_a_resumed_run_says_so_where_its_answers_begin(tmp_path):
             "run: judging its answers",
             "26/26  100 %",
         ),
-        (("sweep", "plan.toml"), "sweep: 2 runs, 98 records", "98/98  100%"),
+        (("sweep", "plan.toml"), "sweep: 2 runs, 98 records", "98/98  100 %"),
         (
             ("calibrate", "judge=lexical", "labels=stress", "out=cal"),
             "calibrating lexical",

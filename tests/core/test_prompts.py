@@ -95,7 +95,8 @@ def test_a_folder_of_one_prompt_is_not_resumed_under_the_other(asked, monkeypatc
 
 def test_the_prompt_stands_wherever_scores_are_shown(asked):
     folder, requests = asked
-    assert "on task1 (prompt recall)" in requests["recall"][1]
+    assert "(prompt recall) on " in requests["recall"][1]
+    assert "on extraction (prompt recall)" in alps_here("show", folder / "recall").out
     assert "prompt" not in requests["precision"][1]
     assert summary(folder / "recall")["tracks"]["task1"]["prompt"] == "recall"
     assert "prompt recall" in alps_here("ls", folder).out
@@ -108,7 +109,7 @@ def test_a_run_judged_again_keeps_its_condition(asked, tmp_path):
     folder, _ = asked
     ran = alps_here("score", folder / "recall", f"out={tmp_path / 'again'}")
     assert ran.code == 0, ran
-    assert "on task1 (prompt recall)" in ran.out
+    assert "(prompt recall) on " in ran.out
 
 
 def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
@@ -120,7 +121,7 @@ def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
             f"prompt={words}", f"out={tmp_path / words}",
         )  # fmt: skip
         assert ran.code == 0, ran
-        counted[words] = next(line for line in ran.out.splitlines() if "generate" in line)
+        counted[words] = next(line for line in ran.out.splitlines() if ", answers " in line)
     assert counted["recall"] != counted["precision"]
 
 

@@ -227,7 +227,7 @@ def test_pools_of_every_size_run_as_tracks_of_one_run_and_what_is_not_there_is_l
         "task3_d300": 3,
     }
     assert set(summary["left_out"]) == {"task3_d500", "task3_d700", "task3_d1000"}
-    assert "Left out: task3_d1000" in ran.out
+    assert "Left out: retrieval@1000" in ran.out
     assert [row["track"] for row in rows(tmp_path / "out" / "scores.jsonl")] == [
         "task3_d100"
     ] * 4 + ["task3_d300"] * 3
@@ -395,7 +395,7 @@ def test_a_model_that_gives_no_ranking_has_no_figure_of_one_even_where_it_failed
     scores = track_of(tmp_path / "out", "task3_d100")["scores"]
     assert list(scores) == ["recall_at_1"]
     assert math.isclose(scores["recall_at_1"]["value"], 1 / 3)
-    assert "recall@5" not in ran.out
+    assert "recall@5" not in ran.out + alps_here("show", tmp_path / "out").out
 
 
 def test_a_retriever_has_every_figure_of_its_ranking_its_speed_and_both_floors_with_the_difference(
@@ -408,7 +408,9 @@ def test_a_retriever_has_every_figure_of_its_ranking_its_speed_and_both_floors_w
     assert track["seconds_per_query"] > 0
     assert set(track["floors"]) == set(floor_systems(TASK))
     assert all("above" in floor for floor in track["floors"].values())
-    assert "not comparable" not in ran.out
+    shown = alps_here("show", tmp_path / "out").out
+    assert "not comparable" not in shown
+    assert "for debugging" not in ran.out
     assert re.search(r"recall@1 +\.\d{3}|recall@1 +1\.000", ran.out)
 
 
@@ -486,6 +488,7 @@ def test_an_llm_judge_is_asked_once_about_every_answer_with_the_gold_memory(tmp_
     used = track_of(tmp_path / "out", "task3_d100")["scores"]["memory_used"]
     assert (used["value"], used["n"]) == (0.25, 4)  # the last query failed: nothing was used there
     assert "memory used in the answer" in ran.out
+    assert "memory used in the answer" in alps_here("show", tmp_path / "out").out
 
 
 def test_the_embedded_judge_has_no_such_figure(tmp_path):
@@ -493,6 +496,7 @@ def test_the_embedded_judge_has_no_such_figure(tmp_path):
     with serve(chooses(lambda shown: shown["candidates"][0]["id"], answer="Something.")) as server:
         model, base, *_ = llm(server.url)
         assert "memory used" not in run(tmp_path, model, base).out
+        assert "memory used" not in alps_here("show", tmp_path / "out").out
     assert "memory_used" not in track_of(tmp_path / "out", "task3_d100")["scores"]
 
 
@@ -511,6 +515,7 @@ def test_a_failed_verdict_on_the_use_leaves_the_record_scored_and_is_asked_again
     with serve(between(system, judge)) as server:
         first = run(tmp_path, *llm(server.url))
         track = track_of(tmp_path / "out", "task3_d100")
+        shown = alps_here("show", tmp_path / "out").out
         asked, broken = len(server.requests), False
         second = run(tmp_path, *llm(server.url))
         again = server.requests[asked:]
@@ -518,7 +523,7 @@ def test_a_failed_verdict_on_the_use_leaves_the_record_scored_and_is_asked_again
     assert (first.code, second.code, third.code) == (0, 0, 0)
     assert (track["scored"], track["unscored"], track["unchecked"]) == (2, 0, 1)
     assert (track["scores"]["recall_at_1"]["n"], track["scores"]["memory_used"]["n"]) == (2, 1)
-    assert "Not checked whether the memory was used, as the judge failed: 1." in first.out
+    assert "Not checked whether the memory was used, as the judge failed: 1." in shown
     assert [payload_of(body)["query"] for body in again] == ["Query 1?"]
     assert len(server.requests) == asked + 1
     track = track_of(tmp_path / "out", "task3_d100")

@@ -73,12 +73,23 @@ def recorded(path, *, unheard=(), without=()):
 def test_a_run_on_the_samples_prints_f1_with_its_interval(embedded):
     finished, _ = embedded
     assert finished.returncode == 0
-    assert re.search(
-        rf"^ *F1 \(macro\) +\.\d{{3}} +\[\.\d{{3}}, \.\d{{3}}\] +{len(IDS)} *$",
-        finished.stdout,
-        re.MULTILINE,
-    )
+    first = finished.stdout.splitlines()[0]
+    assert re.match(r"extraction: F1 \.\d{3} \[\.\d{3}, \.\d{3}\], ", first)
     assert finished.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Judge lexical: for debugging",
+        "best baseline",
+        "Δ vs. baseline",
+        f"{len(IDS)} scored, 0 failed, 0 unscored",
+        f"rules on samples (dev), {len(IDS)} records, judged by lexical",
+    ],
+)
+def test_a_run_on_the_samples_says(embedded, said):
+    assert said in embedded[0].stdout
 
 
 @pytest.mark.parametrize(
@@ -87,20 +98,23 @@ def test_a_run_on_the_samples_prints_f1_with_its_interval(embedded):
         "not comparable with LLM-judged scores",
         *FLOORS,
         f"{len(IDS)} records: {len(IDS)} scored, 0 unscored",
-        "rules on task1",
+        "rules on extraction",
     ],
 )
-def test_a_run_on_the_samples_says(embedded, said):
-    assert said in embedded[0].stdout
+def test_all_of_a_run_is_shown_by_alps_show(embedded, said):
+    folder = embedded[1]
+    assert said in run(folder.parents[1], "show", f"runs/{folder.name}").stdout
 
 
-def test_a_run_prints_at_most_80_columns(embedded):
-    assert max(len(line) for line in embedded[0].stdout.splitlines()) <= 80
+def test_a_run_of_one_task_prints_at_most_14_lines_of_80_columns(embedded):
+    lines = embedded[0].stdout.splitlines()
+    assert len(lines) <= 14
+    assert max(map(len, lines)) <= 80
 
 
 def test_the_last_line_names_the_run_folder(embedded):
     finished, folder = embedded
-    assert finished.stdout.splitlines()[-1].strip() == f"Run folder: runs/{folder.name}"
+    assert finished.stdout.splitlines()[-1].strip() == f"RUN = runs/{folder.name}"
 
 
 def test_the_folder_name_says_what_was_run(embedded):
@@ -172,7 +186,8 @@ def test_the_same_command_again_gives_the_same_bytes_and_the_same_table(
     again = alps(*WORDS, "out=out")
     assert again.returncode == 0
     assert contents(finished_run) == before
-    assert results(again).splitlines()[:-1] == results(embedded[0]).splitlines()[:-1]
+    ours, theirs = (results(one).rpartition("RUN =")[0] for one in (again, embedded[0]))
+    assert ours == theirs
 
 
 def test_the_same_command_elsewhere_gives_the_same_bytes(alps, embedded, tmp_path):
@@ -216,17 +231,16 @@ def test_what_does_not_change_a_result_may_differ_on_resume(alps, finished_run):
 
 def test_a_command_that_goes_on_says_how_much_was_there(alps, tmp_path):
     words = (*WORDS, "limit=3", "out=out")
-    assert "Resumed" not in alps(*words).stdout
+    assert "reused" not in alps(*words).stdout
     keep = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines(keepends=True)[:2]
     (tmp_path / "out" / "predictions.jsonl").write_text("".join(keep))
     for answers in (2, 3):
-        first, *_ = alps(*words).stdout.splitlines()
-        assert first == f"Resumed with {answers} answers from before."
+        assert f"{answers} answers reused" in alps(*words).stdout
 
 
 def test_the_end_of_a_run_says_how_long_it_took(alps):
-    assert re.search(r"^Took \d+\.\d s\.\nRun folder: out$", alps(*WORDS, "out=out").stdout, re.M)
-    assert "Took" not in alps("show", "out").stdout
+    assert re.search(r" took \d+(\.\d)? m?s( |$)", alps(*WORDS, "out=out").stdout, re.M)
+    assert "took" not in alps("show", "out").stdout
 
 
 def test_limit_takes_the_first_records(alps, tmp_path):
@@ -296,7 +310,10 @@ def test_more_unscored_records_than_allowed_exit_1(alps, tmp_path, unheard, word
     finished = alps("run", "task=extraction", model, "data=data", "out=out", *words)
     assert finished.returncode == code
     assert task1(tmp_path / "out")["unscored"] == unheard
-    assert f"Failed predictions: {unheard} transport." in finished.stdout
+    counts = f"{20 - unheard} scored, 0 failed, {unheard} unscored ({unheard} transport)"
+    assert counts in finished.stdout
+    shown = alps("show", "out").stdout
+    assert f"Failed predictions: {unheard} transport." in shown
 
 
 def test_a_score_with_unscored_records_is_bounded_by_the_worst_and_the_best_case(alps, tmp_path):
@@ -309,7 +326,9 @@ def test_a_score_with_unscored_records_is_bounded_by_the_worst_and_the_best_case
     assert f1["n"] == 17
     assert math.isclose(f1["worst_case"], f1["value"] * 17 / 20)
     assert math.isclose(f1["best_case"], (f1["value"] * 17 + 3) / 20)
-    assert "worst–best" in finished.stdout
+    assert "worst–best" in alps("show", "out").stdout
+    bounds = f"[{f1['worst_case']:.3f}, {f1['best_case']:.3f}]".replace("0.", ".")
+    assert re.search(rf"^ if all unscored +{re.escape(bounds)}", finished.stdout, re.M)
     assert max(len(line) for line in finished.stdout.splitlines()) <= 80
 
 
@@ -367,7 +386,7 @@ def test_a_model_and_a_judge_are_asked_once_a_record(judged):
 def test_the_same_command_again_still_tells_how_many_answers_came_from_the_cache(judged):
     folder = judged["folder"]
     first, again = judged["from the cache"]
-    assert "0 calls (24 more from the cache)" in first.stdout
+    assert "24 replies from the cache" in first.stdout
     assert results(again) == results(first)
     assert summary(folder / "cached")["calls"]["cached"] == 24
 
@@ -375,7 +394,7 @@ def test_the_same_command_again_still_tells_how_many_answers_came_from_the_cache
 def test_a_run_judged_by_an_llm_is_scored_by_its_verdicts(judged):
     f1 = [row["scores"]["f1"] for row in rows(judged["folder"] / "by-llm" / "scores.jsonl")]
     assert f1 == [0.5 if number % 3 == 0 else 1.0 for number in range(12)]
-    assert "not comparable" not in judged["runs"][0].stdout
+    assert "for debugging" not in judged["runs"][0].stdout
 
 
 def test_an_answer_without_a_known_price_costs_a_dash_and_never_zero(judged):
@@ -383,7 +402,7 @@ def test_an_answer_without_a_known_price_costs_a_dash_and_never_zero(judged):
     asked = 24 + 2 * DRAWN
     assert (calls["http"], calls["cost"], calls["unpriced"]) == (asked, None, asked)
     assert calls["prompt_tokens"] > 0
-    assert "cost –" in judged["runs"][0].stdout
+    assert "cost unknown" in judged["runs"][0].stdout
 
 
 def test_scoring_again_asks_no_system_and_keeps_the_predictions(judged):

@@ -110,12 +110,18 @@ def test_the_file_is_no_part_of_a_submission(made, monkeypatch):
     assert (made / "whole" / "config.toml").is_file()
     assert (
         alps_here(
-            "submit", "whole", "name=Nothing", "org=Us", "date=2026-01-02", "out=nothing"
+            "leaderboard",
+            "submit",
+            "whole",
+            "name=Nothing",
+            "org=Us",
+            "date=2026-01-02",
+            "out=nothing",
         ).code
         == 0
     )
     assert list((made / "nothing").rglob("*.toml")) == []
-    assert alps_here("verify", "nothing").code == 0
+    assert alps_here("leaderboard", "verify", "nothing").code == 0
 
 
 def test_a_secret_does_not_get_into_the_file(tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ def agreement(tmp_path: Path, edit: Callable[[list[Row]], None], **texts: str) -
     numbered = {int(name.removeprefix("at")): text for name, text in texts.items()}
     write(tmp_path / "annotator_ada.jsonl", edited, numbered)
     write(tmp_path / "annotator_bea.jsonl", annotations())
-    return alps_here("agreement", tmp_path, f"out={tmp_path / 'agreement.json'}")
+    return alps_here("annotate", "agreement", tmp_path, f"out={tmp_path / 'agreement.json'}")
 
 
 def memory_of(rows: list[Row], number: int = 6) -> Row:
@@ -179,7 +179,7 @@ def test_a_slip_in_a_label_folder_is_named_and_left_out(tmp_path, edit, named, i
     assert named in done.err
     row = json.loads((tmp_path / "out" / "calibration.json").read_text())["rubrics"]["matching"]
     assert row["n"] == items
-    again = alps_here("agreement", folder)
+    again = alps_here("annotate", "agreement", folder)
     assert (again.code, named in again.err) == (0, True)
 
 
@@ -249,13 +249,13 @@ FORMS = {
 def test_a_file_that_is_wrong_as_a_whole_is_one_line_that_says_so(tmp_path, turn, named):
     folder = label_folder(tmp_path / "labels", lambda items, labels: None)
     turn(folder / "labels.jsonl")
-    line = alps_here("agreement", folder).one_line
+    line = alps_here("annotate", "agreement", folder).one_line
     assert f"labels.jsonl: {named}" in line
     assert "rows wrong" not in line
     for name in ("ada", "bea"):
         write(tmp_path / f"annotator_{name}.jsonl", annotations())
     turn(tmp_path / "annotator_ada.jsonl")
-    assert f"annotator_ada.jsonl: {named}" in alps_here("agreement", tmp_path).one_line
+    assert f"annotator_ada.jsonl: {named}" in alps_here("annotate", "agreement", tmp_path).one_line
 
 
 @pytest.mark.parametrize("name", ["items.jsonl", "scale.json"])
@@ -271,5 +271,5 @@ def test_a_mark_of_utf_8_and_other_line_ends_are_no_slips(tmp_path):
     for name in ("items.jsonl", "labels.jsonl", "scale.json"):
         raw = (folder / name).read_bytes().replace(b"\n", b"\r\n")
         (folder / name).write_bytes(b"\xef\xbb\xbf" + raw)
-    done = alps_here("agreement", folder)
+    done = alps_here("annotate", "agreement", folder)
     assert (done.code, "left out" in done.err) == (0, False), done.err

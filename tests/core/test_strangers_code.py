@@ -71,10 +71,10 @@ LOOKS = {
     "compare": ("compare", "runs/one", "runs/none", "format=json"),
 }
 REFUSED = {
-    "submit": ("submit", "runs/one", "dry_run=yes"),
+    "submit": ("leaderboard", "submit", "runs/one", "dry_run=yes"),
     "score": ("score", "runs/one", "judge=lexical", "out=again"),
-    "draw": ("labels", "draw", "runs/one", "out=drawn"),
-    "sensitivity": ("sensitivity", "runs/one", "judge=openai/gpt-4.1", "prompts=wordings"),
+    "draw": ("annotate", "draw", "runs/one", "out=drawn"),
+    "sensitivity": ("judges", "runs/one", "judge=openai/gpt-4.1", "prompts=wordings"),
 }
 
 
@@ -185,7 +185,8 @@ def test_a_card_gets_nothing_imported(
     (tmp_path / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")
     (tmp_path / "other.py").write_text(CANARY, encoding="utf-8")
     forge(submission, lambda card: card["runs"][0]["settings"].update(task=task))
-    finished = run(tmp_path, command, SLUG, *(["judge=lexical"] if command == "rescore" else []))
+    judge = ["judge=lexical"] if command == "rescore" else []
+    finished = run(tmp_path, "leaderboard", command, SLUG, *judge)
     assert finished.returncode != 0
     told = " ".join(finished.stdout.split()) if command == "verify" else one_line(finished)
     assert "runs.0.settings.task" in told
@@ -209,7 +210,7 @@ def test_a_system_that_a_card_names_is_not_run_when_it_is_judged_again(
         card["runs"][0]["settings"]["model"] = model
 
     forge(submission, rename)
-    finished = run(tmp_path, "rescore", SLUG, "judge=lexical")
+    finished = run(tmp_path, "leaderboard", "rescore", SLUG, "judge=lexical")
     assert "Traceback" not in finished.stderr
     assert finished.returncode == 0, finished.stderr
     assert (submission / "review.json").is_file()

@@ -22,16 +22,18 @@ def test_a_name_that_looks_like_markup_is_shown_as_it_was_given(tmp_path, monkey
     )
     assert (ran.code, ran.err) == (0, "")
     said = re.sub(r"\s+", " ", ran.out)
-    assert f"predictions:{name} on task1, judged by lexical" in said
-    assert f"predictions:{name}, judged by lexical: every task" in said
-    assert "Run folder: [b]" in said
+    assert said.startswith(f"predictions:{name}: above the best trivial baseline on ")
+    assert said.rstrip().endswith("RUN = [b]")
+    shown = re.sub(r"\s+", " ", alps_here("show", "[b]").out)
+    assert f"predictions:{name} on extraction, judged by lexical" in shown
+    assert "Run folder: [b]" in shown
 
 
 def test_an_estimate_shows_a_model_as_it_was_given(capsys):
     show_estimate(
         [Stage("generate", "openai/tiny[/b]:dog:", calls=2)], max_cost=None, max_total_tokens=None
     )
-    assert "generate: openai/tiny[/b]:dog:\n" in capsys.readouterr().out
+    assert "openai/tiny[/b]:dog:, answers" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

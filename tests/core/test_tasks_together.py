@@ -201,10 +201,9 @@ def asked(tmp_path_factory):
 
 def calls_of(printed):
     """Return the calls that a dry run announces, by stage."""
-    lines = (line.replace("up to", "").split() for line in printed.splitlines())
-    return {
-        words[0]: int(words[1]) for words in lines if words and words[0] in ("generate", "judge")
-    }
+    lines = re.findall(r", (answers|verdicts) +(?:up to )?(\d+)", printed)
+    names = {"answers": "generate", "verdicts": "judge"}
+    return {names[stage]: int(calls) for stage, calls in lines}
 
 
 def test_what_is_counted_beforehand_holds_the_ledger(asked):

@@ -12,7 +12,7 @@ def updated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("updated")
     ran = alps_here("run", "task=update", "model=rules", f"out={folder / 'run'}")
     assert ran.code == 0, ran
-    return folder, ran.out
+    return folder, alps_here("show", folder / "run").out
 
 
 def test_the_table_shows_doing_nothing_right_below_the_whole_list(updated):
@@ -44,7 +44,7 @@ def test_the_board_has_it_in_the_same_column(updated):
     folder, _ = updated
     entry = folder / "submissions" / "rules-2026-01-31"
     said = ("name=Rules", "date=2026-01-31", f"out={entry}")
-    assert alps_here("submit", folder / "run", *said).code == 0
+    assert alps_here("leaderboard", "submit", folder / "run", *said).code == 0
     built = alps_here(
         "leaderboard", "build", f"submissions={entry.parent}", f"out={folder / 'site'}"
     )

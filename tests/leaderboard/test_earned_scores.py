@@ -38,7 +38,7 @@ from tests.conftest import ROOT
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
-from tests.site_made import bench
+from tests.made_submissions import synthesise
 from tests.submissions import SLUG, VISITORS, WHO, Shelf, card_of, forge, forge_rows, make_run, said
 from tests.visitors import memory_items, values_of, visitor_id
 
@@ -132,7 +132,7 @@ def test_a_floor_is_known_by_its_answers(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_a_judge_that_nobody_knows_leads_no_page(honest: Path, tmp_path: Path) -> None:
-    bench().synthesise(tmp_path / "subs", 12, tracks=["task1"])
+    synthesise(tmp_path / "subs", 12, tracks=["task1"])
     copy(honest, tmp_path / "subs" / "ours")
     first, *others = boards_of(tmp_path / "subs")
     assert [row.system.slug for row in first.standings] == ["ours"]
@@ -159,7 +159,7 @@ def test_a_judge_that_nobody_knows_leads_no_page(honest: Path, tmp_path: Path) -
 
 
 def test_a_board_under_an_unknown_judge_says_so_and_compares_nothing(tmp_path: Path) -> None:
-    bench().synthesise(tmp_path / "subs", 3, tracks=["task4_ability1"])
+    synthesise(tmp_path / "subs", 3, tracks=["task4_ability1"])
     boards = build_boards(load(tmp_path / "subs"), read_references())
     assert {(board.metric.name, board.judge_known, board.comparable) for board in boards} == {
         ("pa", False, False)
@@ -499,7 +499,7 @@ def test_a_second_judgement_names_tokens_and_needs_a_cap(
             match=r"up to 24 calls, at least [\d,]+ tokens; max_cost= or max_total_tokens=",
         ):
             rescore_command(words)
-        assert "What this run would ask" in capsys.readouterr().out
+        assert "no request sent yet" in capsys.readouterr().out
         assert rescore_command([*words, "dry_run=yes"]) == 0
         out = capsys.readouterr().out
         assert not server.requests
@@ -511,7 +511,7 @@ def test_a_second_judgement_names_tokens_and_needs_a_cap(
 
 def test_copies_are_one_system_to_ranks_and_to_their_correction(tmp_path: Path) -> None:
     subs = tmp_path / "subs"
-    bench().synthesise(subs, 6, tracks=["task1"])
+    synthesise(subs, 6, tracks=["task1"])
     before = {row.system.slug: row.rank for row in boards_of(subs)[0].standings}
     for number in range(40):
         folder = copy(subs / "system-003", subs / f"x-copy-{number:02}")

@@ -292,7 +292,7 @@ def test_a_name_that_claims_a_status_or_shows_nothing_has_a_fault(name: str) -> 
 
 def test_submit_refuses_such_a_name_in_one_line(shelf: Shelf, tmp_path: Path) -> None:
     words = ("name=Thumb (official)", f"out={tmp_path / 'thumb'}", "public=yes")
-    done = run(tmp_path, "submit", str(shelf.run), *words)
+    done = run(tmp_path, "leaderboard", "submit", str(shelf.run), *words)
     assert done.returncode == 2
     assert one_line(done) == (
         "alps: name: Thumb (official) says «official», which boards say in columns of their own; "

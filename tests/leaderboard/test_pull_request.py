@@ -1,4 +1,4 @@
-"""What `alps submit` says is still missing, and the text of a pull request that it writes."""
+"""What `alps leaderboard submit` says is still missing, and the pull request it writes."""
 
 from pathlib import Path
 
@@ -16,7 +16,13 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def submit(run_folder: Path, out: Path, *words: str):
     return alps_here(
-        "submit", str(run_folder), "name=Thumb", "date=2026-01-31", f"out={out}", *words
+        "leaderboard",
+        "submit",
+        str(run_folder),
+        "name=Thumb",
+        "date=2026-01-31",
+        f"out={out}",
+        *words,
     )
 
 
@@ -35,7 +41,9 @@ def test_the_text_of_the_pull_request_ticks_what_was_checked(
     done = submit(run_folder, tmp_path / "thumb", "notes=By rules.", f"request={request}")
     assert done.code == 0, done.err
     text = request.read_text(encoding="utf-8")
-    assert "- [x] `alps verify leaderboard/submissions/thumb` does not refuse it." in text
+    assert (
+        "- [x] `alps leaderboard verify leaderboard/submissions/thumb` does not refuse it." in text
+    )
     assert "- [ ] I have read what will be published" in text
     assert "| task1 | F1 (macro) | .069 | [.015, .201] | 26 |" in text
     assert "By rules." in text

@@ -1,4 +1,4 @@
-"""`alps rescore sample=…`: a part of a submission judged again, and its scores corrected by it."""
+"""`alps leaderboard rescore sample=…`: part of a submission judged again, scores corrected."""
 
 import json
 import shutil

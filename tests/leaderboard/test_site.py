@@ -32,6 +32,7 @@ from alps.show.spreadsheets import csv_of, plain_cell
 from alps.stats.paired import holm, paired_difference
 from tests import site_made
 from tests.loopback import running
+from tests.made_submissions import synthesise
 from tests.pages import Page
 from tests.site_made import HOSTILE, Tree, pages_of, tree_of
 from tests.site_origins import Origins, reads_as
@@ -424,7 +425,7 @@ def test_ranks_on_pools_of_another_seed_heed_the_sessions(tmp_path):
     )
     alone = [name for name, session in track.sessions.items() if together[session] == 1]
     missed = {"system-000": alone[-2:], "system-001": [name for _, name in paired[:6]] + alone[:3]}
-    site_made.bench().synthesise(tmp_path, 2, tracks=["task3_d100"])
+    synthesise(tmp_path, 2, tracks=["task3_d100"])
     for slug, names in missed.items():
         card = json.loads((tmp_path / slug / "submission.json").read_text("utf-8"))
         card["runs"][0]["settings"]["seed"] = 1

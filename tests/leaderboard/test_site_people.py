@@ -109,7 +109,7 @@ def test_people_without_a_known_draft_are_not_marked(submissions, tmp_path):
 def test_what_alps_agreement_writes_is_what_a_board_reads(submissions, tmp_path):
     kept = tmp_path / "agreement.json"
     folder = write_annotations(tmp_path / "release")
-    assert alps_here("agreement", folder, f"out={kept}").code == 0
+    assert alps_here("annotate", "agreement", folder, f"out={kept}").code == 0
     words = (f"submissions={submissions}", f"people={kept}", f"out={tmp_path / 'site'}")
     ran = alps_here("leaderboard", "build", *words)
     assert ran.code == 0, ran.err

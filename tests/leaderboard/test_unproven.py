@@ -267,7 +267,7 @@ def test_what_is_no_submission_is_told_in_one_line(shelf: Shelf, tmp_path: Path)
     for word, words in (
         (str(tmp_path / "nowhere"), "no such folder"),
         ("", "no such folder"),
-        (str(shelf.run), "a run, and no submission yet; alps submit"),
+        (str(shelf.run), "a run, not a submission; pack it with alps leaderboard submit"),
         (str(shelf.folder.parent), f"holds 1 submissions; name one of them, as .*{SLUG}"),
         (str(tmp_path), "no submission.json there"),
     ):

@@ -65,6 +65,18 @@ def test_a_bomb_is_not_inflated(model: str, encoding: str, make: Callable[[], by
     assert (error.status, error.billed, error.transient) == (200, True, True)
 
 
+@pytest.mark.parametrize("aiohttp", [True, False], ids=["aiohttp", "httpx"])
+def test_a_reply_of_a_million_choices_is_given_up(aiohttp: bool, monkeypatch: pytest.MonkeyPatch):
+    if not aiohttp:
+        monkeypatch.setenv("DISABLE_AIOHTTP_TRANSPORT", "True")
+    body = b'{"choices": [' + b",".join([b"{}"] * 1_900_000) + b"]}"
+    sent(Answer("Yes."))
+    before = peak()
+    error = failed(Answer(body=body))
+    assert peak() - before < 400
+    assert "1,900,000 choices" in str(error)
+
+
 def test_a_bomb_is_not_inflated_where_httpx_is_the_transport(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DISABLE_AIOHTTP_TRANSPORT", "True")
     error = failed(Answer(body=bomb(), headers={"Content-Encoding": "gzip"}))

@@ -580,3 +580,22 @@ def test_a_run_keeps_a_thought_beside_the_answer_and_judges_the_answer(tmp_path)
     assert (row["thought"], row["raw"]) == ("They hate rain, I know.", said.text)
     assert "They hate rain" not in asked[0]
     assert track_of(out, "task4_ability4")["scores"]["cf"]["value"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"verdict": [' + "{}," * 60_000 + "{}]}", "its text has more than 50,000 values of JSON"),
+        ('{"verdict": "' + "x" * (4 << 20) + '"}', "its text has 4,194,319 characters, and may"),
+    ],
+)
+def test_a_text_of_too_much_is_no_answer_and_kept_in_part(text, said):
+    read = understand(Reply(text, "stop"), rating_answer(BinaryReply))
+    assert (read.outcome, (read.error or "")[: len(said)]) == ("invalid", said)
+    assert len(read.raw or "") < 100_000
+
+
+def test_what_stands_in_texts_is_counted_as_no_values():
+    reason = "a, [b], {c}; " * 40_000
+    text = json.dumps({"reason": reason, "verdict": "met"})
+    assert understand(Reply(text, "stop"), rating_answer(BinaryReply)).outcome == "ok"

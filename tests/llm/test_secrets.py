@@ -228,7 +228,7 @@ def test_a_key_that_is_set_later_is_refused_when_answers_are_packed_at_any_lengt
     is told.
     """
     assert run(here, *EXTRACT, ECHO).returncode == 0
-    packing = ("submit", "out", "name=Echo", "out=packed", "date=2026-01-31")
+    packing = ("leaderboard", "submit", "out", "name=Echo", "out=packed", "date=2026-01-31")
     for name, value in KEYS.items():
         done = run(here, *packing, **{name: value})
         assert done.returncode == 2, (name, done)

@@ -116,9 +116,10 @@ def test_each_call_and_the_summary_say_what_answered_and_later_sessions_what_had
     found, manifest = summary(tmp_path / "out"), (tmp_path / "out" / "manifest.json").read_text()
     assert found["served"] == json.loads(manifest)["served"] == SERVED
     assert found["calls"]["cached_tokens"] == 600 * len(calls)
-    assert "60% of the prompts from the provider's cache" in said
-    assert "Served for the answers: scripted-2025-04-14, build fp_one." in said
-    assert "Warning" not in said
+    shown = " ".join(run(tmp_path, "show", "out").stdout.split())
+    assert "60% of the prompts from the provider's cache" in shown
+    assert "Served for the answers: scripted-2025-04-14, build fp_one." in shown
+    assert "Warning" not in said + shown
     second = summary(tmp_path / "second")
     assert (second["calls"]["http"], second["served"]) == (0, SERVED)
 

@@ -1,7 +1,6 @@
 """How typed answers are asked for: the ladder of modes, and the schemas that are sent."""
 
 import ast
-import importlib.util
 import json
 from typing import Annotated, Any, Literal
 
@@ -21,6 +20,7 @@ from alps.tasks.extraction import TASK
 from tests.conftest import ROOT
 from tests.desk import GOOD, QUESTION, QUIET_LITELLM, Desk, Hobbies, always, chat, question
 from tests.endtoend import rows
+from tests.llm import strict_subset
 from tests.loopback import Answer, Script, serve
 from tests.tracks import JUDGE, MODEL, alps_here
 
@@ -284,12 +284,7 @@ def test_only_public_modules_of_instructor_are_imported():
 
 # Schemas: within what providers take, and without what was written for developers
 
-spec = importlib.util.spec_from_file_location("bench_of_schemas", ROOT / "bench" / "schemas.py")
-assert spec is not None
-assert spec.loader is not None
-bench = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(bench)
-MODELS = {model.__name__: model for model in bench.sent_models()}
+MODELS = {model.__name__: model for model in strict_subset.sent_models()}
 
 
 class Inner(BaseModel):
@@ -321,11 +316,11 @@ class Anything(BaseModel):
 def test_every_schema_lies_in_the_strict_subset_and_holds_no_docstring(model):
     text = schema_of(model)
     assert is_strict(model)
-    assert bench.violations(json.loads(text)) == []
+    assert strict_subset.violations(json.loads(text)) == []
     lines = [line.strip() for line in (model.__doc__ or "").splitlines()]
     assert [line for line in lines if line and line in text] == []
     assert len(text) < 0.75 * len(json.dumps(model.model_json_schema()))
-    for engine, compile_ in bench.engines().items():
+    for engine, compile_ in strict_subset.engines().items():
         assert compile_(text) is None, engine
 
 
@@ -337,7 +332,7 @@ def test_a_model_writes_its_reason_before_its_verdict():
 
 def test_a_schema_of_somebody_else_is_made_strict_unless_a_part_is_open():
     sent = json.loads(schema_of(Own))
-    assert (is_strict(Own), bench.violations(sent)) == (True, [])
+    assert (is_strict(Own), strict_subset.violations(sent)) == (True, [])
     assert sent["description"] == "What is known."
     assert sent["required"] == ["count", "kind", "inner", "one"]
     assert sent["properties"]["one"] == {"$ref": "#/$defs/Inner"}
@@ -346,7 +341,7 @@ def test_a_schema_of_somebody_else_is_made_strict_unless_a_part_is_open():
     assert "For developers." not in schema_of(Own)
     for model in (Open, Anything):
         assert not is_strict(model)
-        assert bench.violations(json.loads(schema_of(model)))
+        assert strict_subset.violations(json.loads(schema_of(model)))
 
 
 CLOSED = {"type": "object", "additionalProperties": False}
@@ -363,7 +358,9 @@ OUTSIDE = [
 
 
 def test_the_checker_finds_what_leaves_the_subset():
-    assert [place for place, schema in enumerate(OUTSIDE) if not bench.violations(schema)] == []
+    assert [
+        place for place, schema in enumerate(OUTSIDE) if not strict_subset.violations(schema)
+    ] == []
 
 
 def test_a_schema_is_part_of_the_hash_of_its_prompt_and_its_rubric():

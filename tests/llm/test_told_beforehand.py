@@ -30,15 +30,20 @@ def test_a_dry_run_has_a_likely_cost_within_the_range_and_a_total(tmp_path):
     done = run(tmp_path, "run", *words, "data=samples", "dry_run=yes")
     costs = {}
     for line in done.stdout.splitlines():
-        if found := re.search(r"^ (\w+(?: items)?) .*\$([\d.]+) +\$([\d.]+) – \$([\d.]+)$", line):
+        if found := re.search(
+            r"^ (?:.*, )?(\w+(?: items)?) .*\$([\d.]+) +\$([\d.]+) – \$([\d.]+)$", line
+        ):
             costs[found[1]] = [float(cost) for cost in found.groups()[1:]]
-    assert list(costs) == ["generate", "judge", "known items", "baselines", "total"]
+    assert list(costs) == ["answers", "verdicts", "known items", "baselines", "total"]
     for likely, least, most in costs.values():
         assert least < likely < most
     for place, whole in enumerate(costs["total"]):
         parts = (own[place] for name, own in costs.items() if name != "total")
-        assert whole == pytest.approx(sum(parts), abs=2e-4)
-    assert "Likely: 4 bytes a token" in done.stdout
+        # Each is written with two digits that count, or cents.
+        assert whole == pytest.approx(sum(parts), abs=0.02)
+    likely, _, most = costs["total"]
+    first = done.stdout.splitlines()[0]
+    assert first == f"Likely cost ${likely:.2f}, at most ${most:.2f}; no request sent yet"
 
 
 def test_personamem_without_a_cache_says_what_to_do(tmp_path):

@@ -1,13 +1,9 @@
-"""What providers are asked, captured on loopback in their own formats; bench/wire.py prints the
-whole table.
-"""
+"""What providers are asked, captured on loopback in their own formats."""
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,9 +12,10 @@ from alps.llm.cache import cache_key
 from alps.llm.provider import marked
 from alps.llm.types import Request
 from tests.conftest import ROOT
+from tests.llm import providers_asked
 from tests.loopback import Answer, serve
 
-FILE = ROOT / "bench" / "wire.py"
+FILE = ROOT / "bench" / "providers_asked.py"
 
 # litellm silences what pydantic says of its models when it is imported, but builds them later, in
 # the first call.
@@ -26,25 +23,8 @@ pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:U
 
 
 @pytest.fixture(scope="module")
-def wire() -> Iterator[Any]:
-    """The benchmark."""
-    spec = importlib.util.spec_from_file_location("bench_of_the_wire", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    sys.path.append(str(FILE.parent))
-    try:
-        spec.loader.exec_module(module)
-        yield module
-    finally:
-        sys.path.remove(str(FILE.parent))
-        del sys.modules[spec.name]
-
-
-@pytest.fixture(scope="module")
-def rows(wire: Any) -> list[Any]:
-    return wire.measure([])
+def rows() -> list[Any]:
+    return providers_asked.measure()
 
 
 IMPORTED_TWICE = """
@@ -75,7 +55,7 @@ def test_a_reply_is_read_where_two_threads_imported_the_libraries_at_once():
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", IMPORTED_TWICE, server.url],
             env={**os.environ, "OPENAI_API_KEY": "none"},
-            cwd=FILE.parents[1],
+            cwd=ROOT,
             capture_output=True,
             text=True,
             check=False,
@@ -95,16 +75,17 @@ def test_every_provider_is_asked_in_its_own_format_and_heard(rows: list[Any]):
     assert len(rows) >= 12
 
 
-def test_every_provider_is_asked_with_the_key_that_was_set_for_it(wire: Any, rows: list[Any]):
-    came = {row.provider.model: wire.key_of(row.asked, row.provider.key) for row in rows}
+def test_every_provider_is_asked_with_the_key_that_was_set_for_it(rows: list[Any]):
+    came = {row.provider.model: providers_asked.key_of(row.asked, row.provider.key) for row in rows}
     assert [model for model, header in came.items() if header == "did not come"] == []
     strangers = [row for row in rows if row.provider.key != "not-needed"]
     assert not any("not-needed" in str(row.asked.headers) for row in strangers)
 
 
-def test_only_models_that_take_it_are_sent_a_temperature(wire: Any, rows: list[Any]):
+def test_only_models_that_take_it_are_sent_a_temperature(rows: list[Any]):
     sent = {
-        (row.provider.name, row.provider.model): wire.temperature_of(row.asked.body) for row in rows
+        (row.provider.name, row.provider.model): providers_asked.temperature_of(row.asked.body)
+        for row in rows
     }
     thinking = {(name, model) for name, model in sent if "reasoning" in name or "thinking" in name}
     thinking |= {(name, model) for name, model in sent if "unlisted" in name}

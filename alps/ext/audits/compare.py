@@ -39,6 +39,7 @@ from alps.show.compare import (
     corrected_together,
     doubted,
 )
+from alps.show.names import task_title
 from alps.show.parts import CorrectedComparison, More
 from alps.stats.bootstrap import Estimate
 from alps.stats.grouped import ENOUGH
@@ -125,7 +126,8 @@ def _compare_track(runs: Mapping[str, Run], track: str, data: Data) -> TrackComp
         bent = _bent(runs, records, of_track)
         more = _more(bent, _slices(aligned, traits, of_track.task.headline), metrics)
     found = tuple(counts), tuple(metrics), told
-    return TrackComparison(track, len(shared), clusters, *found, more)
+    title = task_title(track, next(iter(runs.values())).summary_of(track))
+    return TrackComparison(track, len(shared), clusters, *found, more, title)
 
 
 def _more(

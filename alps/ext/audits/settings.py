@@ -1,5 +1,8 @@
 """Keys of audits: who audits a run, and which share of it."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from pydantic import Field
 
 from alps.keys import JudgingKeys
@@ -9,17 +12,23 @@ from alps.values import Address, HomePath, Share
 class AuditKeys(JudgingKeys):
     """Who audits the verdicts of a run, and how many of them."""
 
+    GROUPS: ClassVar[Mapping[str, str]] = {
+        "judge": "audit audit_judge audit_judge_api_base audit_labels audit_seed"
+    }
+
     audit_judge: str | None = Field(
-        None, description="a better judge, who judges a drawn share of the records once more"
+        None, description="PROVIDER/MODEL: a better judge for a random share of the records"
     )
-    audit_judge_api_base: Address = Field(None, description="endpoint of audit_judge")
+    audit_judge_api_base: Address = Field(None, description="base URL of audit_judge")
     audit: Share | None = Field(
-        None, description="the share of the sessions that audit_judge judges: 10%"
+        None, description="share of the sessions that audit_judge judges, as 10%"
     )
-    audit_labels: HomePath | None = Field(None, description="labels of people who audited a share")
+    audit_labels: HomePath | None = Field(
+        None, description="human labels of a share of the records"
+    )
     audit_seed: int | None = Field(
         None,
         ge=0,
         lt=2**36,
-        description="draws the same sessions in every run, for compare; else the answers draw them",
+        description="audit the same sessions in every run, for compare [from the answers]",
     )

@@ -26,6 +26,7 @@ from alps.show.table import (
     row_of,
     thousands,
     ungrouped,
+    with_interval,
 )
 from alps.stats.paired import Difference
 from alps.tasks import Metric
@@ -33,6 +34,17 @@ from alps.tasks import Metric
 
 class Shown(ShownPart):
     """What is shown of audits."""
+
+    def rows(self, summary: Summary, track: str, metric: Metric) -> Iterator[Row]:
+        """Yield the headline as audits correct it."""
+        found = summary.audit.tracks.get(track) if summary.audit is not None else None
+        score = found.scores.get(metric.name) if found is not None else None
+        if summary.audit is None or score is None:
+            return
+        by = f"by {counted(score.audited, 'audit')} of {summary.audit.judge}"
+        yield row_of(
+            "corrected", *with_interval(score), by if score.reason is None else "not corrected"
+        )
 
     def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Part]:
         """Yield what audits correct on a track."""

@@ -6,6 +6,7 @@ in the background, and those for Azure order again by themselves after an error 
 package asks, as it does for litellm.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ from alps.ext.batches.interface import (
     as_json,
     count_of,
     is_name,
+    largest_results,
     name_of,
     part_of,
     read_object,
@@ -37,7 +39,7 @@ from alps.llm.libraries import libraries
 from alps.llm.provider import Draft
 from alps.llm.types import TransportError
 from alps.llm.wire import following_none
-from alps.sizes import LARGEST_RESULTS
+from alps.sizes import LARGEST_REPLY
 
 # The name under which a batch is found again where the answer to its order was lost
 _TAG = "alps"
@@ -46,6 +48,8 @@ _LISTED = 100
 _FORM = Form(most=50_000, largest=200_000_000)
 # Seconds for a file of 200 MB
 _TIMEOUT = 600.0
+# Seconds for one request with all of its answer: a file of 1 GB at 300 kB a second
+_LONGEST = 3_600.0
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _BY_CLIENT = """
 accept accept-encoding api-key authorization connection content-length content-type host user-agent
@@ -141,7 +145,8 @@ class FileBatches:
         """Download the files of a batch: its answers, and its errors."""
         found, known = Results(), list(keys)
         for file in state.files:
-            content = await self._ask(self._client.files.content(file))
+            asked = self._client.files.content(file)
+            content = await self._ask(asked, largest=largest_results(len(known)))
             found.read(content.content, known, _result)
         return found
 
@@ -156,11 +161,13 @@ class FileBatches:
     async def _read(self, asked: Awaitable[Any]) -> dict[str, Any]:
         return read_object((await self._ask(asked)).content)
 
-    async def _ask(self, asked: Awaitable[Any]) -> Any:
+    async def _ask(self, asked: Awaitable[Any], *, largest: int = LARGEST_REPLY) -> Any:
         with following_none() as exchange:
-            exchange.largest = LARGEST_RESULTS
+            exchange.largest = largest
             try:
-                return await asked
+                # Every byte sets the clock of a client back.
+                async with asyncio.timeout(_LONGEST):
+                    return await asked
             except Exception as error:  # whatever a client raises, no answer was heard
                 if exchange.redirect is not None:
                     raise redirected(exchange) from error

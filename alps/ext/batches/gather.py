@@ -366,39 +366,64 @@ class Batches:
     async def _found(self, interface: Interface, entry: Entry) -> str | None:
         """Return the provider's name of a batch whose order was not confirmed, if it was taken."""
         seen: set[str] = set()
+        alike: list[Listed] = []
         after: str | None = None
         for _ in range(_MOST_PAGES):
             page = await self._tried(partial(interface.listed, after))
             new = [batch for batch in page.rows if batch.id not in seen]
-            if (name := await self._among(interface, new, entry)) is not None:
+            if (name := _tagged(new, entry)) is not None:
                 return name
             seen |= {batch.id for batch in new}
+            alike += (batch for batch in new if not interface.tagged and _may_be(batch, entry))
             # Some servers give their first page whatever is asked for.
-            if page.after is None or not new or any(_is_before(one, entry) for one in new):
-                return None
+            if page.after is None or not new or _is_beyond(new, entry):
+                return await self._among(interface, alike, entry)
             after = page.after
+        if (name := await self._among(interface, alike, entry)) is not None:
+            return name
         lost = f"a batch of {len(entry.keys):,} requests may have been ordered, and is not among"
         raise UsageError(
             f"model '{entry.model}': {lost} the latest {len(seen):,}; another out= orders anew"
         )
 
     async def _among(
-        self, interface: Interface, listed: Iterable[Listed], entry: Entry
+        self, interface: Interface, alike: Iterable[Listed], entry: Entry
     ) -> str | None:
-        if interface.tagged:
-            return next((batch.id for batch in listed if batch.tag == entry.tag), None)
+        """Return which of the batches that look alike has our requests."""
         known = self.journal.known()
-        for batch in listed:
-            may_be = batch.id not in known and _may_be(batch, entry)
-            if may_be and await self._is_of(interface, batch.id, entry):
-                return batch.id
+        left = [batch.id for batch in alike if batch.id not in known]
+        # The first after ours was intended is most likely ours; the list has the newest first.
+        left.reverse()
+        began, waits = time.monotonic(), _SOONEST
+        while left:
+            under_way = []
+            for name in left:
+                state = await self._tried(partial(interface.state, name))
+                if not state.ended:
+                    under_way.append(name)
+                elif await self._is_of(interface, name, state, entry):
+                    return name
+            left = under_way
+            if left:
+                # Somebody else's may be among them: it is waited for, and never cancelled.
+                if time.time() - entry.at > DAY + _ENDING:
+                    raise UsageError(
+                        f"model '{entry.model}': a batch of {len(entry.keys):,} requests may have "
+                        f"been ordered as {', '.join(left[:3])}, which does not end; another out= "
+                        "orders a new one"
+                    )
+                await asyncio.sleep(waits)
+                waits = min(max(_SOONEST, _SHARE * (time.monotonic() - began)), _LATEST)
         return None
 
-    async def _is_of(self, interface: Interface, name: str, entry: Entry) -> bool:
-        """Wait for the end of a batch of the same size, and tell whether its requests are ours."""
-        guess = Entry(entry.tag, entry.model, entry.keys, entry.at, name)
-        state = await self._ended(interface, guess)
-        results = await self._tried(partial(interface.results, name, state, entry.keys))
+    async def _is_of(self, interface: Interface, name: str, state: State, entry: Entry) -> bool:
+        """Tell whether the requests of a batch that has ended are ours."""
+        try:
+            results = await self._tried(partial(interface.results, name, state, entry.keys))
+        except TransportError as error:
+            if error.status == 404:
+                return False
+            raise
         return bool(results.by_key)
 
     async def _drop(self, entry: Entry) -> None:
@@ -493,6 +518,16 @@ async def _open(request: Request[Any]) -> Interface:
 
 def _may_be(listed: Listed, entry: Entry) -> bool:
     return listed.size == len(entry.keys) and not _is_before(listed, entry)
+
+
+def _tagged(listed: Iterable[Listed], entry: Entry) -> str | None:
+    return next((batch.id for batch in listed if batch.tag == entry.tag), None)
+
+
+def _is_beyond(page: Sequence[Listed], entry: Entry) -> bool:
+    """Tell whether a page has older batches alone: an odd time of one of them tells nothing."""
+    timed = [batch for batch in page if batch.at is not None]
+    return bool(timed) and all(_is_before(batch, entry) for batch in timed)
 
 
 def _is_before(listed: Listed, entry: Entry) -> bool:

@@ -12,6 +12,7 @@ from alps.jsonl import parse_json
 from alps.llm.prices import entry_of
 from alps.llm.provider import Draft
 from alps.llm.types import TransportError
+from alps.sizes import LARGEST_REPLY, LARGEST_RESULTS
 
 if TYPE_CHECKING:
     from alps.ext.batches.spool import Spool
@@ -23,6 +24,8 @@ BATCHED = (*FILES, *MESSAGES)
 
 _MOST_REQUESTS = 10_000_000
 _LONGEST_NAME = 1_000
+# Bytes; the longest answers of today, of 128k tokens, are below 1 MB.
+_LARGEST_RESULT = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -201,6 +204,11 @@ def check_batched(key: str, model: str) -> None:
             f"batch=yes: {key}={model}: no batches are sent to {provider} ({known} take them); "
             "leave batch= out"
         )
+
+
+def largest_results(requests: int) -> int:
+    """Return the most bytes of the results of so many requests: a small batch has small ones."""
+    return min(LARGEST_RESULTS, LARGEST_REPLY + requests * _LARGEST_RESULT)
 
 
 def odd(what: str, error: Exception | None = None) -> TransportError:

@@ -4,6 +4,7 @@ litellm has no function that orders one. It says what each request is sent as, a
 included, and here that is put together.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from alps.ext.batches.interface import (
     as_json,
     count_of,
     is_name,
+    largest_results,
     name_of,
     part_of,
     read_object,
@@ -33,12 +35,14 @@ from alps.llm.failures import redirected, transport_error
 from alps.llm.libraries import libraries
 from alps.llm.provider import Draft
 from alps.llm.wire import following_none
-from alps.sizes import LARGEST_RESULTS
+from alps.sizes import LARGEST_REPLY
 
 # By the documentation of Anthropic's batches: 100,000 requests, or 256 MB
 _FORM = Form(100_000, 256_000_000, opening=b'{"requests":[', between=b",", closing=b"]}")
 _LISTED = 100
 _TIMEOUT = 600.0
+# Seconds for one request with all of its answer: results of 1 GB at 300 kB a second
+_LONGEST = 3_600.0
 _OF_ONE = ("content-length", "host", "accept-encoding", "connection", "anthropic-beta")
 _BETA = "anthropic-beta"
 _Content = bytes | AsyncIterator[bytes] | None
@@ -108,8 +112,10 @@ class MessageBatches:
         """Download the results of a batch."""
         found = Results()
         # Not from the address that the batch names: whoever wrote it there would get the key.
-        content = await self._bytes("GET", f"{self._url_of(batch)}/results")
-        found.read(content, keys, _result)
+        known = list(keys)
+        address = f"{self._url_of(batch)}/results"
+        content = await self._bytes("GET", address, largest=largest_results(len(known)))
+        found.read(content, known, _result)
         return found
 
     async def cancel(self, batch: str) -> None:
@@ -128,16 +134,23 @@ class MessageBatches:
         return read_object(await self._bytes(method, url, content, more))
 
     async def _bytes(
-        self, method: str, url: str, content: _Content = None, more: Mapping[str, str] = _NONE
+        self,
+        method: str,
+        url: str,
+        content: _Content = None,
+        more: Mapping[str, str] = _NONE,
+        *,
+        largest: int = LARGEST_REPLY,
     ) -> bytes:
         import httpx
 
         litellm = libraries().litellm
         headers = {**self._headers, **more}
         with following_none() as exchange:
-            exchange.largest = LARGEST_RESULTS
+            exchange.largest = largest
             try:
-                async with httpx.AsyncClient(timeout=_TIMEOUT) as client:
+                # Every byte sets the clock of a client back.
+                async with asyncio.timeout(_LONGEST), httpx.AsyncClient(timeout=_TIMEOUT) as client:
                     answer = await client.request(method, url, content=content, headers=headers)
                     answer.raise_for_status()
                     return answer.content

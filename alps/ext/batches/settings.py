@@ -1,5 +1,8 @@
 """Keys of batches."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from pydantic import Field
 
 from alps.ext.batches import AT_ONCE
@@ -11,9 +14,13 @@ from alps.values import Seconds
 class BatchKeys(JudgingKeys):
     """Whether requests are asked in batches."""
 
-    batch: bool = Field(False, description="yes: ask in batches, at half the price, within a day")
+    GROUPS: ClassVar[Mapping[str, str]] = {"scale": "batch batch_deadline"}
+
+    batch: bool = Field(
+        False, description="yes: send requests in batches, at half the price, within a day"
+    )
     batch_deadline: Seconds = Field(
-        DAY, ge=0, description="what a batch has not answered by then is asked one by one"
+        DAY, ge=0, description="seconds to wait for a batch before sending single requests"
     )
 
     @property

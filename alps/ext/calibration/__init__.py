@@ -35,10 +35,12 @@ def _shows(summary: Any) -> bool:
 EXTENSION = Extension(
     "calibration",
     needs=("audits",),
-    commands={
-        "labels": "alps.ext.calibration.commands:labels",
-        "calibrate": "alps.ext.calibration.commands:calibrate",
-        "calibrations": "alps.ext.calibration.commands:calibrations",
+    commands={"calibrate": "alps.ext.calibration.commands:calibrate"},
+    heading="Judge",
+    moved={"calibrations": "calibrate list"},
+    removed={
+        "transport": "audit answers of this very run, by audit_judge=… audit=20% or "
+        "audit_labels=FOLDER"
     },
     exports={"calibrate": "alps.ext.calibration.api:calibrate"},
     has_part=_has_part,

@@ -241,7 +241,7 @@ def _sample(name: str) -> Mapping[str, Any]:
     rubrics = read_object(path).values.get("rubrics")
     if not isinstance(rubrics, dict) or not all(isinstance(one, dict) for one in rubrics.values()):
         raise UsageError(
-            f"{path}: not what alps labels draw wrote; remove it, or draw again next to {ITEMS}"
+            f"{path}: not what alps annotate draw wrote; remove it, or draw again next to {ITEMS}"
         )
     return rubrics
 
@@ -409,7 +409,8 @@ async def _ask_all(
                     for item in waiting:
                         verdict = await _verdict(asker, item, journal, judge.name)
                         verdicts[item.item_id] = verdict
-                        progress(verdict.outcome == "ok")
+                        failure = "" if verdict.outcome == "ok" else str(verdict.outcome)
+                        progress(verdict.outcome == "ok", failure)
 
                 async with stopping_together(
                     work() for _ in range(settings.records_at_once)

@@ -1,62 +1,33 @@
-"""Commands that measure judges against labels: `labels draw`, `calibrate`, `calibrations`."""
+"""Commands that measure judges against labels: `alps calibrate` and `alps calibrate list`."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alps.commands.common import command, console, group, say, stop_at_budget
+from alps.commands.common import command, console, say, stop_at_budget, with_commands
 from alps.waiting import tell
 
 if TYPE_CHECKING:
-    from alps.ext.calibration.settings import CalibrateSettings, DrawSettings, TrustSettings
+    from alps.ext.calibration.settings import CalibrateSettings, TrustSettings
 
 
-@group()
-def labels() -> None:
-    """Prepare label folders, which judges are calibrated on."""
-
-
-@command(
-    "out=DIR [n=…] [seed=…]",
-    "alps.ext.calibration.settings:DrawSettings",
-    name="draw",
-    group=labels,
-    run=True,
-    quick=True,
-)
-def labels_draw(run: Path, settings: "DrawSettings") -> None:
-    """Draw answers of a run at random for people to label.
-
-    What its judge was asked, without what it said.
-
-    \b
-      alps labels draw runs/utilization-rules-samples n=100 out=labels
-    """
-    from alps.ext.calibration.sample import draw_labels
-
-    drawn = draw_labels(run, n=settings.n, out=Path(settings.out), seed=settings.seed)
-    for rubric, counts in drawn.rubrics.items():
-        how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
-        say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
-    say(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
-
-
+@with_commands
 @command(
     "judge=… labels=DIR [out=DIR] [verdicts=FILE]",
     "alps.ext.calibration.settings:CalibrateSettings",
 )
 def calibrate(settings: "CalibrateSettings") -> None:
-    """Hold a judge against people's labels, rubric by rubric.
+    """Measure a judge against human labels.
 
-    The judge is asked about the labelled items, unless its verdicts are recorded. `labels=stress`
-    are items of our own whose answers are known.
+    The judge rates the labelled items, unless its verdicts are recorded. labels=stress are items of
+    alps whose answers are known.
 
     \b
       alps calibrate judge=lexical labels=stress
       alps calibrate judge=openai/gpt-4.1 labels=DIR
       alps calibrate judge=gpt-4 labels=DIR verdicts=FILE out=calibrated
 
-    With fit=yes a cheap judge learns from the verdicts that a run holds:
+    With fit=yes a cheap judge learns from the verdicts of a run:
 
     \b
       alps calibrate fit=yes labels=RUN out=cheap.json
@@ -90,18 +61,20 @@ def calibrate(settings: "CalibrateSettings") -> None:
 @command(
     "[DIR…] [labels=DIR] [out=FILE]",
     "alps.ext.calibration.settings:TrustSettings",
+    name="list",
+    group=calibrate,
     folders=True,
     none=True,
     quick=True,
 )
-def calibrations(folders: list[str], settings: "TrustSettings") -> None:
-    """Write a page of calibrations: may I trust this judge for this rubric?
+def calibrate_list(folders: list[str], settings: "TrustSettings") -> None:
+    """Write a page of calibrations: which judge may I trust?
 
-    DIR are folders that alps calibrate wrote, or a folder of such; without any, those that runs
+    DIR are folders that alps calibrate wrote, or a folder of them; without any, those that runs
     find. Judges are ranked; with labels= the page shows where they differ from people.
 
     \b
-      alps calibrations known labels=labels out=trust.html
+      alps calibrate list known labels=labels out=trust.html
     """
     from datetime import date
 

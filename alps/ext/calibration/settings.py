@@ -1,6 +1,8 @@
-"""Settings of `alps calibrate` and `alps labels draw`, the gates of a judge, keys of a run."""
+"""Settings of `alps calibrate` and `alps annotate draw`, the gates of a judge, keys of a run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -36,15 +38,16 @@ GATES = Gates()
 class CorrectionKeys(Keys):
     """Which calibrations correct the scores of a run."""
 
+    GROUPS: ClassVar[Mapping[str, str]] = {"judge": "calibration"}
+
     calibration: str | None = Field(
         None,
-        description="a calibration of the judge, to correct by; off: none; else those that are "
-        "known",
+        description="calibration of the judge that corrects scores; off: none [those known]",
     )
 
 
 class DrawSettings(FrozenSettings):
-    """What `alps labels draw` can be told."""
+    """What `alps annotate draw` can be told."""
 
     out: HomePath = Field(description="the label folder to write")
     n: int = Field(100, ge=1, description="items of each rubric")
@@ -97,7 +100,7 @@ class CalibrateSettings(AskSettings):
 
 
 class TrustSettings(FrozenSettings):
-    """What `alps calibrations` can be told beside the calibrations."""
+    """What `alps calibrate list` can be told beside the calibrations."""
 
     labels: HomePath | None = Field(
         None, description="the label folder that examples of disagreements are taken from"

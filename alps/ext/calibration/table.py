@@ -27,6 +27,7 @@ from alps.show.table import (
     Column,
     Line,
     Part,
+    Row,
     Table,
     both,
     figures,
@@ -37,6 +38,7 @@ from alps.show.table import (
     show_parts,
     thousands,
     ungrouped,
+    with_interval,
 )
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric
@@ -365,6 +367,16 @@ _METHODS = {
 
 class Shown(ShownPart):
     """What is shown of calibrations."""
+
+    def rows(self, summary: Summary, track: str, metric: Metric) -> Iterator[Row]:
+        """Yield the headline as the calibration corrects it."""
+        own = summary.tracks[track].scores[metric.name].corrected
+        if own is not None:
+            doubt = ", doubtful" if own.notes else ""
+            by = f"by {counted(own.labelled, 'label')}{doubt}"
+            yield row_of(
+                "corrected", *with_interval(own), by if own.reason is None else "not correctable"
+            )
 
     def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Table]:
         """Yield what was corrected on a track, and how; nothing where nothing was."""

@@ -210,7 +210,7 @@ def _told(
         return NO, (f"it expired on {expires}",), again
     if row.acceptance is not None:
         why = "its items were made right or wrong on purpose, and no person labelled them"
-        return NO, (why,), "Have people label answers of a run: alps labels draw RUN n=…"
+        return NO, (why,), "Have people label answers of a run: alps annotate draw RUN n=…"
     reasons = row.reasons
     if calibration.row.judge_fingerprint is None:
         reasons = (*reasons, "verdicts were recorded: a judge that is asked today is another one")
@@ -219,7 +219,7 @@ def _told(
         other = "Take another judge, or have a better one or people audit it: audit_judge="
         return NO, reasons, other
     if more:
-        return FEW, reasons, f"Label about {more:,} more items: alps labels draw RUN n=…"
+        return FEW, reasons, f"Label about {more:,} more items: alps annotate draw RUN n=…"
     if row.verdict == "pass" and not reasons:
         return YES, ("every gate is reached",), "Use it: runs are corrected by this calibration."
     return CAVEATS, reasons, "Use it where these caveats do not touch what you compare."

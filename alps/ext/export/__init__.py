@@ -3,5 +3,8 @@
 from alps.extension import Extension
 
 EXTENSION = Extension(
-    "export", needs=("audits",), commands={"export": "alps.ext.export.commands:export"}
+    "export",
+    needs=("audits",),
+    commands={"export": "alps.ext.export.commands:export"},
+    heading="Data",
 )

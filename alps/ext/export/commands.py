@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     "RUN… format=… out=DIR", "alps.ext.export.settings:ExportSettings", runs=True, own_task=True
 )
 def export(runs: list[Path], settings: "ExportSettings") -> None:
-    """Export runs to tables, or to the tools that experiments are kept in.
+    """Export runs to CSV, Parquet, Inspect, MLflow or W&B.
 
     One row for each answer, and one for each score with its interval.
 

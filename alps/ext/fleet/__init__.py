@@ -18,6 +18,7 @@ EXTENSION = Extension(
     "fleet",
     needs=("sizes",),
     commands={"merge": "alps.ext.fleet.commands:merge"},
+    heading="Scale",
     has_part=_has_part,
     part="alps.ext.fleet.part:Part",
     settings="alps.ext.fleet.settings:FleetKeys",

@@ -7,7 +7,9 @@ from alps.commands.common import allow_typed, command, show_finished
 
 @command("OUT SHARD…", runs=True, raw=True)
 def merge(words: tuple[str, ...]) -> None:
-    """Merge finished shards of a run into the folder of the whole run; nothing is asked.
+    """Merge the shards of a run.
+
+    No request is sent.
 
     \b
       alps run task=extraction model=rules shard=1/2 out=first

@@ -1,6 +1,7 @@
 """Keys of engines and shards."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -12,16 +13,18 @@ from alps.values import shard_of
 class FleetKeys(RunKeys):
     """What carries out a run, and which part of it."""
 
+    GROUPS: ClassVar[Mapping[str, str]] = {"scale": "shard engine workers scheduler"}
+
     shard: str | None = Field(
-        None, description="3/8: only the third of eight parts of the sessions, for alps merge"
+        None, description="3/8: the third of eight shards of the sessions, for alps merge"
     )
     engine: Literal["asyncio", "processes", "dask"] = Field(
-        HERE, description="processes: shards in processes of this machine; dask: of a cluster"
+        HERE, description="processes: shards in processes of this machine; dask: on a cluster"
     )
     workers: int | None = Field(
-        None, ge=1, le=1024, description="how many processes, or workers of the cluster [all]"
+        None, ge=1, le=1024, description="number of processes, or of workers of the cluster [all]"
     )
-    scheduler: str | None = Field(None, description="the address of the scheduler of engine=dask")
+    scheduler: str | None = Field(None, description="address of the scheduler of engine=dask")
 
     @field_validator("shard")
     @classmethod

@@ -18,6 +18,7 @@ from alps.ext.sizes.run import folder_of
 from alps.jsonl import parse_json
 from alps.llm.ledger import Totals, counted_in
 from alps.llm.secrets import redact
+from alps.run.engine import failure_of
 from alps.run.finished import Finished
 from alps.run.folder import changed_code, locked_folder
 from alps.run.fresh import edited, is_begun, is_whole, kept_former, set_aside
@@ -213,7 +214,8 @@ async def watched(run: Divided) -> AsyncIterator[None]:
                     totals.cost += cost if isinstance(cost, int | float) else 0.0
                     totals.unpriced += cost is None
                 for row in _new(scores):
-                    advance(row.get("outcome") == "ok")
+                    failure = failure_of(str(row.get("outcome")), str(row.get("stage")))
+                    advance(bool(row.get("scores")), failure)
 
         looking = asyncio.ensure_future(look())
         try:

@@ -1,21 +1,17 @@
 """Histories: sets of histories and questions by which memories are compared in public."""
 
 import pkgutil
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
-from alps.extension import Extension
+from alps.extension import Extension, runs_one_of
 
 READERS = "alps.ext.histories.data"
 # The name of a task is that of its reader's module: one that is added here is a task.
 SETS = tuple(
     module.name for module in pkgutil.iter_modules([str(Path(__file__).with_name("data"))])
 )
-
-
-def _has_part(settings: Any, folder: Path) -> bool:
-    return not set(SETS).isdisjoint(settings.task.split(","))
-
 
 EXTENSION = Extension(
     "histories",
@@ -27,8 +23,9 @@ EXTENSION = Extension(
         "data convert": "alps.ext.histories.commands:data_convert",
         "data answers": "alps.ext.histories.commands:data_answers",
     },
-    has_part=_has_part,
+    has_part=partial(runs_one_of, SETS),
     part="alps.ext.histories.part:Part",
-    shows=lambda summary: "histories" in summary.parts,
+    # A summary without a part of ours has no note of ours.
+    shows=attrgetter("parts"),
     shown="alps.ext.histories.tables:Shown",
 )

@@ -3,5 +3,7 @@
 from alps.extension import Extension
 
 EXTENSION = Extension(
-    "importers", commands={"import": "alps.ext.importers.commands:import_results"}
+    "importers",
+    commands={"import": "alps.ext.importers.commands:import_results"},
+    heading="Data",
 )

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from alps.errors import DataError
 from alps.ext.importers.longmemeval import ABSTENTION
-from alps.ext.importers.reading import Foreign, Text, read_file
+from alps.ext.importers.reading import Foreign, Listed, Text, read_file
 from alps.ext.importers.rows import ImportedAnswer
 
 _CONVERSATIONS = ("sample_id", "conversation_id", "user_id")
@@ -34,7 +34,7 @@ class _Result(Foreign):
     query_id: Text
     query: Text
     answer: Text
-    gold_answers: list[Text]
+    gold_answers: Listed[Text]
     correct: bool | None
     score: float | None = None
     meta: dict[str, Any] = Field(default_factory=dict)
@@ -47,7 +47,7 @@ class _Run(Foreign):
     memory_provider: str | None = None
     dataset: str
     accuracy: float
-    results: list[_Result]
+    results: Listed[_Result]
 
 
 def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:

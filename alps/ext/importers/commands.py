@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 )
 @click.argument("form", metavar="FORMAT", type=click.Choice(FILE_FORMATS))
 def import_results(form: Any, folders: list[str], settings: "ImportSettings") -> None:
-    """Import result files of other benchmarks: scores recomputed, doubts named.
+    """Import results of other benchmarks; recompute and check them.
 
     FORMAT is one of amb, beam, halumem, inspect, locomo, longmemeval, mem0 and omnimemeval.
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from alps.ext.importers.reading import Foreign, Text, read_file
+from alps.ext.importers.reading import Foreign, Listed, Text, read_file
 from alps.ext.importers.rows import ImportedAnswer, Numbered
 
 ANSWERS, UPDATES, RECALL = "question answering", "memory updating", "memory extraction (recall)"
@@ -73,10 +73,10 @@ class _Extracted(_Memory):
 
 class _Results(Foreign):
     overall_score: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    question_answering_records: list[_Answer]
-    memory_update_records: tuple[_Update, ...] = ()
-    memory_integrity_records: tuple[_Kept, ...] = ()
-    memory_accuracy_records: tuple[_Extracted, ...] = ()
+    question_answering_records: Listed[_Answer]
+    memory_update_records: Listed[_Update] = Field(default_factory=list)
+    memory_integrity_records: Listed[_Kept] = Field(default_factory=list)
+    memory_accuracy_records: Listed[_Extracted] = Field(default_factory=list)
 
 
 def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.importers.reading import Foreign, Score, Text, read_file
+from alps.ext.importers.reading import Foreign, Listed, Score, Text, read_file
 from alps.ext.importers.rows import ImportedAnswer, Numbered
 
 CATEGORIES = {
@@ -25,7 +25,7 @@ class _Conversation(Foreign):
     """One conversation: its questions, in which each system has fields of its own name."""
 
     sample_id: Text
-    qa: list[dict[str, Any]]
+    qa: Listed[dict[str, Any]]
 
 
 class _Question(Foreign):

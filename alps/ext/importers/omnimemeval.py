@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from alps.ext.importers.locomo import ADVERSARIAL, CATEGORIES
-from alps.ext.importers.reading import Foreign, Text, read_file
+from alps.ext.importers.reading import Foreign, Listed, Text, read_file
 from alps.ext.importers.rows import ImportedAnswer, Numbered
 
 # On LongMemEval; the run's own version stands before the number of the question.
@@ -33,7 +33,7 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, dict) else value
 
 
-_Grades = Annotated[list[_Graded], BeforeValidator(_as_list)]
+_Grades = Annotated[Listed[_Graded], BeforeValidator(_as_list)]
 
 
 def read_omnimemeval(path: Path, system: str) -> list[ImportedAnswer]:

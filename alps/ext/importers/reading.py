@@ -3,12 +3,21 @@
 import json
 import math
 import re
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    TypeAdapter,
+    ValidationError,
+)
 
 from alps.errors import DataError
+from alps.jsonl import TooMuchError, parse_json
 from alps.sizes import read_packed
 from alps.slips import HEAD, refuse_encoding
 
@@ -19,8 +28,20 @@ _MESSAGES = {
     "list_type": "is no list",
     "finite_number": "is no finite number",
 }
+_MOST_FAULTS = 1_000
+
+T = TypeVar("T")
 
 
+class _FirstFault(FailFast):
+    """Ends the reading of a list at its first fault; hashable, as adapters are cached by kind."""
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+Listed = Annotated[list[T], _FirstFault()]
+"""A list within a row or a file: its first fault ends the reading."""
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:[^\n]*\n)*?size (\d{1,15})\b"
 )
@@ -101,7 +122,7 @@ def _parsed(text: str, path: Path, line: int | None) -> Any:
     if not text.strip():
         raise DataError("an empty file", path=path)
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return parse_json(text, object_pairs_hook=_object)
     except _TwiceError as error:
         raise DataError(str(error), path=path, line=line) from error
     except json.JSONDecodeError as error:
@@ -109,8 +130,8 @@ def _parsed(text: str, path: Path, line: int | None) -> Any:
             fault = "JSON Lines, one object a line; this format is one JSON value"
             raise DataError(fault, path=path, line=error.lineno) from error
         raise DataError(f"not JSON ({error.msg})", path=path, line=line or error.lineno) from error
-    except RecursionError as error:
-        raise DataError("nested too deeply", path=path, line=line) from error
+    except TooMuchError as error:
+        raise DataError(str(error), path=path, line=line) from error
     except ValueError as error:
         raise DataError("a number of thousands of digits", path=path, line=line) from error
 
@@ -133,9 +154,40 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _validated(node: Any, kind: Any, path: Path, line: int | None) -> Any:
     try:
-        return TypeAdapter(kind).validate_python(node)
+        return _as_kind(node, kind, ())
+    except _MisfitError as misfit:
+        field = ".".join(map(str, misfit.place)) or None
+        raise DataError(str(misfit), path=path, line=line, field=field) from misfit
+
+
+class _MisfitError(Exception):
+    """A value has not the form that is read; names its place."""
+
+    def __init__(self, place: tuple[str | int, ...], fault: str) -> None:
+        super().__init__(fault)
+        self.place = place
+
+
+def _as_kind(node: Any, kind: Any, place: tuple[str | int, ...]) -> Any:
+    """Return `node` as `kind`, element by element: the first that does not fit ends it.
+
+    An adapter of the whole would note every fault, and a file of six kilobytes may hold millions.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is list and isinstance(node, list):
+        return [_as_kind(one, inner[0], (*place, at)) for at, one in enumerate(node)]
+    if origin is dict and isinstance(node, dict):
+        return {key: _as_kind(one, inner[1], (*place, key)) for key, one in node.items()}
+    try:
+        return _adapter(kind).validate_python(node)
     except ValidationError as error:
+        if error.error_count() > _MOST_FAULTS:
+            raise _MisfitError(place, f"has {error.error_count():,} faults") from None
         first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"])) or None
         message = _MESSAGES.get(first["type"], first["msg"])
-        raise DataError(message, path=path, line=line, field=field) from error
+        raise _MisfitError((*place, *first["loc"]), message) from error
+
+
+@lru_cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

@@ -4,8 +4,7 @@ from alps.extension import Extension
 
 EXTENSION = Extension(
     "judging",
-    commands={
-        "sensitivity": "alps.ext.judging.commands:sensitivity",
-        "judges": "alps.ext.judging.commands:judges",
-    },
+    heading="Judge",
+    commands={"judges": "alps.ext.judging.commands:judges"},
+    moved={"sensitivity": "judges"},
 )

@@ -1,4 +1,4 @@
-"""Commands that compare judges on the same answers: `sensitivity`, `judges`."""
+"""The command `alps judges`, which compares judges on the same answers."""
 
 import sys
 from pathlib import Path
@@ -7,35 +7,7 @@ from typing import TYPE_CHECKING, Any
 from alps.commands.common import command, print_as, say, stop_at_budget, typed_settings
 
 if TYPE_CHECKING:
-    from alps.ext.judging.settings import JudgesSettings, SensitivitySettings
-
-
-@command(
-    "RUN… judge=… prompts=DIR [out=DIR] [format=json]",
-    "alps.ext.judging.settings:SensitivitySettings",
-    runs=True,
-)
-def sensitivity(runs: list[Path], settings: "SensitivitySettings") -> None:
-    """Judge the same predictions under several wordings of a judge's rubrics.
-
-    The result shows how far the scores move.
-
-    DIR holds a folder a wording, with a file RUBRIC.md for each rubric that it says in other words;
-    our own wording always stands among them.
-
-    \b
-      alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
-    """
-    from alps.ext.judging.judging_runs import judge_cells, plan_wordings
-    from alps.ext.judging.sensitivity import find_sensitivity, print_sensitivity
-
-    plan = plan_wordings(runs, settings)
-    say(plan.announcement, err=True)
-    done = judge_cells(plan, typed_settings(settings))
-    print_as(find_sensitivity(done), settings.format, print_sensitivity)
-    stop_at_budget(done)
-    if done.too_many_unscored:
-        sys.exit(1)
+    from alps.ext.judging.settings import JudgesSettings
 
 
 @command(
@@ -44,17 +16,22 @@ def sensitivity(runs: list[Path], settings: "SensitivitySettings") -> None:
     runs=True,
 )
 def judges(runs: list[Path], settings: "JudgesSettings") -> None:
-    """Judge the same predictions by several judges, and with several prompts.
+    """Compare judges, prompts and draws on the same answers.
 
-    The result shows how far they agree, whether judge, prompt or noise moves a score, and how often
-    two runs swap places. lexical and two judges that always say the same stand beside.
+    Shows how far they agree, whether judge, prompt or noise moves a score, and how often two runs
+    swap places. Also shown: lexical and two constant judges.
+
+    With one judge and prompts=DIR: how far each prompt variant moves the scores of the runs. DIR
+    holds a folder per variant with a file RUBRIC.md for each rubric that it rewrites; the prompts
+    of alps are always compared, too.
 
     With anchors=DIR the answers of OLD are judged once more into DIR, without the cache, and the
     change from OLD to NEW is split into that of the judge and that of the system.
 
     \b
       alps judges runs/extraction-rules-samples judge=openai/gpt-4.1,openai/gpt-4o
-      alps judges runs/a runs/b judge=openai/gpt-4.1 prompts=wordings draws=3
+      alps judges runs/a runs/b judge=openai/gpt-4.1 prompts=variants
+      alps judges runs/a runs/b judge=openai/gpt-4.1 prompts=variants draws=3
       alps judges runs/old runs/new anchors=runs/old-judged-now
     """
     from alps.ext.judging.judges import observe
@@ -64,6 +41,9 @@ def judges(runs: list[Path], settings: "JudgesSettings") -> None:
     if settings.anchors is not None:
         _drift(runs, settings)
         return
+    if settings.prompts is not None and settings.draws == 1 and _is_one_llm(settings.judge):
+        _variants(runs, settings)
+        return
     plan = plan_judges(runs, settings)
     say(plan.announcement, err=True)
     done = judge_cells(plan, typed_settings(settings))
@@ -71,6 +51,26 @@ def judges(runs: list[Path], settings: "JudgesSettings") -> None:
     print_as(observed, settings.format, print_observatory)
     page = write_observatory_page(observed, plan.out / FILE)
     say(f"wrote {page}", err=settings.format == "json")
+    stop_at_budget(done)
+    if done.too_many_unscored:
+        sys.exit(1)
+
+
+def _is_one_llm(judge: str) -> bool:
+    from alps.judges.resolve import is_embedded_judge
+
+    return bool(judge) and "," not in judge and not is_embedded_judge(judge)
+
+
+def _variants(runs: list[Path], settings: Any) -> None:
+    """Judge the answers of runs under every variant of the prompts of one judge."""
+    from alps.ext.judging.judging_runs import judge_cells, plan_wordings
+    from alps.ext.judging.sensitivity import find_sensitivity, print_sensitivity
+
+    plan = plan_wordings(runs, settings)
+    say(plan.announcement, err=True)
+    done = judge_cells(plan, typed_settings(settings))
+    print_as(find_sensitivity(done), settings.format, print_sensitivity)
     stop_at_budget(done)
     if done.too_many_unscored:
         sys.exit(1)

@@ -33,6 +33,7 @@ from alps.show.shared_records import (
 from alps.show.table import Line, Part, Table, change, figures, named, printed, row_of
 from alps.stats.bootstrap import Estimate, Floats, ratio, resampled_statistic
 from alps.stats.paired import paired_difference
+from alps.tasks.registry import track_title
 
 LEVEL = 0.001
 """The share of checks of an unchanged judge that raise the alarm."""
@@ -217,7 +218,8 @@ def _parts(found: DriftOfRuns) -> Iterator[Part]:
     for track, drift in found.tracks.items():
         changes = {"the score": drift.change, "the judge": drift.judge, "the system": drift.system}
         rows = [row_of(name, *change(part)) for name, part in changes.items()]
-        title = f"Change from the first run to the second on {track}, n = {found.n[track]:,}"
+        changed = "Change from the first run to the second"
+        title = f"{changed} on {track_title(track)}, n = {found.n[track]:,}"
         p = f"p {p_value(drift.p)}, level {drift.level:g}"
         alarm = "Alarm: the judge has changed" if drift.alarm else "No alarm of the judge"
         columns = [named("of"), *figures("change", "95 % interval")]

@@ -32,6 +32,7 @@ from alps.stats.bootstrap import (
 )
 from alps.stats.open_labels import fixed_rank_correlation, name_estimates
 from alps.tasks import Metric
+from alps.tasks.registry import track_title
 
 JUDGE, PROMPT, BOTH, NOISE = "judge", "prompt", "judge × prompt", "noise"
 
@@ -325,13 +326,15 @@ def observe(done: JudgedCells) -> Observatory:
         one = _any(next(iter(having.values())))
         metric = judged_metric(one, track)
         if metric is None:
-            notes.append(f"Left out (no judge decides its scores): {track}")
+            notes.append(f"Left out (no judge decides its scores): {track_title(track)}")
             continue
         own = {name: cell for name, cell in cells.items() if _speaks(cell, one, track)}
         found, lacking = _on_track(track, metric, having, own)
         tracks.append(found)
         if lacking:
-            notes.append(f"Left out on {track} (gives no score there): {', '.join(lacking)}")
+            notes.append(
+                f"Left out on {track_title(track)} (gives no score there): {', '.join(lacking)}"
+            )
     notes += _known_of(next(iter(runs.values())), cells)
     return Observatory(folders, tuple(tracks), tuple(notes), done.calls)
 

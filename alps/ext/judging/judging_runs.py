@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, UsageError, closest
-from alps.ext.judging.settings import JudgesSettings, SensitivitySettings
+from alps.ext.judging.settings import JudgesSettings
 from alps.folders import same_file, slug
 from alps.judges.embedded import CONSTANT_JUDGES, LexicalJudge
 from alps.judges.resolve import is_embedded_judge
@@ -421,21 +421,18 @@ def _check_cells(cells: Sequence[Cell]) -> None:
             raise UsageError(f"judge={cell.judge}: would have the folder of {other.judge}{about}")
 
 
-def plan_wordings(sources: Sequence[Path], settings: SensitivitySettings) -> CellPlan:
+def plan_wordings(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:
     """Check runs, judge and wordings before anything is asked; a cell is named by its wording.
 
     Args:
         sources: Run folders; where there are several, all their common tracks must have the same
             data.
-        settings: The judge, the folder of the wordings, and where the scores land.
+        settings: One LLM judge, the folder of the wordings, and where the scores land.
 
     Raises:
         AlpsError: What can't be used, and why, in one line.
     """
-    if is_embedded_judge(settings.judge):
-        raise UsageError(
-            f"judge={settings.judge}: no LLM is asked, so it has no wording; give a litellm model"
-        )
+    assert settings.prompts is not None
     manifests = read_same_data(sources)
     folder = Path(settings.prompts).expanduser()
     others, notes = read_wordings(folder, rubrics_of(manifests))

@@ -47,6 +47,7 @@ from alps.show.table import (
 )
 from alps.stats.bootstrap import Estimate, Floats
 from alps.tasks import Metric
+from alps.tasks.registry import track_and_metric, track_title
 
 LEVEL_WIDTH = 1.96
 """Half a 95 % interval in standard errors."""
@@ -236,7 +237,9 @@ def _compare_tracks(
             # A wording that says nothing else here would add a row of zeros to every table.
             same = [wording.name for wording in wordings[1:] if wording.name not in names]
             if same:
-                notes.append(f"On {track} as ours, and left out there: {', '.join(same)}")
+                notes.append(
+                    f"On {track_title(track)} as ours, and left out there: {', '.join(same)}"
+                )
             tracks.append(_on_track(track, metric, having, [OURS, *names]))
     for reason, left in left_out.items():
         notes.append(f"Left out ({reason}): {', '.join(left)}")
@@ -451,14 +454,16 @@ def print_sensitivity(sensitivity: Sensitivity, console: Console) -> None:
         if track.ranking is not None:
             parts += [BLANK, *_ranking_parts(track, track.ranking)]
         elif len(track.spreads) > 1:
-            unranked = f"{track.track}: no record is scored in all runs under every variant."
+            unranked = (
+                f"{track_title(track.track)}: no record is scored in all runs under every variant."
+            )
             parts += [BLANK, Line(unranked)]
     lines = [*(f"{note}." for note in sensitivity.notes), *_explanations(sensitivity)]
     print_parts(console, parts, map(dim, lines))
 
 
 def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[Part]:
-    title = f"{spread.letter} on {track.track}, {track.metric.title.strip()}"
+    title = f"{spread.letter} on {track_and_metric(track.track, track.metric)}"
     if spread.n:
         where = "" if spread.clusters is None else f" from {counted(spread.clusters, 'session')}"
         yield _spread_table(f"{title}: {counted(spread.n, 'record')}{where}", spread)
@@ -526,7 +531,9 @@ def _ranking_parts(track: TrackSensitivity, ranking: Ranking) -> Iterator[Part]:
         agreed = Cell(number(tau), tau) if name in ranking.tau else ""
         rows.append(row_of(name, " > ".join(map(" = ".join, order)), agreed))
     records = counted(ranking.n, "record")
-    title = f"Ranking on {track.track}, {records} scored in all runs under every variant"
+    title = (
+        f"Ranking on {track_title(track.track)}, {records} scored in all runs under every variant"
+    )
     yield Table(title, [_VARIANT, named("order"), *figures("tau")], rows)
     if not ranking.flips:
         yield Line("No two runs change places.")

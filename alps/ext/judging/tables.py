@@ -27,6 +27,7 @@ from alps.show.table import (
     print_parts,
     row_of,
 )
+from alps.tasks.registry import track_and_metric
 
 FILE = "judges.html"
 _ACROSS = 9
@@ -83,7 +84,7 @@ def _best(track: TrackJudges) -> Iterator[str]:
 
 
 def _track_parts(track: TrackJudges) -> Iterator[Part]:
-    title = f"{track.track}, {track.metric.title.strip()}"
+    title = track_and_metric(track.track, track.metric)
     if not track.n:
         yield Line(f"{title}: no record is scored in every run by all.", "bold")
         return

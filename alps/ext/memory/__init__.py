@@ -29,11 +29,9 @@ def _shows(summary: Any) -> bool:
 
 EXTENSION = Extension(
     "memory",
-    commands={
-        "memory": "alps.ext.memory.commands:memory",
-        "beside": "alps.ext.memory.commands:beside",
-        "diagnose": "alps.ext.memory.commands:diagnose",
-    },
+    commands={"memory": "alps.ext.memory.commands:memory"},
+    heading="Memory",
+    moved={"beside": "memory compare", "diagnose": "memory diagnose"},
     doctor="alps.ext.memory.settings:DoctorKeys",
     examine="alps.ext.memory.check_table:examine_memory",
     exports={"MemorySystem": "alps.ext.memory.protocol:MemorySystem"},

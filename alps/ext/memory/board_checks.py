@@ -407,7 +407,7 @@ def _check_made_again(
     if other:
         what = f"{len(other):,} answers are not those of {shown(model)} with memory="
         what += f"{shown(memory, 40)} in this version: {some_of(other)}"
-        mend = "make the row again with alps beside, and pack the runs again"
+        mend = "make the row again with alps memory compare, and pack the runs again"
         findings.serious("beside", f"{name}/predictions.jsonl", what, mend)
 
 

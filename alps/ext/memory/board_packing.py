@@ -174,7 +174,7 @@ def _beside(
     rows_of: dict[str, Run] = {}
     for folder in sorted((run.folder / FOLDER).glob(f"*/{MANIFEST}")):
         row = open_run(folder.parent)
-        # One that a budget stopped is made once more by `alps beside`.
+        # One that a budget stopped is made once more by `alps memory compare`.
         if row.summary is not None and not row.summary.stopped_by_budget:
             rows_of[folder.parent.name] = row
     found = {name: rows_of[folder] for folder, name in file_names(rows_of, _slug).items()}

@@ -240,7 +240,7 @@ def check_same_reader(folder: Path, card: Submission, findings: Findings) -> Non
 
 def _say(card: Submission, where: str, held: HeldAgainst, findings: Findings) -> None:
     if held.apart:
-        mend = "ask the reader again with alps beside; boards rank neither until they agree"
+        mend = "ask the reader again with alps memory compare; boards rank neither until they agree"
         findings.warn("beside", where, f"{card.slug}: {shown(held.apart, 300)}", mend)
     if held.otherwise:
         mend = "say in notes why other settings of the model score otherwise"

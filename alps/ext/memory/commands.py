@@ -1,4 +1,4 @@
-"""Commands on memory systems: `memory list`, `memory install`, `beside`, `diagnose`."""
+"""Commands on memory systems: `alps memory compare`, `diagnose`, `list`, `install`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,42 +13,24 @@ if TYPE_CHECKING:
 
 @group()
 def memory() -> None:
-    """Install memory systems that others make, and list them."""
-
-
-@command(name="list", group=memory, quick=True)
-def memory_list() -> None:
-    """List the memory systems that `memory=` takes, and which are installed."""
-    from alps.ext.memory.check_table import list_memories
-
-    list_memories(console())
-
-
-@command(name="install", group=memory, quick=True)
-@click.argument("name")
-def memory_install(name: str) -> None:
-    """Make an environment with the packages of a memory system that clash with those of alps.
-
-    \b
-      alps memory install memos
-    """
-    from alps.ext.memory.environments import install
-
-    click.echo(f"{name}: installed in {install(name)}; memory={name} runs it")
+    """Work with memory systems."""
 
 
 @command(
     "[rows=…] [max_cost=…] [model=…] [format=json]",
     "alps.ext.memory.settings:BesideSettings",
+    name="compare",
+    group=memory,
     run=True,
 )
-def beside(run: Path, settings: "BesideSettings") -> None:
-    """Run the same reader with no memory, full context, oracle evidence and others; compare.
+def memory_compare(run: Path, settings: "BesideSettings") -> None:
+    """Run the same reader with no memory, full context and others.
 
-    Rows are sorted by the paired difference from no memory. What was run before is not asked again.
+    Does the memory help? Rows are sorted by the paired difference from no memory. Runs that are
+    there are not repeated.
 
     \b
-      alps beside runs/personamem-rules-samples
+      alps memory compare runs/personamem-rules-samples
     """
     from alps.ext.memory.comparison import beside as compare_memories
     from alps.ext.memory.comparison import print_beside
@@ -62,25 +44,48 @@ def beside(run: Path, settings: "BesideSettings") -> None:
 @command(
     "[memory=…] [model=…] [format=json]",
     "alps.ext.memory.settings:DiagnoseSettings",
+    name="diagnose",
+    group=memory,
     run=True,
     record=True,
 )
-def diagnose(run: Path, record: str, settings: "DiagnoseSettings") -> None:
-    """Find where a memory system lost what each wrong answer of a run needed.
+def memory_diagnose(run: Path, record: str, settings: "DiagnoseSettings") -> None:
+    """Find where the memory system lost the evidence of each wrong answer.
 
-    The system is fed again, and the reader is asked again with the evidence alone. With ID, all
-    that is known of one wrong answer.
+    The system ingests the history again, and the reader answers again with the evidence alone.
+    With ID: everything known of one wrong answer.
 
     \b
-      alps diagnose runs/personamem-rules-samples
-      alps diagnose runs/mine memory=python:mine:Store
+      alps memory diagnose runs/personamem-rules-samples
+      alps memory diagnose runs/mine memory=python:mine:Store
     """
-    from alps.ext.memory.diagnose import diagnose as find_losses
+    from alps.ext.memory.diagnose import diagnose
     from alps.ext.memory.diagnose_table import print_diagnosis, print_miss
 
     typed = {"model": settings.model, "memory": settings.memory}
-    found = find_losses(run, typed=typed)
+    found = diagnose(run, typed=typed)
     if record:
         print_miss(found, record, console())
     else:
         print_as(found, settings.format, print_diagnosis)
+
+
+@command(name="list", group=memory, quick=True)
+def memory_list() -> None:
+    """List the memory systems that `memory=` takes, and which are installed."""
+    from alps.ext.memory.check_table import list_memories
+
+    list_memories(console())
+
+
+@command(name="install", group=memory, quick=True)
+@click.argument("name")
+def memory_install(name: str) -> None:
+    """Install a memory system in an environment of its own.
+
+    \b
+      alps memory install memos
+    """
+    from alps.ext.memory.environments import install
+
+    click.echo(f"{name}: installed in {install(name)}; memory={name} runs it")

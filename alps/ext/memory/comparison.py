@@ -34,6 +34,7 @@ from alps.show.table import (
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric
 from alps.tasks.by_memory import FULL, NOTHING
+from alps.tasks.registry import track_title
 
 REFUSAL = "refusal"
 """A reader that declines whatever it is asked: the worst mark on each record, without a run."""
@@ -124,7 +125,7 @@ def _withheld(tracks: Sequence[Track]) -> Iterator[str]:
     for track in tracks:
         for row in track.rows:
             if row.difference is not None and row.difference.value is None:
-                yield f"{track.name}, {row.memory}: no Δ, as {row.difference.reason}"
+                yield f"{track_title(track.name)}, {row.memory}: no Δ, as {row.difference.reason}"
 
 
 def _rows(
@@ -204,6 +205,6 @@ def _table(track: Track) -> Table:
         ahead = ("–", "–") if one.difference is None else change(one.difference)
         shown = Cell(tokens(one.tokens), one.tokens)
         rows.append(row_of(one.memory, *ahead, scored(one.score), " ".join(one.ties), shown))
-    title = f"{track.name}: {track.metric} on {counted(track.shared, 'shared record')}"
+    title = f"{track_title(track.name)}: {track.metric} on {counted(track.shared, 'shared record')}"
     columns = "Δ", "95 % interval", "score", "ties", "tokens"
     return Table(title, [named("memory"), *figures(*columns)], rows)

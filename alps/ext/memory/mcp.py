@@ -7,9 +7,9 @@ client library, keeps the process under our keeper and its environment ours.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, FailFast
 
 from alps.ext.memory.answers import shaped
 from alps.ext.memory.connection import METHODS, OPTIONAL
@@ -24,6 +24,7 @@ VERSION = "2025-06-18"
 NEEDED = ("ingest", "search", "reset")
 
 
+# Else millions of wrong elements would be millions of faults, each with its words.
 class _Part(BaseModel):
     text: str = ""
 
@@ -31,7 +32,7 @@ class _Part(BaseModel):
 class _Called(BaseModel):
     """What a tool returned."""
 
-    content: list[_Part] = []
+    content: Annotated[list[_Part], FailFast()] = []
     isError: bool = False
 
 
@@ -40,7 +41,7 @@ class _Tool(BaseModel):
 
 
 class _Page(BaseModel):
-    tools: list[_Tool] = []
+    tools: Annotated[list[_Tool], FailFast()] = []
     nextCursor: str | None = None
 
 

@@ -1,10 +1,11 @@
-"""Keys of memories, and settings of `alps beside`, `alps diagnose` and `alps doctor memory=`."""
+"""Keys of memories, and settings of `alps memory compare`, `diagnose` and `alps doctor`."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
+from alps.extension import EVERYDAY
 from alps.keys import EnvNames, FrozenSettings, Keys, RunKeys, as_of
 from alps.llm.options import MemoryExtra
 from alps.values import Address, ContextSizes, Format, largest_context
@@ -16,36 +17,42 @@ class MemoryModels(Keys):
     """The models that a memory system is given."""
 
     memory_llm: str | None = Field(
-        None, description="a litellm model: whom a memory system may ask"
+        None, description="PROVIDER/MODEL: LLM that the memory system can call"
     )
-    memory_llm_api_base: Address = Field(None, description="endpoint of memory_llm")
+    memory_llm_api_base: Address = Field(None, description="base URL of memory_llm")
     memory_embedder: str | None = Field(
         None,
-        description="hash, minilm or a litellm model: what embeds for a memory system",
+        description="hash, minilm or PROVIDER/MODEL: embedder for the memory system",
     )
-    memory_embedder_api_base: Address = Field(None, description="endpoint of memory_embedder")
+    memory_embedder_api_base: Address = Field(None, description="base URL of memory_embedder")
 
 
 class MemoryKeys(MemoryModels, RunKeys):
     """What of a history is shown, and what finds it."""
 
+    GROUPS: ClassVar[Mapping[str, str]] = {
+        EVERYDAY: "memory",
+        "memory": "memory k max_context_tokens memory_options reader memory_llm memory_embedder "
+        "memory_llm_api_base memory_embedder_api_base",
+    }
+
     memory: str = Field(
         "full",
-        description="what of a history is shown: full, none, last:N, bm25, tfidf, minilm, oracle, "
+        description="history shown to the model: full, none, last:N, bm25, tfidf, minilm, oracle, "
         "python:MODULE:CLASS, program:CMD, http://… or mcp:CMD",
     )
     memory_options: MemoryExtra = Field(
-        None, description="memory.NAME=VALUE: what a memory system is opened with"
+        None, description="memory.NAME=VALUE: option of the memory system"
     )
     reader: str | None = Field(
-        None, description="who answers behind model=memory:NAME: what model= takes [rules]"
+        None, description="model that answers behind model=memory:NAME [rules]"
     )
     max_context_tokens: ContextSizes = Field(
         None,
-        description="tokens of history at most: the oldest turns go; several with commas, as "
-        "256,1k,4k, for a curve (utilization, personamem)",
+        description="limit on tokens of history, oldest turns dropped; several, as 256,1k,4k, "
+        "for a curve (utilization, personamem)",
     )
-    k: int = Field(5, ge=1, le=1_000, description="how many turns or memories a memory finds")
+    k: int = Field(5, ge=1, le=1_000, description="memories to retrieve")
 
     @model_validator(mode="before")
     @classmethod
@@ -84,7 +91,7 @@ _TYPED_AGAIN = "that of the run, to be typed where it is code or a server of you
 
 
 class BesideSettings(FrozenSettings):
-    """What `alps beside` can be told beside the run."""
+    """What `alps memory compare` can be told beside the run."""
 
     model: str | None = Field(None, description=_TYPED_AGAIN)
     rows: str = Field(
@@ -95,7 +102,7 @@ class BesideSettings(FrozenSettings):
 
 
 class DiagnoseSettings(FrozenSettings):
-    """What `alps diagnose` can be told beside the run."""
+    """What `alps memory diagnose` can be told beside the run."""
 
     model: str | None = Field(None, description=_TYPED_AGAIN)
     memory: str | None = Field(None, description=_TYPED_AGAIN)

@@ -6,13 +6,21 @@ from alps.ext.memory.admission import DECLARED, declared_in
 from alps.ext.memory.no_memory import without_difference
 from alps.rows import Phase, Summary, Used
 from alps.run.opened import Run
-from alps.show.formatting import counted
+from alps.show.formatting import counted, duration
 from alps.show.parts import Pair, ShownPart
 from alps.show.table import Cell, Table, figures, named, row_of, thousands
 
 
 class Shown(ShownPart):
     """What is shown of memory systems."""
+
+    def facts(self, summary: Summary) -> Iterator[str]:
+        """Yield how many checks were passed, and how long a search takes."""
+        if summary.admission:
+            passed = sum(check.passed for check in summary.admission)
+            yield f"memory admitted ({passed} of {len(summary.admission)})"
+        if search := summary.phases.get("search"):
+            yield f"search {duration(search.p50)} (median)"
 
     def tables_of_run(self, summary: Summary) -> Iterator[Table]:
         """Yield the times of the phases."""

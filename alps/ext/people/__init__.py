@@ -5,9 +5,12 @@ from alps.extension import Extension
 EXTENSION = Extension(
     "people",
     needs=("calibration",),
-    commands={
-        "annotate": "alps.ext.people.commands:annotate",
-        "agreement": "alps.ext.people.commands:agreement",
+    commands={"annotate": "alps.ext.people.commands:annotate"},
+    heading="Judge",
+    moved={
+        "agreement": "annotate agreement",
+        "annotate serve": "annotate",
+        "labels draw": "annotate draw",
     },
     board="alps.ext.people.board:BOARD",
     on_card="people",

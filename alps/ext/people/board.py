@@ -1,7 +1,7 @@
 """The row of people on boards: how far two annotators agree, as an agreement file has it.
 
-It says what one annotator would score against the other's gold. The file is what `alps agreement
-out=` writes; figures are never ranked.
+It says what one annotator would score against the other's gold. The file is what
+`alps annotate agreement out=` writes; figures are never ranked.
 """
 
 from collections.abc import Iterable

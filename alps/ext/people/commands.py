@@ -1,4 +1,4 @@
-"""Commands about people who label: `annotate`, `annotate export`, `agreement`."""
+"""Commands on human labels: `alps annotate`, and its `draw`, `export` and `agreement`."""
 
 import sys
 from contextlib import suppress
@@ -7,50 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.commands.common import command, console, print_as, say, stop_at_budget
-from alps.completion import ExplainedGroup, words_of
+from alps.commands.common import (
+    command,
+    console,
+    print_as,
+    say,
+    stop_at_budget,
+    with_commands,
+)
+from alps.completion import words_of
 
 if TYPE_CHECKING:
+    from alps.ext.calibration.settings import DrawSettings
     from alps.ext.people.agreement.settings import AgreementSettings
     from alps.ext.people.annotate.settings import ExportSettings
 
 
-class _Annotate(ExplainedGroup):
-    """A group whose first word may be a folder: that is served."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; any other word is the folder to be served."""
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            args = ["serve", *args]
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=_Annotate, subcommand_metavar="FOLDER [SETTINGS]...")
-def annotate() -> None:
-    """Label in a page on this machine: rate, relate, verify gold, write queries.
-
-    \b
-      alps annotate work job=rate from=runs/utilization-rules-samples as=anna
-      alps annotate work as=ben                goes on in the same folder
-      alps annotate export work out=labels     then: alps calibrate labels=labels
-    """
-
-
+@with_commands
 @command(
     "[job=… from=RUN|DATA] [as=NAME]",
     "alps.ext.people.annotate.settings:AnnotateSettings",
-    name="serve",
-    group=annotate,
     quick=True,
 )
 @click.argument("folder", shell_complete=words_of(folders=True))
-def annotate_serve(folder: str, settings: Any) -> None:
-    """Make a folder, or go on with it, and serve its page until Ctrl-C.
+def annotate(folder: str, settings: Any) -> None:
+    """Collect human labels in a local page.
+
+    Makes a folder, or continues it, and serves its page until Ctrl-C: rate, relate, verify gold,
+    write queries.
 
     \b
-      alps annotate work job=match from=runs/extraction-rules-samples as=anna
+      alps annotate work job=rate from=runs/utilization-rules-samples as=anna
+      alps annotate work as=ben                continues in the same folder
+      alps annotate export work out=labels     then: alps calibrate labels=labels
     """
     _serve(Path(folder).expanduser(), settings)
 
@@ -81,6 +70,31 @@ def _serve(folder: Path, parsed: Any) -> None:
 
 
 @command(
+    "out=DIR [n=…] [seed=…]",
+    "alps.ext.calibration.settings:DrawSettings",
+    name="draw",
+    group=annotate,
+    run=True,
+    quick=True,
+)
+def annotate_draw(run: Path, settings: "DrawSettings") -> None:
+    """Draw a random sample of judged answers to label.
+
+    The label folder holds what the judge was asked, without its verdicts.
+
+    \b
+      alps annotate draw runs/utilization-rules-samples n=100 out=labels
+    """
+    from alps.ext.calibration.sample import draw_labels
+
+    drawn = draw_labels(run, n=settings.n, out=Path(settings.out), seed=settings.seed)
+    for rubric, counts in drawn.rubrics.items():
+        how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
+        say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
+    say(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
+
+
+@command(
     "out=DIR [labels=first|revised]",
     "alps.ext.people.annotate.settings:ExportSettings",
     name="export",
@@ -89,7 +103,7 @@ def _serve(folder: Path, parsed: Any) -> None:
 )
 @click.argument("folder", shell_complete=words_of(folders=True))
 def annotate_export(folder: str, settings: "ExportSettings") -> None:
-    """Write what labels become: a label folder, gold with a log of changes, or queries.
+    """Export labels: a label folder, gold with a change log, or queries.
 
     \b
       alps annotate export work out=labels
@@ -104,18 +118,20 @@ def annotate_export(folder: str, settings: "ExportSettings") -> None:
 @command(
     "LABELS… [rule=…] [draft=…] [out=FILE] [format=json]",
     "alps.ext.people.agreement.settings:AgreementSettings",
+    name="agreement",
+    group=annotate,
     folders=True,
 )
-def agreement(folders: list[str], settings: "AgreementSettings") -> None:
-    """Measure how far people agree with each other, beside the draft that they started from.
+def annotate_agreement(folders: list[str], settings: "AgreementSettings") -> None:
+    """Measure inter-annotator agreement, and agreement with the draft.
 
     LABELS is a folder with the annotations of two people in the release layout, their two files,
     or a label folder.
 
     \b
-      alps agreement annotations
-      alps agreement annotations rule=lexical out=agreement.json
-      alps agreement labels
+      alps annotate agreement annotations
+      alps annotate agreement annotations rule=lexical out=agreement.json
+      alps annotate agreement labels
     """
     from alps.ext.people.agreement.measure import measure
     from alps.ext.people.agreement.table import print_agreement

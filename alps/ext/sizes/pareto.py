@@ -21,6 +21,7 @@ from alps.stats.bootstrap import Estimate
 from alps.stats.curves import Spot, front_of, rival_of
 from alps.stats.paired import Difference, holm
 from alps.tasks import Metric
+from alps.tasks.registry import track_title
 
 AXES = {
     "tokens": ("context tokens shown", tokens),
@@ -210,6 +211,6 @@ def _table(front: Front) -> Table:
         cells = size, Cell(written(place.taken), place.taken), scored(point.score), *behind
         style = "bold" if place.rival is None else ""
         rows.append(row_of(point.run, *cells, place.standing, style=style))
-    head = f"{front.track}: {front.metric} against {title} (Pareto)"
+    head = f"{track_title(front.track)}: {front.metric} against {title} (Pareto)"
     columns = "at most", front.axis, "score", "behind", "95 % interval", ""
     return Table(head, [named("run"), *figures(*columns)], rows)

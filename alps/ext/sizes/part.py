@@ -1,6 +1,6 @@
 """The part of sizes in a run: the reader is asked again with less of the same history."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from alps.ext.memory.settings import MemoryKeys
@@ -12,6 +12,7 @@ from alps.run.engine import TrackPlan
 from alps.run.finished_predictions import PREDICTIONS
 from alps.run.folder import write_whole
 from alps.run.parts import Course, RunPart
+from alps.run.progress import Advance
 from alps.run.source import Data
 from alps.settings import RunSettings
 
@@ -38,7 +39,7 @@ class Part(RunPart):
         """Return how many answers are asked for at smaller sizes."""
         return len(self._sizes) * sum(track.n for track in data.tracks if has_sizes(track.task))
 
-    async def more(self, course: Course, progress: Callable[[bool], None]) -> None:
+    async def more(self, course: Course, progress: Advance) -> None:
         """Ask and judge the tracks at smaller sizes."""
         folder = course.session.folder
         self._outcomes = await run_sizes(course.plan, self._sizes, folder, progress=progress)

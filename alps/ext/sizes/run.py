@@ -4,7 +4,7 @@ A run at several sizes is a run at the largest of them, in its folder; what the 
 each of the others lies in `contexts/SIZE`, in journals of the same kind.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from alps.ext.sizes import FOLDER
 from alps.rows import Curve, CurvePoint, Interval, Summary
 from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.engine import TrackPlan
+from alps.run.progress import Advance
 from alps.run.summary import leading_metric
 from alps.systems import System
 from alps.tasks import Metric, Task
@@ -55,7 +56,7 @@ def _at(system: System, size: int, log: AnswerLog | None) -> System:
 
 
 async def run_sizes(
-    plan: Plan, sizes: Sequence[int], folder: Path, *, progress: Callable[[bool], None]
+    plan: Plan, sizes: Sequence[int], folder: Path, *, progress: Advance
 ) -> dict[int, dict[str, Outcome]]:
     """Ask and judge the tracks of a run at smaller sizes; return what came out at each."""
     outcomes: dict[int, dict[str, Outcome]] = {}

@@ -12,6 +12,7 @@ from alps.show.parts import More, ShownPart
 from alps.show.table import Cell, Table, figures, named, row_of, ungrouped, with_interval
 from alps.tasks import Metric
 from alps.tasks.by_memory import FULL
+from alps.tasks.registry import track_title
 
 if TYPE_CHECKING:
     from alps.show.report_sections import Section
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
 class Shown(ShownPart):
     """What is shown of context sizes."""
+
+    def facts(self, summary: Summary) -> Iterator[str]:
+        """Yield the headline at each size of the context."""
+        for track in summary.tracks.values():
+            if track.curve is not None:
+                points = track.curve.points
+                shown = [f"{one.max_context_tokens:,} {number(one.score.value)}" for one in points]
+                yield f"by context size: {', '.join(shown)}"
 
     def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Table]:
         """Yield the table of a track's curve; nothing for a run at one size of the context."""
@@ -84,5 +93,5 @@ def _chart(drawn: "Sequence[tuple[Section, Curve]]") -> Chart:
         "along this axis."
     )
     drawing = context_curve(lines, axis_of(metric), name=f"{title} over the size of the context")
-    heading = f"Equal context sizes: {first.track}"
+    heading = f"Equal context sizes: {track_title(first.track)}"
     return Chart("contexts", "Context sizes", heading, about, drawing, legend)

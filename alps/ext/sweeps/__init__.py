@@ -23,6 +23,7 @@ def models_in(words: Sequence[str]) -> tuple[str, ...]:
 EXTENSION = Extension(
     "sweeps",
     commands={"sweep": "alps.ext.sweeps.commands:sweep"},
+    heading="Scale",
     takes_words=lambda words: len(models_in(words)) > 1,
     run_words="alps.ext.sweeps.commands:run_words",
 )

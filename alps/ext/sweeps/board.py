@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from alps.ext.sweeps.plan import Cell
 from alps.llm.ledger import Totals
-from alps.run.progress import Watched, log_of, spent
+from alps.run.progress import Advance, Failures, Watched, log_of, spent
 from alps.waiting import paused
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Row:
     cell: Cell
     total: int
     done: int = 0
-    unscored: int = 0
+    failures: Failures = field(default_factory=Failures)
     totals: Totals = field(default_factory=Totals)
     began: float | None = None
     ended: float | None = None
@@ -64,9 +64,13 @@ class Sum:
         return sum(row.total if row.ended is None else row.done for row in self.rows)
 
     @property
-    def failed(self) -> int:
-        """Records without a score."""
-        return sum(row.unscored for row in self.rows)
+    def failures(self) -> Failures:
+        """Failures of all of them, by kind."""
+        together = Failures()
+        for row in self.rows:
+            together.failed += row.failures.failed
+            together.unscored += row.failures.unscored
+        return together
 
     @property
     def state(self) -> str:
@@ -123,13 +127,13 @@ class Board:
         """Return how the run at `place` tells its progress."""
 
         @contextmanager
-        def watched(title: str, total: int, totals: Totals) -> Iterator[Callable[[bool], None]]:
+        def watched(title: str, total: int, totals: Totals) -> Iterator[Advance]:
             row = self.rows[place]
             row.total, row.totals, row.began = total, totals, time.monotonic()
 
-            def advance(scored: bool) -> None:
+            def advance(scored: bool, failure: str = "") -> None:
                 row.done += 1
-                row.unscored += not scored
+                row.failures.add(scored, failure)
 
             yield advance
 
@@ -142,8 +146,8 @@ class Board:
         self._ended += 1
         if self._live is None:
             which = f"{self._ended}/{len(self.rows)} {row.cell}"
-            account = f"{row.done} of {row.total} records, {row.unscored} unscored"
-            told = f"{account}, {spent(row.totals)}"
+            account = f"{row.done} of {row.total} records, {row.failures.line()}"
+            told = f"{account}  {spent(row.totals)}"
             print(f"{which}: {told}{'; ' + fault if fault else ''}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> None:
@@ -155,7 +159,7 @@ class Board:
             runs, records = len(self.rows), Sum(tuple(self.rows)).total
             of = f"{runs} run{'' if runs == 1 else 's'}, "
             of += f"{records:,} record{'' if records == 1 else 's'}"
-            self._shown.enter_context(log_of(f"sweep: {of}", self.line, self.share))
+            self._shown.enter_context(log_of(f"sweep: {of}", self.line))
             return
         from rich.console import Console
         from rich.live import Live
@@ -183,16 +187,13 @@ class Board:
             self._live = None
         self._shown.close()
 
-    def share(self) -> float:
-        """Return how much of all records is done, from 0 to 1."""
-        together = Sum(tuple(self.rows))
-        return together.done / max(1, together.total)
-
     def line(self) -> str:
         """Say how far all runs are together."""
         together = Sum(tuple(self.rows))
-        done = f"{together.done:,}/{together.total:,}  {self.share():.0%}"
-        failed, left = f"{together.failed:,} unscored", together.left(time.monotonic())
+        share = together.done / max(1, together.total)
+        done = f"{together.done:,}/{together.total:,}  {100 * share:.0f} %"
+        left = together.left(time.monotonic())
+        failed = together.failures.line()
         return "  ".join(filter(None, (done, failed, together.cost(), left and f"{left} left")))
 
 
@@ -254,4 +255,4 @@ def _by_system(rows: Sequence[Row]) -> dict[str, Sum]:
 def _figures(one: Sum, now: float) -> tuple[str, ...]:
     speed = one.speed(now)
     fast = "–" if speed is None else f"{speed:.3g}"
-    return f"{one.done}/{one.total}", str(one.failed), one.cost(), fast, one.left(now)
+    return f"{one.done}/{one.total}", str(one.failures.count), one.cost(), fast, one.left(now)

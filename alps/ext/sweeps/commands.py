@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @command("[only=failed] [max_cost=…]", "alps.ext.sweeps.plan:SweepSettings")
 @click.argument("plan", metavar="PLAN.toml")
 def sweep(plan: str, settings: "SweepSettings") -> None:
-    """Run every system of a plan on every task of it, in one process, and compare them.
+    """Run many systems on many tasks within one budget.
 
-    The plan is checked whole before anything is asked. The same command again goes on with what is
-    left; only=failed with what failed.
+    The whole plan is checked before the first request. The same command resumes what is left;
+    only=failed repeats what failed.
 
     \b
       alps sweep plan.toml

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
@@ -9,27 +10,32 @@ from rich.console import Console
 from alps.errors import RunFolderError, UsageError
 from alps.llm.ledger import cost_without_judge
 from alps.run.opened import open_run
-from alps.show.caveats import judge_of
+from alps.show.caveats import BELOW_MARK, judge_of
 from alps.show.compare import SIGNIFICANT, TrackComparison, compare_runs
-from alps.show.formatting import counted, dollars
+from alps.show.formatting import counted, dollars, number
 from alps.show.html import refuse_other_file, write_tables_page
+from alps.show.names import metric_title, task_title
+from alps.show.short_form import Headline
 from alps.show.table import (
-    BLANK,
+    WIDTH,
     Cell,
+    Line,
     Part,
     Table,
     dim,
     figures,
     named,
-    print_parts,
     row_of,
+    show_parts,
     with_interval,
 )
 from alps.stats.bootstrap import Estimate
 from alps.stats.curves import Spot, front_of
 from alps.tasks import Metric
 
-_FEW = 10
+_TIED = "*"
+# Columns for the names of systems and their costs
+_NAMES = 30
 _TIES = (
     "ties: systems that share a letter do not differ significantly (p ≥ .05, Holm over all pairs "
     "of a task). "
@@ -65,14 +71,6 @@ class TrackStandings:
     metric: Metric
     n: int
     standings: tuple[Standing, ...]
-
-    @property
-    def shown(self) -> tuple[Standing, ...]:
-        """All systems; of many, those that tie with the best or are on the front."""
-        if len(self.standings) <= _FEW:
-            return self.standings
-        best = set(self.standings[0].letters)
-        return tuple(one for one in self.standings if one.front or best & set(one.letters))
 
 
 @dataclass(frozen=True)
@@ -124,16 +122,23 @@ def report_sweep(runs: Sequence[SweptRun], *, left: int = 0) -> SweepReport:
     tracks: list[TrackStandings] = []
     notes: list[str] = []
     for (task, judge), group in groups.items():
+        # One that has no score would leave no record that all have.
+        scored = [run for run in group if _is_scored(run)]
         try:
-            tracks += _compared(group) if len(group) > 1 else _alone(group[0])
+            tracks += _compared(scored) if len(scored) > 1 else chain(*map(_alone, scored))
         except (UsageError, RunFolderError) as error:
             notes.append(f"{task} under {judge} is not compared: {error}")
+            tracks += chain(*map(_alone, scored))
     if left:
         notes.append(f"Left out, as they did not fail: {counted(left, 'run')}")
     for run in runs:
         if run.failure:
             notes.append(f"{run.task} {run.system}: {run.failure.rstrip('.')}")
     return SweepReport(tuple(runs), tuple(tracks), tuple(notes))
+
+
+def _is_scored(run: SweptRun) -> bool:
+    return any(track.scored for track in open_run(run.folder).finished.tracks.values())
 
 
 def _compared(group: Sequence[SweptRun]) -> Iterator[TrackStandings]:
@@ -200,11 +205,94 @@ def _with_front(
 
 
 def print_sweep(report: SweepReport, console: Console) -> None:
-    """Print who leads each track, and what failed."""
-    parts: list[Part] = []
-    for track in report.tracks:
-        parts += [*([BLANK] if parts else []), _table(track)]
-    print_parts(console, parts, map(dim, _notes(report)))
+    """Print the scores of all systems on all tasks, and what failed."""
+    width = min(WIDTH, console.width)
+    of = f", {report.incomplete:,} not" if report.incomplete else ""
+    complete = len(report.runs) - report.incomplete
+    parts: list[Part] = [
+        Line(f"{counted(len(report.runs), 'run')}: {complete:,} complete{of}", "bold")
+    ]
+    columns = _columns(report.tracks)
+    for chosen in _fitting(columns, width):
+        parts.append(_matrix(report, chosen))
+    marks = {cell.text[-1] for column in columns for cell in column.cells.values()}
+    meanings = {
+        _TIED: "the best, or not significantly worse (p ≥ .05, Holm)",
+        BELOW_MARK: "below a trivial baseline",
+    }
+    for mark, meaning in meanings.items():
+        if mark in marks:
+            parts.append(dim(f"{mark} {meaning}"))
+    show_parts(console, [*parts, *(dim(f"{note}.") for note in report.notes)])
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A track under one judge: its heading, a cell a system, and the best trivial baseline."""
+
+    heading: tuple[str, ...]
+    cells: dict[str, Cell]
+    baseline: str
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (*self.heading, "1.000*"))) + 2
+
+
+def _columns(tracks: Sequence[TrackStandings]) -> list[_Column]:
+    judges = {track.judge for track in tracks if track.metric.judged}
+    columns: dict[tuple[str, str], _Column] = {}
+    for track in tracks:
+        best, cells, baseline = set(track.standings[0].letters), {}, "–"
+        for one in track.standings:
+            found = open_run(one.folder).summary_of(track.track)
+            lead = Headline(track.track, found, track.metric)
+            mark = BELOW_MARK if lead.is_below else ""
+            mark += _TIED if best & set(one.letters) else ""
+            cells[one.system] = Cell(f"{number(one.estimate.value)}{mark:1}", one.estimate.value)
+            if baseline == "–" and lead.baseline is not None:
+                baseline = number(lead.baseline[1].scores[track.metric.name].value)
+        by = (track.judge,) if len(judges) > 1 and track.metric.judged else ()
+        heading = task_title(track.track, found), metric_title(track.metric), *by
+        column = _Column(heading, cells, baseline)
+        # Runs that could not be compared stand in one column all the same.
+        columns.setdefault((track.track, track.judge), column).cells.update(cells)
+    return list(columns.values())
+
+
+def _fitting(columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
+    """Yield the columns of each table, as many as fit."""
+    chosen: list[_Column] = []
+    for column in columns:
+        if chosen and _NAMES + sum(one.width for one in (*chosen, column)) > width:
+            yield chosen
+            chosen = []
+        chosen.append(column)
+    if chosen:
+        yield chosen
+
+
+def _matrix(report: SweepReport, columns: Sequence[_Column]) -> Table:
+    costs = _costs(report)
+    rows = []
+    for system, cost in costs.items():
+        cells = [column.cells.get(system, Cell("– ")) for column in columns]
+        rows.append(row_of(system, *cells, Cell(dollars(cost), cost)))
+    baselines = [f"{column.baseline} " for column in columns]
+    rows[-1] = rows[-1]._replace(ends=True)
+    rows.append(row_of("best baseline", *baselines, "", style="dim"))
+    headings = ["\n".join(f"{part} " for part in column.heading) for column in columns]
+    return Table("", [named(wraps="fold"), *figures(*headings, "cost")], rows)
+
+
+def _costs(report: SweepReport) -> dict[str, float | None]:
+    """Return what each system cost on all tasks, the judge left out; None where unknown."""
+    costs: dict[str, float | None] = {}
+    for run in report.runs:
+        cost = cost_without_judge(run.folder) if run.folder.is_dir() else 0.0
+        before = costs.get(run.system, 0.0)
+        costs[run.system] = None if before is None or cost is None else before + cost
+    return costs
 
 
 def _notes(report: SweepReport) -> list[str]:
@@ -212,17 +300,12 @@ def _notes(report: SweepReport) -> list[str]:
     return [*(f"{note}." for note in report.notes), *explained]
 
 
-def _table(track: TrackStandings, *, whole: bool = False) -> Table:
+def _table(track: TrackStandings) -> Table:
     rows = []
-    standings = track.standings if whole else track.shown
-    for one in standings:
+    for one in track.standings:
         taken = Cell(dollars(one.cost), one.cost), "front" if one.front else ""
-        # A page has room for the folder of each run.
-        name = Cell(one.system, note=one.folder.name if whole else "")
-        cells = name, *with_interval(one.estimate), one.letters, *taken
-        rows.append(row_of(*cells, style="bold" if one.front else ""))
-    if others := len(track.standings) - len(standings):
-        rows.append(row_of(f"and {others} more, on the page", style="dim"))
+        cells = Cell(one.system, note=one.folder.name), *with_interval(one.estimate), one.letters
+        rows.append(row_of(*cells, *taken, style="bold" if one.front else ""))
     title = f"{track.track}: {track.metric.title.strip()}, {counted(track.n, 'shared record')}"
     columns = "score", "95 % interval", "ties", "cost", "Pareto"
     title += f", judged by {track.judge}"
@@ -241,6 +324,6 @@ def write_sweep_page(report: SweepReport, path: Path) -> Path:
         kind="alps sweep",
         title=path.stem,
         lede=f"{len(report.runs):,} runs; {report.incomplete} of them not complete.",
-        sections=((track.track, [_table(track, whole=True)]) for track in report.tracks),
+        sections=((track.track, [_table(track)]) for track in report.tracks),
         notes=_notes(report),
     )

@@ -1,5 +1,5 @@
 """Page on which all records of runs are searched, filtered and read side by side."""
 
-from alps.extension import Extension
+from alps.extension import EVERYDAY, Extension
 
-EXTENSION = Extension("view", commands={"view": "alps.ext.view.commands:view"})
+EXTENSION = Extension("view", commands={"view": "alps.ext.view.commands:view"}, heading=EVERYDAY)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     quick=True,
 )
 def view(runs: list[Path], settings: "ViewSettings") -> None:
-    """Search and filter all records of runs in a browser, those of several runs side by side.
+    """Browse records in a browser.
 
-    The page and its files work without a server; serve=yes needs none of them, and follows runs
-    that are under way.
+    Search and filter the records of one run, or of several side by side. The page and its files
+    work without a server; serve=yes needs none of them, and follows runs that are under way.
 
     \b
       alps view runs/extraction-rules-samples

@@ -14,6 +14,7 @@ from alps.show.record import build_view, record_card, state_of
 from alps.tasks import Task
 from alps.tasks.base import texts_of
 from alps.tasks.record_parts import AnsweredRecord
+from alps.tasks.registry import track_title
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -43,7 +44,7 @@ class Line:
     def row(self) -> list[Any]:
         """Return it as the index of the page has it."""
         shown = [None if score is None else round(score, 3) for score in self.scores]
-        return [self.key.track, str(self.key), list(self.outcomes), shown, self.answer]
+        return [track_title(self.key.track), str(self.key), list(self.outcomes), shown, self.answer]
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Records:
         runs = []
         for position, run in enumerate(self.runs):
             about = {"letter": letter_of(position), "name": run.name, "model": run.model}
-            metrics = {track: run.lead(track).title.strip() for track in run.tracks}
+            metrics = {track_title(one): run.lead(one).title.strip() for one in run.tracks}
             runs.append({**about, "judge": judge_of(run), "metrics": metrics})
         return {"runs": runs, "chunk": CHUNK, "rows": [line.row() for line in self.lines]}
 

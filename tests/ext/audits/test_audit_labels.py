@@ -96,8 +96,10 @@ def test_a_finished_run_is_scored_with_the_labels_of_people(here, monkeypatch):
     assert score["value"] == pytest.approx(by_hand.value, abs=1e-12)
     assert (score["audited"], score["n"]) == (21, 26)
     assert score["needed"] is None or score["needed"] > 21
-    assert "Corrected by audits of people" in done.out
-    assert "21 of 26 records audited by people. PPI++ over sessions." in done.out
+    assert re.search(r"^ corrected +\.\d{3} .* by 21 audits of people$", done.out, re.M)
+    shown = alps_here("show", here / "run").out
+    assert "Corrected by audits of people" in shown
+    assert "21 of 26 records audited by people. PPI++ over sessions." in shown
 
 
 def test_people_audit_the_sessions_that_a_judge_of_the_same_share_and_seed_would(here, monkeypatch):
@@ -171,7 +173,7 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
 def test_labels_that_audit_nothing_are_refused_in_one_line(here, monkeypatch, words, said):
     monkeypatch.chdir(here)
     if words == ("audit_labels=drawn",):
-        assert alps_here("labels", "draw", "run", "n=5", "out=drawn").code == 0
+        assert alps_here("annotate", "draw", "run", "n=5", "out=drawn").code == 0
     assert said in alps_here("score", "run", *words).one_line
 
 
@@ -210,4 +212,5 @@ def test_people_who_rate_answers_audit_every_rubric_of_a_track(tmp_path, monkeyp
     audits = [row["scores"]["pf"] for row in rows(tmp_path / "run/audit/scores.jsonl")]
     assert count == track["scores"]["pf"]["audited"] == len(audits) == 22
     assert track["scores"]["pf"]["alone"]["value"] == pytest.approx(np.mean(audits))
-    assert "22 of 24 records audited by people" in done.out
+    assert " by 22 audits of people\n" in done.out
+    assert "22 of 24 records audited by people" in alps_here("show", tmp_path / "run").out

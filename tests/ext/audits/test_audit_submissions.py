@@ -75,7 +75,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recorded(folder: Path, *words: str) -> AuditDraw:
     """Note as a maintainer that a submission is in order; return the draw that this gives."""
-    done = alps_here("verify", str(folder), *words, "record=yes")
+    done = alps_here("leaderboard", "verify", str(folder), *words, "record=yes")
     assert done.code == 0, done.err
     review = read_entry(folder).review
     assert review is not None
@@ -130,7 +130,7 @@ def test_a_card_that_was_tampered_with_is_refused_in_one_line(
     copy: Path, path: str, value: Any, said: str
 ) -> None:
     forge(copy, changed(path, value))
-    refused = alps_here("verify", str(copy))
+    refused = alps_here("leaderboard", "verify", str(copy))
     assert refused.code == 1
     assert said in " ".join((refused.out + refused.err).split())
 
@@ -177,7 +177,7 @@ def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
     assert alps_here("score", "run", "audit_labels=labels").code == 0
     pack([tmp_path / "run"], replace(WHO, name="others"), out=tmp_path / "packed" / "of-others")
     recorded(tmp_path / "packed" / "of-others")
-    verified = alps_here("verify", "packed/of-others", "reviewed=yes")
+    verified = alps_here("leaderboard", "verify", "packed/of-others", "reviewed=yes")
     assert verified.code == 0
     assert said in " ".join(verified.out.split())
     text, values = corrected_on_boards(tmp_path / "packed", tmp_path / "site")
@@ -215,7 +215,9 @@ def test_a_draw_for_other_answers_is_named_and_left_out_of_boards(copy: Path) ->
 
 def test_a_review_judged_again_keeps_the_draw(copy: Path) -> None:
     before = read_entry(copy).review
-    done = alps_here("rescore", str(copy), "judge=lexical", f"out={copy.parent / 'work'}")
+    done = alps_here(
+        "leaderboard", "rescore", str(copy), "judge=lexical", f"out={copy.parent / 'work'}"
+    )
     assert done.code == 0, done.err
     after = read_entry(copy).review
     assert (before.audit_draw, after.status) == (after.audit_draw, "re-scored")
@@ -233,4 +235,6 @@ def test_labels_of_people_on_two_systems_go_together(
         label(tmp_path / f"{name}-labels")
         assert alps_here("score", name, f"audit_labels={name}-labels").code == 0
     compared = alps_here("compare", "others", "rules")
+    assert "extraction, corrected by audits" in " ".join(compared.out.split())
+    compared = alps_here("compare", "others", "rules", "metrics=all")
     assert "corrected by audits: 26 shared records, 23 audited sessions" in compared.out

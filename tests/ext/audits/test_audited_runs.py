@@ -176,7 +176,8 @@ def test_an_audit_that_a_budget_stops_corrects_nothing_until_it_goes_on(here, se
     score = audited_scores(here / "audited")["f1"]
     assert score["value"] is None
     assert "drawn records have no audit score" in score["reason"]
-    assert "No corrected score" in done.out
+    assert "not corrected" in done.out
+    assert "No corrected score" in alps_here("show", "audited").out
     assert alps_here(*words).code == 0
     assert audited_scores(here / "audited")["f1"]["value"] is not None
 
@@ -207,9 +208,9 @@ def test_runs_that_share_audits_are_compared_by_them(here, server):
     assert found["difference"]["value"] == pytest.approx(by_hand, abs=1e-12)
     assert found["p_holm"] >= found["p"] > 0
     assert found["detectable"] > 0
-    assert (
-        "corrected by audits: 26 shared records, 21 audited" in alps_here("compare", "a", "b").out
-    )
+    assert "extraction, corrected by audits" in " ".join(alps_here("compare", "a", "b").out.split())
+    whole = alps_here("compare", "a", "b", "metrics=all").out
+    assert "corrected by audits: 26 shared records, 21 audited" in whole
 
 
 def test_a_run_without_audits_is_compared_as_it_was_judged(audited, here):
@@ -298,7 +299,8 @@ def test_a_dry_run_counts_what_an_audit_would_ask(here, server):
     asked = len(server.requests)
     said = alps_here(*words, "dry_run=true")
     assert said.code == 0, said.err
-    (line,) = [line.split() for line in said.out.splitlines() if line.strip().startswith("audit ")]
+    lines = [line.partition(", audit ") for line in said.out.splitlines()]
+    (line,) = (["audit", *after.split()] for _, found, after in lines if found)
     assert (len(server.requests), (here / "audited").exists()) == (asked, False)
     assert alps_here(*words).code == 0
     assert line[1:3] == ["up", "to"]
@@ -351,7 +353,7 @@ def test_differences_by_slice_are_those_of_the_records_in_them(here):
     assert found["p_holm"] >= found["p"]
     # All of them differ alike: there is no variance, and yet others may differ otherwise.
     assert found["difference"]["value"] == -1 < found["difference"]["high"]
-    shown = alps_here("compare", "a", "b").out
+    shown = alps_here("compare", "a", "b", "metrics=all").out
     assert "by input length, corrected by audits" in shown
     assert max(map(len, shown.splitlines())) <= 80
 

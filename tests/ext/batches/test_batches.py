@@ -8,7 +8,6 @@ import itertools
 import json
 import math
 import shutil
-import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -35,9 +34,9 @@ from alps.llm.types import Request, TransportError
 from alps.run.start import run
 from alps.schema import Outcome
 from alps.settings import RunSettings
-from tests.conftest import ROOT
 from tests.desk import QUIET_LITELLM, Desk
 from tests.endtoend import JOURNALS, rows
+from tests.ext.batches import batch_server
 from tests.loopback import asked_over_http, running
 from tests.odd_bodies import paths, replaced, without
 
@@ -47,9 +46,6 @@ SHAPES = {"openai": "openai/gpt-4.1-mini", "anthropic": "anthropic/claude-sonnet
 
 @pytest.fixture(scope="module")
 def served():
-    sys.path.append(str(ROOT / "bench"))  # last: a benchmark may be called as a package is
-    import batch_server
-
     with running(batch_server.Batched()) as server:
         yield server
 
@@ -66,8 +62,6 @@ def _quick(monkeypatch):
 @pytest.fixture
 def server(served):
     """The server without troubles, and with an empty bill."""
-    import batch_server
-
     served.troubles = batch_server.Troubles()
     for kept in (served.bill, served.asked, served.seen, served.headers):
         kept.clear()
@@ -439,8 +433,6 @@ def test_an_order_whose_answer_is_lost_is_looked_for_before_it_is_sent_again(
 def test_an_order_is_found_however_many_newer_batches_the_account_has(
     server, shape, desk, monkeypatch, newer, a_page
 ):
-    import batch_server
-
     for name in ("files", "messages"):
         monkeypatch.setattr(f"alps.ext.batches.{name}._LISTED", a_page)
     kind = gather.FileBatches if shape == "openai" else gather.MessageBatches
@@ -524,8 +516,6 @@ def test_an_odd_answer_of_the_interface_is_read_or_asked_again(server, shape, ki
 
     number = 0
     server.troubles.edited, server.troubles.polls = edited, -1
-    import batch_server
-
     server.batches["batch_0"] = batch_server.Batch("batch_0", {"x": {}}, time.time())
     asked_over_http(each())
     assert number == len(bodies) > 40

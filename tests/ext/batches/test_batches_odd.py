@@ -133,3 +133,89 @@ def test_an_odd_row_of_the_journal_of_batches_ends_no_run(tmp_path, row):
     (tmp_path / FILE).write_text(text, encoding="utf-8")
     journal = BatchJournal(tmp_path)
     assert journal.known() == set()
+
+
+@pytest.mark.parametrize("unended", [False, True])
+def test_a_batch_of_somebody_else_that_looks_alike_is_neither_waited_for_nor_cancelled(
+    server, desk, monkeypatch, unended
+):
+    """Hundreds of newer ones of the same size, one of which goes on for ever."""
+    import batch_server
+
+    kind, lost = gather.MessageBatches, []
+    real, cancelled = kind.create, []
+
+    async def create(self, *arguments, **more):
+        name = await real(self, *arguments, **more)
+        if not lost:
+            lost.append(name)
+            for number in range(130):
+                status = "in_progress" if unended and number == 7 else "ended"
+                requests = {f"x{place}": {} for place in range(6)}
+                other = batch_server.Batch(
+                    f"other_{number}", requests, time.time() + 1, status=status
+                )
+                other.polls = -10_000 if status == "in_progress" else 0
+                other.counts["succeeded"] = 6
+                server.batches[other.id] = other
+            raise gather.TransportError("the line broke", transient=True)
+        return name
+
+    async def cancel(self, batch):
+        cancelled.append(batch)
+
+    monkeypatch.setattr(kind, "create", create)
+    monkeypatch.setattr(kind, "cancel", cancel)
+    answers = ask(desk, questions(server, "anthropic"), deadline=1.0)
+    assert [answer.outcome for answer in answers] == ["ok"] * 6
+    assert [one for one in server.batches if not one.startswith("other")] == lost
+    assert set(cancelled) <= set(lost)
+
+
+@pytest.mark.parametrize("at", [0, "1970-01-01T00:00:00Z", -1e300])
+def test_one_odd_time_in_a_list_hides_no_batch_that_was_ordered(
+    server, shape, desk, monkeypatch, at
+):
+    """Else it is taken for the end of the list, and the batch is ordered and paid for again."""
+    import batch_server
+
+    def edited(kind, body):
+        if kind != "list":
+            return body
+        page = json.loads(body)
+        page["data"] = [{"id": "odd", "created_at": at}, *page["data"]]
+        return json.dumps(page).encode()
+
+    for name in ("files", "messages"):
+        monkeypatch.setattr(f"alps.ext.batches.{name}._LISTED", 1)
+    kind = gather.FileBatches if shape == "openai" else gather.MessageBatches
+    real, lost = kind.create, []
+
+    async def create(self, *arguments, **more):
+        name = await real(self, *arguments, **more)
+        if not lost:
+            lost.append(name)
+            for number in range(3):
+                other = f"other_{number}"
+                server.batches[other] = batch_server.Batch(other, {"x": {}}, time.time())
+            raise gather.TransportError("the line broke", transient=True)
+        return name
+
+    monkeypatch.setattr(kind, "create", create)
+    server.troubles.edited = edited
+    answers = ask(desk, questions(server, shape))
+    assert [answer.outcome for answer in answers] == ["ok"] * 6
+    assert [name for name in server.batches if not name.startswith("other")] == lost
+
+
+def test_a_small_batch_has_no_room_for_a_bomb(server, shape, desk):
+    """A state, and results of six requests, that are 64 MB: nothing of the kind is read."""
+
+    def edited(kind, body):
+        return body + b" " * (64 << 20) if kind in server.bombs else body
+
+    server.troubles.edited = edited
+    for bombs in ({"results"}, {"state"}):
+        server.bombs = bombs
+        with pytest.raises(UsageError, match=r"it is larger than (22|16) MB"):
+            ask(desk, questions(server, shape), patience=0.1)

@@ -108,7 +108,7 @@ def calibrated(run, server, *, n=12, **options):
     calibration's folder.
     """
     folder = run.parent
-    assert alps_here("labels", "draw", run, f"n={n}", f"out={folder / 'labels'}").code == 0
+    assert alps_here("annotate", "draw", run, f"n={n}", f"out={folder / 'labels'}").code == 0
     label(folder / "labels", **options)
     ran = alps_here(
         "calibrate", *under(server), f"labels={folder / 'labels'}", f"out={folder / 'calibration'}"
@@ -151,10 +151,13 @@ def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp
     assert summary(tmp_path / "scored")["tracks"]["task4_ability1"]["scores"]["pa"][
         "value"
     ] == pytest.approx(0.25)
-    table = [line for line in ran.out.splitlines() if "persona awareness" in line][1]
-    assert ".250 [" in table
-    assert ".500 [" in table
-    assert "random sample" in ran.out
+    (row,) = (line for line in ran.out.splitlines() if line.startswith(" corrected "))
+    assert row.split()[1] == ".500"
+    assert row.endswith("by 20 labels")
+    shown = alps_here("show", tmp_path / "scored").out
+    table = next(line for line in shown.splitlines() if ".250 [" in line and ".500 [" in line)
+    assert "persona awareness" in table
+    assert "random sample" in shown
     assert max(map(len, ran.out.splitlines())) <= 80
     assert alps_here("report", tmp_path / "scored", f"out={tmp_path / 'page.html'}").code == 0
     page = (tmp_path / "page.html").read_text()
@@ -172,9 +175,11 @@ def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_
         calibration = calibrated(run, one, n=20)
         at_the_same = score(run, one, f"calibration={calibration}")
         at_another = score(run, other, f"calibration={calibration}", out="elsewhere")
-    assert ELSEWHERE not in at_the_same.out
+    assert ELSEWHERE not in alps_here("show", tmp_path / "scored").out
+    assert "doubtful" not in at_the_same.out
     assert ELSEWHERE not in corrected(tmp_path / "scored")["notes"]
-    assert ELSEWHERE in at_another.out
+    assert "labels, doubtful" in at_another.out
+    assert ELSEWHERE in alps_here("show", tmp_path / "elsewhere").out
     assert ELSEWHERE in corrected(tmp_path / "elsewhere")["notes"]
     shutil.copytree(calibration, tmp_path / "known" / "of-mine")
     packed = pack(
@@ -198,7 +203,7 @@ def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_
 
 def test_people_who_disagree_count_half(run, tmp_path):
     with serve(strict) as server:
-        alps_here("labels", "draw", run, "n=20", f"out={tmp_path / 'labels'}")
+        alps_here("annotate", "draw", run, "n=20", f"out={tmp_path / 'labels'}")
         split = [
             {"item_id": item["item_id"], "annotator": who, "label": label}
             for item in rows(tmp_path / "labels" / "items.jsonl")
@@ -246,8 +251,10 @@ def test_error_rates_from_other_items_are_carried_over(run, tmp_path):
     assert found["value"] == pytest.approx((0.25 + 55 / 60 - 1) / (50 / 60 + 55 / 60 - 1))
     assert found["low"] < found["value"] < found["high"]
     assert found["outside"]
-    assert "!" in ran.out
-    assert "assumes that the judge errs here as often" in ran.out
+    assert ran.code == 0
+    shown = alps_here("show", tmp_path / "scored").out
+    assert "!" in shown
+    assert "assumes that the judge errs here as often" in shown
 
 
 def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path):
@@ -262,7 +269,7 @@ def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path):
     found = corrected(tmp_path / "scored")
     assert (found["status"], found["value"]) == ("not_correctable", None)
     assert "not correctable" in ran.out
-    assert "nearly guesses" in ran.out
+    assert "nearly guesses" in alps_here("show", tmp_path / "scored").out
 
 
 def test_answers_that_failed_count_as_the_worst_in_the_corrected_score_too(tmp_path):
@@ -508,7 +515,9 @@ def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(run, tm
         )
         score(run, server)
     assert ran.code == 0
-    assert "Doubtful: the judge failed its calibration under pa." in doubtful.out
+    assert "labels, doubtful" in doubtful.out
+    shown = alps_here("show", tmp_path / "rates").out
+    assert "Doubtful: the judge failed its calibration under pa." in shown
     assert corrected(tmp_path / "scored")["method"] == "ppi"
     assert corrected(tmp_path / "scored")["calibration"].keys() == {"b"}
 

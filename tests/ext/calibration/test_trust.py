@@ -55,7 +55,7 @@ def here(tmp_path_factory):
 def page(here):
     out = here / "trust.html"
     done = alps_here(
-        "calibrations", here / "known-labels", f"labels={here / 'labels'}", f"out={out}"
+        "calibrate", "list", here / "known-labels", f"labels={here / 'labels'}", f"out={out}"
     )
     assert done.code == 0, done.err
     return out
@@ -103,25 +103,25 @@ def test_examples_show_texts_and_each_persons_label_and_only_from_the_users_fold
     assert "People say" in shown.text
     assert "anna" in shown.text
     without = here / "without.html"
-    assert alps_here("calibrations", here / "known-labels", f"out={without}").code == 0
+    assert alps_here("calibrate", "list", here / "known-labels", f"out={without}").code == 0
     assert "Answer" not in without.read_text()
     assert "anna" not in without.read_text()
 
 
 def test_what_can_not_be_shown_is_said_in_one_line(here, tmp_path, monkeypatch):
     known, few = here / "known-labels", here / "few"
-    other = alps_here("calibrations", known, f"labels={few}", f"out={tmp_path / 'x.html'}")
+    other = alps_here("calibrate", "list", known, f"labels={few}", f"out={tmp_path / 'x.html'}")
     assert "other labels than those of every calibration" in other.one_line
-    assert "no calibration there" in alps_here("calibrations", tmp_path / "nowhere").one_line
+    assert "no calibration there" in alps_here("calibrate", "list", tmp_path / "nowhere").one_line
     mine = tmp_path / "mine.html"
     mine.write_text("mine")
-    assert "a file is there" in alps_here("calibrations", known, f"out={mine}").one_line
+    assert "a file is there" in alps_here("calibrate", "list", known, f"out={mine}").one_line
     assert mine.read_text() == "mine"
 
 
 def test_without_a_name_those_that_runs_find_are_shown(tmp_path):
     out = tmp_path / "found.html"
-    assert alps_here("calibrations", f"out={out}").code == 0
+    assert alps_here("calibrate", "list", f"out={out}").code == 0
     assert "OpenQA-eval" in out.read_text()
 
 

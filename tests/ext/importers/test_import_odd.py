@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from alps.errors import AlpsError, DataError, UsageError
 from alps.ext.importers.files import import_files
 from alps.ext.importers.settings import FORMS, ImportSettings
+from tests.conftest import ROOT
 from tests.endtoend import one_line, rows, run
 from tests.ext.importers.test_import import (
     amb,
@@ -376,3 +379,37 @@ def test_data_sets_of_amb_are_never_averaged_and_brackets_are_no_markup(tmp_path
     assert (done.code, done.err) == (0, "")
     assert "mem0 [k=5]" in done.out
     assert "[/b] k" in done.out
+
+
+WRONG = b"{}," * 1_200_000 + b"{}"
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+from alps.cli import main
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its memory")
+@pytest.mark.parametrize(
+    ("form", "content", "told"),
+    [
+        ("mem0", b'{"0": [' + b"[]," * 4_000_000 + b"[]]}", ": more than 4,000,000 values"),
+        ("mem0", b'{"0": [' + WRONG + b"]}", ", 0.0.question: is missing"),
+        (
+            "halumem",
+            b'{"question_answering_records": [' + WRONG + b"]}",
+            ", question_answering_records.0.uuid: is missing",
+        ),
+    ],
+    ids=["values", "rows", "rows-within"],
+)
+def test_a_small_file_of_millions_of_values_takes_no_gigabytes(tmp_path, form, content, told):
+    path = tmp_path / "f.json.gz"
+    path.write_bytes(gzip.compress(content, 9))
+    assert path.stat().st_size < 1 << 20
+    words = ("import", form, str(path), f"out={tmp_path / 'out'}")
+    command = (sys.executable, "-c", LIMITED, *words)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert f"{path}{told}" in done.stderr

@@ -126,7 +126,7 @@ def server() -> Iterator[LoopbackServer]:
 
 def ask(server: LoopbackServer, *words: object) -> Ran:
     return alps_here(
-        "sensitivity", *words, f"judge={JUDGE}", f"judge_api_base={server.url}", "prompts=words"
+        "judges", *words, f"judge={JUDGE}", f"judge_api_base={server.url}", "prompts=words"
     )
 
 
@@ -240,7 +240,7 @@ def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(
             "judge_max_tokens=50",
             "prompts=words",
         )
-        ran = alps_here("sensitivity", "steady", *words, cap)
+        ran = alps_here("judges", "steady", *words, cap)
     assert ran.code == 3, ran.err
     assert {body["messages"][0]["content"] for body in server.requests} == {
         rubric("pa").text,
@@ -281,8 +281,8 @@ def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
     ran = ask(server, "two")
     assert ran.code == 0, ran.err
     out = " ".join(ran.out.split())
-    assert "On task1 as ours, and left out there: harsh." in out
-    assert "On task4_ability1 as ours, and left out there: brief." in out
+    assert "On extraction as ours, and left out there: harsh." in out
+    assert "On persona awareness as ours, and left out there: brief." in out
     assert "Rubrics that these runs don't ask, left out of the wordings: cf." in out
 
 
@@ -366,8 +366,12 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
             (),
             "two wordings are called 'a'",
         ),
-        ({}, ("judge=lexical",), "judge=lexical: no LLM is asked, so it has no wording"),
-        ({}, ("judge=recorded:verdicts.jsonl",), "so it has no wording"),
+        ({}, ("judge=lexical",), "prompts=new would change nothing: no judge is a litellm model"),
+        (
+            {},
+            ("judge=recorded:verdicts.jsonl",),
+            "prompts=new would change nothing: no judge is a litellm model",
+        ),
         ({"a.md": "<!-- id: a/1 -->\nx"}, ("other/steady",), "other/steady: is called as steady"),
         ({}, ("steady",), "steady: named twice"),
         ({}, ("promts=new",), "unknown key 'promts' — did you mean 'prompts'?"),
@@ -388,7 +392,7 @@ def test_what_cannot_be_used_is_said_on_one_line(made, tmp_path, monkeypatch, wr
         for word in (f"judge={JUDGE}", "prompts=new")
         if not any(_key(w) == _key(word) for w in words)
     ]
-    assert said in alps_here("sensitivity", "steady", *words, *given).one_line
+    assert said in alps_here("judges", "steady", *words, *given).one_line
     assert not (tmp_path / "steady--sensitivity").exists()
 
 
@@ -407,4 +411,4 @@ def test_runs_on_other_data_are_refused_before_anything_is_asked(here, server):
 
 
 def test_the_command_imports_nothing_heavy_before_it_knows_what_is_asked(tmp_path):
-    assert modules_after(tmp_path, "sensitivity", "--help").isdisjoint(HEAVY)
+    assert modules_after(tmp_path, "judges", "--help").isdisjoint(HEAVY)

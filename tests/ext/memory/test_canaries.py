@@ -111,10 +111,21 @@ def shown(told):
             "report": alps_here("report", "erring", "out=page.html"),
             "show": alps_here("show", "erring", "1", "--full"),
             "submit": alps_here(
-                "submit", "erring", "name=Gossip", "calls=yes", "out=gossip", "date=2026-01-31"
+                "leaderboard",
+                "submit",
+                "erring",
+                "name=Gossip",
+                "calls=yes",
+                "out=gossip",
+                "date=2026-01-31",
             ),
             "refused": alps_here(
-                "submit", "erring", "name=Gossip", f"notes=My key is {OPENAI}.", "out=never"
+                "leaderboard",
+                "submit",
+                "erring",
+                "name=Gossip",
+                f"notes=My key is {OPENAI}.",
+                "out=never",
             ),
             "doctor": alps_here("doctor"),
         }

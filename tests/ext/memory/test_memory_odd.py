@@ -156,3 +156,24 @@ for line in sys.stdin:
     assert said.startswith("memory, open: ")
     assert "\n" not in said
     assert len(said) < 300
+
+
+def test_a_million_wrong_tools_are_one_line_and_no_gigabyte(tmp_path):
+    script = """
+import json, sys
+for line in sys.stdin:
+    row = json.loads(line)
+    if "id" in row:
+        tools = "[" + "{}," * 300_000 + "{}]"
+        print('{"jsonrpc": "2.0", "id": %d, "result": {"tools": %s}}' % (row["id"], tools))
+        sys.stdout.flush()
+"""
+    (tmp_path / "many.py").write_text(script)
+    command = f"{sys.executable} -S {tmp_path / 'many.py'}"
+    connection = SpokenConnection(command, McpTools(), key="memory", env=(), folder=None)
+    tracemalloc.start()
+    said = failure(connection, tmp_path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert said == "memory, open: tools/list.tools.0.name: Field required"
+    assert most < 4 * LARGEST_REPLY

@@ -134,13 +134,14 @@ def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_t
         (declare if declared else mend)()
         done = asked(tmp_path, memory)
         assert done.returncode == 0, done.stderr
-        assert not done.stdout.startswith("Resumed")
+        assert "reused" not in done.stdout
         # A server is taken to declare that runs are kept apart by their users.
         declares = [BOTH] * declared + ["runs are kept apart"] * (way == "http")
         passed = 24 - 2 * len(declares)  # before the run and after it
-        assert f"Admission of the memory system: {passed} checks passed" in done.stdout
+        assert f"memory admitted ({passed} of {passed})" in done.stdout
         says = f"It declares that these checks are not for it: {', '.join(declares)}."
-        assert (says in " ".join(done.stdout.split())) is bool(declares)
+        shown = run(tmp_path, "show", "out").stdout
+        assert (says in " ".join(shown.split())) is bool(declares)
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     names = {check["name"] for check in summary["admission"]}
     assert (f"{BOTH} (declared otherwise)" in names) is declared
@@ -166,7 +167,7 @@ def test_a_run_that_is_refused_at_its_end_leaves_no_answer_to_go_on_from(tmp_pat
     (tmp_path / "memory.py").write_text(MEMORY)
     done = asked(tmp_path, "python:memory:M")
     assert done.returncode == 0, done.stderr
-    assert not done.stdout.startswith("Resumed")
+    assert "reused" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -209,11 +210,11 @@ def test_a_submission_and_its_page_say_what_a_program_declares(tmp_path):
         done = run(tmp_path, "run", *words, f"memory={memory}", "out=out")
         assert done.returncode == 0, done.stderr
     about = ("name=Users", "org=A lab", "date=2026-01-31")
-    packed = run(tmp_path, "submit", "out", *about, "out=boards/users")
+    packed = run(tmp_path, "leaderboard", "submit", "out", *about, "out=boards/users")
     assert packed.returncode == 0, packed.stderr
     card = json.loads((tmp_path / "boards" / "users" / "submission.json").read_text())
     assert card["memory"][0]["settings"]["declares"] == [BOTH]
-    verified = run(tmp_path, "verify", "boards/users")
+    verified = run(tmp_path, "leaderboard", "verify", "boards/users")
     assert "is missing" not in verified.stdout + verified.stderr
     built = run(tmp_path, "leaderboard", "build", "submissions=boards", "out=site")
     assert built.returncode == 0, built.stderr

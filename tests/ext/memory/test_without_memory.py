@@ -264,7 +264,10 @@ def test_the_table_and_the_comparison_say_why_there_is_no_difference(
     made: Path, tmp_path: Path
 ) -> None:
     path = altered(Path(shutil.copytree(made / "rules", tmp_path / "run")), 6, nothing)
-    for words in (("beside", "run", "rows=none"), ("compare", str(path), "run/beside/none")):
+    for words in (
+        ("memory", "compare", "run", "rows=none"),
+        ("compare", str(path), "run/beside/none"),
+    ):
         done = run(tmp_path, *words, COLUMNS="200")
         assert done.returncode == 0, done.stderr
         text = " ".join(done.stdout.split())

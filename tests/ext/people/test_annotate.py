@@ -3,7 +3,9 @@ refused.
 """
 
 import asyncio
+import html
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -14,8 +16,10 @@ from alps.errors import UsageError
 from alps.ext.people.annotate.export import export
 from alps.ext.people.annotate.items import open_work
 from alps.ext.people.annotate.journal import people_in, read_journal
+from alps.ext.people.annotate.questions import gloss_in
 from alps.ext.people.annotate.seat import Seat
 from alps.ext.people.annotate.server import application
+from alps.judges.calibration_file import rubric_of
 from tests.annotate_work import NEEDED, TOKEN, label_all, made, plain_work, rated_run, related_run
 from tests.conftest import ROOT
 from tests.endtoend import rows
@@ -375,3 +379,31 @@ def test_memories_of_a_run_are_verified_on_the_data_that_it_saw(tmp_path, monkey
     refused = alps_here("annotate", "work", "job=gold", "from=runs/mine")
     assert (refused.code, "hash" in refused.err) == (2, True)
     assert not Path("work").exists()
+
+
+def test_a_label_has_a_gloss_and_the_rubric_is_unfolded_until_the_first_label(work):
+    with Desk(work) as desk:
+        assert re.search(r"not met <small>[^<]{20,115}</small>", desk.text)
+        seen = set()
+        for _ in range(4):
+            rubric = re.search(r"<small>(\w+)</small></h1>", desk.text)[1]
+            assert ('<details class="rubric" open>' in desk.text) == (rubric not in seen)
+            desk.say(label="1")
+            assert "second look, after seeing the judge's verdict" in html.unescape(desk.text)
+            assert '<details class="rubric">' in desk.text
+            desk.say(label="1")
+            seen.add(rubric)
+
+
+LABELS = {
+    **dict.fromkeys(("pa", "pf_general", "pf_interaction", "vra", "cf"), ("met", "not_met")),
+    **dict.fromkeys(("ei_resonation", "ei_expression", "ei_reception"), tuple("12345")),
+    "matching": ("same", "narrower", "bundle", "broader", "conflicting", "related", "unrelated"),
+}
+
+
+@pytest.mark.parametrize("rubric", sorted(LABELS))
+def test_every_label_of_our_rubrics_has_a_gloss_of_one_line(rubric):
+    for label in LABELS[rubric]:
+        gloss = gloss_in(rubric_of(rubric).text, label, rubric)
+        assert 15 < len(gloss) <= 115, (label, gloss)

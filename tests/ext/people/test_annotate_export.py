@@ -281,9 +281,9 @@ def test_how_people_agree_on_gold_is_measured_on_what_is_exported(tmp_path):
     label_all(folder, "anna", verify)
     label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else verify(step))
     done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
-    assert "How people agree: alps agreement" in done.out
+    assert "How people agree: alps annotate agreement" in done.out
     words = (tmp_path / "out", f"out={tmp_path / 'agreement.json'}")
-    measured = alps_here("agreement", *words)
+    measured = alps_here("annotate", "agreement", *words)
     assert measured.code == 0, measured.err
     assert "annotator_anna and annotator_ben" in measured.out
     assert "set F1" in measured.out
@@ -297,14 +297,18 @@ def test_three_people_and_several_records_of_a_session_are_compared(tmp_path):
     for name in people[:1]:
         label_all(folder, name, verify)
     alone = alps_here("annotate", "export", folder, f"out={tmp_path / 'alone'}")
-    assert "alps agreement" not in alone.out
+    assert "alps annotate agreement" not in alone.out
     for name in people[1:]:
         label_all(folder, name, verify)
     done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
-    said = [line for line in done.out.splitlines() if "How people agree: alps agreement " in line]
+    said = [
+        line
+        for line in done.out.splitlines()
+        if "How people agree: alps annotate agreement " in line
+    ]
     assert len(said) == 3
     for line in said:
-        measured = alps_here("agreement", *line.partition("agreement ")[2].split())
+        measured = alps_here("annotate", "agreement", *line.partition("agreement ")[2].split())
         assert measured.code == 0, measured.err
         assert "set F1" in measured.out
 

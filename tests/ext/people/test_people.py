@@ -1,4 +1,4 @@
-"""`alps agreement` on the annotations of two people: hand-made and real ones."""
+"""`alps annotate agreement` on the annotations of two people: hand-made and real ones."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def agreement(*words: object) -> Ran:
-    return alps_here("agreement", *map(str, words))
+    return alps_here("annotate", "agreement", *map(str, words))
 
 
 def measured(*words: object) -> dict:

@@ -29,7 +29,7 @@ def agreement(
         patch.setenv("OPENAI_API_KEY", "none")
         patch.setenv("ALPS_CACHE", "off")
         rule = (f"rule={JUDGE}", f"judge_api_base={server.url}", "patience=0")
-        return alps_here("agreement", folder, *rule, *words), len(server.requests)
+        return alps_here("annotate", "agreement", folder, *rule, *words), len(server.requests)
 
 
 def donkeys_are_stamps(body: dict[str, Any]) -> Answer:
@@ -69,6 +69,6 @@ def test_a_spent_budget_ends_with_its_own_exit_code(folder):
 
 def test_a_judge_without_a_key_is_refused(folder, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    ran = alps_here("agreement", folder, f"rule={JUDGE}")
+    ran = alps_here("annotate", "agreement", folder, f"rule={JUDGE}")
     assert (ran.code, ran.out) == (2, "")
     assert "OPENAI_API_KEY" in ran.err

@@ -1,4 +1,4 @@
-"""`alps agreement` on label folders: hand-made ones, and the public sets if they are present."""
+"""`alps annotate agreement` on label folders: hand-made ones, and public sets if present."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def rubrics(folder: Path) -> dict:
-    ran = alps_here("agreement", folder, "format=json")
+    ran = alps_here("annotate", "agreement", folder, "format=json")
     assert ran.code == 0, ran.err
     return json.loads(ran.out)["rubrics"]
 
@@ -58,7 +58,7 @@ def test_the_pairs_of_people_that_share_most_items_are_first(rubrics, folder):
         ["anna", "cleo"],
         ["ben", "cleo"],
     ]
-    out = alps_here("agreement", folder).out
+    out = alps_here("annotate", "agreement", folder).out
     assert "3 people, 50 items, 50 labelled twice or more" in out
     assert max(map(len, out.splitlines())) <= 80
 
@@ -71,14 +71,14 @@ def test_the_pairs_of_people_that_share_most_items_are_first(rubrics, folder):
     ],
 )
 def test_what_has_no_effect_on_labels_is_refused(folder, words, said):
-    ran = alps_here("agreement", folder, *words)
+    ran = alps_here("annotate", "agreement", folder, *words)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
 
 
 def test_labels_of_one_person_are_refused(tmp_path):
     folder = write(tmp_path / "labels", {"pa": BINARY}, [("pa", {"anna": 1}, 1)])
-    ran = alps_here("agreement", folder)
+    ran = alps_here("annotate", "agreement", folder)
     assert ran.code == 2
     assert "no item has labels of two people" in ran.err
 
@@ -91,7 +91,7 @@ def test_the_published_agreement_on_answers_comes_out_of_the_public_labels(tmp_p
     words = ("format=openqa_eval", f"file={joined}", f"out={tmp_path / 'labels'}")
     converter = str(ROOT / "bench" / "label_sets.py")
     subprocess.run([sys.executable, converter, *words], check=True, capture_output=True)
-    figures = json.loads(alps_here("agreement", tmp_path / "labels", "format=json").out)
+    figures = json.loads(alps_here("annotate", "agreement", tmp_path / "labels", "format=json").out)
     figures = figures["rubrics"]["answer_match"]["figures"]
     assert figures["kappa"]["value"] == pytest.approx(0.735, abs=5e-4)
     assert figures["kappa"]["n"] == 1_483

@@ -1,4 +1,4 @@
-"""The agreement that `alps agreement` measures: on gold, or on the labels of a label folder."""
+"""The agreement that `alps annotate agreement` measures: on gold, or on a label folder."""
 
 from collections.abc import Sequence
 from contextlib import closing

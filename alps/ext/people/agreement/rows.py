@@ -1,4 +1,4 @@
-"""Rows of an agreement file: what `out=` of `alps agreement` writes and boards read."""
+"""Rows of an agreement file: what `out=` of `alps annotate agreement` writes and boards read."""
 
 from typing import Any, Literal
 

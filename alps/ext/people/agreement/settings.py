@@ -1,4 +1,4 @@
-"""Settings of `alps agreement`."""
+"""Settings of `alps annotate agreement`."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from alps.values import Format, HomePath
 
 
 class AgreementSettings(AskSettings):
-    """What `alps agreement` can be told beside the labels."""
+    """What `alps annotate agreement` can be told beside the labels."""
 
     rule: str = Field(
         "publishers",

@@ -23,7 +23,7 @@ from alps.run.folder import write_json, write_whole
 
 ADJUDICATED = "adjudicated"
 CHANGES, QUERIES = "changes.jsonl", "queries.jsonl"
-# As the authors of the benchmark published theirs, and alps agreement reads them.
+# As the authors of the benchmark published theirs, and alps annotate agreement reads them.
 ANNOTATIONS, DRAFT = "annotations", "benchmark_data"
 
 
@@ -211,7 +211,7 @@ def _records(work: Work) -> list[Row]:
 
 
 def _annotations(work: Work, people: Mapping[str, Sequence[Said]], which: Which, out: Path) -> None:
-    """Write what each person alone makes of the records, and the draft, for `alps agreement`."""
+    """Write the annotations of each person, and the draft, for `alps annotate agreement`."""
     records = _records(work)
     tracks: dict[str, list[tuple[Row, Row]]] = {}
     for record in records:

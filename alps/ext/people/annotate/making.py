@@ -1,6 +1,6 @@
 """Folders to annotate, made from a run or from data.
 
-Answers to rate and memories to relate are drawn as `alps labels draw` draws them; what the run's
+Answers to rate and memories to relate are drawn as `alps annotate draw` draws them; what the run's
 judge said of them is put aside, to be shown after a label is given.
 """
 

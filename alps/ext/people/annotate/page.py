@@ -33,7 +33,7 @@ _WORDS = {
     "gold": "Verify memories",
     "queries": "Write queries",
 }
-_STAGES = {"first": "", "revised": "Your label, again", "adjudicated": "Decide"}
+_STAGES = {"first": "", "revised": "second look, after {}", "adjudicated": "decide between labels"}
 
 
 class Part(NamedTuple):
@@ -104,7 +104,8 @@ def render(
     return page.render(
         **common,
         step=step,
-        stage=_STAGES[step.stage],
+        stage=_STAGES[step.stage].format(_what_was_shown(step)),
+        unfolded=not seat.has_labelled(step.item.rubric),
         parts=[*parts_of(step.item)],
         lines=lines_of(step.item),
         rubric=rubric_text(step.item, seat.folder),
@@ -115,6 +116,12 @@ def render(
         showing=token_hex(8),
         others=[*_others(step)],
     )
+
+
+def _what_was_shown(step: Step) -> str:
+    if step.shown is None:
+        return "your first label"
+    return "seeing the draft" if step.item.by == "draft" else "seeing the judge's verdict"
 
 
 def parts_of(item: Item) -> Iterator[Part]:

@@ -4,13 +4,19 @@ Every choice has a code of one or two keys; all codes of a question are equally 
 label takes more than two keystrokes.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.people.annotate.items import Answer, Item
+from alps.judges.rubric import labelled_as
 from alps.schema import CANONICAL_LABELS, UNMAPPED
+from alps.slips import read_toml
 from alps.stats.agreement import Scale
 from alps.text import fold
 
@@ -21,15 +27,36 @@ WORDS = 25
 CONFIDENCES = (0.95, 0.8, 0.65, 0.5)
 TIME_SCOPES = ("long_term", "short_term", "past", "future")
 TYPES = ("direct", "indirect")
+_GLOSSES: Mapping[Any, str] = {
+    KEEP: "right as it is, and about this user",
+    EDIT: "about this user, but worded wrongly",
+    REJECT: "wrong, or not about this user",
+    ADD: "write a memory that the draft lacks",
+    NOTHING: "the draft lacks no memory",
+    "direct": "the user says it",
+    "indirect": "it follows from what the user says",
+    "long_term": "a trait or habit that lasts",
+    "short_term": "true for days or weeks",
+    "past": "was true, is not any more",
+    "future": "a plan or an intention",
+    0.95: "said explicitly, and stable",
+    0.8: "said more than once",
+    0.65: "likely, and never contradicted",
+    0.5: "weak evidence",
+}
+"""When to give each answer, in one line under its button."""
+_LONGEST_GLOSS = 110
+_LISTED = re.MULTILINE | re.DOTALL
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One answer to a question: its value, the keys that give it, and its words."""
+    """One answer to a question: its value, its keys, its words, and when to give it."""
 
     value: Any
     code: str
     text: str
+    gloss: str = ""
 
     @property
     def name(self) -> str:
@@ -85,7 +112,7 @@ class Form:
 def form_of(item: Item, scales: Mapping[str, Scale]) -> Form:
     """Return what is asked of an item."""
     if item.rubric in scales:
-        return Form((_on_scale(scales[item.rubric]),))
+        return Form((_on_scale(scales[item.rubric], item.rubric),))
     if item.rubric == "queries":
         texts = {"query": "A query that this memory matters for", "second": "Another one, or none"}
         return Form((), texts)
@@ -95,13 +122,16 @@ def form_of(item: Item, scales: Mapping[str, Scale]) -> Form:
     return Form((_verdict(verdicts), *_of_a_memory(item)), texts, values)
 
 
-def _on_scale(scale: Scale) -> Question:
+def _on_scale(scale: Scale, rubric: str) -> Question:
+    known = labelled_as(rubric, ())
+    text = "" if known is None else known.text
     values = scale.values
     numbers = all(isinstance(value, int) and 0 <= value <= 9 for value in values)
     choices = []
     for place, value in enumerate(values, start=1):
         code = str(value) if numbers else _code(place, len(values))
-        choices.append(Choice(value, code, _met(value, values)))
+        word = _met(value, values)
+        choices.append(Choice(value, code, word, gloss_in(text, word.replace(" ", "_"), rubric)))
     return Question("label", "Your label", choices)
 
 
@@ -112,12 +142,42 @@ def _met(value: object, values: Sequence[object]) -> str:
     return str(value)
 
 
+@cache
+def _glosses() -> Mapping[str, Mapping[str, str]]:
+    """Return those of labels of our rubrics whose own sentences are too long for a line."""
+    return read_toml(Path(str(files("alps.judges"))) / "glosses.toml")
+
+
+def gloss_in(text: str, label: str, rubric: str) -> str:
+    """Return what the text of a rubric says of a label, on one line; nothing where it says nothing.
+
+    Args:
+        text: The rubric; its labels are items of a list, as "- `met`: the constraint is kept."
+        label: The label, as the rubric has it.
+        rubric: Its name, which ends in the dimension where the rubric has a list for each.
+    """
+    if (known := _glosses().get(rubric, {}).get(label)) is not None:
+        return known
+    for section in text.split("\n### ")[1:]:
+        if rubric.endswith(section.partition(":")[0]):
+            text = section
+    found = re.search(rf"^- `?{re.escape(label)}`?: (.+?)(?=\n *\n|\n *- |\Z)", text, _LISTED)
+    if found is None:
+        return ""
+    said = " ".join(found[1].split())
+    # «Everything else.» alone says too little.
+    sentences = re.split(r"(?<=[.;]) ", said.removeprefix("everything else. "), maxsplit=1)
+    line = sentences[0].rstrip(".;:")
+    line = line if len(line) <= _LONGEST_GLOSS else f"{line[:_LONGEST_GLOSS].rpartition(' ')[0]} …"
+    return f"{line[0].lower()}{line[1:]}" if line[1:2].islower() else line
+
+
 def _code(place: int, count: int) -> str:
     return str(place) if count < 10 else f"{place:02}"
 
 
 def _verdict(words: Sequence[str]) -> Question:
-    choices = [Choice(word, word[0], word) for word in words]
+    choices = [Choice(word, word[0], word, _GLOSSES[word]) for word in words]
     text = "Is a memory missing?" if ADD in words else "Is it a memory of this user?"
     return Question("verdict", text, choices)
 
@@ -131,7 +191,10 @@ def _of_a_memory(item: Item) -> list[Question]:
     ]
     questions = []
     for name, text, values in named:
-        choices = [Choice(v, str(n), str(v).replace("_", " ")) for n, v in enumerate(values, 1)]
+        choices = []
+        for n, value in enumerate(values, 1):
+            word = str(value).replace("_", " ")
+            choices.append(Choice(value, str(n), word, _GLOSSES[value]))
         questions.append(_unless_rejected(name, text, choices))
     turns = [n for n, turn in enumerate(item.payload["dialogue"]) if turn["role"] == "user"]
     shown = [

@@ -98,6 +98,10 @@ class Seat:
         """How many items are finished."""
         return len(self._done)
 
+    def has_labelled(self, rubric: str) -> bool:
+        """Tell whether this person has labelled an item of a rubric."""
+        return any(one.rubric == rubric and self._own.get(one.item_id) for one in self.order)
+
     def _is_done(self, item: Item) -> bool:
         if self.adjudicate:
             return item.item_id in self._rulings

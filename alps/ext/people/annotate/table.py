@@ -35,11 +35,11 @@ def print_export(done: Exported, console: Any) -> None:
     if done.next:
         console.print(f"Next: {done.next}", soft_wrap=True)
     for words in _compared(done):
-        console.print(f"How people agree: alps agreement {words}", soft_wrap=True)
+        console.print(f"How people agree: alps annotate agreement {words}", soft_wrap=True)
 
 
 def _compared(done: Exported) -> Iterator[str]:
-    """Yield what `alps agreement` takes of an export: gold is compared between each two people."""
+    """Yield the words of `alps annotate agreement` for an export: gold in pairs of people."""
     people = sorted((done.folder / ANNOTATIONS).glob("annotator_*.jsonl"))
     if len(people) > 2:
         yield from (f"{first} {second}" for first, second in combinations(people, 2))

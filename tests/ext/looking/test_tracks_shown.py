@@ -14,13 +14,13 @@ from rich.console import Console
 
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.record_text import show_record
 from alps.rows import Score
 from alps.run.opened import Key, open_run, read_keys, read_wanted
 from alps.run.source import options_of
 from alps.show import charts
 from alps.show.charts import Line, recall_curve
 from alps.show.formatting import number
-from alps.show.record_text import show_record
 from alps.show.report_page import SCRIPT, write_report
 from alps.show.report_sections import draw_actions
 from alps.show.svg import Axis, axis_labels

@@ -9,11 +9,12 @@ from rich.console import Console
 
 from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.record_text import show_record
 from alps.run.opened import Key, find_run, open_run, read_keys
 from alps.show.dialogue import Span, excerpt, locate
 from alps.show.formatting import duration, visible
 from alps.show.record import build_view, explain
-from alps.show.record_text import pick, show_record
+from alps.show.record_text import pick
 from alps.tasks import load_task
 from alps.tasks.record_parts import AnsweredRecord
 from tests.builders import extraction_sample, memories, memory
@@ -146,10 +147,10 @@ def test_a_record_of_several_tracks_is_found(word: str, key: Key) -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("s2", "'s2' is on 2 tracks of run; write task1/s2 or task2/s2"),
-        ("1", "run has 2 tracks; write task1/1, or another track"),
-        ("task2/s1", "'s1': no such record in task2 of run"),
-        ("task1/3", "task1 of run has 2 records; there is no number 3"),
+        ("s2", "'s2' is in 2 tasks of run; write extraction/s2 or update/s2"),
+        ("1", "run has 2 tasks; write extraction/1, or another task"),
+        ("update/s1", "'s1': no such record in update of run"),
+        ("task1/3", "extraction of run has 2 records; there is no number 3"),
         ("s", "'s' begins 2 ids of run"),
     ],
 )
@@ -394,7 +395,8 @@ def test_rows_of_the_journals_are_read_as_far_as_they_can_be(copied_run: Path) -
 @pytest.mark.parametrize(
     ("took", "said"),
     [
-        (0.04, "0.0 s"),
+        (0.004, "4 ms"),
+        (0.04, "40 ms"),
         (2.84, "2.8 s"),
         (59.94, "59.9 s"),
         (59.96, "1 min 0 s"),

@@ -1,12 +1,7 @@
-"""Check every schema that is sent: python bench/schemas.py.
-
-Against the subset of JSON Schema that OpenAI documents for strict outputs, and by the grammar
-engines of vLLM, xgrammar and llguidance, where they are installed (`pip install xgrammar
-llguidance`). Asks nobody. Exits 1 where a schema leaves the subset, or an engine can't compile it.
+"""The subset of JSON Schema that OpenAI documents for strict outputs, and the grammar engines of
+vLLM, xgrammar and llguidance, where they are installed (`pip install xgrammar llguidance`).
 """
 
-import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -14,7 +9,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from alps.judges.rubric import BinaryReply, EmotionalReply, MatchReply, SupportReply
-from alps.llm.schemas import schema_of
 from alps.tasks import load_tracks
 from alps.tasks.base import TaskOptions
 
@@ -147,33 +141,3 @@ def _by_llguidance(schema: str) -> str | None:
     from llguidance import LLMatcher
 
     return LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema)) or None
-
-
-def main() -> int:
-    """Print a line a schema, and what is wrong below."""
-    installed = engines()
-    wrong: list[str] = []
-    for model in sent_models():
-        text = schema_of(model)
-        problems = violations(json.loads(text))
-        compiled = {name: compile_(text) for name, compile_ in installed.items()}
-        wrong += [f"{model.__name__}: {problem}" for problem in problems]
-        wrong += [
-            f"{model.__name__}: {name}: {problem}"
-            for name, problem in compiled.items()
-            if problem is not None
-        ]
-        engine = ", ".join(
-            f"{name} {'compiles' if not problem else 'FAILS'}" for name, problem in compiled.items()
-        )
-        print(
-            f"{model.__name__:<18} {len(text):>5} bytes  subset "
-            f"{'held' if not problems else 'LEFT'}  {engine}"
-        )
-    missing = [name for name in ("xgrammar", "llguidance") if name not in installed]
-    print(*[f"{name}: not installed, skipped" for name in missing], *wrong, sep="\n")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,17 +1,13 @@
-"""Capture what each provider is asked: python bench/wire.py [only=openai,azure] [write=yes].
+"""What each provider is asked by an LLM judge, captured by a server on loopback.
 
-A server on loopback answers in the wire formats of the providers, and keeps what it was asked. An
-LLM judge relates two memories through the whole client, once a provider, with a key made up for it
-and the address that the provider's documentation names: `judge_api_base=`, or a variable of the
-environment. Prints, a line each, how the answer's form was asked for, whether the provider is held
-to it, the temperature, whether the shared beginning is marked for the provider's cache, and in
-which header which key came. Exits 1 where a provider was not heard, or another key came.
+It answers in the wire formats of the providers, and keeps what it was asked. A judge relates two
+memories through the whole client, once a provider, with a key made up for it and the address that
+the provider's documentation names: `judge_api_base=`, or a variable of the environment.
 """
 
 import asyncio
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,11 +15,6 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-
-from document import Bound, Section, missed, terminal, write_section
-from words import read_words
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from alps.judges.matching import Item, MatchQuestion
 from alps.keys import AskSettings
@@ -41,13 +32,6 @@ ANSWER = {
 QUESTION = MatchQuestion(
     gold=[Item("g1", "Lives in Lyon", "direct", "Personal_Background", None)],
     predicted=[Item("p1", "Is at home in Lyon", None, "", None)],
-)
-HEAD = ("judge", "form of the answer", "held to it", "temperature", "marked", "key came in")
-TEXT = (
-    "What each provider is asked by an LLM judge, captured by a server on loopback that answers in "
-    "the formats of\nthe providers; no live provider was asked. Anthropic, Gemini, Bedrock and "
-    "Ollama hold a model to the schema without\nbeing told to be strict. A temperature of none is "
-    "not sent: these models take no other than their own."
 )
 NOT_OURS = (
     "OPENAI_",
@@ -277,32 +261,6 @@ def _openai(text: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**about, "service_tier": "default", "choices": [choice], "usage": usage}
 
 
-def form_of(body: Mapping[str, Any]) -> tuple[str, str]:
-    """Return how the form of the answer was asked for, and whether the provider is held to it."""
-    asked, generation = body.get("response_format") or {}, body.get("generationConfig") or {}
-    if asked.get("type") == "json_schema":
-        return "json_schema", "strict" if asked["json_schema"].get("strict") else "best effort"
-    schemas = [
-        generation.get(name)
-        for name in ("responseJsonSchema", "response_json_schema", "responseSchema")
-    ]
-    schemas += [body.get(name) for name in ("output_format", "outputConfig", "format")]
-    schemas += [(body.get("output_config") or {}).get("format")]
-    if any(isinstance(schema, Mapping) for schema in schemas):
-        return "json_schema", "constrained"
-    tools = body.get("tools") or body.get("toolConfig", {}).get("tools")
-    if tools:
-        strict = any(tool.get("strict") or tool.get("function", {}).get("strict") for tool in tools)
-        return "tool", "strict" if strict else "best effort"
-    if (
-        asked.get("type") == "json_object"
-        or body.get("format") == "json"
-        or "responseMimeType" in generation
-    ):
-        return "json_object", "no"
-    return "prompt", "no"
-
-
 def temperature_of(body: Mapping[str, Any]) -> str:
     """Return the temperature that was sent, wherever the provider wants it, or none."""
     places = (body, body.get("generationConfig"), body.get("inferenceConfig"), body.get("options"))
@@ -363,81 +321,7 @@ async def _judged(settings: AskSettings, ledger: Ledger) -> tuple[str, str]:
         return judgement.outcome, judgement.error or ""
 
 
-def cells(row: Row) -> tuple[str, ...]:
-    """Return the cells of a row."""
-    if row.asked is None:
-        return row.provider.model, f"not asked: {row.error}"[:60], "", "", "", ""
-    form, held = form_of(row.asked.body)
-    marked = json.dumps(row.asked.body)
-    mark = "yes" if "cache_control" in marked or "cachePoint" in marked else "no"
-    key = (
-        ""
-        if row.provider.key == KEY
-        else f" ({'signed' if row.provider.key == SIGNED else row.provider.key})"
-    )
-    return (
-        row.provider.model,
-        form,
-        held,
-        temperature_of(row.asked.body),
-        mark,
-        key_of(row.asked, row.provider.key) + key,
-    )
-
-
-def measure(names: list[str]) -> list[Row]:
-    """Ask the providers of these names, all where there are none."""
+def measure() -> list[Row]:
+    """Ask every provider."""
     with running(Server()) as server:
-        return [
-            asked(one, server)
-            for one in PROVIDERS
-            if not names or one.name.partition(",")[0] in names
-        ]
-
-
-def bounds_of(rows: list[Row]) -> list[Bound]:
-    """Return what must hold for every row."""
-    heard = sum(row.outcome == "ok" for row in rows)
-    keys = sum(
-        row.asked is not None and key_of(row.asked, row.provider.key) != "did not come"
-        for row in rows
-    )
-    return [
-        Bound(
-            "judges that were heard", f"{len(rows)} of {len(rows)}", f"{heard}", heard == len(rows)
-        ),
-        Bound(
-            "requests with the key meant for them",
-            f"{len(rows)} of {len(rows)}",
-            f"{keys}",
-            keys == len(rows),
-        ),
-    ]
-
-
-def main() -> None:
-    """Ask, print, and write the section if it is to."""
-    words = read_words(sys.argv[1:], {"only": ""})
-    rows = measure([name for name in words["only"].split(",") if name])
-    print(terminal([HEAD, *map(cells, rows)]))
-    for row in rows:
-        if row.outcome != "ok":
-            print(f"{row.provider.model}: {row.outcome}: {row.error}")
-    bounds = bounds_of(rows)
-    if words["write"]:
-        table = [HEAD, *map(cells, rows)]
-        write_section(
-            Section(
-                "wire",
-                "What providers are asked",
-                TEXT,
-                bounds,
-                "python bench/wire.py write=yes",
-                table,
-            )
-        )
-    sys.exit("\n".join(missed(bounds)) or None)
-
-
-if __name__ == "__main__":
-    main()
+        return [asked(provider, server) for provider in PROVIDERS]

@@ -15,6 +15,8 @@ from alps.run.opened import MANIFEST, Calibration, Run, open_run
 from alps.settings import RunSettings, as_typed, in_current_words
 from alps.show.caveats import judge_of
 from alps.show.formatting import interval, number, visible
+from alps.show.names import task_and_metric, task_title
+from alps.show.short_form import failures_of
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 _NAMED_AT_MOST = 10
@@ -134,6 +136,8 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
     name = Text(visible(str(run.folder)), style="bold", overflow="fold")
     about = [run.model, f"judged by {judge_of(run)}", f"on {run.data}"]
     about += _unusual(run.manifest.settings)
+    if run.summary is not None and (failed := failures_of(run.summary)[0].total()):
+        about.append(f"{failed:,} failed")
     who = Text(visible(f"  {' · '.join(about)}"), style="dim", overflow="fold")
     # A clock that was set back would make a run of the future.
     when = Text(age(max(0.0, time.time() - _changed(run.folder))), style="dim")
@@ -142,7 +146,7 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
     yield who if roomy else _ending(who, when)
     yield _figures(run, narrow=width < _ROOMY)
     if run.summary is not None and len(run.summary.tracks) > 1:
-        yield Text(_each_track(run, run.summary, width))
+        yield Text(_each_track(run, run.summary))
 
 
 def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
@@ -205,40 +209,23 @@ def _cells(run: Run) -> tuple[Text, ...]:
 
 
 def _headline(run: Run, track: str) -> Text:
-    """Name the figure that stands for a track, by its title where there is room."""
-    lead = run.lead(track)
-    score = run.summary_of(track).scores[lead.name]
+    """Name the figure that stands for a track, with its task where there is room."""
+    lead, found = run.lead(track), run.summary_of(track)
+    score = found.scores[lead.name]
     figures = f"{number(score.value)} {interval(score)}"
-    title = lead.title.strip()
+    title = task_and_metric(track, found, lead)
     if len(f"  {title} {figures}") > _FIGURES:
-        title = lead.name
+        title = task_title(track, found)
     return Text.assemble(f"  {title} ", (figures, "bold"))
 
 
-def _each_track(run: Run, summary: Summary, width: int) -> str:
-    """Return the headline of every track on one line, as short as there is room for.
-
-    They are never averaged.
-    """
-    whole, by_metric, by_track = [], [], []
-    leads = set()
+def _each_track(run: Run, summary: Summary) -> str:
+    """Return the headline of every task; they are never averaged."""
+    shown = []
     for name, track in summary.tracks.items():
-        lead = run.lead(name).name
-        value = number(track.scores[lead].value)
-        leads.add(lead)
-        whole.append(f"{name} {lead} {value}")
-        by_metric.append(f"{lead} {value}")
-        by_track.append(f"{name.rpartition('_')[2]} {value}")
-    # Shortest last: each leaves out what the reader can tell from the rest.
-    lines = [" · ".join(whole)]
-    if len(leads) == len(whole):
-        lines.append(" · ".join(by_metric))
-    if len(leads) == 1:
-        lines.append(f"{lead}: {' · '.join(by_track)}")
-    for line in lines:
-        if len(line) + 2 <= width:
-            return f"  {line}"
-    return f"  {len(whole)} tracks"
+        value = track.scores[run.lead(name).name].value
+        shown.append(f"{task_title(name, track)} {number(value)}")
+    return f"  {' · '.join(shown)}"
 
 
 def _cost(calls: Calls) -> str:

@@ -1,7 +1,5 @@
 """A server on loopback with the batch interfaces of OpenAI and Anthropic, and their bills.
 
-    python bench/batch_server.py [polls=1]
-
 It answers chat completions and messages one by one, too. What it answers depends on the request
 alone (`scripted.content`), whichever way it came, so that a run in batches and one without must end
 alike. Wire formats are those of the providers' documentation: file upload as multipart, `/batches`
@@ -11,7 +9,6 @@ with their states, output and error files, `/messages/batches` with their result
 """
 
 import json
-import sys
 import threading
 import time
 from collections import Counter
@@ -19,16 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from scripted import content
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from tests.loopback import running
+from bench.scripted import content
 
 Row = dict[str, Any]
 DAY = 24 * 3600
@@ -414,16 +406,3 @@ def _error(kind: str, message: str) -> Row:
 
 def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-
-
-def main() -> None:
-    """Serve until the input ends, and print the bill."""
-    words = dict(word.split("=", 1) for word in sys.argv[1:])
-    with running(Batched(Troubles(polls=int(words.get("polls", 1))))) as server:
-        print(server.url, flush=True)
-        sys.stdin.read()
-        print(json.dumps({"seen": server.seen, "requests": len(server.bill)}))
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from alps.errors import UsageError
-from alps.show.listing import age, list_runs
+from alps.ext.looking.listing import age, list_runs
 from tests.report_runs import make_hard_run, make_samples_run
 
 

@@ -1,0 +1,42 @@
+"""Commands `ls` and `show`."""
+
+from pathlib import Path
+
+import click
+
+from alps.commands.common import command, console
+from alps.completion import words_of
+
+
+@command(quick=True)
+@click.argument("folder", default="runs", shell_complete=words_of(folders=True))
+def ls(folder: str) -> None:
+    """List the runs of a folder, newest first."""
+    from alps.ext.looking.listing import list_runs
+
+    list_runs(Path(folder), console())
+
+
+@command("[task=python:MODULE]", run=True, record=True, own_task=True, quick=True)
+@click.option("--full", is_flag=True, help="Show long turns whole.")
+def show(run: Path, record: str, full: bool) -> None:
+    """Print a run, or one record of it.
+
+    Without ID: all tables of the run, with breakdowns. With ID: dialogue, gold, prediction and
+    verdicts of that record.
+
+    ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a
+    run has several tasks, TASK/ID.
+
+    \b
+      alps show runs/extraction-rules-samples
+      alps show runs/extraction-rules-samples 4
+      alps show runs/all extraction/4
+    """
+    from alps.ext.looking.record_text import show_record
+    from alps.ext.looking.whole_run import show_whole_run
+
+    if record:
+        show_record(run, record, console(), full=full)
+    else:
+        show_whole_run(run)

@@ -1,0 +1,89 @@
+"""What help shows: everyday commands and settings first, the others in groups."""
+
+import re
+
+import pytest
+from click import Context
+from click.testing import CliRunner
+
+from alps.cli import cli
+from alps.explained import Words
+from alps.extension import words_of_commands
+from alps.settings import RunSettings
+from tests.tracks import alps_here
+
+HELP = CliRunner().invoke(cli, ["--help"]).output
+RUN = CliRunner().invoke(cli, ["run", "--help"]).output
+LINE = re.compile(r"^  ([a-zA-Z_.]+)= ", re.MULTILINE)
+
+
+def groups():
+    words = next(one for one in cli.get_command(Context(cli), "run").params if type(one) is Words)
+    return words.groups()
+
+
+@pytest.mark.parametrize(("text", "most"), [(HELP, 45), (RUN, 60)], ids=["alps", "run"])
+def test_help_fits_a_screen(text, most):
+    lines = text.splitlines()
+    assert len(lines) <= most
+    assert max(map(len, lines)) <= 80
+
+
+def test_everyday_commands_come_first_and_the_others_under_headings():
+    first = re.findall(r"^  (\w+) {2,}", HELP.partition("\n\nJudge:")[0], re.MULTILINE)
+    assert sorted(first) == sorted(
+        ["run", "score", "show", "ls", "compare", "report", "view", "doctor"]
+    )
+    assert re.findall(r"^(\w+):$", HELP, re.MULTILINE) == [
+        *("Commands", "Judge", "Memory", "Leaderboard", "Scale", "Data")
+    ]
+    assert len(cli.list_commands(Context(cli))) <= 24
+
+
+def test_everyday_settings_are_explained_and_all_others_are_named():
+    explained = LINE.findall(RUN)
+    assert explained[:3] == ["task", "model", "memory"]
+    assert len(explained) <= 25
+    named = set(RUN.partition("More (")[2].split())
+    for name in RunSettings.model_fields:
+        table = RunSettings.model_fields[name].description.partition(".NAME=VALUE")
+        assert name in {*explained, *named} or f"{table[0]}.NAME" in named
+
+
+def test_every_setting_of_ours_is_in_one_group_besides_the_everyday_ones():
+    found = groups()
+    everyday = found.pop("")
+    grouped = [name for names in found.values() for name in names]
+    assert sorted(grouped) == sorted(RunSettings.model_fields)
+    assert set(everyday) < set(grouped)
+    assert "others" not in found
+
+
+def test_help_on_a_group_or_a_setting_shows_no_other():
+    assert LINE.findall(alps_here("run", "--help", "judge").out)[0] == "judge"
+    assert "temperature" not in alps_here("run", "--help", "folder").out
+    assert LINE.findall(alps_here("run", "--help", "limit").out) == ["limit"]
+    line = alps_here("run", "--help", "jugde").one_line
+    assert "did you mean 'judge'?" in line
+    assert "groups: all task model judge" in line
+
+
+@pytest.mark.parametrize("old", sorted(words_of_commands("moved")))
+def test_an_old_command_works_and_says_what_it_is_now(old):
+    new = words_of_commands("moved")[old]
+    shown = alps_here(*old.split(), "--help")
+    assert shown.code == 0
+    assert shown.err == f"alps {old} is now alps {new}\n"
+    assert shown.out == alps_here(*new.split(), "--help").out
+
+
+def test_a_word_alone_is_the_task():
+    assert "unknown task — did you mean 'extraction'?" in (
+        alps_here("run", "extractoin", "model=rules", "dry_run=yes").one_line
+    )
+    assert "'limit': expected key=value" in alps_here("run", "limit", "model=rules").one_line
+    told = alps_here("run", "extraction", "model=rules", "dry_run=yes", "limit=2")
+    assert (told.code, told.out) == (
+        0,
+        alps_here("run", "task=extraction", "model=rules", "dry_run=yes", "limit=2").out,
+    )
