@@ -32,8 +32,9 @@ def locomo(tmp_path_factory):
 
 def test_a_run_offline_is_admitted_and_says_what_it_was_of(locomo):
     folder, printed = locomo
-    assert "24 checks passed" in " ".join(printed.split())
-    assert "locomo: 24 questions on 3 histories, sha256" in printed
+    assert "memory admitted (24 of 24)" in " ".join(printed.split())
+    shown = alps_here("show", str(folder)).out
+    assert "locomo: 24 questions on 3 histories, sha256" in shown
     held = open_run(folder).summary.parts["histories"]["locomo"]
     assert (held["questions"], held["answerable"], held["sound"]) == (24, 20, 24)
     track = track_of(folder, "locomo")
@@ -44,7 +45,7 @@ def test_a_run_offline_is_admitted_and_says_what_it_was_of(locomo):
 
 def test_no_memory_all_of_it_bm25_and_the_evidence_are_compared(locomo):
     folder, _ = locomo
-    done = alps_here("beside", str(folder), "format=json")
+    done = alps_here("memory", "compare", str(folder), "format=json")
     assert done.code == 0, done.err
     rows = {row["memory"]: row for row in json.loads(done.out)["tracks"]["locomo"]["rows"]}
     assert {"none", "full", "bm25", "oracle", "placebo", "refusal"} <= rows.keys()
