@@ -4,7 +4,7 @@
 # make docs   the documentation as a site, in site-docs/
 # make notebook  execute the notebook of the documentation again
 # make site   the leaderboard as a site, built from its submissions, in site/
-# make bench  the tests of the benchmarks, then each of them into docs/benchmarks.md (ARGS=only=startup for one)
+# make bench  the tests of the benchmarks, then each of them into bench/RESULTS.md (ARGS=only=startup for one)
 # make pictures  draw the pictures of the README again
 PYTHON ?= python3
 BIN = .venv/bin

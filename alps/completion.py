@@ -76,7 +76,8 @@ def _settings(
     if equals:
         return _with_values(name, begun, keys, given)
     # The first word of `alps run` may be the task alone.
-    bare = _known("task", keys["task"], given) if name and not given and _takes_tasks(keys) else ()
+    first = name and not given and "task" in keys and keys["task"].needed
+    bare = _known("task", keys["task"], given) if first else ()
     tasks = [CompletionItem(word) for word in bare if word.startswith(name)]
     open_keys = {key: keys[key] for key in keys if key.startswith(name) and key not in given}
     # Where a single key fits, its values are answered in its place: the shell then fills in what
@@ -90,10 +91,6 @@ def _settings(
         CompletionItem(f"{key}=", help=setting.explained.replace(",", ";") or None)
         for key, setting in needed_first(open_keys)
     ]
-
-
-def _takes_tasks(keys: Mapping[str, Key]) -> bool:
-    return "task" in keys and keys["task"].needed
 
 
 def _with_values(
@@ -123,11 +120,12 @@ def _known(name: str, key: Key, given: Mapping[str, str]) -> Sequence[str]:
     if name not in ("task", "model"):
         return key.values or VALUES.get(name, ())
     # Imported here: a Tab on any other word must not wait for the tasks.
+    from alps.extension import brought_tasks
     from alps.tasks.registry import ALL, systems_by_task
 
     systems = systems_by_task()
     if name == "task":
-        return (*systems, ALL)
+        return (*systems, *brought_tasks(), ALL)
     return (*_systems(given.get("task", ALL), systems), *_MODELS)
 
 

@@ -132,7 +132,8 @@ class Explained(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the settings before the options: the everyday ones, and the others in groups."""
-        if words := self._words():
+        words = self._words()
+        if words is not None and words.keys():
             keys, groups = words.keys(), words.groups()
             everyday = groups.pop(EVERYDAY, [])
             if not everyday:
@@ -142,7 +143,7 @@ class Explained(click.Command):
                     _section(formatter, group.capitalize(), {name: keys[name] for name in names})
             else:
                 _section(formatter, "Settings", {name: keys[name] for name in everyday})
-                _list_others(ctx.command_path, formatter, keys, groups, everyday)
+                _list_others(formatter, keys, groups, everyday)
         if self.subcommands is not None:
             self.subcommands.format_commands(ctx, formatter)
 
@@ -310,8 +311,7 @@ def _in_current_words(ctx: click.Context, args: list[str]) -> list[str]:
 
 
 def _explain(formatter: click.HelpFormatter, keys: Mapping[str, Key]) -> None:
-    rows = [(f"{typed_as(name, key)}=", key.explained) for name, key in keys.items()]
-    formatter.write_dl(rows)
+    formatter.write_dl([(f"{typed_as(name, key)}=", key.explained) for name, key in keys.items()])
 
 
 def _section(formatter: click.HelpFormatter, title: str, keys: Mapping[str, Key]) -> None:
@@ -320,7 +320,6 @@ def _section(formatter: click.HelpFormatter, title: str, keys: Mapping[str, Key]
 
 
 def _list_others(
-    path: str,
     formatter: click.HelpFormatter,
     keys: Mapping[str, Key],
     groups: Mapping[str, Sequence[str]],
@@ -332,7 +331,7 @@ def _list_others(
     for group, names in groups.items():
         if others := [typed_as(name, keys[name]) for name in names if name not in everyday]:
             rows.append((group, " ".join(others)))
-    with formatter.section(f"More ({path} --help {first}, or --help all, explains them)"):
+    with formatter.section(f"More (--help {first} explains one group, --help all explains all)"):
         formatter.write_dl(rows)
 
 

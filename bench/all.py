@@ -4,7 +4,7 @@ Python bench/all.py [write=yes] [only=a,b] [quick=yes] [KEY=VALUE …].
 
 Each is a process of its own, so that none weighs another's memory. A line tells how each went, the
 bounds that it missed stand below, and what it printed where it failed otherwise; then all ends in
-exit 1. `write=yes` writes docs/benchmarks.md anew, section by section. `quick=yes` takes smaller
+exit 1. `write=yes` writes bench/RESULTS.md anew, section by section. `quick=yes` takes smaller
 sizes where a benchmark has them, and never writes. `inspect=PYTHON` and `lm_eval=PYTHON` are passed
 on to those that compare alps with other harnesses, `demo=yes` to startup.
 """

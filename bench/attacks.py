@@ -6,7 +6,7 @@ Writes the predictions of each attack, from the samples alone unless it is calle
 them through `alps run` under a judge that obeys our rubrics (bench/obedient.py, whose letters are
 named), and prints each score beside its bound. `data` are our samples and the AlpsBench sample
 (`ALPS_SAMPLE`), where it is there. `tasks=extraction,…` and `only=WORD` run a part; `write=yes`
-writes the section of docs/benchmarks.md. Exits 1 on a missed bound.
+writes the section of bench/RESULTS.md. Exits 1 on a missed bound.
 """
 
 import json

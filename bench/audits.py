@@ -9,7 +9,7 @@ a pair the same with the frequency with which theirs did at that lexical similar
 decides alike. Every record is judged by both once; then sessions are drawn, and audits of them,
 thousands of times, and each goes through the function that runs use.
 
-Exits 1 where a bound is missed; `write=yes` writes the section of docs/benchmarks.md.
+Exits 1 where a bound is missed; `write=yes` writes the section of bench/RESULTS.md.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ worst setting, and how wide those of rates are beside Clopper and Pearson's at t
 of records; then in how many tables of three equal runs `alps compare` would print a bold p.
 
 Exits 1 where intervals cover less often than the bounds say, are wider, or equal runs are told
-apart more often; `write=yes` writes the section of docs/benchmarks.md.
+apart more often; `write=yes` writes the section of bench/RESULTS.md.
 """
 
 import sys

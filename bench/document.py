@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: a section by each benchmark, and above them every bound in one table."""
+"""bench/RESULTS.md: a section by each benchmark, and above them every bound in one table."""
 
 import datetime
 import os
@@ -15,9 +15,7 @@ PAGE = "ALPS_BENCHMARKS_PAGE"
 """The environment variable that names another file to write into, as bench/all.py does for each
 benchmark.
 """
-DOCUMENT = Path(
-    os.environ.get(PAGE) or Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
-)
+DOCUMENT = Path(os.environ.get(PAGE) or Path(__file__).resolve().with_name("RESULTS.md"))
 _ORDER = """
 harness throughput startup matching scale soak crashes fuzz outages coverage audits
 leaderboard attacks
@@ -28,17 +26,17 @@ PREFACE = """# Benchmarks
 
 Every figure on this page was written by the command that its section names, none by hand. \
 `make bench` runs them all,
-one after another, and writes the page anew; `bench/all.py` says which other harnesses it \
-can be given. The versions of
-a machine, to put beside these:
+one after another, and writes the page; `bench/all.py` lists the other harnesses that it takes. \
+Print the versions of your
+machine, to compare:
 
 ```console
 $ export PATH="$PWD/.venv/bin:$PATH"
 $ alps doctor
 ```
 
-«The AlpsBench sample» is the authors' human-check export that the [first page]\
-(index.md#the-authors-export) describes;
+«The AlpsBench sample» is the authors' human-check export that the [docs]\
+(../docs/index.md#the-authors-export) describe;
 `ALPS_SAMPLE` names its folder. What is measured on its records is left out without it.
 """
 WIDTH = 118

@@ -7,7 +7,7 @@ up. A reader may return a proper result or raise an `AlpsError` (the command pri
 one line, too); anything else would reach the user as a traceback. Prints a table, and of every
 failing input the number that makes it again: `seed=N` with `reader=NAME` and `only=NUMBER` runs
 that one alone, and shows its traceback. Exits 1 where anything failed, and `write=yes` writes the
-section of docs/benchmarks.md.
+section of bench/RESULTS.md.
 """
 
 import asyncio

@@ -6,7 +6,7 @@
 harness that is not named is left out. Every harness reads the same dialogues, is a process of its
 own, and writes its durable records: alps its run folder, Inspect AI its log, lm-evaluation-harness
 its samples. Prints wall seconds (of three runs, taken in turn) and peak memory, and exits 1 where a
-bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
+bound is missed. `write=yes` puts the figures into bench/RESULTS.md.
 """
 
 import json

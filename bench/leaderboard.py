@@ -4,7 +4,7 @@ Makes up so many submissions on every track of the samples, builds the site from
 of its own, and prints seconds, peak memory and the bytes of the first page with what it loads; in
 Chromium, where there is one, also how long the first page takes until it can be used. Seconds of
 CPU stand below, as others may use the machine meanwhile. Exits 1 where a bound is exceeded. `keep`
-is a folder for all of it, and `write=yes` writes the section of docs/benchmarks.md.
+is a folder for all of it, and `write=yes` writes the section of bench/RESULTS.md.
 """
 
 import shutil

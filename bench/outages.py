@@ -6,7 +6,7 @@
 `at_once` is how many rows run side by side: they mostly wait. Both harnesses ask with their
 defaults, Inspect AI (MIT, not a dependency: `pip install inspect-ai==0.3.285 openai` into an
 environment of its own) by its adaptive connections. Prints a row for each, and exits 1 where a
-bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
+bound is missed. `write=yes` puts the figures into bench/RESULTS.md.
 """
 
 import json

@@ -4,7 +4,7 @@
 all are under way. Then short samples are run, scored again, reported and compared at three sizes;
 what a thousand more of them take is the slope between two sizes, in seconds of the processor and in
 bytes of peak memory. Every figure is of a process of its own. Exits 1 where a bound is
-missed; `write=yes` writes the section of docs/benchmarks.md.
+missed; `write=yes` writes the section of bench/RESULTS.md.
 """
 
 import csv

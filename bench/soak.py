@@ -5,7 +5,7 @@
 Each run is `alps run` as a process of its own; model and judge are on `bench/server.py`, whose log
 is the witness. A calm run, whose server answers at once and well, is what the others are compared
 with. Prints a row for each run, and exits 1 where a bound is missed. `write=yes` puts the figures
-into docs/benchmarks.md.
+into bench/RESULTS.md.
 """
 
 import signal

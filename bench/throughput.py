@@ -7,7 +7,7 @@
 before alps and, where `inspect=` names the Python of an environment that has inspect-ai, Inspect
 AI; in turns, the same questions, 64 at once. The log of bench/server.py is the witness. Prints a
 row for each, and exits 1 where a bound is missed. `write=yes` puts the figures into
-docs/benchmarks.md.
+bench/RESULTS.md.
 """
 
 import sys

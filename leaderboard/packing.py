@@ -332,13 +332,9 @@ def _put(folder: Path, target: Path) -> None:
 
 
 CHECKLIST = (
+    ("One folder below `leaderboard/submissions/`, and nothing outside it has changed.", False),
     (
-        "One submission, in one folder below `leaderboard/submissions/`, and nothing outside it "
-        "has changed.",
-        False,
-    ),
-    (
-        "`alps leaderboard submit` packed it. Nothing was changed by hand, and there is no "
+        "`alps leaderboard submit` packed it. Nothing was edited by hand, and there is no "
         "`review.json`.",
         True,
     ),
@@ -348,18 +344,17 @@ CHECKLIST = (
         True,
     ),
     (
-        "It is of whole splits, run without `limit`, and every record has an answer or a kind of "
-        "failure.",
+        "It covers whole splits, run without `limit`, and every record has an answer or a failure.",
         True,
     ),
-    ("The system did not see the gold, and its answers do not speak to the judge.", False),
+    ("The system did not see the gold, and its answers do not address the judge.", False),
     ("Name, organisation, address, snapshot of the model and `open_weights` are right.", False),
     (
-        "I have read what will be published (`dry_run=yes`), and may publish it. No key, nobody's "
-        "private data.",
+        "I have read what will be published (`dry_run=yes`), and may publish it. It has no "
+        "keys or private data.",
         False,
     ),
-    ("Somebody else could run it again: how is said in `notes`, or at the address.", False),
+    ("Others can run it again: `notes` or the address says how.", False),
 )
 """What a pull request says, and whether packing has seen to it; the rest only a person can say."""
 _MODELS = ("llm", "memory", "retriever")

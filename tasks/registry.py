@@ -121,7 +121,7 @@ def _every_track(task: str) -> tuple[Task, ...]:
 @cache
 def systems_by_task() -> Mapping[str, tuple[str, ...]]:
     """Return the names of the systems without a model, by the task of the package they answer."""
-    return {name: tuple(load_task(name).systems) for name in (*TASKS, *brought_tasks())}
+    return {name: tuple(load_task(name).systems) for name in TASKS}
 
 
 def audit_data(data: str, split: str | None, task: str | None = None) -> "AuditReport":

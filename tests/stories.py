@@ -241,7 +241,7 @@ def ask_help_of_all(folder: Path) -> None:
 def ask_help(folder: Path, group: str) -> None:
     """Print the help of every command of a group."""
     listed = run(folder, *group.split(), "--help").stdout.partition("\nCommands:\n")[2]
-    for name in re.findall(r"^  (\S+)", listed, re.MULTILINE):
+    for name in re.findall(r"^  (\S+)  ", listed, re.MULTILINE):
         command = f"{group} {name}".strip()
         if command != "run":
             _command(Alps(f"{command} --help", "help-commands"), folder, "")

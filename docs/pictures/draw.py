@@ -70,12 +70,8 @@ RUNS = (
 )
 PAGES = {
     "leaderboard": "site/index.html",
-    "leaderboard-retrieval": "site/retrieval.html",
     "leaderboard-references": "site/references.html",
     "leaderboard-system": "site/systems/rules.html",
-    "leaderboard-compare": "site/compare/task1-*.html",
-    "leaderboard-judge": "site/judges/*.html",
-    "leaderboard-record": "site/records/task1/alps_ext_008.html",
     "report": "report.html",
     "report-of-two": "both.html",
     "view": "view/index.html#task1%2Falps_ext_004",

@@ -66,6 +66,7 @@ BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')
 EXPORT = re.compile(r"export (\w+)=(.*)")
 EXITS = re.compile(r"# exits (\d+)")
+FIGURE = re.compile(r"\.\d{3}")
 ADDRESS = re.compile(r"http://(?:localhost|127\.0\.0\.1):(\d+)/v1")
 SECONDS = 300
 AT_ONCE = 4
@@ -441,7 +442,10 @@ BLOCKS = [
 @pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
 @pytest.mark.parametrize("block", BLOCKS, ids=range(1, len(BLOCKS) + 1))
 def test_a_block_of_the_readme_works_as_pasted_after_make_demo(block, tmp_path):
-    """Without anything else on the PATH, each in a shell of its own."""
+    """Without anything else on the PATH, each in a shell of its own; its figures are true."""
+    for step in steps(ROOT / "README.md"):
+        if isinstance(step, Titled):
+            (tmp_path / step.name).write_text(step.text, encoding="utf-8")
     commands = tmp_path / "commands"
     commands.mkdir()
     variables = as_in_a_clone(tmp_path, install(commands))
@@ -457,6 +461,8 @@ def test_a_block_of_the_readme_works_as_pasted_after_make_demo(block, tmp_path):
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+    comments = "".join(line.partition("    #")[2] for line in block.splitlines())
+    assert [figure for figure in FIGURE.findall(comments) if figure not in done.stdout] == []
 
 
 @pytest.mark.parametrize("document", RUN[1:], ids=lambda document: document.name)
@@ -472,7 +478,7 @@ def test_a_page_says_first_how_the_command_is_found(document):
 
 def test_every_setting_is_explained_and_no_other():
     text = "\n".join(document.read_text(encoding="utf-8") for document in DOCS)
-    named = set(re.findall(r"`([a-z_]+)(?==|`)", text))
+    named = set(re.findall(r"(?:`|^  )([a-z_]+)(?==|`)", text, re.MULTILINE))
     assert set(RunSettings.model_fields) - named == set()
     known = {name for settings in SETTINGS for name in settings.model_fields}
     assert set(re.findall(r"`([a-z_]+)=", text)) - known == set()

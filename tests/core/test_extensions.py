@@ -129,7 +129,7 @@ print(run.folder, run.summary["parts"]["brief"]["memories"])
 def test_a_strangers_key_is_known_wherever_keys_are(tmp_path, brief):
     helped = python(tmp_path, brief, "-m", "alps", "run", "--help", "all").stdout
     assert "most=" in helped
-    assert "keep only so many memories of each answer" in helped
+    assert "keep the first N memories of each answer" in helped
     typo = python(tmp_path, brief, "-m", "alps", *RUN, "mosst=1")
     assert (typo.returncode, "did you mean 'most'?" in typo.stderr) == (2, True)
     wrong = python(tmp_path, brief, "-m", "alps", *RUN, "most=0")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -146,7 +147,7 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
     yield who if roomy else _ending(who, when)
     yield _figures(run, narrow=width < _ROOMY)
     if run.summary is not None and len(run.summary.tracks) > 1:
-        yield Text(_each_track(run, run.summary))
+        yield Padding(_each_track(run, run.summary), (0, 0, 0, 2))
 
 
 def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
@@ -174,7 +175,7 @@ def _figures(run: Run, *, narrow: bool) -> RenderableType:
     if narrow:
         return Group(value, Text.assemble("  ", Text(" · ").join(others)))
     grid = Table.grid(padding=(0, 1))
-    for width in (33, 21, 11):
+    for width in (36, 21, 11):
         grid.add_column(min_width=width, no_wrap=True)
     grid.add_column(no_wrap=True, justify="right", min_width=9)
     grid.add_row(value, *others)
@@ -225,7 +226,7 @@ def _each_track(run: Run, summary: Summary) -> str:
     for name, track in summary.tracks.items():
         value = track.scores[run.lead(name).name].value
         shown.append(f"{task_title(name, track)} {number(value)}")
-    return f"  {' · '.join(shown)}"
+    return " · ".join(shown)
 
 
 def _cost(calls: Calls) -> str:

@@ -3,9 +3,9 @@
 import pytest
 
 from alps.ext.histories.authors.beam import order_agreement
-from alps.ext.histories.authors.halumem import AUTHORS as HALUMEM
+from alps.ext.histories.authors.halumem import PUBLISHED as HALUMEM
 from alps.ext.histories.authors.locomo import score_of
-from alps.ext.histories.authors.longmemeval import AUTHORS as LONGMEMEVAL
+from alps.ext.histories.authors.longmemeval import PUBLISHED as LONGMEMEVAL
 from alps.ext.histories.authors.longmemeval import rubric_of_type
 from alps.ext.histories.authors.porter import stem
 from alps.ext.histories.model import Question

@@ -65,7 +65,7 @@ def test_every_set_runs_offline_and_its_records_are_shown(tmp_path, name):
     assert alps_here("report", str(tmp_path / "out"), f"out={tmp_path / 'page.html'}").code == 0
 
 
-AUTHORS = {
+PUBLISHED = {
     "beam": {"half_marks": 1.0, "half_marks_mean": 1.0},
     "halumem": {"correct": 1.0, "hallucination": 0.0, "omission": 0.0},
     "histories": {},
@@ -74,7 +74,7 @@ AUTHORS = {
 }
 
 
-@pytest.mark.parametrize(("name", "authors"), list(AUTHORS.items()))
+@pytest.mark.parametrize(("name", "authors"), list(PUBLISHED.items()))
 def test_right_answers_are_right_by_both_judgements(tmp_path, monkeypatch, name, authors):
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     script = Script(name)

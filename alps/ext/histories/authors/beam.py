@@ -84,7 +84,7 @@ def _mean(name: str, title: str, counted: str) -> Metric:
     return Metric(name, title, MacroRatio(groups), optional=True, needs=Needs(rating=True))
 
 
-AUTHORS = Authors(
+PUBLISHED = Authors(
     metrics=(
         Metric("half_marks", "nuggets, half marks", optional=True),
         _mean("half_marks_mean", "  mean of the abilities", "half"),

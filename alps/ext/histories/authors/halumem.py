@@ -43,7 +43,7 @@ def _rate(name: str, title: str, *, lower: bool) -> Metric:
     )
 
 
-AUTHORS = Authors(
+PUBLISHED = Authors(
     metrics=(
         _rate("correct", "authors' rate of correct answers", lower=False),
         _rate("hallucination", "  of hallucinations", lower=True),

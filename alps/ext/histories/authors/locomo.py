@@ -69,7 +69,7 @@ def _rubrics(question: Question) -> Sequence[tuple[str, str]]:
 
 
 _RESAMPLED = Inference(resampled=True)
-AUTHORS = Authors(
+PUBLISHED = Authors(
     metrics=(
         Metric("f1", "authors' F1, 1 to 5", judged=False, inference=_RESAMPLED),
         Metric("f1_1_to_4", "  1 to 4", judged=False, inference=_RESAMPLED),

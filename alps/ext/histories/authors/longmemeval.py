@@ -45,7 +45,7 @@ def _score(
 
 _RATED = Needs(rating=True)
 _RESAMPLED = Inference(resampled=True)
-AUTHORS = Authors(
+PUBLISHED = Authors(
     metrics=(
         Metric(
             "by_type",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.ext.histories.authors.beam import ABILITIES, AUTHORS
+from alps.ext.histories.authors.beam import ABILITIES, PUBLISHED
 from alps.ext.histories.files import Whole
 from alps.ext.histories.model import (
     Choice,
@@ -110,7 +110,7 @@ SET = CitedSet(
     files=_files,
     story=_story,
     kinds=dict.fromkeys(ABILITIES, ""),
-    authors=AUTHORS,
+    authors=PUBLISHED,
     rubrics=("point", "aligned"),
     expected=lambda choice: dict.fromkeys(ABILITIES, ASKED_OF[choice.size or SIZES[0]]),
     chosen={"size": SIZES},

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.authors.halumem import AUTHORS, OUTCOME
+from alps.ext.histories.authors.halumem import OUTCOME, PUBLISHED
 from alps.ext.histories.files import lines
 from alps.ext.histories.model import (
     Choice,
@@ -88,7 +88,7 @@ SET = CitedSet(
     wanted=lambda choice: (NAMES[choice.set or "medium"],),
     files=_files,
     story=_story,
-    authors=AUTHORS,
+    authors=PUBLISHED,
     rubrics=(OUTCOME,),
     expected=lambda choice: {
         BOUNDARY: 828,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.authors.locomo import AUTHORS
+from alps.ext.histories.authors.locomo import PUBLISHED
 from alps.ext.histories.files import Whole, items
 from alps.ext.histories.model import (
     Choice,
@@ -93,7 +93,7 @@ SET = CitedSet(
         "4": "single-hop; by Mem0 open-domain",
         ADVERSARIAL: "adversarial; left out by Mem0",
     },
-    authors=AUTHORS,
+    authors=PUBLISHED,
     rubrics=("generous",),
     expected=lambda choice: {"1": 282, "2": 321, "3": 96, "4": 841, ADVERSARIAL: 446},
 )

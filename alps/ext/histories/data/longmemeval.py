@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.authors.longmemeval import AUTHORS, RUBRICS
+from alps.ext.histories.authors.longmemeval import PUBLISHED, RUBRICS
 from alps.ext.histories.files import items
 from alps.ext.histories.model import (
     Choice,
@@ -87,7 +87,7 @@ SET = CitedSet(
     wanted=lambda choice: NAMES[choice.set or "oracle"][:1],
     files=_files,
     story=_story,
-    authors=AUTHORS,
+    authors=PUBLISHED,
     rubrics=RUBRICS,
     expected=lambda choice: {
         "single-session-user": 70,
