@@ -120,11 +120,12 @@ def _known(name: str, key: Key, given: Mapping[str, str]) -> Sequence[str]:
     if name not in ("task", "model"):
         return key.values or VALUES.get(name, ())
     # Imported here: a Tab on any other word must not wait for the tasks.
+    from alps.extension import brought_tasks
     from alps.tasks.registry import ALL, systems_by_task
 
     systems = systems_by_task()
     if name == "task":
-        return (*systems, ALL)
+        return (*systems, *brought_tasks(), ALL)
     return (*_systems(given.get("task", ALL), systems), *_MODELS)
 
 

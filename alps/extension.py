@@ -61,6 +61,10 @@ class Extension:
         name: What messages call it.
         commands: Where its commands lie, by the words that call each: `{"view": "mine:view"}`, or
             `{"data mine": "mine:build"}` for one of the group `data`.
+        tasks: Where the tasks that it brings are made, by their names: `{"mood": "mine:tracks"}`,
+            from `alps.tasks.TaskOptions` to the tracks.
+        task_keys: The keys of a run that mean something to those tasks, and not to every task; its
+            own among them are in `TaskOptions.added`.
         heading: Under which `alps --help` lists them, such as `Memory`; `EVERYDAY` for none.
         moved: Commands by their old words, which work for one version: `{"old": "memory new"}`.
         removed: What to do instead of commands that are gone, by their words.
@@ -100,6 +104,8 @@ class Extension:
 
     name: str
     commands: dict[str, str] = field(default_factory=dict)
+    tasks: dict[str, str] = field(default_factory=dict)
+    task_keys: tuple[str, ...] = ()
     heading: str = "Others"
     moved: dict[str, str] = field(default_factory=dict)
     removed: dict[str, str] = field(default_factory=dict)
@@ -151,6 +157,17 @@ def words_of_commands(kind: Literal["commands", "moved", "removed"]) -> dict[str
 def headings() -> dict[str, str]:
     """Return the heading of each command of extensions, by its first word."""
     return {name: one.heading for one in extensions() for name in one.commands if " " not in name}
+
+
+@cache
+def brought_tasks() -> dict[str, Extension]:
+    """Return the extensions that bring tasks, by the names of these; of two alike ours counts."""
+    return {name: one for one in extensions() for name in one.tasks}
+
+
+def runs_one_of(names: Collection[str], settings: Any, folder: Path) -> bool:
+    """Have a part in each run of a task of these names."""
+    return not set(names).isdisjoint(settings.task.split(","))
 
 
 def exports() -> dict[str, str]:

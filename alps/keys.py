@@ -203,9 +203,7 @@ class RunKeys(JudgingKeys):
     prompt: Literal["precision", "recall"] = Field(
         "precision", description="recall: ask for every memory, in six fields (extraction)"
     )
-    size: Literal["32k", "128k", "1M"] | None = Field(
-        None, description="32k, 128k or 1M: which histories (personamem)"
-    )
+    size: str | None = Field(None, description="32k, 128k or 1M: which histories (personamem)")
     persona: Literal["shown", "hidden"] = Field(
         "shown", description="hidden: without the turns that describe the user (personamem)"
     )

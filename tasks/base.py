@@ -86,6 +86,7 @@ class TaskOptions:
         max_context_tokens: The most tokens that are shown of it; None for any number.
         k: How many turns or memories a memory is asked for.
         persona: Whether the system turns that describe a user are `shown` or `hidden`.
+        added: The values of keys that extensions bring with their tasks, by name.
     """
 
     distractors: str = "100"
@@ -101,6 +102,7 @@ class TaskOptions:
     max_context_tokens: int | None = None
     k: int = 5
     persona: str = "shown"
+    added: tuple[tuple[str, Any], ...] = ()
 
 
 DEFAULTS = TaskOptions()

@@ -27,9 +27,10 @@ def keeps_memories(memory: str) -> bool:
 
 @dataclass(frozen=True)
 class History:
-    """The conversations of a user, in their order: the turns of each."""
+    """The conversations of a user in their order: the turns of each, and when, in ISO 8601."""
 
     sessions: tuple[tuple[Turn, ...], ...]
+    times: tuple[str, ...] = ()
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -45,11 +46,13 @@ class Place:
         key: The history: samples that share it differ in how far they reach alone.
         turns: How many turns of it come before the sample.
         query: What the user says then.
+        at: When that is, ISO 8601; empty where the data don't tell.
     """
 
     key: str
     turns: int
     query: str
+    at: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Recall:
         show: The sample as a reader is asked about it, once a memory has answered.
         evidence: What a perfect memory would return; None where the data don't tell.
         needed: Texts any of which an answer needs; none where the data don't tell.
+        dated: Whether a reader is shown when each memory was said, where a memory tells it.
     """
 
     history: Callable[[Any], History]
@@ -92,6 +96,7 @@ class Recall:
     show: Callable[[Any, Context], Any]
     evidence: Callable[[Any], Context | None]
     needed: Callable[[Any], tuple[str, ...]] = lambda sample: ()
+    dated: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
+from alps.extension import brought_tasks, load
 from alps.llm.types import AnswerType
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
@@ -35,6 +36,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 They are read without importing the task. A memory system has keys besides these.
 """
 TASKS = tuple(KEYS)
+"""The tasks of the package, which `all` means; extensions bring others."""
 ALL = "all"
 PYTHON = "python:"
 # Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
@@ -44,6 +46,11 @@ _CALLED = ("messages", "input_row", "has_gold", "score", "groups")
 # imported. What a manifest or a card names is a stranger's word, and looking at a file must not run
 # what it names.
 _typed: set[str] = set()
+
+
+def keys_by_task() -> Mapping[str, tuple[str, ...]]:
+    """Return the keys that mean something to each task and not to every one: of extensions, too."""
+    return {**KEYS, **{name: one.task_keys for name, one in brought_tasks().items()}}
 
 
 def allow_modules(names: str) -> None:
@@ -116,14 +123,14 @@ def systems_by_task() -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(load_task(name).systems) for name in TASKS}
 
 
-def audit_data(data: str, split: str | None) -> "AuditReport":
-    """Audit data in a layout that a task has to itself, or else in that of the release.
+def audit_data(data: str, split: str | None, task: str | None = None) -> "AuditReport":
+    """Audit data in a layout that a task has to itself, `task` if given, or else the release's.
 
     Raises:
         UsageError: If there is no such data set or split, or the split must be named.
         DataError: If a file can't be read.
     """
-    for name in TASKS:
+    for name in (*TASKS, *brought_tasks()) if task is None else (task,):
         own = load_task(name).data.audit
         report = None if own is None else own(data, split)
         if report is not None:
@@ -194,6 +201,10 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
 
     Those of a user's module are checked before anything is asked or paid for.
     """
+    if name not in TASKS and name in brought_tasks():
+        brings = brought_tasks()[name]
+        made = load(brings.tasks[name])(options)
+        return tuple(replace(task, options=(*brings.task_keys, *task.options)) for task in made)
     module = _module(name)
     if not name.startswith(PYTHON):
         tracks = module.tracks(options)
@@ -292,10 +303,9 @@ def _module(name: str) -> ModuleType:
     if name in TASKS:
         return import_module(f"alps.tasks.{name}")
     if not name.startswith(PYTHON):
-        known = ", ".join((*TASKS, ALL, f"{PYTHON}MODULE"))
-        raise UsageError(
-            f"task={name}: unknown task{closest(name, (*TASKS, ALL))} (known: {known})"
-        )
+        names = (*TASKS, *brought_tasks(), ALL)
+        known = ", ".join((*names, f"{PYTHON}MODULE"))
+        raise UsageError(f"task={name}: unknown task{closest(name, names)} (known: {known})")
     if not_importable(name):
         raise CodeNotImportedError(name)
     from alps.own_code import import_own

@@ -11,7 +11,7 @@ from typing import Any
 from alps.llm.ledger import Call, Totals
 from alps.llm.prices import Price
 from alps.llm.schemas import schema_of
-from alps.llm.types import LONGEST, Request, TransportError
+from alps.llm.types import LONGEST, Request
 
 # Tokens that a provider wraps around a message, and around a request
 _PER_MESSAGE = 32
@@ -253,8 +253,3 @@ def answer_bound(request: Request[Any], price: Price) -> int | None:
 def spending_of(call: Call) -> Spending:
     """Return what an answered call used, as far as it told."""
     return Spending((call.prompt_tokens or 0) + (call.completion_tokens or 0), call.cost or 0.0)
-
-
-def may_be_billed(error: TransportError) -> bool:
-    """Tell whether an attempt without a readable answer may be on the bill all the same."""
-    return error.billed or (not error.unsent and error.status in (None, 408))

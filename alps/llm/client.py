@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from alps.llm import provider
-from alps.llm.budget import Budget, may_be_billed
 from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger, told_by
-from alps.llm.likelihood import likelihood_of
 from alps.llm.limiter import EndpointDown, Limiter, Pace
 from alps.llm.prices import BATCH
 from alps.llm.retries import (
@@ -32,6 +30,7 @@ from alps.prompts import load_prompt
 from alps.schema import Outcome, UsedToAnswer
 
 if TYPE_CHECKING:
+    from alps.llm.budget import Budget
     from alps.llm.gathering import Gathering
 
 T = TypeVar("T")
@@ -115,7 +114,7 @@ class Client:
         ledger: Ledger,
         cache: Cache | None,
         timeout: float | None = 120.0,
-        budget: Budget | None = None,
+        budget: "Budget | None" = None,
         patience: float = PATIENCE,
         notice: Callable[[str], None] | None = None,
         send: Send | None = None,
@@ -340,7 +339,7 @@ class Client:
             except TransportError as error:
                 self._tell_limiter(error, sent)
                 call = replace(call, status=error.status, error=str(error))
-                billed = None if may_be_billed(error) else False
+                billed = None if error.may_be_billed else False
                 await self._record(_Attempt(call, started, ticket), billed=billed)
                 await self._ledger.flushed()
                 raise
@@ -470,6 +469,8 @@ def _has_form(reply: Reply, request: Request[Any]) -> bool:
         if request.passed is not None:
             provider.passed_in(reply.text or "")
         if request.echo_from is not None:
+            from alps.llm.likelihood import likelihood_of
+
             likelihood_of(reply.text or "")
     except ValueError:
         return False

@@ -186,6 +186,11 @@ class TransportError(Exception):
         # One that `replace` made has no arguments of its own
         return self.message
 
+    @property
+    def may_be_billed(self) -> bool:
+        """Whether an attempt without a readable answer may be on the bill all the same."""
+        return self.billed or (not self.unsent and self.status in (None, 408))
+
 
 @dataclass(frozen=True)
 class Asking:

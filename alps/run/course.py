@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alps.judges.base import fingerprint_id
-from alps.judges.embedded import LexicalJudge
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.resolve import embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.run.collector import Journals, Plan, run_tracks
 from alps.run.engine import TrackPlan
@@ -103,7 +102,7 @@ async def run_course(
         write_config(
             folder, {name: getattr(settings, name) for name in _given(settings)}, told=told
         )
-        floor_judge = judge if judge.comparable else LexicalJudge()
+        floor_judge = judge if judge.comparable else embedded_judge("lexical")
         journals = Journals.open(folder, baselines=floor_judge.comparable)
         resumed = len(journals.predictions) if judged is None and not merging else 0
         plan = Plan(

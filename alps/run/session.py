@@ -16,6 +16,7 @@ import click
 
 from alps.data.hub import HubName, hub_name, label, open_hub
 from alps.errors import UsageError
+from alps.extension import brought_tasks
 from alps.folders import kept_working_folder, slug
 from alps.jsonl import Row
 from alps.judges.resolve import is_embedded_judge
@@ -32,7 +33,7 @@ from alps.run.source import Data, open_data, open_data_once, open_known, options
 from alps.settings import JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
 from alps.tasks import Task, load_tracks
-from alps.tasks.registry import KEYS, PYTHON, allow_modules
+from alps.tasks.registry import PYTHON, TASKS, allow_modules, keys_by_task
 
 # Where the manifest keeps what `data=` said: the branch that it names may have moved on since.
 DATA_ASKED = "data_asked"
@@ -238,13 +239,13 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
     taken = {
         key for task in load_tracks(settings.task, options_of(settings)) for key in task.options
     }
-    for task, keys in KEYS.items():
+    for task, keys in keys_by_task().items():
         for key in keys:
             if key not in taken and key in RunSettings.model_fields and _is_given(settings, key):
-                value = as_typed(getattr(settings, key))
-                raise UsageError(
-                    f"{key}={value}: only {task} uses it; leave it out, or add {task} to task="
-                )
+                value, only = as_typed(getattr(settings, key)), f"only {task} uses it"
+                if task not in TASKS:
+                    only = f"only {', '.join(brought_tasks())} use it"
+                raise UsageError(f"{key}={value}: {only}; leave it out, or add {task} to task=")
 
 
 def pin_data(settings: RunSettings, folder: Path, tasks: Sequence[Task]) -> RunSettings:

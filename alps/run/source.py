@@ -16,6 +16,7 @@ from alps.data.hub import HubError, HubSplit, hub_name
 from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split, read_samples, read_track, track_hash
 from alps.errors import RunFolderError, UsageError
+from alps.extension import brought_tasks
 from alps.jsonl import Row, dump
 from alps.parsing import parse_settings
 from alps.rows import Manifest
@@ -254,6 +255,8 @@ def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
     values = in_current_words(settings) if isinstance(settings, Mapping) else vars(settings)
     chosen = {field.name: values.get(field.name) for field in fields(TaskOptions)}
     chosen["max_context_tokens"] = largest_context(chosen["max_context_tokens"])
+    added = {key for one in brought_tasks().values() for key in one.task_keys} - chosen.keys()
+    chosen["added"] = tuple((key, values[key]) for key in sorted(added & values.keys()))
     return TaskOptions(**{name: value for name, value in chosen.items() if value is not None})
 
 

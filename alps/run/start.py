@@ -30,12 +30,7 @@ from alps.run.fresh import (
 from alps.run.opened import SUMMARY
 from alps.run.parts import engine_of, parts_of
 from alps.run.progress import Watched, progress_line
-from alps.run.services import (
-    AS_EVER,
-    AskedAs,
-    Services,
-    open_services,
-)
+from alps.run.services import AS_EVER, AskedAs, Services, open_services
 from alps.run.session import Session, digest, resolve, resolve_again, run_folder
 from alps.run.shared import Shared
 from alps.run.summary import summarise_run

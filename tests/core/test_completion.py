@@ -10,6 +10,7 @@ import pytest
 
 from alps.cli import cli
 from alps.completion import COMPLETE_VAR, SHELLS, VALUES, script
+from alps.extension import brought_tasks
 from alps.judges.resolve import EMBEDDED_JUDGES
 from alps.settings import RunSettings
 from alps.tasks.registry import TASKS
@@ -100,7 +101,7 @@ def test_a_value_is_completed(tab, line, values):
 
 
 def test_a_key_that_alone_fits_gives_its_values_so_that_no_space_comes_between(tab):
-    assert tab("alps run ta") == [f"task={name}" for name in (*TASKS, "all")]
+    assert tab("alps run ta") == [f"task={name}" for name in (*TASKS, *brought_tasks(), "all")]
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,10 @@ WORDS_OF_TASKS = {
         {"task1", "task2", "task3", "task4"},
         "the parts of an annotated session, as the release layout names them",
     ),
+    "alps/ext/histories/authors/beam.py": (
+        {"preference_following"},
+        "an ability of BEAM, as its files name it",
+    ),
     "judges/rubric.py": (
         {"pa", "vra", "cf", "ei"},
         "rubrics that people label and judges are calibrated by, whatever task asks them",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from alps.llm.budget import Budget, first_reserve, may_be_billed
+from alps.llm.budget import Budget, first_reserve
 from alps.llm.ledger import Call, Totals
 from alps.llm.prices import Price, Rates, Tier, price_of
 from alps.llm.provider import send
@@ -182,7 +182,7 @@ def test_an_answer_of_success_that_cannot_be_read_may_be_on_the_bill(answer: Ans
     with pytest.raises(TransportError) as caught:
         sent(answer)
     assert caught.value.billed == billed
-    assert may_be_billed(caught.value) == billed
+    assert caught.value.may_be_billed == billed
 
 
 @pytest.mark.usefixtures("a_key")

@@ -17,7 +17,6 @@ import httpx
 import pytest
 
 from alps.errors import AlpsError, CredentialError, QuotaError, UsageError
-from alps.llm.budget import may_be_billed
 from alps.llm.failures import Limit, limits, requests_left, seconds_asked, seconds_to_reset
 from alps.llm.preflight import check_model
 from alps.llm.provider import close, send
@@ -204,7 +203,7 @@ def test_a_connection_without_an_answer_is_transient_and_billed_only_where_one_w
     with pytest.raises(TransportError) as caught:
         asked_over_http(send(Request[str]("openai/tiny", (), None, api_base=LOOPBACK), QUESTION))
     for error, billed in ((dropped, True), (caught.value, False)):
-        assert (error.transient, error.status, may_be_billed(error)) == (True, None, billed)
+        assert (error.transient, error.status, error.may_be_billed) == (True, None, billed)
 
 
 def test_an_error_message_is_one_short_line():

@@ -17,7 +17,7 @@ def data() -> None:
 
 
 @command(
-    "data=… [split=…] [format=json]",
+    "data=… [split=…] [task=…] [format=json]",
     "alps.ext.datasets.settings:AuditSettings",
     name="audit",
     group=data,
@@ -35,7 +35,7 @@ def data_audit(settings: "AuditSettings") -> None:
     from alps.ext.datasets.audit_table import print_audit
     from alps.tasks.registry import audit_data
 
-    report = audit_data(settings.data, settings.split)
+    report = audit_data(settings.data, settings.split, settings.task)
     print_as(report, settings.format, print_audit)
     sys.exit(1 if report.serious else 0)
 

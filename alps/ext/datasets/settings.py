@@ -16,6 +16,7 @@ class DataSettings(FrozenSettings):
 class AuditSettings(DataSettings):
     """What `alps data audit` can be told."""
 
+    task: str | None = Field(None, description="the task whose files they are [found by layout]")
     format: Format = Field("table", description="table or json")
 
 

@@ -333,8 +333,9 @@ class _FromDiary:
 
     async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return what a reader was shown."""
+        assert task.by_memory.recall is not None
         hits = self._diary.hits[sample_key(task, sample)]
-        return cut(hits[: self._k], max_tokens)
+        return cut(hits[: self._k], max_tokens, dated=task.by_memory.recall.dated)
 
     async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
         """Return what each probe found."""

@@ -336,7 +336,9 @@ def _found(desk: _Desk, one: _Missed) -> tuple[Found | None, Found | None]:
     located = desk.located.get(one.sample_key)
     hit = find([hit.text for hit in hits], one.needed) if located is None else located.hit
     # One that was shortened may have lost the very words: the budget cut it.
-    whole = len(hits) - cut(hits, desk.keys.most_context).left_out
+    recall = one.task.by_memory.recall
+    dated = recall is not None and recall.dated
+    whole = len(hits) - cut(hits, desk.keys.most_context, dated=dated).left_out
     return (hit if hit is not None and hit.place <= whole else None), hit
 
 

@@ -47,7 +47,7 @@ class Placebo:
         hits: list[Hit] = list(
             self._turns.search(self._others[str(sample.session_id)], place.query, self._k, "")
         )
-        return cut(hits, max_tokens)
+        return cut(hits, max_tokens, dated=task.by_memory.recall.dated)
 
     def _read(self) -> dict[str, str]:
         """Keep what each user said; return for each user another one."""

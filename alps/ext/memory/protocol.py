@@ -17,9 +17,13 @@ FIRST_DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
 """When the first session of every user begins; each later one begins a day after."""
 
 
-def stamp(session: int, turn: int) -> str:
-    """Return when a turn of a session is said: a day a session, a minute a turn."""
-    return (FIRST_DAY + timedelta(days=session, minutes=turn)).isoformat()
+def stamp(session: int, turn: int, began: str = "") -> str:
+    """Return when a turn of a session is said: a minute a turn, from when the session `began`.
+
+    Where that is not known, a day a session.
+    """
+    first = datetime.fromisoformat(began) if began else FIRST_DAY + timedelta(days=session)
+    return (first + timedelta(minutes=turn)).isoformat()
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,13 @@ class Session:
     turns: tuple[Said, ...]
 
 
-def session_of(told: Sequence[Turn], day: int, start: int = 0) -> Session:
+def session_of(told: Sequence[Turn], day: int, start: int = 0, began: str = "") -> Session:
     """Return the turns of a day from `start` on as a session; a rest has an id of its own."""
     turns = []
     for place, turn in enumerate(told[start:], start=start):
-        turns.append(Said(turn.role, turn.text, stamp(day, place)))
+        turns.append(Said(turn.role, turn.text, stamp(day, place, began)))
     name = f"s{day + 1}" if start == 0 else f"s{day + 1}.{start}"
-    return Session(name, stamp(day, start), tuple(turns))
+    return Session(name, stamp(day, start, began), tuple(turns))
 
 
 LONGEST_ID = 500

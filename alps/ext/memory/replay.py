@@ -167,7 +167,7 @@ class Replay:
             wanted = life.wanted.get(end, ())
             listed = await self._memories(user) if wanted else None
             for one in wanted:
-                at = stamp(len(history.sessions), 0)
+                at = task.by_memory.recall.place(sample).at or stamp(len(history.sessions), 0)
                 found = await self._locate(user, one, at, listed)
                 located[one.key] = replace(found, was=was.get(one.key))
         await self._call("reset", user)
@@ -239,4 +239,4 @@ def _until(history: History, turns: int) -> History:
         turns -= len(session)
         if turns <= 0:
             break
-    return History(tuple(sessions))
+    return History(tuple(sessions), history.times[: len(sessions)])

@@ -25,6 +25,7 @@ from alps.ext.memory.protocol import Opening
 from alps.ext.memory.store import Samples, Store
 from alps.llm.secrets import redact
 from alps.systems.base import TRACEBACKS
+from alps.systems.embedded import RETRIEVERS
 from alps.systems.user_class import declared_settings, instantiate
 from alps.tasks.by_memory import PLACEBO
 
@@ -151,6 +152,7 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
         timeout=options.timeout,
         dry=folder is None and not is_boxed(name),
         checked=checked,
+        brief=name in RETRIEVERS,
     )
 
 

@@ -7,7 +7,7 @@ the system is taken from one end to the next, and asked at each what is asked th
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,8 @@ from alps.rows import Check
 from alps.tasks import Task
 from alps.tasks.by_memory import Context, History, Script, fitting, newest
 
+BRIEF_AT_ONCE = 4
+"""Users of a system in this process that are taken in at once: it answers one call at a time."""
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
 
 
@@ -32,12 +34,13 @@ Samples = Callable[[], Iterable[tuple[Task, Any]]]
 class _Asked:
     """What is asked at some end of a history, and its key in the diary.
 
-    `query` is None where all memories are asked for.
+    `query` is None where all memories are asked for, and `at` empty where nobody knows when.
     """
 
     key: str
     query: str | None
     history: Callable[[], History]
+    at: str = ""
 
 
 @dataclass
@@ -73,7 +76,9 @@ class Store:
     """A memory that is a system under test, behind a connection.
 
     In a dry run nobody is asked: no more can be shown than what fits of the whole history.
-    Its admission goes through `checked` where that is another one.
+    Its admission goes through `checked` where that is another one. With `brief` a few users are
+    taken in at once, and each is reset when everything was asked of it: what keeps its users in the
+    memory of this process would hold all histories of a set together.
     """
 
     def __init__(
@@ -88,6 +93,7 @@ class Store:
         timeout: float,
         dry: bool = False,
         checked: Connection | None = None,
+        brief: bool = False,
     ) -> None:
         self.name = redact(name)
         self.settings: Mapping[str, Any] = {
@@ -103,7 +109,10 @@ class Store:
         self._alone: dict[str, _User] = {}
         self._met = False
         self._opened: asyncio.Task[None] | None = None
-        self._dry = dry
+        self._dry, self._brief = dry, brief
+        self._at_once: AbstractAsyncContextManager[object] = (
+            asyncio.Semaphore(BRIEF_AT_ONCE) if brief else nullcontext()
+        )
         self._scripts = Scripts(connection, diary, k=k, timeout=timeout)
         self._resources = ExitStack()
 
@@ -131,7 +140,7 @@ class Store:
                 await self._advance(user, place.turns)
             hits = self._diary.hits(key)
             assert hits is not None
-        return cut(hits[: self._k], max_tokens)
+        return cut(hits[: self._k], max_tokens, dated=task.by_memory.recall.dated)
 
     @property
     def cannot_list(self) -> bool:
@@ -219,7 +228,7 @@ class Store:
         assert self._users is not None
         place = task.by_memory.recall.place(sample)
         history = partial(task.by_memory.recall.history, sample)
-        asked = _Asked(sample_key(task, sample), place.query, history)
+        asked = _Asked(sample_key(task, sample), place.query, history, place.at)
         user = self._users.setdefault(place.key, _User(self._diary.user(place.key)))
         user.ends[place.turns].append(asked)
 
@@ -228,9 +237,11 @@ class Store:
         if user.failed is not None:
             raise user.failed
         try:
-            async with self._scripts.gate.beside():
+            async with self._at_once, self._scripts.gate.beside():
                 while not await self._reach(user, until):
                     pass
+                if self._brief and until == max(user.ends):
+                    await self._call(user, "reset")
         except MemoryFailed as failed:
             user.failed = failed
             raise
@@ -290,7 +301,7 @@ class Store:
             phase = "memories"
             answered = await self._call(user, phase)
         else:
-            phase, at = "search", stamp(user.sessions, 0)
+            phase, at = "search", asked.at or stamp(user.sessions, 0)
             answered = await self._call(user, phase, asked.query, self._k, at)
         hits = hits_of(answered.value, lambda: _texts(asked))
         self._diary.note_hits(asked.key, user.id, answered.seconds, hits, phase)
@@ -346,14 +357,23 @@ def sessions_after(history: History, turns: int) -> list[Session]:
     for day, told in enumerate(history.sessions):
         start = max(0, turns - before)
         if start < len(told):
-            sessions.append(session_of(told, day, start))
+            began = history.times[day] if history.times else ""
+            sessions.append(session_of(told, day, start, began))
         before += len(told)
     return sessions
 
 
-def cut(hits: Sequence[Hit], max_tokens: int | None) -> Context:
-    """Return the first hits that fit into `max_tokens`, the last of them cut to what is left."""
-    texts = [hit.text for hit in hits]
+def _dated(hit: Hit) -> str:
+    # To the minute: of a time in ISO 8601 that is what comes before the seconds.
+    return f"[{str(hit.created_at)[:16].replace('T', ' ')}] {hit.text}"
+
+
+def cut(hits: Sequence[Hit], max_tokens: int | None, *, dated: bool = False) -> Context:
+    """Return the first hits that fit into `max_tokens`, the last of them cut to what is left.
+
+    With `dated`, each with the day and the minute that it was said, where its system tells them.
+    """
+    texts = [_dated(hit) if dated and hit.created_at else hit.text for hit in hits]
     if max_tokens is None:
         return Context(memories=tuple(texts))
     kept, whole = fitting(texts, max_tokens)

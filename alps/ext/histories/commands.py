@@ -1,0 +1,57 @@
+"""Commands on sets: `alps data list`, `alps data convert` and `alps data answers`."""
+
+from typing import TYPE_CHECKING
+
+from alps.commands.common import command, print_as, say
+
+if TYPE_CHECKING:
+    from alps.ext.histories.convert import ConvertSettings
+    from alps.ext.histories.listing import ListSettings
+    from alps.ext.histories.recorded import AnswersSettings
+
+
+@command("[format=json]", "alps.ext.histories.listing:ListSettings", name="list", quick=True)
+def data_list(settings: "ListSettings") -> None:
+    """List the sets of histories and questions: licence, language, size, and where they are.
+
+    \b
+      alps data list
+    """
+    from alps.ext.histories.listing import list_sets, print_sets
+
+    print_as(list_sets(), settings.format, print_sets)
+
+
+@command(
+    "task=… out=DIR [data=…] [set=…] [size=…]",
+    "alps.ext.histories.convert:ConvertSettings",
+    name="convert",
+    quick=True,
+)
+def data_convert(settings: "ConvertSettings") -> None:
+    """Write a set as histories and questions of your own: the files that task=histories reads.
+
+    \b
+      alps data convert task=locomo data=locomo10.json out=mine
+    """
+    from alps.ext.histories.convert import convert
+
+    say(convert(settings))
+
+
+@command(
+    "task=… imported=DIR out=DIR [data=…] [system=…]",
+    "alps.ext.histories.recorded:AnswersSettings",
+    name="answers",
+    quick=True,
+)
+def data_answers(settings: "AnswersSettings") -> None:
+    """Put imported answers to the questions of a set, to be scored as the set's authors do.
+
+    \b
+      alps import mem0 evaluation_metrics.json out=imported
+      alps data answers task=locomo data=locomo10.json imported=imported out=theirs
+    """
+    from alps.ext.histories.recorded import write_answers
+
+    say(write_answers(settings))

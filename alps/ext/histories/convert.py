@@ -1,0 +1,67 @@
+"""Sets written in the form of one's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import Field
+
+from alps.errors import UsageError, closest
+from alps.ext.histories import READERS, SETS
+from alps.ext.histories.book import find, stories
+from alps.ext.histories.model import Choice, CitedSet, Story
+from alps.ext.histories.own_rows import HISTORIES, QUESTIONS, write
+from alps.extension import load
+from alps.keys import DATA, FrozenSettings
+from alps.show.formatting import counted
+from alps.values import HomePath
+
+
+class SetSettings(FrozenSettings):
+    """Which set, and where something made of it is written."""
+
+    task: str = Field(description="the set")
+    data: str = Field("samples", description=DATA)
+    out: HomePath = Field(description="the folder to write")
+    set: str | None = Field(None, description="which of the files of the set")
+    size: str | None = Field(None, description="which sizes of the set")
+
+
+class ConvertSettings(SetSettings):
+    """What `alps data convert` takes."""
+
+
+def set_of(name: str) -> CitedSet:
+    """Return the set whose task is called `name`.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    if name not in SETS:
+        known = ", ".join(SETS)
+        raise UsageError(f"task={name}: no set of histories{closest(name, SETS)} (known: {known})")
+    cited: CitedSet = load(f"{READERS}.{name}:SET")
+    return cited
+
+
+def convert(settings: ConvertSettings) -> str:
+    """Write a set into a folder; return what was written.
+
+    Raises:
+        UsageError: If there is no such set, or the folder has one already.
+        DataError: If a file can't be read.
+    """
+    cited = set_of(settings.task)
+    out = Path(settings.out)
+    for name in (HISTORIES, QUESTIONS):
+        if (out / name).exists():
+            raise UsageError(f"out={settings.out}: has a {name} already; name another folder")
+    choice = cited.choose(Choice(settings.set, settings.size))
+    found = cited.files(find(cited, settings.data, choice), choice)
+
+    def read() -> Iterator[Story]:
+        for _, story in stories(cited, found.stories):
+            yield story
+
+    histories, questions = write(out, read())
+    all_histories = counted(histories, "history", "histories")
+    return f"wrote {all_histories} and {counted(questions, 'question')} in {settings.out}"

@@ -1,0 +1,103 @@
+"""HaluMem: twenty users over months, with questions that are asked right after a session.
+
+Chen et al. 2025, arXiv 2511.03506. A user is a line; sessions that were generated to distract are
+ingested and never asked about.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from alps.errors import UsageError
+from alps.ext.histories.authors.halumem import OUTCOME, PUBLISHED
+from alps.ext.histories.files import lines
+from alps.ext.histories.model import (
+    Choice,
+    CitedSet,
+    Files,
+    Message,
+    Question,
+    Session,
+    Story,
+    when,
+)
+from alps.ext.histories.task import tracks_of
+
+BOUNDARY = "Memory Boundary"
+NAMES: Mapping[str, str] = {"medium": "HaluMem-Medium.jsonl", "long": "HaluMem-Long.jsonl"}
+_TIME = "%b %d, %Y, %H:%M:%S"
+
+
+def _files(data: Path, choice: Choice) -> Files:
+    name = NAMES[choice.set or "medium"]
+    path = data / name if data.is_dir() else data
+    if not path.is_file():
+        raise UsageError(f"data={data}: no {name} in it")
+    return Files(tuple(place for _, place in lines(path)), (path,))
+
+
+def _story(node: Mapping[str, Any]) -> Story:
+    user = str(node["uuid"])
+    said: dict[str, str] = {}
+    sessions, questions = [], list[Question]()
+    for number, session in enumerate(node["sessions"], start=1):
+        name = f"s{number}"
+        sessions.append(_session(session, name))
+        for point in session.get("memory_points") or ():
+            said.setdefault(point["memory_content"], name)
+        if not session.get("is_generated_qa_session"):
+            questions += _questions(session, f"{user}:{name}", user, number, said)
+    return Story(user, tuple(sessions), tuple(questions))
+
+
+def _session(session: Mapping[str, Any], name: str) -> Session:
+    messages = []
+    for place, one in enumerate(session["dialogue"]):
+        messages.append(Message(one["role"], str(one["content"]), f"{name}:{place}"))
+    written = str(session["start_time"])
+    return Session(name, when(written, _TIME), tuple(messages), written)
+
+
+def _questions(
+    session: Mapping[str, Any], name: str, user: str, number: int, said: Mapping[str, str]
+) -> Iterator[Question]:
+    for place, one in enumerate(session.get("questions") or (), start=1):
+        facts = [str(fact["memory_content"]) for fact in one.get("evidence") or ()]
+        found = [said[fact] for fact in facts if fact in said]
+        yield Question(
+            id=f"{name}:q{place}",
+            history=user,
+            text=str(one["question"]),
+            answer=str(one["answer"]),
+            kind=str(one["question_type"]),
+            at=when(str(session["end_time"]), _TIME),
+            evidence=tuple(dict.fromkeys(found)),
+            abstains=one["question_type"] == BOUNDARY,
+            sessions=number,
+            more={"facts": facts},
+        )
+
+
+SET = CitedSet(
+    name="halumem",
+    title="HaluMem",
+    licence="CC BY-NC-ND 4.0",
+    language="English",
+    source="hub:IAAR-Shanghai/HaluMem",
+    hub="IAAR-Shanghai/HaluMem",
+    wanted=lambda choice: (NAMES[choice.set or "medium"],),
+    files=_files,
+    story=_story,
+    authors=PUBLISHED,
+    rubrics=(OUTCOME,),
+    expected=lambda choice: {
+        BOUNDARY: 828,
+        "Memory Conflict": 769,
+        "Basic Fact Recall": 746,
+        "Generalization & Application": 746,
+        "Multi-hop Inference": 198,
+        "Dynamic Update": 180,
+    },
+    chosen={"set": tuple(NAMES)},
+)
+tracks = tracks_of(SET)

@@ -1,0 +1,77 @@
+"""Histories and questions of one's own: two files of JSON Lines, which every set can be written as.
+
+`histories.jsonl` has a session a line, `questions.jsonl` a question a line; docs/cited-sets.md says
+what is in them.
+"""
+
+from pathlib import Path
+
+from alps.errors import DataError, UsageError
+from alps.ext.histories.model import (
+    Choice,
+    CitedSet,
+    Files,
+    Message,
+    Question,
+    Session,
+    Story,
+    when,
+)
+from alps.ext.histories.own_rows import (
+    HISTORIES,
+    QUESTIONS,
+    Gathered,
+    QuestionRow,
+    SessionRow,
+    by_history,
+)
+from alps.ext.histories.task import tracks_of
+
+
+def _files(data: Path, choice: Choice) -> Files:
+    paths = data / HISTORIES, data / QUESTIONS
+    for path in paths:
+        if not path.is_file():
+            raise UsageError(f"data={data}: no {path.name} in it")
+    sessions = by_history(paths[0], SessionRow)
+    asked = by_history(paths[1], QuestionRow)
+    for name, places in asked.items():
+        if name not in sessions:
+            line, place = places[0]
+            raise DataError(f"no history '{name}'", path=place.path, line=line, field="history")
+    gathered = []
+    for name, places in asked.items():
+        gathered.append(Gathered(paths[0], tuple(sessions[name]), tuple(places)))
+    return Files(tuple(gathered), paths)
+
+
+def _story(node: tuple[list[SessionRow], list[QuestionRow]]) -> Story:
+    rows, asked = node
+    sessions = tuple(_session(row, number) for number, row in enumerate(rows, start=1))
+    return Story(asked[0].history, sessions, tuple(map(_question, asked)))
+
+
+def _session(row: SessionRow, number: int) -> Session:
+    name = row.session or str(number)
+    messages = []
+    for place, one in enumerate(row.messages, start=1):
+        messages.append(Message(one.role, one.text, one.id or f"{name}:{place}", one.speaker))
+    return Session(name, when(row.at), tuple(messages), row.at)
+
+
+def _question(row: QuestionRow) -> Question:
+    fields = row.model_dump(exclude={"question", "at"})
+    return Question(**fields, text=row.question, at=when(row.at))
+
+
+SET = CitedSet(
+    name="histories",
+    title="Histories of your own",
+    licence="yours",
+    language="any",
+    source=f"a folder with {HISTORIES} and {QUESTIONS}",
+    files=_files,
+    story=_story,
+    rubrics=("guide", "point"),
+)
+tracks = tracks_of(SET)

@@ -1,0 +1,100 @@
+"""LoCoMo: ten conversations of two friends over months (Maharana et al., ACL 2024).
+
+`locomo10.json` is a list of conversations, each with the questions about it; the archive of the
+first release has one in each of ten files, at their top level. Kinds go by number: two conventions
+of names contradict each other.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from alps.errors import UsageError
+from alps.ext.histories.authors.locomo import PUBLISHED
+from alps.ext.histories.files import Whole, items
+from alps.ext.histories.model import (
+    Choice,
+    CitedSet,
+    Files,
+    Message,
+    Place,
+    Question,
+    Session,
+    Story,
+    when,
+)
+from alps.ext.histories.task import tracks_of
+
+ADVERSARIAL = "5"
+_NUMBER = re.compile(r"session_(\d+)\Z")
+_TIME = "%I:%M %p on %d %B, %Y"
+# Six strings of evidence hold several ids, with spaces or semicolons between.
+_ID = re.compile(r"D\d+:\d+")
+
+
+def _files(data: Path, choice: Choice) -> Files:
+    paths = sorted(data.rglob("*.json")) if data.is_dir() else [data]
+    whole = [path for path in paths if path.name == "locomo10.json"] or paths
+    if not whole:
+        raise UsageError(f"data={data}: no locomo10.json in it")
+    return Files(tuple(_places(whole)), whole)
+
+
+def _places(paths: list[Path]) -> Iterator[Place]:
+    for path in paths:
+        with path.open("rb") as file:
+            is_list = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
+        yield from items(path) if is_list else (Whole(path),)
+
+
+def _story(node: Mapping[str, Any]) -> Story:
+    said = node.get("conversation", node)
+    name = str(node.get("sample_id") or f"{said['speaker_a']}-{said['speaker_b']}")
+    numbers = sorted(int(found[1]) for key in said if (found := _NUMBER.match(key)))
+    sessions = tuple(_session(said, number) for number in numbers)
+    asked = [_question(one, place, name) for place, one in enumerate(node["qa"])]
+    return Story(name, sessions, tuple(asked))
+
+
+def _session(said: Mapping[str, Any], number: int) -> Session:
+    messages = tuple(_message(one) for one in said[f"session_{number}"])
+    written = str(said.get(f"session_{number}_date_time", ""))
+    return Session(f"D{number}", when(written, _TIME), messages, written)
+
+
+def _message(one: Mapping[str, Any]) -> Message:
+    # What a picture shows is a part of what was said, and 1,226 messages have one.
+    caption = f" [shares a picture: {one['blip_caption']}]" if one.get("blip_caption") else ""
+    return Message("user", f"{one['text']}{caption}", one["dia_id"], one["speaker"])
+
+
+def _question(one: Mapping[str, Any], place: int, history: str) -> Question:
+    kind = str(one["category"])
+    absent = kind == ADVERSARIAL
+    gold = one["answer"] if "answer" in one and not absent else one.get("adversarial_answer", "")
+    evidence = tuple(_ID.findall(" ".join(map(str, one.get("evidence") or ()))))
+    name = f"{history}:q{place}"
+    return Question(name, history, one["question"], str(gold), kind, "", evidence, absent)
+
+
+SET = CitedSet(
+    name="locomo",
+    title="LoCoMo",
+    licence="CC BY-NC 4.0",
+    language="English",
+    source="snap-research/locomo, data/locomo10.json",
+    files=_files,
+    story=_story,
+    kinds={
+        "1": "multi-hop; by Mem0 single-hop",
+        "2": "temporal",
+        "3": "open-domain; by Mem0 multi-hop",
+        "4": "single-hop; by Mem0 open-domain",
+        ADVERSARIAL: "adversarial; left out by Mem0",
+    },
+    authors=PUBLISHED,
+    rubrics=("generous",),
+    expected=lambda choice: {"1": 282, "2": 321, "3": 96, "4": 841, ADVERSARIAL: 446},
+)
+tracks = tracks_of(SET)

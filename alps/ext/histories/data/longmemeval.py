@@ -1,0 +1,102 @@
+"""LongMemEval: 500 questions, each with a history of its own (Wu et al., ICLR 2025).
+
+Three files hold the same questions: `oracle` with the sessions of the evidence alone, `s` with
+about 50 sessions each, `m` with about 500. A question whose id ends with `_abs` can't be answered;
+it stays in the figure of its type. Nothing of the ids reaches a system: those of sessions give the
+evidence away.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from alps.errors import UsageError
+from alps.ext.histories.authors.longmemeval import PUBLISHED, RUBRICS
+from alps.ext.histories.files import items
+from alps.ext.histories.model import (
+    Choice,
+    CitedSet,
+    Files,
+    Message,
+    Question,
+    Session,
+    Story,
+    when,
+)
+from alps.ext.histories.task import tracks_of
+
+ABSTAINS = "_abs"
+PREFERENCE = "single-session-preference"
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "oracle": ("longmemeval_oracle.json",),
+    "s": ("longmemeval_s_cleaned.json", "longmemeval_s.json"),
+    "m": ("longmemeval_m_cleaned.json", "longmemeval_m.json"),
+}
+_TIME = "%Y/%m/%d (%a) %H:%M"
+
+
+def _files(data: Path, choice: Choice) -> Files:
+    if data.is_file():
+        return Files(tuple(items(data)), (data,))
+    wanted = [choice.set] if choice.set else list(NAMES)
+    there = [data / name for one in wanted for name in NAMES[one] if (data / name).is_file()]
+    if not there:
+        raise UsageError(f"data={data}: no {NAMES[wanted[0]][0]} in it")
+    if len(there) > 1 and choice.set is None:
+        names = ", ".join(path.name for path in there)
+        raise UsageError(f"data={data}: name one with set= (found: {names})")
+    return Files(tuple(items(there[0])), (there[0],))
+
+
+def _story(node: Mapping[str, Any]) -> Story:
+    name = str(node["question_id"])
+    parts = node["haystack_session_ids"], node["haystack_dates"], node["haystack_sessions"]
+    sessions, seen, evidence = [], dict[str, int](), []
+    for own, written, said in zip(*parts, strict=True):
+        # Thirteen histories hold one session twice: the second one needs an id of its own.
+        seen[own] = seen.get(own, 0) + 1
+        unique = own if seen[own] == 1 else f"{own}#{seen[own]}"
+        messages = []
+        for place, one in enumerate(said):
+            messages.append(Message(one["role"], str(one["content"]), f"{unique}/{place}"))
+            if one.get("has_answer"):
+                evidence.append(f"{unique}/{place}")
+        sessions.append(Session(unique, when(written, _TIME), tuple(messages), written))
+    kind = str(node["question_type"])
+    question = Question(
+        id=name,
+        history=name,
+        text=str(node["question"]),
+        answer=str(node["answer"]),
+        kind=kind,
+        at=when(str(node["question_date"]), _TIME),
+        evidence=tuple(evidence or map(str, node["answer_session_ids"])),
+        abstains=name.endswith(ABSTAINS),
+        scoring="guided" if kind == PREFERENCE else "judged",
+    )
+    return Story(name, tuple(sessions), (question,))
+
+
+SET = CitedSet(
+    name="longmemeval",
+    title="LongMemEval",
+    licence="MIT",
+    language="English",
+    source="hub:xiaowu0162/longmemeval-cleaned",
+    hub="xiaowu0162/longmemeval-cleaned",
+    wanted=lambda choice: NAMES[choice.set or "oracle"][:1],
+    files=_files,
+    story=_story,
+    authors=PUBLISHED,
+    rubrics=RUBRICS,
+    expected=lambda choice: {
+        "single-session-user": 70,
+        "single-session-assistant": 56,
+        PREFERENCE: 30,
+        "multi-session": 133,
+        "temporal-reasoning": 133,
+        "knowledge-update": 78,
+    },
+    chosen={"set": tuple(NAMES)},
+)
+tracks = tracks_of(SET)

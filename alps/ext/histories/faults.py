@@ -1,0 +1,105 @@
+"""What is wrong with a story and its questions, as far as no model is needed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from alps.data.audit_findings import Severity
+from alps.ext.histories.model import Question, Story
+from alps.text import fold
+
+SHORTEST_INSIDE = 4
+"""Letters of a gold that a question may not hold; a shorter one is in many by chance."""
+LATEST, EARLIEST = "2100", "1970"
+_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong.
+
+    Attributes:
+        code: What kind of thing it is, as tables call it.
+        severity: `serious` where an answer to the question can't be trusted.
+        detail: One sentence that holds for all of the kind.
+        question: The question that it is of; empty for the history.
+        what: Where and what it is.
+    """
+
+    code: str
+    severity: Severity
+    detail: str
+    question: str
+    what: str
+
+
+def faults_of(story: Story) -> Iterator[Fault]:
+    """Yield what is wrong with a story."""
+    yield from _of_sessions(story)
+    named = {session.id for session in story.sessions}
+    for session in story.sessions:
+        named.update(message.id for message in session.messages)
+    asked: dict[str, str] = {}
+    for question in story.questions:
+        text = fold(question.text)
+        if text in asked:
+            detail = "a question is there twice in one history: the later one adds nothing"
+            what = f"as {asked[text]}: {question.text}"
+            yield Fault("duplicate-question", "serious", detail, question.id, what)
+        asked.setdefault(text, question.id)
+        yield from _of_question(question, named, story)
+
+
+def _of_sessions(story: Story) -> Iterator[Fault]:
+    said: dict[tuple[str, ...], str] = {}
+    before = ""
+    for session in story.sessions:
+        name = f"{story.id}, session {session.id}"
+        texts = tuple(message.text for message in session.messages)
+        if not texts:
+            yield Fault("empty-session", "note", "a session has no messages", "", name)
+        elif texts in said:
+            detail = "two sessions of a history are the same, word for word"
+            yield Fault("doubled-session", "warning", detail, "", f"{name}: as {said[texts]}")
+        said.setdefault(texts, session.id)
+        if session.written and not EARLIEST <= session.at < LATEST:
+            detail = "a session has a time that never was, or is none"
+            yield Fault("impossible-date", "serious", detail, "", f"{name}: {session.written}")
+        elif session.at and session.at < before:
+            detail = "sessions do not stand in the order of time"
+            yield Fault("out-of-order", "warning", detail, "", f"{name}: {session.written}")
+        before = max(before, session.at)
+        for message in session.messages:
+            if any(mark in message.text for mark in _SPECIAL):
+                detail = "a message has a mark that tokenizers take for a command"
+                yield Fault("special-mark", "note", detail, "", f"{name}: {message.id}")
+                break
+
+
+def _of_question(question: Question, named: set[str], story: Story) -> Iterator[Fault]:
+    gold, text = fold(question.answer), fold(question.text)
+    if not question.abstains and len(gold) >= SHORTEST_INSIDE and gold in text:
+        what = f"{question.answer}: {question.text}"
+        if " or " in text:
+            detail = "the question names the answer among others: a guess is right often"
+            yield Fault("answer-among-choices", "note", detail, question.id, what)
+        else:
+            detail = "the question holds the answer, word for word"
+            yield Fault("answer-in-question", "serious", detail, question.id, what)
+    if not gold and not question.abstains and not question.points:
+        detail = "there is no answer that could be right"
+        yield Fault("no-answer", "serious", detail, question.id, question.text)
+    missing = [name for name in question.evidence if name not in named]
+    if missing:
+        detail = "evidence names messages or sessions that are not there"
+        yield Fault("missing-evidence", "warning", detail, question.id, ", ".join(missing))
+    elif not question.evidence and not question.abstains:
+        detail = "no evidence is named: retrieval and diagnosis leave these out"
+        yield Fault("no-evidence", "note", detail, question.id, question.text)
+    if question.at and not EARLIEST <= question.at < LATEST:
+        detail = "a question is asked at a time that never was"
+        yield Fault("impossible-date", "serious", detail, question.id, question.at)
+    before = story.sessions if question.sessions is None else story.sessions[: question.sessions]
+    late = max((session.at for session in before), default="")
+    if question.at and late > question.at:
+        detail = "a question is asked before a session that comes before it"
+        yield Fault("asked-too-early", "warning", detail, question.id, f"{question.at} < {late}")

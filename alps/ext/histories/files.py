@@ -1,0 +1,164 @@
+"""Files of sets, read one story at a time: a file of gigabytes takes the memory of one story."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from json.decoder import JSONDecoder
+from pathlib import Path
+from typing import Any
+
+from alps.errors import DataError
+from alps.jsonl import parse_json
+
+_CHUNK = 1 << 22
+_BETWEEN = b" \t\r\n,"
+_END_OF_TEXT = re.compile(rb'["\\]')
+_MARKS = re.compile(rb'["{}\[\]]')
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A JSON value of a file, from byte `start` on."""
+
+    path: Path
+    start: int
+    length: int
+
+    def read(self) -> Any:
+        """Read the value.
+
+        Raises:
+            DataError: If it is not JSON.
+        """
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            raw = file.read(self.length)
+        try:
+            return parse_json(raw)
+        except ValueError as error:
+            raise DataError(f"not JSON at byte {self.start:,} ({error})", path=self.path) from error
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A file of one JSON value, or of one that is written as a literal of Python."""
+
+    path: Path
+
+    def read(self) -> Any:
+        """Read the value.
+
+        Raises:
+            DataError: If it is not JSON.
+        """
+        try:
+            return parse_json(self.path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise DataError(f"not JSON ({error})", path=self.path) from error
+
+
+def lines(path: Path) -> Iterator[tuple[int, Slice]]:
+    """Yield the number of each line that is not blank, from 1, and its place."""
+    offset = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, Slice(path, offset, len(line))
+            offset += len(line)
+
+
+def items(path: Path) -> Iterator[Slice]:
+    """Yield the place of each object of a JSON list, without reading more of it at a time.
+
+    Raises:
+        DataError: If the file is no list of objects, or ends too early.
+    """
+    with path.open("rb") as file:
+        buffer, base = file.read(_CHUNK), 0
+        at = len(buffer) - len(buffer.lstrip(b"\xef\xbb\xbf \t\r\n"))
+        if buffer[at : at + 1] != b"[":
+            raise DataError("expected a JSON list", path=path)
+        at += 1
+        while True:
+            while at < len(buffer) and buffer[at] in _BETWEEN:
+                at += 1
+            if at == len(buffer):
+                base, buffer, at = base + at, file.read(_CHUNK), 0
+                if not buffer:
+                    raise DataError("the list has no end: is the file complete?", path=path)
+                continue
+            if buffer[at : at + 1] == b"]":
+                return
+            if buffer[at : at + 1] != b"{":
+                raise DataError(f"expected an object at byte {base + at:,}", path=path)
+            base, buffer, at = base + at, buffer[at:], 0
+            parts, end = _Nesting(), 0
+            while (end := parts.end(buffer)) < 0:
+                more = file.read(_CHUNK)
+                if not more:
+                    raise DataError("the list has no end: is the file complete?", path=path)
+                buffer += more
+            yield Slice(path, base, end)
+            at = end
+
+
+class _Nesting:
+    """Follows brackets and texts of one JSON value through bytes that come in parts."""
+
+    def __init__(self) -> None:
+        self._depth, self._at, self._inside = 0, 0, False
+
+    def end(self, buffer: bytes) -> int:
+        """Return where the value ends in `buffer`, which grew at its end alone; -1 for not yet."""
+        while True:
+            found = (_END_OF_TEXT if self._inside else _MARKS).search(buffer, self._at)
+            if found is None:
+                self._at = len(buffer)
+                return -1
+            mark = found[0]
+            if mark == b"\\":
+                if found.end() == len(buffer):
+                    self._at = found.start()
+                    return -1
+                self._at = found.end() + 1
+                continue
+            self._at = found.end()
+            if mark == b'"':
+                self._inside = not self._inside
+            else:
+                self._depth += 1 if mark in b"{[" else -1
+                if self._depth == 0:
+                    return self._at
+
+
+def is_json_lines(path: Path) -> bool:
+    """Tell whether a file has an object a line, and is no list."""
+    with path.open("rb") as file:
+        return file.readline().lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+
+
+def first_keys(path: Path) -> frozenset[str]:
+    """Return the keys of the first object of a file, a list or lines; none where it is neither."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_CHUNK).decode(errors="replace").lstrip("\ufeff \t\r\n[")
+        node, _ = JSONDecoder().raw_decode(head)
+    except (OSError, ValueError, RecursionError):
+        return frozenset(_keys_in(path))
+    return frozenset(node) if isinstance(node, dict) else frozenset()
+
+
+def _keys_in(path: Path) -> Iterator[str]:
+    """Yield the keys of a first object that is too long to be read at once."""
+    try:
+        places = items(path)
+        node = next(places).read()
+    except (OSError, StopIteration, DataError):
+        return
+    yield from node if isinstance(node, dict) else ()
+
+
+def as_json(node: Any) -> str:
+    """Return a value on one line."""
+    return json.dumps(node, ensure_ascii=False, separators=(",", ":"))

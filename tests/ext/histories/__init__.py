@@ -1,0 +1,1 @@
+"""Tests of sets of histories and questions."""

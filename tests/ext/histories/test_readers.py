@@ -1,0 +1,198 @@
+"""Readers of sets: what each makes of files of its shape, and what of them a system gets."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from alps.errors import AlpsError
+from alps.ext.histories.book import known_defects, stories
+from alps.ext.histories.convert import ConvertSettings, convert
+from alps.ext.histories.files import items
+from alps.ext.histories.model import Choice
+from alps.ext.histories.sample import asked, evidence_of, for_class, history_of, place_of
+from alps.ext.memory.store import sessions_after
+from alps.tasks import load_task
+from alps.tasks.base import TaskOptions
+from tests.conftest import ROOT
+from tests.ext.histories.sets import SETS, book, cited
+from tests.tracks import alps_here
+
+READERS = sorted((ROOT / "alps" / "ext" / "histories" / "data").glob("*.py"))
+SAMPLES = ROOT / "alps" / "ext" / "histories" / "samples"
+
+
+@pytest.mark.parametrize("path", READERS, ids=lambda path: path.stem)
+def test_a_reader_is_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def samples_of(name, data="samples", **options):
+    records = load_task(name).data.open_records(str(data), TaskOptions(**options))
+    return list(records.samples())
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_samples_have_questions_whose_evidence_is_in_their_history(name):
+    for sample in samples_of(name):
+        history, place = history_of(sample), place_of(sample)
+        assert len(history.turns) == place.turns > 0
+        assert place.query == sample.question.text
+        if sample.question.evidence:
+            found = evidence_of(sample)
+            turns = [history.turns[position] for position in found.positions]
+            assert tuple(turns) == found.turns != ()
+
+
+GIVEN_AWAY = (
+    "answer_",
+    "has_answer",
+    "dia_id",
+    "D1:",
+    "conv-",
+    "_abs",
+    "adversarial",
+    "u-1",
+    "0a1b",
+)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_nothing_that_gives_an_answer_away_reaches_a_system(name):
+    for sample in samples_of(name):
+        shown = json.dumps(asked(sample)) + repr(for_class(sample).history)
+        sessions = sessions_after(history_of(sample), 0)
+        shown += repr(sessions)
+        assert not [text for text in GIVEN_AWAY if text in shown]
+        assert not sample.question.kind or f"'{sample.question.kind}'" not in shown
+        assert [session.id for session in sessions] == [f"s{n + 1}" for n in range(len(sessions))]
+
+
+@pytest.mark.parametrize("name", ["locomo", "longmemeval", "halumem", "beam"])
+def test_sessions_come_in_the_order_of_time_with_their_own_times(name):
+    for sample in samples_of(name):
+        times = history_of(sample).times
+        assert list(times) == sorted(times)
+        starts = [session.started_at for session in sessions_after(history_of(sample), 0)]
+        assert starts == list(times)
+
+
+def test_what_belongs_to_each_shape():
+    locomo = {entry.question.id: entry.question for entry in book("locomo").entries}
+    assert locomo["conv-1:q8"].abstains
+    assert locomo["conv-1:q3"].evidence == ("D1:1", "D1:4", "D2:4")
+    asked_early = [entry for entry in book("halumem").entries if entry.question.id == "u-1:s1:q1"]
+    assert asked_early[0].turns == 2
+    beam = book("beam")
+    assert not any("->->" in one.text for one in beam.story(beam.entries[0]).sessions[0].messages)
+    oracle = {entry.question.id: entry for entry in book("longmemeval").entries}
+    assert oracle["60718293_abs"].question.abstains
+    story = book("longmemeval").story(oracle["5f607182"])
+    assert [session.written[:10] for session in story.sessions] == [
+        "2030/05/01", "2030/05/09", "2030/05/20"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_set_can_be_written_in_ones_own_form_and_says_the_same(tmp_path, name):
+    told = convert(ConvertSettings(task=name, out=str(tmp_path / "own")))
+    assert told.startswith(f"wrote {book(name).histories} histor")
+    before, after = book(name), book("histories", tmp_path / "own")
+    for old, new in zip(before.entries, after.entries, strict=True):
+        for field in ("id", "text", "answer", "kind", "at", "evidence", "abstains", "points"):
+            assert getattr(old.question, field) == getattr(new.question, field)
+        said = [
+            [(one.at, [m.said for m in one.messages]) for one in found.sessions]
+            for found in (before.story(old), after.story(new))
+        ]
+        assert said[0] == said[1]
+
+
+def test_the_archive_of_the_first_release_is_read_like_the_one_file(tmp_path):
+    for one in json.loads((SAMPLES / "locomo" / "locomo10.json").read_text(encoding="utf-8")):
+        said = {**one["conversation"], "qa": one["qa"]}
+        (tmp_path / f"{one['sample_id']}.json").write_text(json.dumps(said), encoding="utf-8")
+    old, new = book("locomo").entries, book("locomo", tmp_path).entries
+    assert [one.question.text for one in old] == [one.question.text for one in new]
+
+
+def test_a_list_of_any_size_is_read_an_object_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("alps.ext.histories.files._CHUNK", 7)
+    rows = [{"a": 'brackets ] } and \\" quotes', "n": [1, {"b": "\\"}]}, {}, {"é": "ü"}]
+    path = tmp_path / "list.json"
+    path.write_text("\ufeff" + json.dumps(rows, ensure_ascii=False, indent=1), encoding="utf-8")
+    assert [place.read() for place in items(path)] == rows
+
+
+WRONG = {
+    "no list": ("longmemeval", "{}", "expected a JSON list"),
+    "cut off": ("longmemeval", '[{"question_id": "a"', "the list has no end"),
+    "a field is missing": (
+        "longmemeval",
+        '[{"question_id": "a"}]',
+        "haystack_session_ids is missing",
+    ),
+    "no JSON": ("locomo", "[{x}]", "not JSON"),
+    "an empty list": ("locomo", "[]", "no questions of LoCoMo in it"),
+    "another set": ("halumem", '{"id": 1}\n', "uuid is missing"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "why"), WRONG.values(), ids=WRONG)
+def test_a_file_of_another_form_is_refused_in_a_line(tmp_path, name, text, why):
+    path = tmp_path / "set.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(AlpsError) as raised:
+        book(name, path)
+    assert why in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+OWN = {
+    "an unknown field": ({"colour": "red"}, "line 1"),
+    "no such history": ({"history": "eve"}, "no history 'eve'"),
+    "a wrong kind of scoring": ({"scoring": "guess"}, "scoring"),
+    "no question": ({"question": ""}, "question"),
+}
+
+
+@pytest.mark.parametrize(("change", "why"), OWN.values(), ids=OWN)
+def test_a_row_of_ones_own_that_is_wrong_is_named(tmp_path, change, why):
+    session = {"history": "ida", "messages": [{"text": "I row."}]}
+    asked_for = {"id": "q", "history": "ida", "question": "Does she row?", "answer": "yes"}
+    (tmp_path / "histories.jsonl").write_text(json.dumps(session) + "\n", encoding="utf-8")
+    (tmp_path / "questions.jsonl").write_text(json.dumps(asked_for | change) + "\n")
+    with pytest.raises(AlpsError, match=why):
+        book("histories", tmp_path)
+
+
+CHOICES = {
+    "a set that it has not": ("locomo", {"set": "s"}, "set=s: not of locomo"),
+    "a size that it has not": ("beam", {"size": "32k"}, "size=32k: not of beam; it takes 100K"),
+    "one of another set": ("longmemeval", {"set": "long"}, "it takes oracle, s, m"),
+}
+
+
+@pytest.mark.parametrize(("name", "choice", "why"), CHOICES.values(), ids=CHOICES)
+def test_a_choice_that_a_set_has_not_is_refused(name, choice, why):
+    with pytest.raises(AlpsError, match=why):
+        cited(name).choose(Choice(**choice))
+
+
+def test_listed_defects_are_ids_and_facts_alone():
+    for name, wrong in (("locomo", 99), ("longmemeval", 4)):
+        defects = known_defects(name)
+        assert sum(one.what == "wrong gold" for one in defects) == wrong
+        assert all(one.source and len(one.note) < 60 for one in defects)
+
+
+def test_the_table_of_sets_names_licence_and_language():
+    rows = json.loads(alps_here("data", "list", "format=json").out)
+    assert [row["task"] for row in rows] == list(SETS)
+    assert all(row["licence"] and row["language"] and row["from"] for row in rows)
+
+
+def test_a_story_is_read_from_where_it_lies():
+    opened = cited("locomo").files(Path(SAMPLES / "locomo"), Choice())
+    names = [story.id for _, story in stories(cited("locomo"), opened.stories)]
+    assert names == ["conv-1", "conv-2", "conv-3"]

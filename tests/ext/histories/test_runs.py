@@ -1,0 +1,263 @@
+"""Runs on sets: offline, behind memories, by a judge that is scripted, and their audit."""
+
+import json
+import time
+
+import pytest
+
+from alps.run.opened import open_run
+from tests.desk import QUIET_LITELLM
+from tests.ext.histories.sets import SETS, Script, book
+from tests.loopback import serve
+from tests.tracks import alps_here, track_of
+
+pytestmark = QUIET_LITELLM
+
+
+def run(folder, name, *words, **variables):
+    given = (f"task={name}", "data=samples", "memory=bm25", "model=rules", f"out={folder}")
+    kept = {word.partition("=")[0]: word for word in (*given, *words)}
+    return alps_here("run", *kept.values(), **variables)
+
+
+@pytest.fixture(scope="module")
+def locomo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("locomo") / "out"
+    began = time.monotonic()
+    done = run(folder, "locomo")
+    assert done.code == 0, done.err
+    assert time.monotonic() - began < 20
+    return folder, done.out
+
+
+def test_a_run_offline_is_admitted_and_says_what_it_was_of(locomo):
+    folder, printed = locomo
+    assert "memory admitted (24 of 24)" in " ".join(printed.split())
+    shown = alps_here("show", str(folder)).out
+    assert "locomo: 24 questions on 3 histories, sha256" in shown
+    held = open_run(folder).summary.parts["histories"]["locomo"]
+    assert (held["questions"], held["answerable"], held["sound"]) == (24, 20, 24)
+    track = track_of(folder, "locomo")
+    assert track["scores"]["f1"]["n"] == 24
+    assert track["scores"]["f1_1_to_4"]["n"] == 20
+    assert track["memory"] == "bm25"
+
+
+def test_no_memory_all_of_it_bm25_and_the_evidence_are_compared(locomo):
+    folder, _ = locomo
+    done = alps_here("memory", "compare", str(folder), "format=json")
+    assert done.code == 0, done.err
+    rows = {row["memory"]: row for row in json.loads(done.out)["tracks"]["locomo"]["rows"]}
+    assert {"none", "full", "bm25", "oracle", "placebo", "refusal"} <= rows.keys()
+    score = {name: row["score"]["value"] for name, row in rows.items()}
+    assert score["oracle"] > score["bm25"] > score["placebo"]
+    assert rows["none"]["tokens"] == 0
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_set_runs_offline_and_its_records_are_shown(tmp_path, name):
+    done = run(tmp_path / "out", name, "memory=oracle" if name == "beam" else "memory=bm25")
+    assert done.code == 0, done.err
+    entry = book(name).entries[0]
+    shown = alps_here("show", str(tmp_path / "out"), entry.question.id)
+    assert shown.code == 0, shown.err
+    assert entry.question.text[:40] in shown.out
+    assert alps_here("report", str(tmp_path / "out"), f"out={tmp_path / 'page.html'}").code == 0
+
+
+PUBLISHED = {
+    "beam": {"half_marks": 1.0, "half_marks_mean": 1.0},
+    "halumem": {"correct": 1.0, "hallucination": 0.0, "omission": 0.0},
+    "histories": {},
+    "locomo": {"generous": 1.0},
+    "longmemeval": {"by_type": 1.0, "by_type_mean": 1.0, "by_type_absent": 1.0},
+}
+
+
+@pytest.mark.parametrize(("name", "authors"), list(PUBLISHED.items()))
+def test_right_answers_are_right_by_both_judgements(tmp_path, monkeypatch, name, authors):
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    script = Script(name)
+    with serve(script) as server:
+        asked = ("model=openai/reader", f"api_base={server.url}")
+        judged = ("judge=openai/judge", f"judge_api_base={server.url}")
+        done = run(tmp_path / "out", name, *asked, *judged)
+    assert done.code == 0, done.err
+    scores = track_of(tmp_path / "out", name)["scores"]
+    expected = {"right": 1.0, "answerable": 1.0, "abstention": 1.0, **authors}
+    assert {key: scores[key]["value"] for key in expected} == expected
+    # One prompt for all questions, with the time of each hit.
+    assert all(payload["memories"][0].startswith("[") for payload in script.asked)
+    assert not any("kind" in payload or "answer" in payload for payload in script.asked)
+
+
+def test_half_a_mark_counts_for_us_and_not_as_beams_code_has_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    script = Script("beam")
+
+    def half(body):
+        answer = script(body)
+        if '"mark": 2' in (answer.text or ""):
+            return type(answer)('{"reason": "a part", "mark": 1}')
+        return answer
+
+    with serve(half) as server:
+        asked = ("model=openai/reader", f"api_base={server.url}")
+        judged = ("judge=openai/judge", f"judge_api_base={server.url}")
+        assert run(tmp_path / "out", "beam", *asked, *judged).code == 0
+    scores = track_of(tmp_path / "out", "beam")["scores"]
+    assert scores["half_marks_mean"]["value"] == 0.5
+    # Nine abilities have nothing, and the tenth has the order of the lines alone.
+    assert 0 < scores["authors"]["value"] <= 0.1
+
+
+def planted(folder, change):
+    """Write the sample of one's own with something wrong in it."""
+    from alps.ext.histories.convert import ConvertSettings, convert
+
+    convert(ConvertSettings(task="histories", out=str(folder)))
+    files = {}
+    for name in ("histories", "questions"):
+        lines = (folder / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        files[name] = [json.loads(line) for line in lines]
+    change(files["histories"], files["questions"])
+    for name, rows in files.items():
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+def again(sessions, questions):
+    questions.append({**questions[0], "id": "again"})
+
+
+def doubled(sessions, questions):
+    sessions.append({**sessions[0], "session": "9", "at": "2030-12-01T10:00"})
+
+
+def impossible(sessions, questions):
+    sessions[0]["at"] = "2030-02-31T10:00"
+
+
+def given_away(sessions, questions):
+    questions[0]["question"] += f" Was it {questions[0]['answer']}?"
+
+
+def nowhere(sessions, questions):
+    questions[0]["evidence"] = ["7:7"]
+
+
+def too_early(sessions, questions):
+    questions[0]["at"] = "2029-01-01T10:00"
+
+
+def unanswered(sessions, questions):
+    questions[0]["answer"] = ""
+
+
+DEFECTS = {
+    "duplicate-question": again,
+    "doubled-session": doubled,
+    "impossible-date": impossible,
+    "answer-in-question": given_away,
+    "missing-evidence": nowhere,
+    "asked-too-early": too_early,
+    "no-answer": unanswered,
+}
+
+
+@pytest.mark.parametrize(("code", "change"), list(DEFECTS.items()))
+def test_a_planted_defect_is_found_without_a_model(tmp_path, code, change):
+    planted(tmp_path / "set", change)
+    done = alps_here("data", "audit", f"data={tmp_path / 'set'}", "format=json")
+    found = json.loads(done.out)
+    assert code in {one["code"] for one in found["findings"]}, done.out
+    assert done.code == int(found["serious"])
+
+
+def test_samples_have_no_serious_defect():
+    for name in SETS:
+        done = alps_here("data", "audit", f"task={name}", "data=samples")
+        assert (done.code, "Nothing serious" in done.out) == (0, True), done.out
+
+
+def test_unsound_questions_are_scored_and_left_out_of_the_sound_part(tmp_path):
+    planted(tmp_path / "set", again)
+    data = f"data={tmp_path / 'set'}"
+    assert run(tmp_path / "out", "histories", data, "model=oracle", "memory=none").code == 0
+    scores = track_of(tmp_path / "out", "histories")["scores"]
+    assert scores["right"]["n"] == scores["sound"]["n"] + 1
+
+
+def test_keys_of_sets_are_refused_elsewhere_by_name(tmp_path):
+    done = run(tmp_path / "out", "extraction", "set=s", "memory=full")
+    assert done.code == 2
+    assert "set=s: only beam, halumem, histories, locomo, longmemeval use it" in " ".join(
+        done.err.split()
+    )
+
+
+def test_an_unknown_task_is_told_the_sets_too(tmp_path):
+    done = run(tmp_path / "out", "longmemevall")
+    assert (done.code, "did you mean 'longmemeval'?" in done.err) == (2, True)
+
+
+def imported(folder, opened, name, right):
+    """Write rows as `alps import` does: an answer to each question, and a verdict on most."""
+    rows = []
+    for place, entry in enumerate(opened.entries):
+        question = entry.question
+        row = {"system": name, "part": "", "conversation": question.history, "repeat": 0}
+        row |= {"id": question.id if name == "ids" else f"x{place}", "category": question.kind}
+        row |= {"question": question.text, "gold": question.answer, "answer": "Anything"}
+        rows.append({**row, "score": None if place == 0 else float(place % right == 0)})
+    folder.mkdir()
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "answers.jsonl").write_text(text, encoding="utf-8")
+    return [row["score"] for row in rows]
+
+
+RECORDED = {
+    "by the words of questions": ("locomo", "words", "generous"),
+    "by their ids": ("longmemeval", "ids", "by_type"),
+}
+
+
+@pytest.mark.parametrize(("name", "system", "metric"), RECORDED.values(), ids=RECORDED)
+def test_recorded_answers_have_the_recorded_score_and_none_of_ours(tmp_path, name, system, metric):
+    opened = book(name)
+    given = imported(tmp_path / "imported", opened, system, 3)
+    made = ("imported=" + str(tmp_path / "imported"), f"out={tmp_path / 'theirs'}")
+    written = alps_here("data", "answers", f"task={name}", *made)
+    assert (written.code, "0 answers left out" in written.out) == (0, True), written.err
+    theirs = tmp_path / "theirs"
+    words = (f"model=predictions:{theirs / 'answers.jsonl'}", "memory=full", "max_failures=1")
+    judge = f"judge=recorded:{theirs / 'verdicts.jsonl'}"
+    assert run(tmp_path / "out", name, *words, judge).code == 0
+    scores = track_of(tmp_path / "out", name)["scores"]
+    judged = []
+    for entry, score in zip(opened.entries, given, strict=True):
+        if score is not None and not (name == "locomo" and entry.question.abstains):
+            judged.append(score)
+    assert scores[metric]["n"] == len(judged)
+    assert scores[metric]["value"] == pytest.approx(sum(judged) / len(judged))
+    assert scores["right"]["value"] is None
+
+
+NOT_PUT = {
+    "no such folder": ("nowhere", (), "no answers.jsonl in it"),
+    "of another set": ("other", (), "no answer to a question of locomo"),
+    "of two systems": ("two", (), "name one with system= (a, b)"),
+}
+
+
+@pytest.mark.parametrize(("folder", "words", "why"), NOT_PUT.values(), ids=NOT_PUT)
+def test_answers_that_can_not_be_put_to_questions_are_refused(tmp_path, folder, words, why):
+    row = {"system": "a", "id": "1", "conversation": "0", "question": "Who?", "repeat": 0}
+    rows = {"other": [row], "two": [row, {**row, "system": "b"}]}
+    for name, own in rows.items():
+        (tmp_path / name).mkdir()
+        text = "".join(json.dumps(one) + "\n" for one in own)
+        (tmp_path / name / "answers.jsonl").write_text(text, encoding="utf-8")
+    made = (f"imported={tmp_path / folder}", f"out={tmp_path / 'theirs'}")
+    done = alps_here("data", "answers", "task=locomo", *made, *words)
+    assert (done.code, why in " ".join(done.err.split())) == (2, True), done.err
