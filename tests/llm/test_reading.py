@@ -596,6 +596,5 @@ def test_a_text_of_too_much_is_no_answer_and_kept_in_part(text, said):
 
 
 def test_what_stands_in_texts_is_counted_as_no_values():
-    reason = "a, [b], {c}; " * 40_000
-    text = json.dumps({"reason": reason, "verdict": "met"})
+    text = json.dumps({"reason": "a, [b], {c}; " * 40_000, "verdict": "met"})
     assert understand(Reply(text, "stop"), rating_answer(BinaryReply)).outcome == "ok"

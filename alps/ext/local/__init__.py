@@ -21,6 +21,7 @@ def _has_part(settings: Any, folder: Path) -> bool:
 EXTENSION = Extension(
     "local",
     needs=("memory",),
+    heading="Scale",
     commands={"local": "alps.ext.local.commands:local"},
     examine="alps.ext.local.doctor:examine",
     has_part=_has_part,

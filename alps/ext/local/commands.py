@@ -7,7 +7,7 @@ from alps.commands.common import command, group
 
 @group()
 def local() -> None:
-    """Install a small model and its server on this machine, and try one."""
+    """Install and try a small model on this machine."""
 
 
 @command(name="install", group=local, quick=True)
