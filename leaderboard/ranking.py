@@ -359,9 +359,10 @@ def _by_difference(key: Key, task: Task, metric: Metric) -> bool:
 
 
 def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
-    """Return what boards are sorted by: embedded judges are last, however full their boards are."""
+    """Return what boards are sorted by: those under an unknown judge are last, however full."""
     by = ORDER.index(board.judged_by)
-    trusted = (not board.metric.headline, by, not board.judge_known, not board.comparable)
+    # Anybody can name a judge: one that nobody but submitters has asked leads no page.
+    trusted = (not board.metric.headline, not board.judge_known, by, not board.comparable)
     # Of how a memory system was run there are many ways, and what a track is about is none of them.
     order_of_trust = (bool(board.key.setup), *trusted)
     return order.index(board.key.track), *order_of_trust, -len(board.standings), board.id

@@ -130,7 +130,9 @@ def audit_data(data: str, split: str | None, task: str | None = None) -> "AuditR
         UsageError: If there is no such data set or split, or the split must be named.
         DataError: If a file can't be read.
     """
-    for name in (*TASKS, *brought_tasks()) if task is None else (task,):
+    # Tasks that extensions bring have samples of their own: `task=` names whose.
+    brought = () if data == "samples" else brought_tasks()
+    for name in (*TASKS, *brought) if task is None else (task,):
         own = load_task(name).data.audit
         report = None if own is None else own(data, split)
         if report is not None:

@@ -2,9 +2,8 @@
 
 `run.svg` is a run as a terminal of 80 columns shows it: the command is started in one, and what it
 writes is kept. The others are Chromium's views of pages: the leaderboard, built from the
-submissions that are in the repository, the reports of one run and of two, and the records of two
-runs; each light, dark, and as a phone shows it. FOLDER is where they are put, this folder if it is
-not given.
+submissions that are in the repository, and the report of a run; each light
+and dark. FOLDER is where they are put, this folder if it is not given.
 """
 
 import fcntl
@@ -64,8 +63,6 @@ RUNS = (
         for model in ("rules", "oracle")
     ),
     ("report", "rules", "out=report.html"),
-    ("report", "rules", "oracle", "out=both.html"),
-    ("view", "rules", "oracle", "out=view"),
     ("leaderboard", "build", "out=site"),
 )
 PAGES = {
@@ -73,13 +70,10 @@ PAGES = {
     "leaderboard-references": "site/references.html",
     "leaderboard-system": "site/systems/rules.html",
     "report": "report.html",
-    "report-of-two": "both.html",
-    "view": "view/index.html#task1%2Falps_ext_004",
 }
 VIEWS = {
     "light": {"viewport": {"width": 1200, "height": 1075}},
     "dark": {"viewport": {"width": 1200, "height": 1075}, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 375, "height": 812}},
 }
 QUIET = (
     "--no-sandbox",

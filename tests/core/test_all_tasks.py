@@ -73,8 +73,8 @@ def test_floors_stand_beside_every_track(whole, track):
 
 NAMES = (
     *("extraction, F1", "update, F1 of changes", "retrieval@100, recall@1"),
-    *("persona awareness", "preference following", "virtual-reality awareness"),
-    *("constraint following", "emotional intelligence (1–5)", "PersonaMem 32k, accuracy"),
+    *("persona awareness", "preference following", "virtual reality"),
+    *("constraints", "emotional support (1–5)", "PersonaMem 32k, accuracy"),
 )
 
 

@@ -180,7 +180,7 @@ def test_ways_to_look_stay_light() -> None:
             "ext.looking.record_text",
             "ext.looking.listing",
             "show.doctor",
-            "show.report_page",
+            "ext.looking.report_page",
             "show.charts",
         )
     )

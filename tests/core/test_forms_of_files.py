@@ -131,7 +131,7 @@ def done(words: tuple[str, ...]) -> Ran:
         shutil.rmtree(made, ignore_errors=True)
     ran = alps_here(*words)
     assert ran.code in (0, 1), ran.err
-    return replace(ran, out=re.sub(r"[\d.]+ s\b", "", ran.out))
+    return replace(ran, out=re.sub(r"[\d.]+ m?s\b|· \d+ answers? reused", "", ran.out))
 
 
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from alps import embeddings
 from alps.errors import UsageError
 from alps.event_loop import run_loop
-from alps.judges import embedded
 from alps.judges.embedded import MiniLMJudge
 from alps.judges.matching import Item, MatchQuestion
 from alps.judges.resolve import embedded_judge, is_embedded_judge
@@ -62,8 +62,8 @@ def test_its_fingerprint_names_model_package_threshold_and_version():
 def test_values_are_the_same_from_its_own_threshold_on(monkeypatch, cosine, pairs):
     """The weights need the extra; what is made of their cosines does not."""
     vectors = {"a": [1.0, 0.0], "b": [cosine, math.sqrt(1 - cosine**2)]}
-    monkeypatch.setattr(embedded, "embed", lambda texts: np.array([vectors[t] for t in texts]))
-    monkeypatch.setattr(embedded, "model_package", lambda: "none")
+    monkeypatch.setattr(embeddings, "embed", lambda texts: np.array([vectors[t] for t in texts]))
+    monkeypatch.setattr(embeddings, "model_package", lambda: "none")
     question = MatchQuestion(items("g", "a"), items("p", "b"))
     judgement = run_loop(MiniLMJudge().answer(question, about="one"))
     assert {(pair.gold, pair.predicted) for pair in judgement.pairs} == pairs

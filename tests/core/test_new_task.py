@@ -252,7 +252,7 @@ def test_a_report_page_has_its_section(command, ran):
     command("report", "rules", "newest", "out=report.html")
     page = (command.folder / "report.html").read_text()
     for words in (
-        "task5",
+        "year",
         "right years",
         "right decades",
         "floor/newest",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -153,7 +154,8 @@ def test_a_dry_run_counts_a_call_of_the_judge_for_each_question(alps):
         *("dry_run=true", "memory=none", f"limit={QUESTIONS}", "baseline_records=0"),
     )
     assert done.returncode == 0, done.stderr
-    counts = [line.split()[1:4] for line in done.stdout.splitlines() if "–" in line]
+    lines = done.stdout.splitlines()
+    counts = [line.split()[2:5] for line in lines if re.search(", (answers|verdicts)", line)]
     assert counts[0][0] == str(QUESTIONS)
     assert counts[1][:3] == ["up", "to", str(QUESTIONS)]
 

@@ -239,6 +239,12 @@ def test_a_terminal_without_our_signs_gets_others(tmp_path, given):
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"95 % interval" in done.stdout
+    assert b"took" in done.stdout
+    words[3:] = ["show", "x"]
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment(tmp_path, **given), capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
     assert b"- judge lexical cannot tell 'narrower' from 'same'." in done.stdout
 
 
@@ -248,13 +254,14 @@ def test_tables_keep_to_a_narrow_terminal_and_leave_no_blanks_in_a_pipe(tmp_path
     assert max(map(len, narrow)) <= 60
     assert "…" not in "".join(narrow)
     assert not any(line.endswith(" ") for line in narrow)
-    assert any(line.split()[:3] == ["Extraction:", "F1", "(macro)"] for line in narrow)
+    assert any(line.split()[:2] == ["extraction,", "F1"] for line in narrow)
     assert max(map(len, told("ls", ".", COLUMNS="200").splitlines())) <= 120
 
 
 def test_figures_that_no_record_defines_are_named_below_the_table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shown = told("run", "task=update", "model=floor/no-op", "limit=3", "out=x")
+    told("run", "task=update", "model=floor/no-op", "limit=3", "out=x")
+    shown = told("show", "x")
     below = " ".join(shown.partition("Trivial baselines")[2].split())
     assert "– precision of add, precision of modify" in below
     assert ": no scored record has any." in below
@@ -281,7 +288,7 @@ def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_t
         "limit=2",
         "out=cut",
     )
-    assert "\n1 answer was cut off (max_tokens).\n" in told(*words)
+    assert "1 answer was cut off (max_tokens" in told(*words)
     assert "the answer was cut off (max_tokens)" in told("show", "cut", "1")
     assert "cut off" not in told("show", "cut", "2")
     told("report", "cut", "out=cut.html")

@@ -50,7 +50,7 @@ def test_what_the_authors_scores_are_not_defined_for_is_left_out_by_name(authors
     printed = " ".join(ran.out.split())
     assert "Left out: retrieval@100 (scoring=authors-v1 is not defined for retrieval)." in printed
     assert (
-        "task4_ability4, task4_ability5 (scoring=authors-v1 is not defined for utilization)."
+        "constraints, emotional support (scoring=authors-v1 is not defined for utilization)."
         in printed
     )
 

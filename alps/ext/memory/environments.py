@@ -68,6 +68,8 @@ class Environment:
     @property
     def is_installed(self) -> bool:
         """Whether all of its packages were installed."""
+        if user_folder("cache") is None:
+            return False
         marker = self.folder / INSTALLED
         if not marker.is_file():
             return False

@@ -153,7 +153,8 @@ def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp
     ] == pytest.approx(0.25)
     (row,) = (line for line in ran.out.splitlines() if line.startswith(" corrected "))
     assert row.split()[1] == ".500"
-    assert row.endswith("by 20 labels")
+    # Of twenty labels the judge fails its calibration.
+    assert row.endswith("by 20 labels, doubtful")
     shown = alps_here("show", tmp_path / "scored").out
     table = next(line for line in shown.splitlines() if ".250 [" in line and ".500 [" in line)
     assert "persona awareness" in table
@@ -176,7 +177,7 @@ def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_
         at_the_same = score(run, one, f"calibration={calibration}")
         at_another = score(run, other, f"calibration={calibration}", out="elsewhere")
     assert ELSEWHERE not in alps_here("show", tmp_path / "scored").out
-    assert "doubtful" not in at_the_same.out
+    assert at_the_same.code == 0
     assert ELSEWHERE not in corrected(tmp_path / "scored")["notes"]
     assert "labels, doubtful" in at_another.out
     assert ELSEWHERE in alps_here("show", tmp_path / "elsewhere").out
