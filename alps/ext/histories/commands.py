@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @command("[format=json]", "alps.ext.histories.listing:ListSettings", name="list", quick=True)
 def data_list(settings: "ListSettings") -> None:
-    """List the sets of histories and questions: licence, language, size, and where they are.
+    """List sets of histories: licence, language, size, source.
 
     \b
       alps data list
@@ -29,7 +29,7 @@ def data_list(settings: "ListSettings") -> None:
     quick=True,
 )
 def data_convert(settings: "ConvertSettings") -> None:
-    """Write a set as histories and questions of your own: the files that task=histories reads.
+    """Write a set in the files of task=histories.
 
     \b
       alps data convert task=locomo data=locomo10.json out=mine
@@ -46,7 +46,7 @@ def data_convert(settings: "ConvertSettings") -> None:
     quick=True,
 )
 def data_answers(settings: "AnswersSettings") -> None:
-    """Put imported answers to the questions of a set, to be scored as the set's authors do.
+    """Score imported answers as the authors of a set do.
 
     \b
       alps import mem0 evaluation_metrics.json out=imported
