@@ -288,7 +288,8 @@ def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_t
         "limit=2",
         "out=cut",
     )
-    assert "1 answer was cut off (max_tokens" in told(*words)
+    told(*words)
+    assert "\n1 answer was cut off (max_tokens).\n" in told("show", "cut")
     assert "the answer was cut off (max_tokens)" in told("show", "cut", "1")
     assert "cut off" not in told("show", "cut", "2")
     told("report", "cut", "out=cut.html")
