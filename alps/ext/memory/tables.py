@@ -17,8 +17,9 @@ class Shown(ShownPart):
     def facts(self, summary: Summary) -> Iterator[str]:
         """Yield how many checks were passed, and how long a search takes."""
         if summary.admission:
-            passed = sum(check.passed for check in summary.admission)
-            yield f"memory admitted ({passed} of {len(summary.admission)})"
+            made = [check for check in summary.admission if not check.name.endswith(DECLARED)]
+            passed = sum(check.passed for check in made)
+            yield f"memory admitted ({passed} of {len(made)})"
         if search := summary.phases.get("search"):
             yield f"search {duration(search.p50)} (median)"
 

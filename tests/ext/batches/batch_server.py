@@ -128,7 +128,9 @@ class Batched(ThreadingHTTPServer):
         used = len(text) // 4
         with self.lock:
             self.bill.append((body["model"], prompt, used, batched))
-            self.asked[json.dumps(body, sort_keys=True)] += 1
+            # One by one a server of one's own is asked for a stream: that is no other question.
+            question = {key: body[key] for key in body if not key.startswith("stream")}
+            self.asked[json.dumps(question, sort_keys=True)] += 1
         kind = _message if anthropic else _completion
         return kind(body["model"], text, prompt, used)
 

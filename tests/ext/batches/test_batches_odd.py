@@ -12,6 +12,7 @@ from alps.ext.batches.interface import is_name
 from alps.ext.batches.journal import FILE, BatchJournal
 from alps.llm.types import TransportError
 from tests.desk import QUIET_LITELLM
+from tests.ext.batches import batch_server
 from tests.ext.batches.test_batches import _quick, ask, questions, served, server, shape
 
 __all__ = ["_quick", "served", "server", "shape"]
@@ -140,8 +141,6 @@ def test_a_batch_of_somebody_else_that_looks_alike_is_neither_waited_for_nor_can
     server, desk, monkeypatch, unended
 ):
     """Hundreds of newer ones of the same size, one of which goes on for ever."""
-    import batch_server
-
     kind, lost = gather.MessageBatches, []
     real, cancelled = kind.create, []
 
@@ -177,7 +176,6 @@ def test_one_odd_time_in_a_list_hides_no_batch_that_was_ordered(
     server, shape, desk, monkeypatch, at
 ):
     """Else it is taken for the end of the list, and the batch is ordered and paid for again."""
-    import batch_server
 
     def edited(kind, body):
         if kind != "list":

@@ -73,13 +73,13 @@ def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
     calibrated = pasted(printed("calibrate", exported))
     corrected = pasted(printed("score", calibrated))
     assert len(llm.requests) == asked  # the judge has said all of it already
-    assert "as judged" in corrected
+    assert "\n corrected " in corrected
     scores = json.loads(Path("runs/mine/summary.json").read_text())["tracks"]["task4_ability1"]
     pa = scores["scores"]["pa"]
     assert pa["value"] == 1
     assert pa["corrected"]["value"] == 0  # people say that no answer is apt
     assert pa["corrected"]["method"] == "ppi"
-    assert "as judged" not in pasted(["score", "runs/mine", "calibration=off"])
+    assert "\n corrected " not in pasted(["score", "runs/mine", "calibration=off"])
 
 
 def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
@@ -99,7 +99,8 @@ def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
     assert purpose in terminal
     assert purpose in page
     corrected = pasted(printed("score", pasted(printed("annotate export", terminal))))
-    assert "Corrected by audits of people" in corrected
+    assert "\n corrected " in corrected
+    assert "Corrected by audits of people" in pasted(["show", "runs/mine"])
     summary = json.loads(Path("runs/mine/summary.json").read_text())
     f1 = summary["audit"]["tracks"]["task1"]["scores"]["f1"]
     assert f1["value"] < summary["tracks"]["task1"]["scores"]["f1"]["value"] / 2
@@ -117,7 +118,7 @@ def test_a_calibration_from_an_export_is_for_the_judge_of_its_run_alone(llm):
     other = alps_here("score", "runs/mine", "judge=openai/another", *given, "out=runs/another")
     assert (other.code, "judge.judge was" in other.err) == (2, True)
     same = alps_here("score", "runs/mine", f"judge={JUDGE}", *given, "out=runs/same")
-    assert (same.code, "as judged" in same.out) == (0, True)
+    assert (same.code, "\n corrected " in same.out) == (0, True)
     # What was changed by hand is no judge's.
     verdicts = Path("work-mine-labels", "verdicts.jsonl")
     verdicts.write_text(verdicts.read_text().replace('"verdict":1', '"verdict":0', 1))
