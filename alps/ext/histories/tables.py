@@ -23,8 +23,8 @@ class Shown(ShownPart):
             if held["histories"] < FEW < held["questions"]:
                 number = counted(held["histories"], "history", "histories")
                 yield (
-                    f"{track}: {number}, and intervals are between them: they are rough, and "
-                    "differences of a few points can't be distinguished from none"
+                    f"{track}: {number}: intervals resample histories and are rough; a difference "
+                    "of a few points may be chance"
                 )
 
 
