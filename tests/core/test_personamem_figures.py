@@ -73,8 +73,10 @@ def test_a_published_run_has_intervals_by_persona_and_counts_duplicates_once(alp
     assert found["scores"]["leak_adjusted"]["value"] == pytest.approx(0.584, abs=0.0005)
     assert found["scores"]["leak_adjusted"]["n"] == 190
     assert found["distinct"] == 400
-    assert "400 distinct questions" in printed
-    assert "bootstrap over clusters" in printed
+    assert printed.startswith("PersonaMem 32k: accuracy .642")
+    shown = alps("show", "rag").stdout
+    assert "400 distinct questions" in shown
+    assert "bootstrap over clusters" in shown
 
 
 @published

@@ -302,6 +302,8 @@ def test_faults_did_happen_and_no_question_that_was_answered_is_asked_again(faul
     answered = Counter(row["key"] for row in calls if row["outcome"] == "ok")
     asked = Counter(row["key"] for row in calls if row["ask"] == 0 and row["status"] == 200)
     assert max(answered.values()) == max(asked.values()) == 1
+    # What a server says of itself is asked once, and is no call of a model.
+    met = [row for row in met if row["kind"] != "unknown"]
     assert len(calls) == len(met) == summary(faulty.folder / "out")["calls"]["http"]
 
 

@@ -25,6 +25,7 @@ from alps.show.formatting import number
 from alps.show.report_sections import draw_actions
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import TaskOptions, load_task
+from alps.tasks.registry import track_title
 from tests.endtoend import run, summary
 from tests.pages import Page, browser, look
 from tests.report_runs import choose, make_tracks_run
@@ -86,7 +87,7 @@ def test_every_record_of_every_track_fits_and_steers_no_terminal(tracks_run: Pat
     for key in keys:
         text = shown(tracks_run, f"{key.track}/{key.id}")
         assert text.startswith(key.id)
-        assert f"{key.track}, record " in text
+        assert f"{track_title(key.track)}, record " in text
         assert max(cell_len(line) for line in text.splitlines()) <= 80
         assert all(character == "\n" or character >= " " for character in text)
 
@@ -122,7 +123,7 @@ def test_a_failed_side_verdict_leaves_the_record_scored_and_is_told(copied_run: 
 
 def test_an_id_of_several_tracks_asks_for_one(tracks_run: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"'anna' is on 6 tracks of .*; write task2/anna or task3_d100/anna"
+        UsageError, match=r"'anna' is in 6 tasks of .*; write update/anna or retrieval@100/anna"
     ):
         shown(tracks_run, "anna")
     assert shown(tracks_run, "bert") == shown(tracks_run, "task2/2")
@@ -221,9 +222,8 @@ def test_the_page_draws_matrix_curve_and_abilities(page: Page, tracks_run: Path)
         for chart in charts_
         if chart["class"].startswith("bars")
     ]
-    assert {"persona awareness", "constraint following", "emotional intelligence (1–5)"} <= set(
-        bars
-    )
+    assert {"persona awareness", "constraints"} <= set(bars)
+    assert any(name.startswith("emotional support") for name in bars)
     planes = [chart for chart in charts_ if chart["class"] == "plane"]
     assert len(planes) == 1  # of update; the others have no precision and recall
     assert "Precision and recall of what changed" in page.text

@@ -292,7 +292,7 @@ def test_compare_shows_the_fronts_of_runs_at_several_sizes(ran, tmp_path):
 def test_the_page_draws_the_curves_of_several_runs_on_one_axis(ran, tmp_path):
     other = run(tmp_path / "other", memory="last:50").folder
     page = write_report([ran, other], tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page.count("Equal context sizes: personamem") == 1
+    assert page.count("Equal context sizes: PersonaMem") == 1
     (told,) = re.findall(r'aria-label="accuracy over the size of the context\. ([^"]+)"', page)
     for folder, name in (ran, "memory bm25"), (other, "memory last:50"):
         values = [point["score"]["value"] for point in curve_in(folder)["points"]]
