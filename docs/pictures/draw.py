@@ -2,8 +2,8 @@
 
 `run.svg` is a run as a terminal of 80 columns shows it: the command is started in one, and what it
 writes is kept. The others are Chromium's views of pages: the leaderboard, built from the
-submissions that are in the repository, and the report of a run; each light,
-dark, and as a phone shows it. FOLDER is where they are put, this folder if it is not given.
+submissions that are in the repository, and the report of a run; each light
+and dark. FOLDER is where they are put, this folder if it is not given.
 """
 
 import fcntl
@@ -67,16 +67,12 @@ RUNS = (
 )
 PAGES = {
     "leaderboard": "site/index.html",
-    "leaderboard-references": "site/references.html",
-    "leaderboard-system": "site/systems/rules.html",
     "report": "report.html",
 }
 VIEWS = {
     "light": {"viewport": {"width": 1200, "height": 1075}},
     "dark": {"viewport": {"width": 1200, "height": 1075}, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 375, "height": 812}},
 }
-ON_NO_PAGE = (("leaderboard", "phone"), ("report", "phone"))
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -150,8 +146,6 @@ def pages(folder: Path, out: Path) -> None:
         browser = driver.chromium.launch(executable_path=found, args=list(QUIET))
         for name, address in PAGES.items():
             for view, settings in VIEWS.items():
-                if (name, view) in ON_NO_PAGE:
-                    continue
                 with browser.new_context(**settings) as context:
                     page = context.new_page()
                     page.goto(_found(folder, address))

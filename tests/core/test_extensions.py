@@ -67,8 +67,9 @@ def test_without_an_extension_all_else_is_imported_and_runs(tmp_path, name):
     done = python(tmp_path, package, "-m", "alps", *RUN)
     assert done.returncode == 0, done.stderr
     assert "extraction: F1 " in done.stdout
-    shown = python(tmp_path, package, "-m", "alps", "show", "out")
-    assert shown.returncode == 0, shown.stderr
+    if name != "looking":  # which has the command
+        shown = python(tmp_path, package, "-m", "alps", "show", "out")
+        assert shown.returncode == 0, shown.stderr
     listed = python(tmp_path, package, "-m", "alps", "--help").stdout
     assert "Run a system on a task" in listed
     sent = next((ROOT / "leaderboard" / "submissions").glob("*rules*"))
