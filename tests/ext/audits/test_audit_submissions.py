@@ -234,5 +234,8 @@ def test_labels_of_people_on_two_systems_go_together(
         draw_audit(tmp_path / name, 0.85, pairs=True, out=tmp_path / f"{name}-labels", seed=0)
         label(tmp_path / f"{name}-labels")
         assert alps_here("score", name, f"audit_labels={name}-labels").code == 0
+    compared = alps_here("compare", "others", "rules")
+    (row,) = (line for line in compared.out.splitlines() if "extraction, corrected by" in line)
+    assert row.split()[-1] == "26"
     compared = alps_here("compare", "others", "rules", "metrics=all")
     assert "corrected by audits: 26 shared records, 23 audited sessions" in compared.out

@@ -208,6 +208,9 @@ def test_runs_that_share_audits_are_compared_by_them(here, server):
     assert found["difference"]["value"] == pytest.approx(by_hand, abs=1e-12)
     assert found["p_holm"] >= found["p"] > 0
     assert found["detectable"] > 0
+    few = alps_here("compare", "a", "b").out
+    (row,) = (line for line in few.splitlines() if "extraction, corrected by" in line)
+    assert row.split()[-1] == "26"
     whole = alps_here("compare", "a", "b", "metrics=all").out
     assert "corrected by audits: 26 shared records, 21 audited" in whole
 

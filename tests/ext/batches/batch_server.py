@@ -129,7 +129,9 @@ class Batched(ThreadingHTTPServer):
         with self.lock:
             self.bill.append((body["model"], prompt, used, batched))
             # One by one a server of one's own is asked for a stream: that is no other question.
-            question = {key: body[key] for key in body if not key.startswith("stream")}
+            # In a batch nobody reads one: there it counts as another.
+            streams = () if batched else ("stream", "stream_options")
+            question = {key: body[key] for key in body if key not in streams}
             self.asked[json.dumps(question, sort_keys=True)] += 1
         kind = _message if anthropic else _completion
         return kind(body["model"], text, prompt, used)

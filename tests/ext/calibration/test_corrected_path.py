@@ -74,12 +74,14 @@ def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
     corrected = pasted(printed("score", calibrated))
     assert len(llm.requests) == asked  # the judge has said all of it already
     assert "\n corrected " in corrected
+    assert "as judged" in pasted(["show", "runs/mine"])
     scores = json.loads(Path("runs/mine/summary.json").read_text())["tracks"]["task4_ability1"]
     pa = scores["scores"]["pa"]
     assert pa["value"] == 1
     assert pa["corrected"]["value"] == 0  # people say that no answer is apt
     assert pa["corrected"]["method"] == "ppi"
     assert "\n corrected " not in pasted(["score", "runs/mine", "calibration=off"])
+    assert "as judged" not in pasted(["show", "runs/mine"])
 
 
 def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
