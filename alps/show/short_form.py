@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
+from alps.extension import words_of_commands
 from alps.rows import Floor, Interval, Score, Summary, TrackSummary
 from alps.run.opened import Run, lead_of, read_manifest
 from alps.schema import FAILURES
@@ -52,6 +53,12 @@ _ERROR = 120
 _MOST_LINES = 14
 """Above so many lines of one task, blank ones are left out."""
 _WIDE, _NARROW = 100, 72
+_NEXT = {
+    "view": "alps view RUN (records)",
+    "show": "alps show RUN (all metrics)",
+    "report": "alps report RUN",
+}
+"""What to look at a run with, by the word of the command: all are of extensions."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +178,9 @@ def _parts(
         facts.append(f"{counted(resumed, 'answer')} reused")
     yield from map(Line, _packed(facts, width))
     yield from map(Line, _caveats(summary, metrics, folder))
-    yield Line("Next: alps view RUN (records), alps show RUN (all metrics), alps report RUN")
+    there = words_of_commands("commands")
+    if advice := [said for word, said in _NEXT.items() if word in there]:
+        yield Line(f"Next: {', '.join(advice)}")
     yield Line(f"RUN = {folder}")
 
 
