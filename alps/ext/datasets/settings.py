@@ -1,4 +1,4 @@
-"""What the commands on data sets can be told."""
+"""Settings of the commands on data sets."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""What is wrong with a story and its questions, as far as no model is needed."""
+"""Faults of a story and its questions that no model is needed to see."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is shown of one record: the question, the evidence, what a memory found, and the verdict."""
+"""One record on a page: the question, the evidence, what a memory found, and the verdict."""
 
 from collections.abc import Iterator, Sequence
 

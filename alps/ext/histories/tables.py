@@ -1,4 +1,4 @@
-"""What is shown of a run on a set next to its scores: which files, and what intervals rest on."""
+"""Tables of a run on a set: which files were read, and what its intervals rest on."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a model on this machine is, and how fast: `alps doctor` and `alps local try`."""
+"""A model on this machine, and its speed: `alps doctor` and `alps local try`."""
 
 import asyncio
 from typing import Any
