@@ -20,6 +20,7 @@ from alps.run.session import Session
 from alps.run.source import Data, open_again, refuse_changed
 from alps.run.start import finish
 from alps.settings import RunSettings
+from alps.show.formatting import counted
 from alps.values import shard_of
 
 _OF_RECORDS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
@@ -167,7 +168,7 @@ def _refuse_strangers(shard: _Shard, data: Data, inside: Sequence[Path]) -> None
             seen |= {(key.track, key.id) for key in keys}
     strange = sorted(key for key in seen if key[1] not in own.get(key[0], ()))
     if strange:
-        what = f"{len(strange)} answers to records that are not of shard"
+        what = f"{counted(len(strange), 'answer')} to records that are not of shard"
         which = f"{shard.number}/{shard.count} ({'/'.join(strange[0])})"
         raise RunFolderError(f"{shard.folder}: {what} {which}; run that shard again")
 
