@@ -93,11 +93,9 @@ class Progress:
         if not self.done or self.done >= self.total or not took:
             return ""
         a_second = self.done / took
-        return (
-            f"{a_second:.2g}/s"
-            if 1 <= a_second < 10
-            else (f"{a_second:,.0f}/s" if a_second >= 10 else f"{60 * a_second:.2g}/min")
-        )
+        if a_second < 1:
+            return f"{60 * a_second:.2g}/min"
+        return f"{a_second:.2g}/s" if a_second < 10 else f"{a_second:,.0f}/s"
 
     def left(self) -> str:
         """Say how long the rest takes at the speed so far; how long it took where it is done."""
