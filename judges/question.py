@@ -4,6 +4,7 @@ Its kinds are `MatchQuestion`, `SupportQuestion`, `RubricQuestion` and `OptionQu
 to the verdict that answers it.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, TypeVar
 
 from alps.schema import Outcome
@@ -11,7 +12,7 @@ from alps.schema import Outcome
 V = TypeVar("V")
 
 
-class Question(Generic[V]):
+class Question(ABC, Generic[V]):
     """One thing that a judge is asked; `V` is the verdict that answers it.
 
     Attributes:
@@ -20,13 +21,13 @@ class Question(Generic[V]):
 
     unanswered: ClassVar[str]
 
+    @abstractmethod
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> V:
         """Return the verdict where there is none: nothing may be concluded from it."""
-        raise NotImplementedError
 
     def refused(self) -> V:
         """Return the verdict of a judge that can't answer it."""

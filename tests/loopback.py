@@ -41,17 +41,32 @@ class Answer:
 Script = Callable[[dict[str, Any]], Answer]
 
 
-class LoopbackServer(ThreadingHTTPServer):
+class QuietServer(ThreadingHTTPServer):
+    """Listens on a free port of loopback."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+
+    @property
+    def url(self) -> str:
+        """The address, as api_base= of an OpenAI-shaped model takes it."""
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep quiet about clients that went away."""
+
+
+class LoopbackServer(QuietServer):
     """Answers chat completions by `script(body)`; `requests` holds the bodies in order.
 
     The known items that check a judge are answered rightly and noted in `known`, unless `admitted`
     is False: then they are requests like others.
     """
 
-    daemon_threads = True
-
     def __init__(self, script: Script, *, admitted: bool = True) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.script = script
         self.admitted = admitted
         self.known: list[dict[str, Any]] = []
@@ -61,13 +76,6 @@ class LoopbackServer(ThreadingHTTPServer):
         self.gets: list[str] = []
         self.under_way = self.most_under_way = 0
         self.lock = threading.Lock()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet about clients that went away."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -12,10 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from tests.loopback import QuietServer
 
 RELEASE = "Cosineyx/Alpsbench"
 Files = dict[str, bytes]
@@ -69,15 +71,10 @@ class Hub:
         return self.branches.get((repository, revision)) or (known[0] if known else None)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(QuietServer):
     def __init__(self, hub: Hub, handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
+        super().__init__(handler)
         self.hub = hub
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet about clients that went away."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -5,16 +5,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.loopback import running
+from tests.loopback import QuietServer, running
 
 WORD = 4
 """Characters of a token, and of a byte of a prompt."""
 
 
-class SlowServer(ThreadingHTTPServer):
+class SlowServer(QuietServer):
     """Writes `text`, or the first `max_tokens` of it, to every chat that it is asked for.
 
     Args:
@@ -28,8 +28,6 @@ class SlowServer(ThreadingHTTPServer):
         silent: The token after which it goes silent; None for never.
     """
 
-    daemon_threads = True
-
     def __init__(
         self,
         text: str,
@@ -42,7 +40,7 @@ class SlowServer(ThreadingHTTPServer):
         refuses: bool = False,
         silent: int | None = None,
     ) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.tokens = [f"{word} " for word in text.split(" ")]
         self.rate, self.slots, self.context = rate, slots, context
         self.tells, self.streams, self.refuses, self.silent = tells, streams, refuses, silent
@@ -50,13 +48,6 @@ class SlowServer(ThreadingHTTPServer):
         self.most_under_way = self.under_way = 0
         self.turn = threading.Condition()
         self.served = self.came = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet about clients that went away."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -15,12 +15,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from bench.scripted import content
+from tests.loopback import QuietServer
 
 Row = dict[str, Any]
 DAY = 24 * 3600
@@ -77,7 +78,7 @@ class Batch:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-class Batched(ThreadingHTTPServer):
+class Batched(QuietServer):
     """The server.
 
     Attributes:
@@ -87,10 +88,8 @@ class Batched(ThreadingHTTPServer):
         seen: The requests by method and path.
     """
 
-    daemon_threads = True
-
     def __init__(self, troubles: Troubles | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.troubles = troubles or Troubles()
         self.bill: list[tuple[str, int, int, bool]] = []
         self.asked: Counter[str] = Counter()
@@ -101,17 +100,9 @@ class Batched(ThreadingHTTPServer):
         self.lock = threading.RLock()
 
     @property
-    def url(self) -> str:
-        """The address, as api_base= of an OpenAI-shaped model takes it."""
-        return f"http://127.0.0.1:{self.server_port}/v1"
-
-    @property
     def host(self) -> str:
         """The address, as api_base= of an Anthropic model takes it."""
         return f"http://127.0.0.1:{self.server_port}"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet about clients that went away."""
 
     def cost(self, prompt: float, completion: float) -> float:
         """Return the bill in US dollars, at so much a token; a batch costs half."""

@@ -41,7 +41,8 @@ def served(way):
 @pytest.mark.parametrize("way", WAYS)
 def test_an_odd_answer_fails_its_stage_and_ends_no_run(tmp_path, way):
     with served(way) as named:
-        done = run(ROOT, "run", *WORDS, named, f"out={tmp_path / 'out'}")
+        kept = {"ALPS_CACHE": str(tmp_path / "cache")}
+        done = run(ROOT, "run", *WORDS, named, f"out={tmp_path / 'out'}", **kept)
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
     lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()

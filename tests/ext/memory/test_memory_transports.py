@@ -114,7 +114,7 @@ def test_a_run_killed_again_and_again_ends_the_same_and_tells_nothing_settled_tw
     with served(way, tmp_path) as named:
         for _ in range(2):
             enough = len(told.diary()) + draw.randrange(3, 20)
-            process = start(ROOT, *words, *named)
+            process = start(ROOT, *words, *named, ALPS_CACHE=str(tmp_path / "cache"))
             wait_until(
                 lambda process=process, enough=enough: (
                     process.poll() is not None or len(told.diary()) >= enough
@@ -123,7 +123,7 @@ def test_a_run_killed_again_and_again_ends_the_same_and_tells_nothing_settled_tw
             process.kill()
             process.communicate()
             told.note_kill()
-        finish(start(ROOT, *words, *named))
+        finish(start(ROOT, *words, *named, ALPS_CACHE=str(tmp_path / "cache")))
     for name in SAME:
         calm = (ran[way] / "out" / name).read_text().splitlines()
         both = [row for row in calm if json.loads(row)["track"].startswith(KILLED)]
