@@ -25,7 +25,7 @@ def carried_out(out, **words):
 def test_a_memory_of_turns_found_by_their_meaning_is_admitted(tmp_path):
     done = carried_out(tmp_path, task="utilization", ability="pa", memory="e5", k=2)
     assert [check.fault for check in done.summary.admission if not check.passed] == []
-    assert done.manifest.settings["memory"] == "e5"
+    assert done.summary.tracks["task4_ability1"].memory == "e5"
     found = (tmp_path / "memory.jsonl").read_text().splitlines()
     searches = [row for row in map(json.loads, found) if row["phase"] == "search"]
     assert [len(row["hits"]) for row in searches] == [2, 2]
@@ -51,7 +51,7 @@ def test_it_embeds_for_a_memory_that_asks_models(tmp_path):
     [
         {"task": "retrieval", "model": "e5"},
         {"task": "retrieval", "memory": "e5"},
-        {"task": "retrieval", "memory": "rules", "memory.retriever": "e5"},
+        {"task": "retrieval", "memory": "rules", "memory_options": {"retriever": "e5"}},
         {"task": "retrieval", "memory": "bm25", "memory_embedder": "local"},
     ],
 )
