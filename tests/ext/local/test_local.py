@@ -217,3 +217,13 @@ def test_a_command_says_what_it_is_and_how_fast(alps):
     told = " ".join(done.stdout.split())
     assert "135 million parameters, a context of 8,192 tokens" in told
     assert re.search(r"it reads [\d,]+ tokens a second now, and writes [\d,]+", told)
+
+
+@really
+def test_the_doctor_asks_it_for_a_memory(alps):
+    done = alps("doctor", "memory=files", "memory_llm=local", "timeout=5")
+    assert done.returncode == 1, done.stderr
+    told = " ".join(done.stdout.split())
+    # It calls no tools, so nothing is kept, if it answers in time at all.
+    assert "no answer within 5 s" in told or "what a user said is not found" in told
+    assert "HTTPStatusError" not in told
