@@ -223,7 +223,6 @@ def test_a_command_says_what_it_is_and_how_fast(alps):
 def test_the_doctor_asks_it_for_a_memory(alps):
     done = alps("doctor", "memory=files", "memory_llm=local", "timeout=5")
     assert done.returncode == 1, done.stderr
-    told = " ".join(done.stdout.split())
     # It calls no tools, so nothing is kept, if it answers in time at all.
-    assert "no answer within 5 s" in told or "what a user said is not found" in told
-    assert "HTTPStatusError" not in told
+    assert re.search("no answer within|what a user said", done.stdout)
+    assert "HTTPStatusError" not in done.stdout
