@@ -190,7 +190,7 @@ class RunKeys(JudgingKeys):
         "with commas, or all"
     )
     model: str = Field(
-        description="PROVIDER/MODEL, rules, bm25, tfidf, minilm, oracle, floor/…, "
+        description="PROVIDER/MODEL, rules, bm25, tfidf, minilm, e5, oracle, floor/…, "
         "predictions:FILE, program:CMD, python:MODULE:CLASS"
     )
     data: str = Field("samples", description=DATA)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.embeddings import DECIMALS, embed, require
+from alps.embeddings import DECIMALS, MINILM
 from alps.errors import UsageError
 from alps.judges.embedded import MINILM_THRESHOLD
 from alps.rejection import shown_value
@@ -152,12 +152,12 @@ def print_figures(pairs: list[Pair], matching: frozenset[str]) -> None:
 def minilm_lines(pairs: list[Pair], truth: Flags, groups: Groups) -> Iterator[str]:
     """Yield the figures of the semantic judge at its threshold, where its extra is installed."""
     try:
-        require()
+        MINILM.require()
     except UsageError as error:
         yield f"  {error}"
         return
-    gold = embed([shown_value(pair.gold) for pair in pairs]).astype(np.float64)
-    predicted = embed([shown_value(pair.predicted) for pair in pairs]).astype(np.float64)
+    gold = MINILM.embed([shown_value(pair.gold) for pair in pairs]).astype(np.float64)
+    predicted = MINILM.embed([shown_value(pair.predicted) for pair in pairs]).astype(np.float64)
     decided = (gold * predicted).sum(axis=1).round(DECIMALS) >= MINILM_THRESHOLD
     yield f"  {'minilm':24s}{interval_text(decided[None, :], truth, groups)}"
 

@@ -1,4 +1,4 @@
-"""Measure the retrievers: python bench/retrieval.py [bm25] [tfidf] [minilm].
+"""Measure the retrievers: python bench/retrieval.py [bm25] [tfidf] [minilm] [e5].
 
 Measures those that are named, or all that are installed. Prints, on the real pools of 100
 distractors (`ALPS_SAMPLE` names the folder of the sample), how often the gold is among the first 1,
@@ -17,11 +17,16 @@ from document import terminal
 from words import sample_folder
 
 from alps.errors import UsageError
-from alps.systems.minilm import MiniLM
+from alps.systems.meaning import e5, minilm
 from alps.systems.retrievers import BM25, TfIdf
 from alps.text import fold
 
-RETRIEVERS: dict[str, Callable[[], Any]] = {"bm25": BM25, "tfidf": TfIdf, "minilm": MiniLM}
+RETRIEVERS: dict[str, Callable[[], Any]] = {
+    "bm25": BM25,
+    "tfidf": TfIdf,
+    "minilm": minilm,
+    "e5": e5,
+}
 
 
 class Pool(NamedTuple):

@@ -84,12 +84,12 @@ class MiniLMJudge(EmbeddedJudge):
     comparable = False
 
     def __init__(self) -> None:
-        from alps.embeddings import MODEL, model_package
+        from alps.embeddings import MINILM
 
         self.fingerprint: Mapping[str, Any] = {
             "judge": self.name,
-            "model": MODEL,
-            "package": model_package(),
+            "model": MINILM.model,
+            "package": MINILM.version(),
             "threshold": MINILM_THRESHOLD,
             "version": MINILM_VERSION,
         }
@@ -98,10 +98,10 @@ class MiniLMJudge(EmbeddedJudge):
         """Name every pair whose cosine reaches the threshold."""
         if not isinstance(question, MatchQuestion):
             return question.refused()
-        from alps.embeddings import DECIMALS, embed
+        from alps.embeddings import DECIMALS, MINILM
 
-        gold = embed([item.value for item in question.gold])
-        predicted = embed([item.value for item in question.predicted])
+        gold = MINILM.embed([item.value for item in question.gold])
+        predicted = MINILM.embed([item.value for item in question.predicted])
         cosines = np.round(gold.astype(np.float64) @ predicted.T.astype(np.float64), DECIMALS)
         pairs = []
         for row, column in np.argwhere(cosines >= MINILM_THRESHOLD).tolist():

@@ -91,6 +91,7 @@ SYSTEMS = {
     "bm25": "bm25",
     "tfidf": "tfidf",
     "minilm": "minilm",
+    "e5": "e5",
     "oracle": "baselines:oracle_retrieval",
     "floor/random": "baselines:random_candidate",
     "floor/lowest-unique-id": "baselines:lowest_unique_id",

@@ -12,7 +12,12 @@ from alps.schema import Prediction, RetrievalSample
 from alps.systems.base import Tracebacks, described
 from alps.tasks import Task
 
-RETRIEVERS = {"bm25": "retrievers:BM25", "tfidf": "retrievers:TfIdf", "minilm": "minilm:MiniLM"}
+RETRIEVERS = {
+    "bm25": "retrievers:BM25",
+    "tfidf": "retrievers:TfIdf",
+    "minilm": "meaning:minilm",
+    "e5": "meaning:e5",
+}
 """Retrievers by name: where their class stands, imported when asked for."""
 
 

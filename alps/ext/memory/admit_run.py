@@ -14,6 +14,7 @@ from alps.ext.memory.models import asked_models, check_memory_models, memory_mod
 from alps.ext.memory.resolve import SPOKEN, MemoryOptions, open_memory
 from alps.ext.memory.settings import DoctorKeys
 from alps.ext.memory.store import Store
+from alps.extension import sender_of
 from alps.keys import passed
 from alps.llm.ledger import Ledger
 from alps.rows import Check
@@ -89,8 +90,13 @@ def checks_of(settings: DoctorKeys) -> list[Check]:
 
         def client(api_base: str | None, model: str) -> "Client":
             from alps.llm.client import Client
+            from alps.llm.types import Asking
 
-            asking = Client(concurrency=None, ledger=ledger, cache=None, timeout=settings.timeout)
+            timeout = settings.timeout
+            own = sender_of(Asking(model, api_base, timeout))
+            asking = Client(
+                concurrency=None, ledger=ledger, cache=None, timeout=timeout, sender=own
+            )
             clients.append(asking)
             return asking
 

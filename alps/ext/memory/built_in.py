@@ -10,22 +10,31 @@ from alps.folders import typed_path
 from alps.systems.embedded import RETRIEVERS
 
 RECORDED = "recorded:"
-RULES, LLM = "rules", "llm"
+RULES = "rules"
+NOTES: Mapping[str, str] = {"notes": "notes.plain:Notes"}
+"""Memory systems that ask nobody, by module and class."""
+MODELS: Mapping[str, str] = {"files": "notes.files:Files", "llm": "extractor:LlmMemory"}
+"""Memory systems that ask the models of the run, by module and class."""
 PRODUCTS: Mapping[str, str] = {"mem0": "mem0:Mem0", "langmem": "langmem:LangMem"}
 """Memory systems that others make, each behind an extra of its name, by module and class."""
-BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", LLM, *PRODUCTS)
+_CLASSES: Mapping[str, str] = {**NOTES, **MODELS, **PRODUCTS}
+BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", *_CLASSES)
 """Their names, as lists show them."""
 _TAKES: Mapping[str, tuple[str, ...]] = {
     RULES: ("retriever",),
     RECORDED: ("retriever", "dialogues"),
-    LLM: (),
-    **dict.fromkeys(PRODUCTS, ()),
+    **dict.fromkeys(_CLASSES, ()),
 }
 
 
 def is_boxed(name: str) -> bool:
     """Tell whether a memory system in the box is called `name`."""
     return name in RETRIEVERS or _kind(name) in _TAKES
+
+
+def asks_models(name: str) -> bool:
+    """Tell whether a memory system in the box is called `name` that asks the run's models."""
+    return name in MODELS or name in PRODUCTS
 
 
 def _kind(name: str) -> str:
@@ -78,14 +87,10 @@ def open_boxed(name: str, options: Mapping[str, str]) -> MemorySystem:
         from alps.ext.memory.rules import SETTINGS, statements
 
         return Turns(retriever, statements, SETTINGS)
-    if name == LLM:
-        from alps.ext.memory.extractor import LlmMemory
-
-        return LlmMemory()
-    if name in PRODUCTS:
-        module, _, kind = PRODUCTS[name].partition(":")
-        product: MemorySystem = getattr(import_module(f"alps.ext.memory.{module}"), kind)()
-        return product
+    if name in _CLASSES:
+        module, _, kind = _CLASSES[name].partition(":")
+        system: MemorySystem = getattr(import_module(f"alps.ext.memory.{module}"), kind)()
+        return system
     from alps.ext.memory.recorded import Recorded
 
     records = typed_path(name.removeprefix(RECORDED))

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pydantic import BaseModel
 from rich.console import Console
 
+from alps.embeddings import EMBEDDERS
 from alps.errors import UsageError
 from alps.ext.memory.admit_run import checks_of
 from alps.ext.memory.built_in import BOXED, PRODUCTS
@@ -60,7 +61,9 @@ def list_memories(console: Console) -> None:
 def _known() -> Iterator[tuple[str, str, str]]:
     for name in BOXED:
         if name not in PRODUCTS:
-            yield name, "in the box", "yes"
+            model = EMBEDDERS.get(name)
+            missing = model.installation if model is not None and model.missing else ""
+            yield name, "in the box", missing or "yes"
     for name in PRODUCTS:
         # An extra has the name of the module that it installs.
         missing = f"pip install 'alps-eval[{name}]'"

@@ -1,11 +1,12 @@
 """Embedders in the box, by the name that `memory_embedder=` gives: they ask nobody."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.embeddings import embed
+from alps.embeddings import E5, MINILM
 from alps.systems.retrievers import terms
 
 DIMENSIONS = 512
@@ -27,5 +28,8 @@ def hashed(texts: Sequence[str]) -> NDArray[np.float32]:
 
 EMBEDDERS: Mapping[str, Callable[[Sequence[str]], NDArray[np.float32]]] = {
     "hash": hashed,
-    "minilm": embed,
+    "minilm": MINILM.embed,
+    # What a system asks about and what it keeps come alike: the model's authors give texts that
+    # are compared with each other the prefix of queries.
+    "local": partial(E5.embed, queries=True),
 }

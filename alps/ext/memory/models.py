@@ -1,6 +1,6 @@
 """Models that a memory system is given: which, and who asks them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from alps.llm.proxy import Behind
 
 KEYS = ("memory_llm", "memory_llm_api_base", "memory_embedder", "memory_embedder_api_base")
-IN_THE_BOX = ("hash", "minilm")
+_OF_PACKAGES: Mapping[str, str] = {"minilm": "minilm", "local": "e5"}
+"""Embedders that an extra brings, by the name of that."""
+IN_THE_BOX = ("hash", *_OF_PACKAGES)
 """Embedders that nobody is asked for."""
 
 
@@ -74,7 +76,19 @@ def check_memory_models(settings: MemoryModels, memory: str) -> None:
         if getattr(settings, f"{of}_api_base") is not None and (name in (None, *IN_THE_BOX)):
             why = f"{of}={redact(str(name))}" if name else f"there is no {of}="
             raise UsageError(f"{of}_api_base= would change nothing: {why}; leave it out")
-    if settings.memory_embedder == "minilm":
-        from alps.embeddings import require
+    embedder_versions(settings)
 
-        require()
+
+def embedder_versions(settings: MemoryModels) -> dict[str, str]:
+    """Return the package of an embedder in the box, and its version.
+
+    Raises:
+        UsageError: If it is not installed.
+    """
+    extra = _OF_PACKAGES.get(str(settings.memory_embedder))
+    if extra is None:
+        return {}
+    from alps.embeddings import EMBEDDERS
+
+    package, _, version = EMBEDDERS[extra].version().partition(" ")
+    return {package: version}

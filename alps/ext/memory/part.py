@@ -15,6 +15,7 @@ from alps.ext.memory.models import (
     Given,
     asked_models,
     check_memory_models,
+    embedder_versions,
     memory_models,
 )
 from alps.ext.memory.phases import answers_of, phases_of, stored_by
@@ -90,7 +91,7 @@ class Part(RunPart):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of the packages that the memory is made of."""
-        return adapter_versions(self.keys.memory)
+        return adapter_versions(self.keys.memory) | embedder_versions(self.keys)
 
     async def before(self, course: Course) -> None:
         """Check the memory system before the run."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from alps.errors import UsageError, closest
 from alps.ext.memory import FILE, STORED
-from alps.ext.memory.built_in import BOXED, is_boxed, open_boxed
+from alps.ext.memory.built_in import BOXED, asks_models, is_boxed, open_boxed
 from alps.ext.memory.connection import METHODS, ClassConnection, Connection
 from alps.ext.memory.embedded import KNOWN as EMBEDDED
 from alps.ext.memory.embedded import Memory, open_embedded
@@ -64,8 +64,8 @@ class MemoryOptions:
 
 
 def is_ours(name: str) -> bool:
-    """Tell whether `name` is a memory of the package that reads no file and runs no program."""
-    boxed = is_boxed(name) and ":" not in name
+    """Tell whether `name` is a memory of the package that reads no file and asks nobody."""
+    boxed = is_boxed(name) and ":" not in name and not asks_models(name)
     return boxed or name == PLACEBO or open_embedded(name) is not None
 
 
@@ -150,7 +150,7 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
         samples,
         k=options.k,
         timeout=options.timeout,
-        dry=folder is None and not is_boxed(name),
+        dry=folder is None and (asks_models(name) or not is_boxed(name)),
         checked=checked,
         brief=name in RETRIEVERS,
     )

@@ -22,7 +22,7 @@ class MemoryModels(Keys):
     memory_llm_api_base: Address = Field(None, description="base URL of memory_llm")
     memory_embedder: str | None = Field(
         None,
-        description="hash, minilm or PROVIDER/MODEL: embedder for the memory system",
+        description="hash, minilm, local (e5) or PROVIDER/MODEL: embedder for the memory system",
     )
     memory_embedder_api_base: Address = Field(None, description="base URL of memory_embedder")
 
@@ -38,8 +38,8 @@ class MemoryKeys(MemoryModels, RunKeys):
 
     memory: str = Field(
         "full",
-        description="history shown to the model: full, none, last:N, bm25, tfidf, minilm, oracle, "
-        "python:MODULE:CLASS, program:CMD, http://… or mcp:CMD",
+        description="history shown to the model: full, none, last:N, bm25, tfidf, minilm, e5, "
+        "oracle, python:MODULE:CLASS, program:CMD, http://… or mcp:CMD",
     )
     memory_options: MemoryExtra = Field(
         None, description="memory.NAME=VALUE: option of the memory system"

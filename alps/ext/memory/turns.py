@@ -24,7 +24,7 @@ class Turns:
     """Keeps what `extract` makes of a session, whole turns by default, and ranks it.
 
     Args:
-        retriever: Who ranks: `bm25`, `tfidf` or `minilm`.
+        retriever: Who ranks: `bm25`, `tfidf`, `minilm` or `e5`.
         extract: What is kept of a session.
         settings: What the manifest says of that.
     """

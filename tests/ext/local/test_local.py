@@ -217,3 +217,12 @@ def test_a_command_says_what_it_is_and_how_fast(alps):
     told = " ".join(done.stdout.split())
     assert "135 million parameters, a context of 8,192 tokens" in told
     assert re.search(r"it reads [\d,]+ tokens a second now, and writes [\d,]+", told)
+
+
+@really
+def test_the_doctor_asks_it_for_a_memory(alps):
+    done = alps("doctor", "memory=files", "memory_llm=local", "timeout=5")
+    assert done.returncode == 1, done.stderr
+    # It calls no tools, so nothing is kept, if it answers in time at all.
+    assert re.search("no answer within|what a user said", done.stdout)
+    assert "HTTPStatusError" not in done.stdout
