@@ -30,6 +30,7 @@ from alps.judges.matching import (
 from alps.judges.options import OptionQuestion, OptionVerdict, option_answer
 from alps.judges.question import Question
 from alps.judges.rubric import (
+    BUDGETS,
     MATCH_ANSWER,
     MATCHING,
     OPTION,
@@ -71,6 +72,7 @@ class LlmJudge:
             None.
         extra: What else the provider is sent.
         wording: By their names, the rubrics that are said in other words.
+        most: The most tokens that an output budget may come to; None where it is sent none.
     """
 
     answers: frozenset[type[Question[Any]]] = frozenset(
@@ -91,8 +93,10 @@ class LlmJudge:
         seed: int = 0,
         wording: Mapping[str, Prompt] | None = None,
         structured: Structured | None = None,
+        most: int | None = None,
     ) -> None:
         self.name = model
+        self._most = most
         self._client = client
         self._wording = wording or {}
         self._repeat = repeat
@@ -112,6 +116,7 @@ class LlmJudge:
             "order": ORDER,
             "parser": PARSER_VERSION,
             **({"structured": structured} if structured is not None else {}),
+            **({"output_budget": BUDGETS} if most is not None else {}),
         }
 
     def on(self, client: Completes) -> Self:
@@ -232,7 +237,8 @@ class LlmJudge:
     def _request(
         self, by: Rubric, question: Question[Any], answer: AnswerType[T], about: str
     ) -> Request[T]:
-        instructions = self._wording.get(by.name, by).text
+        instructions, most = self._wording.get(by.name, by).text, self._most
+        longest = None if most is None else by.within.tokens(items=question.count, most=most)
         return Request(
             model=self.name,
             messages=judge_messages(instructions, question.payload()),
@@ -240,6 +246,7 @@ class LlmJudge:
             sampling=self._sampling,
             api_base=self._api_base,
             extra=self._extra,
+            longest=longest,
             repeat=self._repeat,
             purpose=self._purpose,
             about=about,

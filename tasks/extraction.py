@@ -24,7 +24,7 @@ from alps.judges.relate import (
     relations_of,
     set_aside,
 )
-from alps.llm.types import AnswerType, Read
+from alps.llm.types import AnswerType, OutputBudget, Read
 from alps.prompts import Prompt, load_prompt
 from alps.rejection import is_rejected, shown_value
 from alps.schema import (
@@ -75,6 +75,10 @@ from alps.tasks.record_parts import (
 # first.
 PROMPT = load_prompt("alps.tasks", "prompts", "extraction")
 RECALL_PROMPT = load_prompt("alps.tasks", "prompts", "extraction_recall")
+
+# Twice the dialogue, whose memories it quotes and says again: of 4,660 recorded answers of real
+# models to 654 sessions, each has at most half of that.
+WITHIN = OutputBudget(2_048, a_byte=0.5)
 
 _STRICT = frozenset({"narrower"})
 _UNANNOTATED: dict[str, Any] = {"needs": Needs(support=True), "optional": True}
@@ -428,7 +432,7 @@ TASK = Task(
     name="extraction",
     track="task1",
     prompt=PROMPT,
-    answer=AnswerType(schema=MemoryList, read=read_answer, partial=True),
+    answer=AnswerType(schema=MemoryList, read=read_answer, partial=True, within=WITHIN),
     read_sample=read_sample,
     messages=messages,
     input_row=input_row,
@@ -466,7 +470,7 @@ _RECALL = replace(
     TASK,
     prompt=RECALL_PROMPT,
     messages=partial(messages, prompt=RECALL_PROMPT),
-    answer=AnswerType(schema=BriefMemoryList, read=read_answer, partial=True),
+    answer=AnswerType(schema=BriefMemoryList, read=read_answer, partial=True, within=WITHIN),
     conditions={"prompt": "recall"},
 )
 

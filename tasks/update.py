@@ -11,7 +11,7 @@ from typing import Any
 
 from alps.judges.base import Judge
 from alps.judges.relate import RUBRICS, in_other_words, relate
-from alps.llm.types import AnswerType, Read
+from alps.llm.types import AnswerType, OutputBudget, Read
 from alps.prompts import load_prompt
 from alps.rejection import shown_value
 from alps.schema import (
@@ -67,6 +67,9 @@ from alps.tasks.update_scores import (
 from alps.text import fold
 
 PROMPT = load_prompt("alps.tasks", "prompts", "update")
+# The old list again, and what the new dialogue adds: as much as is shown, and the form. None of 86
+# recorded answers has half of that.
+WITHIN = OutputBudget(2_048, a_byte=0.25)
 _ACTION_FIELDS = frozenset({"action", "replaces", "replaces_id", "replaced_id", "old_id"})
 _SYNONYMS: Mapping[str, Action] = {
     **{action: action for action in ACTIONS},
@@ -359,7 +362,7 @@ TASK = Task(
     name="update",
     track="task2",
     prompt=PROMPT,
-    answer=AnswerType(schema=UpdatedMemoryList, read=read_answer, partial=True),
+    answer=AnswerType(schema=UpdatedMemoryList, read=read_answer, partial=True, within=WITHIN),
     read_sample=read_sample,
     messages=messages,
     input_row=input_row,

@@ -34,7 +34,7 @@ def cache_key(request: Request[Any]) -> str:
         "model": request.model,
         "api_base": request.api_base,
         "messages": [dict(message) for message in request.messages],
-        "sampling": dict(request.sampling),
+        "sampling": request.decoding,
         "schema": schema_of(request.answer.schema) if request.answer is not None else None,
         "structured": request.structured,
         "repeat": request.repeat,

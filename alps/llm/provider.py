@@ -20,7 +20,14 @@ from alps.llm.libraries import libraries
 from alps.llm.options import sent
 from alps.llm.prices import Used, price_of
 from alps.llm.secrets import redact
-from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments
+from alps.llm.structured import (
+    as_body,
+    is_valid,
+    refuses_length,
+    refuses_shape,
+    shaped,
+    with_arguments,
+)
 from alps.llm.types import Cost, Count, Reply, Request, TransportError
 from alps.llm.wire import Exchange, following_none
 
@@ -81,6 +88,7 @@ async def send(
             failure = transport_error(loaded.litellm.exceptions, error, request.model, exchange)
             if request.answer is not None:
                 failure.shape_refused = refuses_shape(loaded.litellm.exceptions, error)
+            failure.length_refused = request.longest is not None and refuses_length(error)
             raise failure from error
         finally:
             # litellm makes a client for each completion of plain text, and closes none of them.
@@ -160,7 +168,7 @@ def _asked(
 
         ask, echo = litellm.atext_completion, Echo(messages[-1]["content"], request.echo_from)
         options = echo.options(request.model)
-    return ask, as_body({**options, **request.sampling, **sent(request.extra)}, request.model), echo
+    return ask, as_body({**options, **request.decoding, **sent(request.extra)}, request.model), echo
 
 
 def _read(response: Any, request: Request[Any], service: str | None) -> Reply:

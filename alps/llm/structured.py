@@ -53,6 +53,10 @@ _OF_SHAPE = re.compile(
     r"|tool[\s_-]?(?:choice|use|call)|\btools?\b|function[\s_-]?call",
     re.IGNORECASE,
 )
+# How servers say that an answer may not be so long, or not beside so long a prompt
+_OF_LENGTH = re.compile(
+    r"max[\s_-]?(?:(?:completion|new|output)[\s_-]?)?tokens|in the completion", re.IGNORECASE
+)
 # What is wrong with this request or its answer alone: its length, or an answer that the model did
 # not bring about.
 _OF_ONE_REQUEST = re.compile(
@@ -72,6 +76,7 @@ class Ladder:
     def __init__(self, tell: Callable[[str], None] | None = None) -> None:
         self._modes: dict[tuple[str, str | None], Structured] = {}
         self._taken: set[tuple[str, str | None, Structured | None, str]] = set()
+        self._thinking: set[tuple[str, str | None]] = set()
         self._tell = tell or (lambda line: print(f"alps: {line}", file=sys.stderr))
 
     def mode(self, model: str, api_base: str | None) -> Structured:
@@ -85,7 +90,12 @@ class Ladder:
         self._modes[model, api_base] = mode
 
     def on_its_step(self, request: Request[T]) -> Request[T]:
-        """Return `request` with the mode it is sent in; plain text has none."""
+        """Return `request` with the mode it is sent in; plain text has none.
+
+        A model that thinks has no output budget: nobody knows how long it thinks.
+        """
+        if (request.model, request.api_base) in self._thinking:
+            request = replace(request, longest=None)
         if request.answer is None or request.structured is not None:
             return request
         mode = self.mode(request.model, request.api_base)
@@ -114,6 +124,15 @@ class Ladder:
             reason = f"the endpoint refuses {request.structured}: {why}"
             self._step_to(mode, request.model, request.api_base, reason)
         return replace(request, structured=mode)
+
+    def unbounded(self, request: Request[T]) -> Request[T]:
+        """Return a request without its output budget, as others to its model are from now on."""
+        asked = request.model, request.api_base
+        if asked not in self._thinking:
+            self._thinking.add(asked)
+            why = "it thinks, and its thought took of what its answer was given"
+            self._tell(f"{request.model} is asked without an output budget, since {why}")
+        return replace(request, longest=None)
 
     def _step_to(self, mode: Structured, model: str, api_base: str | None, why: str) -> None:
         self._modes[model, api_base] = mode
@@ -274,6 +293,12 @@ def is_valid(reply: Reply, request: Request[Any]) -> bool | None:
     except ValueError:
         return False
     return True
+
+
+def refuses_length(error: Any) -> bool:
+    """Tell whether an error of litellm is about the tokens that an answer may have."""
+    text = f"{error} {getattr(error, 'body', None) or ''}"
+    return getattr(error, "status_code", None) in (400, 422) and bool(_OF_LENGTH.search(text))
 
 
 def refuses_shape(kinds: Any, error: Any) -> bool:
