@@ -35,6 +35,7 @@ from alps.schema import (
     Memory,
     MemoryList,
     Prediction,
+    WrittenMemories,
     read_gold,
     read_memories,
 )
@@ -432,7 +433,7 @@ TASK = Task(
     name="extraction",
     track="task1",
     prompt=PROMPT,
-    answer=AnswerType(schema=MemoryList, read=read_answer, partial=True, within=WITHIN),
+    answer=AnswerType(schema=WrittenMemories, read=read_answer, partial=True, within=WITHIN),
     read_sample=read_sample,
     messages=messages,
     input_row=input_row,

@@ -16,6 +16,7 @@ from alps.prompts import load_prompt
 from alps.rejection import shown_value
 from alps.schema import (
     Action,
+    Changes,
     Memory,
     Prediction,
     Turn,
@@ -26,6 +27,7 @@ from alps.schema import (
     read_memories,
 )
 from alps.tasks.base import (
+    Asking,
     JudgingOptions,
     Overlap,
     PublicAnswers,
@@ -130,6 +132,24 @@ def input_row(sample: UpdateSample) -> dict[str, Any]:
         "memory": dumped(sample.memory),
     }
     return {"benchmark_id": sample.benchmark_id, "task": "task2", "input": given}
+
+
+def filled(sample: UpdateSample, node: object) -> object:
+    """Complete the items that only name an old memory: what is retained is not asked for again."""
+    old = {memory.memory_id: memory.model_dump() for memory in sample.memory}
+
+    def complete(item: object) -> object:
+        if not isinstance(item, dict) or item.get("value"):
+            return item
+        named = old.get(_id_of(item) or "")
+        return item if named is None else {**named, "action": item.get("action")}
+
+    if isinstance(node, list):
+        return list(map(complete, node))
+    if not isinstance(node, dict):
+        return node
+    lists = {name: part for name, part in node.items() if isinstance(part, list)}
+    return {**node, **{name: list(map(complete, part)) for name, part in lists.items()}}
 
 
 def read_answer(node: object) -> Read[tuple[UpdatedMemory, ...]]:
@@ -362,7 +382,7 @@ TASK = Task(
     name="update",
     track="task2",
     prompt=PROMPT,
-    answer=AnswerType(schema=UpdatedMemoryList, read=read_answer, partial=True, within=WITHIN),
+    answer=AnswerType(schema=Changes, read=read_answer, partial=True, within=WITHIN),
     read_sample=read_sample,
     messages=messages,
     input_row=input_row,
@@ -374,7 +394,9 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
+    asking=Asking(filled=filled),
     public=PublicAnswers(
+        schema=UpdatedMemoryList,
         paired=_paired,
         texts=values_of,
         overlap=_overlap,

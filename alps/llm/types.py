@@ -116,6 +116,7 @@ class Request(Generic[T]):
         likely: The answer that a dry run takes for the likeliest; not part of the cache key.
         structured: How a typed answer is asked for; None where the client is to find out.
         steps_down: Whether another mode may be tried where an endpoint refuses that one.
+        plain: Whether its schema goes without lengths, which its endpoint refused.
         echo_from: The character of its only message from which on log-probabilities are asked for,
             instead of an answer; None for an answer.
         passed: What its only message is, which is the JSON of a request of somebody else and sent
@@ -136,6 +137,7 @@ class Request(Generic[T]):
     likely: Callable[[], T] | None = None
     structured: Structured | None = None
     steps_down: bool = False
+    plain: bool = False
     echo_from: int | None = None
     passed: Passed | None = None
 
