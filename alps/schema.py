@@ -1,7 +1,7 @@
 """Schemas of everything that is stored, shown to a model, and judged.
 
 `Memory` is one schema for three uses: the file format, the payload of the judge, and what the tasks
-score. It is strict. An LLM is asked for less (`WrittenMemory`): all of it is bounded, and nothing
+score. It is strict. An LLM is asked for less, as its task says: all of that is bounded, and nothing
 is in it that is known anyway. Predictions of real models are not strict, so `read_memories` reads
 them tolerantly: what can be understood is kept and normalised, and every liberty is reported.
 """
@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -132,42 +132,6 @@ class MemoryList(Record):
     memory_items: tuple[Memory, ...]
 
 
-if TYPE_CHECKING:
-    Label = str
-else:
-    Label = Literal[(*CANONICAL_LABELS, UNMAPPED)]
-TimeScope = Literal["long_term", "short_term", "past", "future", "unknown"]
-Attitude = Literal["like", "dislike", "prefer", "avoid", "require"]
-# Of 15,186 memories that real models wrote none has half as long a suggestion or reason, and of
-# 4,662 lists none has a third as many.
-Path = Annotated[str, Field(max_length=200)]
-Reason = Annotated[str, Field(max_length=800)]
-Word = Annotated[str, Field(max_length=60)]
-Id = Annotated[str, Field(max_length=80)]
-MOST_ITEMS = 100
-
-
-class WrittenMemory(Record):
-    """One memory as an LLM is asked for it: everything bounded, its ids and its quote left out."""
-
-    turn: Annotated[int, Field(ge=0)]
-    type: Literal["direct", "indirect"]
-    label: Label
-    label_suggestion: Path | None
-    value: Annotated[str, Field(min_length=1, max_length=LONGEST_VALUE)]
-    reasoning: Reason
-    confidence: Annotated[float, Field(ge=0, le=1)]
-    time_scope: TimeScope
-    emotion: Word | None
-    preference_attitude: Attitude | None
-
-
-class WrittenMemories(Record):
-    """What an LLM answers in extraction."""
-
-    memory_items: Annotated[tuple[WrittenMemory, ...], Field(max_length=MOST_ITEMS)]
-
-
 class BriefMemory(Record):
     """One memory in the six fields that the recall-minded extraction prompt asks for."""
 
@@ -199,30 +163,6 @@ class UpdatedMemoryList(Record):
     """A prediction of update in files: the whole list, where deleted memories may be absent."""
 
     memory_items: tuple[UpdatedMemory, ...]
-
-
-class NamedMemory(Record):
-    """An old memory that stays as it is, or goes; the rest of it is known."""
-
-    action: Literal["retain", "delete"]
-    memory_id: Id
-
-
-class Change(Record):
-    """What is done with a memory that is written; it is said before the memory is."""
-
-    action: Literal["add", "modify"]
-    replaces: Id | None
-
-
-class ChangedMemory(WrittenMemory, Change):
-    """A new memory, or one that takes the place of an old one."""
-
-
-class Changes(Record):
-    """What an LLM answers in update."""
-
-    memory_items: Annotated[tuple[NamedMemory | ChangedMemory, ...], Field(max_length=MOST_ITEMS)]
 
 
 class ExtractionSample(Record):

@@ -7,7 +7,9 @@ the old ones that should be gone, which a contradiction that was kept then match
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from alps.judges.base import Judge
 from alps.judges.relate import RUBRICS, in_other_words, relate
@@ -16,9 +18,9 @@ from alps.prompts import load_prompt
 from alps.rejection import shown_value
 from alps.schema import (
     Action,
-    Changes,
     Memory,
     Prediction,
+    Record,
     Turn,
     UpdatedMemory,
     UpdatedMemoryList,
@@ -38,7 +40,15 @@ from alps.tasks.base import (
     chat_messages,
 )
 from alps.tasks.by_memory import History, MemoryProbes, Probe, changes
-from alps.tasks.extraction import dumped, gold_lines, values_of, with_labels
+from alps.tasks.extraction import (
+    MOST_ITEMS,
+    Id,
+    WrittenMemory,
+    dumped,
+    gold_lines,
+    values_of,
+    with_labels,
+)
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -72,6 +82,32 @@ PROMPT = load_prompt("alps.tasks", "prompts", "update")
 # The old list again, and what the new dialogue adds: as much as is shown, and the form. None of 86
 # recorded answers has half of that.
 WITHIN = OutputBudget(2_048, a_byte=0.25)
+
+
+class NamedMemory(Record):
+    """An old memory that stays as it is, or goes; the rest of it is known."""
+
+    action: Literal["retain", "delete"]
+    memory_id: Id
+
+
+class Change(Record):
+    """What is done with a memory that is written; it is said before the memory is."""
+
+    action: Literal["add", "modify"]
+    replaces: Id | None
+
+
+class ChangedMemory(WrittenMemory, Change):
+    """A new memory, or one that takes the place of an old one."""
+
+
+class Changes(Record):
+    """What an LLM answers in update."""
+
+    memory_items: Annotated[tuple[NamedMemory | ChangedMemory, ...], Field(max_length=MOST_ITEMS)]
+
+
 _ACTION_FIELDS = frozenset({"action", "replaces", "replaces_id", "replaced_id", "old_id"})
 _SYNONYMS: Mapping[str, Action] = {
     **{action: action for action in ACTIONS},

@@ -14,10 +14,9 @@ from alps.schema import (
     ExtractionSample,
     MemoryList,
     Prediction,
-    WrittenMemory,
 )
 from alps.tasks import TASKS, Scored, load_task
-from alps.tasks.extraction import label_similarity, precision_recall_f1
+from alps.tasks.extraction import WrittenMemory, label_similarity, precision_recall_f1
 from tests.builders import TRACK, extraction_sample, heard, memories, memory
 
 TASK = load_task("extraction")

@@ -17,8 +17,8 @@ from alps.llm.schemas import is_strict, schema_of
 from alps.llm.structured import MODES, first_mode, next_mode, shaped
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import asked_sha256
-from alps.schema import MemoryList, WrittenMemories
-from alps.tasks.extraction import TASK
+from alps.schema import MemoryList
+from alps.tasks.extraction import TASK, WrittenMemories
 from tests.conftest import ROOT
 from tests.desk import GOOD, QUESTION, QUIET_LITELLM, Desk, Hobbies, always, chat, question
 from tests.endtoend import rows
