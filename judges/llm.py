@@ -174,7 +174,8 @@ class LlmJudge:
             # Every prediction adds detail to one gold memory: a dry run then counts the check of
             # that detail with all that it can be about, and nothing is a bundle.
             named = part.predicted if 0 in rows else ()
-            request = self._request(rubric(MATCHING), part, MATCH_ANSWER, about)
+            items = len(rows) + len(columns)
+            request = self._request(rubric(MATCHING), part, MATCH_ANSWER, about, items=items)
             shown.append(replace(request, likely=partial(_all_narrower, gold[0], named)))
         replies = await asyncio.gather(*map(self._client.complete, shown))
         raw = tuple(reply.raw for reply in replies if reply.raw is not None)
@@ -204,7 +205,8 @@ class LlmJudge:
         order = self._order("support", [item.value for item in items])
         shown = replace(question, items=items_at(items, order))
         names = [item.id for item in items]
-        request = self._request(rubric(SUPPORT), shown, support_answer(names), about)
+        answer = support_answer(names)
+        request = self._request(rubric(SUPPORT), shown, answer, about, items=len(names))
         reply = await self._client.complete(replace(request, likely=partial(_supported, names)))
         return SupportJudgement(reply.outcome, reply.value or {}, error=reply.error, raw=reply.raw)
 
@@ -235,13 +237,13 @@ class LlmJudge:
         return OptionVerdict("ok", None if position is None else order[position], reason, raw=raw)
 
     def _request(
-        self, by: Rubric, question: Question[Any], answer: AnswerType[T], about: str
+        self, by: Rubric, asked: Question[Any], answer: AnswerType[T], about: str, items: int = 0
     ) -> Request[T]:
         instructions, most = self._wording.get(by.name, by).text, self._most
-        longest = None if most is None else by.within.tokens(items=question.count, most=most)
+        longest = None if most is None else by.within.tokens(items=items, most=most)
         return Request(
             model=self.name,
-            messages=judge_messages(instructions, question.payload()),
+            messages=judge_messages(instructions, asked.payload()),
             answer=answer,
             sampling=self._sampling,
             api_base=self._api_base,

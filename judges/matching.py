@@ -94,11 +94,6 @@ class MatchQuestion(Question[Judgement]):
     predicted: Sequence[Item]
     unanswered: ClassVar[str] = "this judge relates no memories"
 
-    @property
-    def count(self) -> int:
-        """The memories of both lists."""
-        return len(self.gold) + len(self.predicted)
-
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
         gold, predicted = map(Item.payload, self.gold), map(Item.payload, self.predicted)
@@ -134,11 +129,6 @@ class SupportQuestion(Question[SupportJudgement]):
     dialogue: Dialogue
     items: Sequence[Item]
     unanswered: ClassVar[str] = "this judge does not read dialogues"
-
-    @property
-    def count(self) -> int:
-        """The items that are asked about."""
-        return len(self.items)
 
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""

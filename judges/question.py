@@ -20,11 +20,6 @@ class Question(Generic[V]):
 
     unanswered: ClassVar[str]
 
-    @property
-    def count(self) -> int:
-        """How many items its answer speaks of, where that is a list."""
-        return 0
-
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
         raise NotImplementedError

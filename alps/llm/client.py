@@ -208,7 +208,7 @@ class Client:
             try:
                 completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
-                if (otherwise := self._otherwise(request, error)) is not None:
+                if (otherwise := self._ladder.otherwise(request, error)) is not None:
                     return await self._instead(otherwise)
                 self._permanent.check(request.model, error)
                 return last or Completion(_outcome_of(error), error=str(error))
@@ -225,12 +225,6 @@ class Client:
             messages = _with_problem(request, completion)
         assert last is not None
         return last
-
-    def _otherwise(self, request: Request[T], error: TransportError) -> Request[T] | None:
-        """Return what is asked in the place of a request that was refused; None for nothing."""
-        if error.length_refused:
-            return replace(request, longest=None)
-        return self._ladder.one_lower(request, str(error)) if error.shape_refused else None
 
     async def _instead(self, request: Request[T]) -> Completion[T]:
         """Answer a request that takes the place of one that did not go well."""

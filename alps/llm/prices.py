@@ -46,8 +46,6 @@ from alps.folders import typed_path, user_folder
 from alps.llm.options import may_think
 from alps.slips import read_toml
 
-# Above any answer: what a budget comes to where nothing is known of a model
-_UNBOUNDED = 1_000_000
 _SAME_RATES = {"fast": "priority"}
 # Ways of being served that cost more than the standard one: what is not priced by itself has no
 # known price there.
@@ -459,7 +457,7 @@ def longest_budget(
     reasons = any(entry.get("supports_reasoning") for entry in entries)
     if sampling.get("max_tokens") is not None or (reasons if said is None else said):
         return None
-    return price_of(model).max_output_tokens or _UNBOUNDED
+    return price_of(model).max_output_tokens or 1_000_000
 
 
 def check_priced(key: str, model: str) -> None:

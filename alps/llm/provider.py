@@ -20,14 +20,7 @@ from alps.llm.libraries import libraries
 from alps.llm.options import sent
 from alps.llm.prices import Used, price_of
 from alps.llm.secrets import redact
-from alps.llm.structured import (
-    as_body,
-    is_valid,
-    refuses_length,
-    refuses_shape,
-    shaped,
-    with_arguments,
-)
+from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments
 from alps.llm.types import Cost, Count, Reply, Request, TransportError
 from alps.llm.wire import Exchange, following_none
 
@@ -88,7 +81,6 @@ async def send(
             failure = transport_error(loaded.litellm.exceptions, error, request.model, exchange)
             if request.answer is not None:
                 failure.shape_refused = refuses_shape(loaded.litellm.exceptions, error)
-            failure.length_refused = request.longest is not None and refuses_length(error)
             raise failure from error
         finally:
             # litellm makes a client for each completion of plain text, and closes none of them.

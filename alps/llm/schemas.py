@@ -58,27 +58,26 @@ def name_of(model: type[BaseModel]) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", model.__name__)[:64]
 
 
-def _sent(node: Mapping[str, Any], names: Sequence[str], *, titled: bool = False) -> dict[str, Any]:
+def _sent(node: Mapping[str, Any], names: Sequence[str], titled: bool = False) -> dict[str, Any]:
     """Return what is kept of a schema; that of a class, not `titled`, loses its docstring."""
     if "$ref" in node:
         return {"$ref": node["$ref"]}  # nothing may stand beside it
     if len(node.get("allOf", ())) == 1:
-        return _sent(node["allOf"][0], names, titled=titled)
-    kept = {name: node[name] for name in names if name in node}
-    if not titled:
-        kept.pop("description", None)
+        return _sent(node["allOf"][0], names, titled)
+    said = [name for name in names if titled or name != "description"]
+    kept = {name: node[name] for name in said if name in node}
     options = node.get("anyOf", node.get("oneOf"))
     if options is not None:
-        kept["anyOf"] = [_sent(option, names, titled=True) for option in options]
+        kept["anyOf"] = [_sent(option, names, True) for option in options]
     if isinstance(node.get("items"), Mapping):
-        kept["items"] = _sent(node["items"], names, titled=True)
+        kept["items"] = _sent(node["items"], names, True)
     return kept | _members(node, names) if node.get("type") == "object" else kept
 
 
 def _members(node: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Return what is kept of the properties of an object: all are required, and no others taken."""
     fields = node.get("properties", {})
-    properties = {name: _sent(field, names, titled=True) for name, field in fields.items()}
+    properties = {name: _sent(field, names, True) for name, field in fields.items()}
     free = not properties and node.get("additionalProperties", False)
     required = list(properties)
     return {"properties": properties, "required": required, "additionalProperties": free or False}

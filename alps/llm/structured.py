@@ -116,21 +116,25 @@ class Ladder:
         if request.steps_down and mode != request.structured:
             what = f"refused as {request.structured}"
             raise TransportError(what, transient=False, shape_refused=True)
-        if (request.model, request.api_base) in self._plain and _bounds_lengths(request):
-            what = "refused for its maxLength"
-            raise TransportError(what, transient=False, shape_refused=True)
 
     def taken(self, request: Request[Any]) -> None:
         """Hear that an endpoint answered a request: what it refuses later is not the form of it."""
         if request.answer is not None:
             self._taken.add(_form(request))
 
-    def one_lower(self, request: Request[T], why: str) -> Request[T] | None:
+    def otherwise(self, request: Request[T], error: TransportError) -> Request[T] | None:
+        """Return what is asked in the place of a request that was refused; None for nothing."""
+        bounded = request.longest is not None and error.status in (400, 422)
+        if bounded and _OF_LENGTH.search(str(error)):
+            return replace(request, longest=None)
+        return self._one_lower(request, str(error)) if error.shape_refused else None
+
+    def _one_lower(self, request: Request[T], why: str) -> Request[T] | None:
         """Step down; None where the mode was chosen, is the lowest, or was taken before.
 
-        A schema whose lengths are refused goes without them, whoever chose its mode.
+        A schema whose lengths are refused goes without them, in a mode that was chosen, too.
         """
-        if _OF_LENGTHS.search(why) and _bounds_lengths(request):
+        if _OF_LENGTHS.search(why) and not request.plain and _is_of_ones_own(request):
             self._plain.add((request.model, request.api_base))
             return replace(request, plain=True)
         lowest = request.structured in (None, MODES[-1])
@@ -172,13 +176,6 @@ def sent_schema(request: Request[Any]) -> str | None:
 def _takes_lengths(request: Request[Any]) -> bool:
     in_prompt = request.structured in ("json", "prompt")
     return in_prompt or (not request.plain and _is_of_ones_own(request))
-
-
-def _bounds_lengths(request: Request[Any]) -> bool:
-    """Tell whether an endpoint is to hold a model to lengths, and might refuse to."""
-    if request.answer is None or request.structured not in MODES[:2]:
-        return False
-    return sent_schema(request) != schema_of(request.answer.schema)
 
 
 def _is_of_ones_own(request: Request[Any]) -> bool:
@@ -338,12 +335,6 @@ def is_valid(reply: Reply, request: Request[Any]) -> bool | None:
     except ValueError:
         return False
     return True
-
-
-def refuses_length(error: Any) -> bool:
-    """Tell whether an error of litellm is about the tokens that an answer may have."""
-    text = f"{error} {getattr(error, 'body', None) or ''}"
-    return getattr(error, "status_code", None) in (400, 422) and bool(_OF_LENGTH.search(text))
 
 
 def refuses_shape(kinds: Any, error: Any) -> bool:

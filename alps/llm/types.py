@@ -220,7 +220,6 @@ class TransportError(Exception):
         billed: Whether an answer of success began and could not be read: it is likely on the bill.
         fatal: What to end the run with, where no later call can go through either.
         shape_refused: Whether the form of a typed answer was refused, so that another may do.
-        length_refused: Whether so long an answer was refused, so that no bound on it may do.
     """
 
     message: str
@@ -234,7 +233,6 @@ class TransportError(Exception):
     billed: bool = False
     fatal: AlpsError | None = None
     shape_refused: bool = False
-    length_refused: bool = False
 
     def __str__(self) -> str:
         # One that `replace` made has no arguments of its own

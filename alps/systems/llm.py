@@ -36,8 +36,7 @@ class LlmSystem:
         self._budgets, self._most = budgets or {}, most
         settings: dict[str, Any] = {"sampling": dict(sampling), "api_base": api_base}
         if budgets:
-            rows = {track: budget.row() for track, budget in budgets.items()}
-            settings["output_budget"] = rows
+            settings["output_budget"] = {track: one.row() for track, one in budgets.items()}
         self.settings: Mapping[str, Any] = settings | ({"request": dict(extra)} if extra else {})
         self._client, self._structured = client, structured
         fixed: dict[str, Any] = {"sampling": sampling, "api_base": api_base, "extra": extra or {}}
