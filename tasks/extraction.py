@@ -88,10 +88,10 @@ else:
     Label = Literal[(*CANONICAL_LABELS, UNMAPPED)]
 TimeScope = Literal["long_term", "short_term", "past", "future", "unknown"]
 Attitude = Literal["like", "dislike", "prefer", "avoid", "require"]
-# Of 15,186 memories that real models wrote none has half as long a suggestion or reason, and of
-# 4,662 lists none has a third as many.
-Path = Annotated[str, Field(max_length=200)]
-Reason = Annotated[str, Field(max_length=800)]
+# Of 15,186 memories that real models wrote the longest suggestion has 93 characters, the longest
+# reason 264; of 4,662 lists the longest has 31.
+Path = Annotated[str, Field(max_length=140)]
+Reason = Annotated[str, Field(max_length=400)]
 Word = Annotated[str, Field(max_length=60)]
 Id = Annotated[str, Field(max_length=80)]
 MOST_ITEMS = 100
