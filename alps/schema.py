@@ -1,9 +1,9 @@
 """Schemas of everything that is stored, shown to a model, and judged.
 
-`Memory` is one schema for four uses: the response model that a system under test is held to, the
-file format, the payload of the judge, and what the tasks score. It is strict. Predictions of real
-models are not, so `read_memories` reads them tolerantly: what can be understood is kept and
-normalised, and every liberty taken is reported.
+`Memory` is one schema for three uses: the file format, the payload of the judge, and what the tasks
+score. It is strict. An LLM is asked for less, as its task says: all of that is bounded, and nothing
+is in it that is known anyway. Predictions of real models are not strict, so `read_memories` reads
+them tolerantly: what can be understood is kept and normalised, and every liberty is reported.
 """
 
 import json
@@ -53,6 +53,11 @@ CANONICAL_LABELS = (
     "Constraints_and_Boundaries/Do_Not_Remember",
 )
 UNMAPPED = "UNMAPPED"
+LONGEST_VALUE = 1_000
+"""Letters of the longest value that can be a memory; a wide character counts as two. The longest
+gold value of the AlpsBench authors' public records has 311 letters; of 14,879 values that seven
+real models predicted for 654 sessions the longest has 848, and 99.9 % have 467 at most.
+"""
 
 # Outcomes of a system or judge that was not heard: unscored.
 UNHEARD = ("transport", "budget")
@@ -122,7 +127,7 @@ class Memory(Record):
 
 
 class MemoryList(Record):
-    """What a system answers in extraction and update."""
+    """What a prediction of extraction is in files."""
 
     memory_items: tuple[Memory, ...]
 
@@ -155,7 +160,7 @@ class UpdatedMemory(Memory):
 
 
 class UpdatedMemoryList(Record):
-    """What a system answers in update: the whole list, where deleted memories may be absent."""
+    """A prediction of update in files: the whole list, where deleted memories may be absent."""
 
     memory_items: tuple[UpdatedMemory, ...]
 
@@ -312,7 +317,7 @@ class Prediction(Record):
         return self.model_dump(exclude=absent)
 
 
-_KNOWN_KEYS = frozenset(Memory.model_fields) | {"id", "evidence_text"}
+_KNOWN_KEYS = frozenset(Memory.model_fields) | {"id", "evidence_text", "turn"}
 
 
 @dataclass(frozen=True)
@@ -518,8 +523,10 @@ def _evidence(item: Mapping[str, object], notes: Counter[str]) -> Evidence | Non
             utterance_index=index,
             text=_text(given.get("text"), "evidence.text", notes) or "",
         )
-    text = _text(given, "evidence", notes)
-    return Evidence(session_id=None, utterance_index=None, text=text) if text else None
+    text, turn = _text(given, "evidence", notes), _turn_index(item.get("turn"), notes)
+    if text is None and turn is None:
+        return None
+    return Evidence(session_id=None, utterance_index=turn, text=text or "")
 
 
 def _turn_index(given: object, notes: Counter[str]) -> int | None:

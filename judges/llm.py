@@ -30,6 +30,7 @@ from alps.judges.matching import (
 from alps.judges.options import OptionQuestion, OptionVerdict, option_answer
 from alps.judges.question import Question
 from alps.judges.rubric import (
+    BUDGETS,
     MATCH_ANSWER,
     MATCHING,
     OPTION,
@@ -71,6 +72,7 @@ class LlmJudge:
             None.
         extra: What else the provider is sent.
         wording: By their names, the rubrics that are said in other words.
+        most: The most tokens that an output budget may come to; None where it is sent none.
     """
 
     answers: frozenset[type[Question[Any]]] = frozenset(
@@ -91,8 +93,10 @@ class LlmJudge:
         seed: int = 0,
         wording: Mapping[str, Prompt] | None = None,
         structured: Structured | None = None,
+        most: int | None = None,
     ) -> None:
         self.name = model
+        self._most = most
         self._client = client
         self._wording = wording or {}
         self._repeat = repeat
@@ -112,6 +116,7 @@ class LlmJudge:
             "order": ORDER,
             "parser": PARSER_VERSION,
             **({"structured": structured} if structured is not None else {}),
+            **({"output_budget": BUDGETS} if most is not None else {}),
         }
 
     def on(self, client: Completes) -> Self:
@@ -169,7 +174,8 @@ class LlmJudge:
             # Every prediction adds detail to one gold memory: a dry run then counts the check of
             # that detail with all that it can be about, and nothing is a bundle.
             named = part.predicted if 0 in rows else ()
-            request = self._request(rubric(MATCHING), part, MATCH_ANSWER, about)
+            items = len(rows) + len(columns)
+            request = self._request(rubric(MATCHING), part, MATCH_ANSWER, about, items=items)
             shown.append(replace(request, likely=partial(_all_narrower, gold[0], named)))
         replies = await asyncio.gather(*map(self._client.complete, shown))
         raw = tuple(reply.raw for reply in replies if reply.raw is not None)
@@ -199,7 +205,8 @@ class LlmJudge:
         order = self._order("support", [item.value for item in items])
         shown = replace(question, items=items_at(items, order))
         names = [item.id for item in items]
-        request = self._request(rubric(SUPPORT), shown, support_answer(names), about)
+        answer = support_answer(names)
+        request = self._request(rubric(SUPPORT), shown, answer, about, items=len(names))
         reply = await self._client.complete(replace(request, likely=partial(_supported, names)))
         return SupportJudgement(reply.outcome, reply.value or {}, error=reply.error, raw=reply.raw)
 
@@ -230,16 +237,18 @@ class LlmJudge:
         return OptionVerdict("ok", None if position is None else order[position], reason, raw=raw)
 
     def _request(
-        self, by: Rubric, question: Question[Any], answer: AnswerType[T], about: str
+        self, by: Rubric, asked: Question[Any], answer: AnswerType[T], about: str, items: int = 0
     ) -> Request[T]:
-        instructions = self._wording.get(by.name, by).text
+        instructions, most = self._wording.get(by.name, by).text, self._most
+        longest = None if most is None else by.within.tokens(items=items, most=most)
         return Request(
             model=self.name,
-            messages=judge_messages(instructions, question.payload()),
+            messages=judge_messages(instructions, asked.payload()),
             answer=answer,
             sampling=self._sampling,
             api_base=self._api_base,
             extra=self._extra,
+            longest=longest,
             repeat=self._repeat,
             purpose=self._purpose,
             about=about,

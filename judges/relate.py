@@ -39,14 +39,10 @@ from alps.judges.matching import (
 )
 from alps.judges.rubric import MATCHING, SUPPORT, rubric
 from alps.rejection import shown_value
-from alps.schema import Memory
+from alps.schema import LONGEST_VALUE, Memory
 from alps.similarity import features, numbers_of, similar_pairs
 from alps.text import fold, length_in_letters
 
-# Letters of the longest value that can be a memory; a wide character counts as two. The longest
-# gold value of the AlpsBench authors' public records has 311 letters; of 14,879 values that seven
-# real models predicted for 654 sessions the longest has 848, and 99.9 % have 467 at most.
-LONGEST_VALUE = 1_000
 # Lexical similarity from which two predictions are one. Among the same 14,879 values 194 pairs
 # within an answer reach it, 190 of them word for word; from .9 down, pairs begin to differ in a
 # name or a term.

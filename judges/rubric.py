@@ -26,7 +26,7 @@ from alps.judges.matching import (
 )
 from alps.judges.question import Question
 from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse
-from alps.llm.types import AnswerType, Read
+from alps.llm.types import AnswerType, OutputBudget, Read
 from alps.prompts import Prompt, load_prompt, read_prompt
 from alps.schema import Outcome
 from alps.slips import read_text
@@ -244,6 +244,14 @@ class Rating:
         return {**row, "enforced": self.enforced, "error": self.error, "raw": list(self.raw)}
 
 
+# A reason of two sentences has 80 tokens, and a wordy judge's 300. Of 362 recorded reasons about
+# one memory the longest has 237 tokens with all that stands around it; an item may be in two pairs.
+A_REASON = OutputBudget(1_024)
+A_REASON_EACH = OutputBudget(512, an_item=128)
+BUDGETS = {"reply": A_REASON.row(), "list": A_REASON_EACH.row()}
+"""Both as the fingerprint of a judge has them: a reply that is cut off gives no verdict."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """A hard rule of a rubric: what breaks it gets the worst marks, whatever the judge says."""
@@ -264,6 +272,7 @@ class Rubric(Prompt):
         accepted: The values that count as accepted.
         reply: The schema of a judge's reply.
         rules: Those that are enforced.
+        within: The output budget of a reply.
     """
 
     name: str
@@ -273,6 +282,7 @@ class Rubric(Prompt):
     accepted: frozenset[int | str] = frozenset({1})
     reply: type[ReplyModel] = BinaryReply
     rules: tuple[Rule, ...] = ()
+    within: OutputBudget = A_REASON
 
     @property
     def labels(self) -> dict[str, str]:
@@ -362,6 +372,7 @@ _OURS: Mapping[str, Callable[..., Rubric]] = {
         scale=(*RELATIONS, UNRELATED),
         accepted=frozenset(POLICIES["lenient"]),
         reply=MatchReply,
+        within=A_REASON_EACH,
     ),
     SUPPORT: partial(
         Rubric,
@@ -369,6 +380,7 @@ _OURS: Mapping[str, Callable[..., Rubric]] = {
         scale=SUPPORTS,
         accepted=frozenset({"supported"}),
         reply=SupportReply,
+        within=A_REASON_EACH,
     ),
     OPTION: partial(
         Rubric,

@@ -301,6 +301,7 @@ class Asking:
         variants: Every form in which a sample is asked, under its own id; None where it is asked as
             it stands.
         joined: What the answers to all variants of a sample, in their order, come to together.
+        filled: Adds to parsed JSON what is known without it, for a task that does not ask for that.
         continuations: What is compared by log-probability instead of being asked; `to_prediction`
             then gets an `alps.llm.likelihood.Compared`. None where a typed answer is asked for.
     """
@@ -311,6 +312,7 @@ class Asking:
     variants: Callable[[Any], Sequence[Any]] | None = None
     joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
     continuations: Callable[[Any], Continuations] | None = None
+    filled: Callable[[Any, object], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -525,7 +527,8 @@ class Task:
         """The sha256 of its prompt and of the schema that an LLM's answer is held to."""
         # The schema is sent with the request: another one asks for other answers.
         return asked_sha256(
-            self.prompt, None if self.asking.plain else schema_of(self.answer.schema)
+            self.prompt,
+            None if self.asking.plain else schema_of(self.answer.schema, lengths=True),
         )
 
     def answered_by(
@@ -571,7 +574,8 @@ class Task:
 
         def read(node: object) -> Read[Any]:
             # Checked while a reply is read: what does not fit the sample is invalid, and no answer.
-            found = self.answer.read(node)
+            filled = self.asking.filled
+            found = self.answer.read(node if filled is None else filled(sample, node))
             self.fits(sample, self.to_prediction(found.value))
             return found
 

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion, rubric
-from alps.llm.types import AnswerType, Read
+from alps.llm.types import A_CHOICE, AnswerType, Read
 from alps.prompts import load_prompt
 from alps.rejection import shown_value
 from alps.schema import Prediction, RetrievalAnswer, RetrievalSample, Turn
@@ -437,7 +437,11 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             track=f"task3_d{size}",
             prompt=PROMPT,
             answer=AnswerType(
-                schema=RetrievalAnswer, read=read_answer, partial=False, decision=_choice_of
+                schema=RetrievalAnswer,
+                read=read_answer,
+                partial=False,
+                decision=_choice_of,
+                within=A_CHOICE,
             ),
             fits=fits,
             read_sample=read_sample,

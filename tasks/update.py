@@ -7,17 +7,20 @@ the old ones that should be gone, which a contradiction that was kept then match
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from alps.judges.base import Judge
 from alps.judges.relate import RUBRICS, in_other_words, relate
-from alps.llm.types import AnswerType, Read
+from alps.llm.types import AnswerType, OutputBudget, Read
 from alps.prompts import load_prompt
 from alps.rejection import shown_value
 from alps.schema import (
     Action,
     Memory,
     Prediction,
+    Record,
     Turn,
     UpdatedMemory,
     UpdatedMemoryList,
@@ -26,6 +29,7 @@ from alps.schema import (
     read_memories,
 )
 from alps.tasks.base import (
+    Asking,
     JudgingOptions,
     Overlap,
     PublicAnswers,
@@ -36,7 +40,15 @@ from alps.tasks.base import (
     chat_messages,
 )
 from alps.tasks.by_memory import History, MemoryProbes, Probe, changes
-from alps.tasks.extraction import dumped, gold_lines, values_of, with_labels
+from alps.tasks.extraction import (
+    MOST_ITEMS,
+    Id,
+    WrittenMemory,
+    dumped,
+    gold_lines,
+    values_of,
+    with_labels,
+)
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
@@ -67,6 +79,35 @@ from alps.tasks.update_scores import (
 from alps.text import fold
 
 PROMPT = load_prompt("alps.tasks", "prompts", "update")
+# The old list again, and what the new dialogue adds: as much as is shown, and the form. None of 86
+# recorded answers has half of that.
+WITHIN = OutputBudget(2_048, a_byte=0.25)
+
+
+class NamedMemory(Record):
+    """An old memory that stays as it is, or goes; the rest of it is known."""
+
+    action: Literal["retain", "delete"]
+    memory_id: Id
+
+
+class Change(Record):
+    """What is done with a memory that is written; it is said before the memory is."""
+
+    action: Literal["add", "modify"]
+    replaces: Id | None
+
+
+class ChangedMemory(WrittenMemory, Change):
+    """A new memory, or one that takes the place of an old one."""
+
+
+class Changes(Record):
+    """What an LLM answers in update."""
+
+    memory_items: Annotated[tuple[NamedMemory | ChangedMemory, ...], Field(max_length=MOST_ITEMS)]
+
+
 _ACTION_FIELDS = frozenset({"action", "replaces", "replaces_id", "replaced_id", "old_id"})
 _SYNONYMS: Mapping[str, Action] = {
     **{action: action for action in ACTIONS},
@@ -127,6 +168,24 @@ def input_row(sample: UpdateSample) -> dict[str, Any]:
         "memory": dumped(sample.memory),
     }
     return {"benchmark_id": sample.benchmark_id, "task": "task2", "input": given}
+
+
+def filled(sample: UpdateSample, node: object) -> object:
+    """Complete the items that only name an old memory: what is retained is not asked for again."""
+    old = {memory.memory_id: memory.model_dump() for memory in sample.memory}
+
+    def complete(item: object) -> object:
+        if not isinstance(item, dict) or item.get("value"):
+            return item
+        named = old.get(_id_of(item) or "")
+        return item if named is None else {**named, "action": item.get("action")}
+
+    if isinstance(node, list):
+        return list(map(complete, node))
+    if not isinstance(node, dict):
+        return node
+    lists = {name: part for name, part in node.items() if isinstance(part, list)}
+    return {**node, **{name: list(map(complete, part)) for name, part in lists.items()}}
 
 
 def read_answer(node: object) -> Read[tuple[UpdatedMemory, ...]]:
@@ -359,7 +418,7 @@ TASK = Task(
     name="update",
     track="task2",
     prompt=PROMPT,
-    answer=AnswerType(schema=UpdatedMemoryList, read=read_answer, partial=True),
+    answer=AnswerType(schema=Changes, read=read_answer, partial=True, within=WITHIN),
     read_sample=read_sample,
     messages=messages,
     input_row=input_row,
@@ -371,7 +430,9 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
+    asking=Asking(filled=filled),
     public=PublicAnswers(
+        schema=UpdatedMemoryList,
         paired=_paired,
         texts=values_of,
         overlap=_overlap,

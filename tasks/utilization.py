@@ -15,7 +15,7 @@ from typing import Any
 from alps.judges.base import Judge
 from alps.judges.copying import grounding
 from alps.judges.rubric import RubricQuestion, rubric
-from alps.llm.types import AnswerType, EmptyAnswer, Read
+from alps.llm.types import IN_WORDS, AnswerType, EmptyAnswer, Read
 from alps.prompts import load_prompt
 from alps.rejection import is_rejected, shown_value
 from alps.schema import (
@@ -532,7 +532,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             name="utilization",
             track=f"task4_ability{ability.number}",
             prompt=PROMPT,
-            answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False),
+            answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False, within=IN_WORDS),
             read_sample=partial(read_samples, ability=ability, options=options),
             messages=messages,
             input_row=input_row,

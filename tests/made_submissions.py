@@ -106,7 +106,7 @@ def _run(judge: Mapping[str, str], n: int) -> Row:
     }
     return {
         "settings": {"task": "all", "seed": 0},
-        "prompts": {"extraction/1": UNKNOWN},
+        "prompts": {"extraction/2": UNKNOWN},
         "data": {"name": "samples", "split": "dev", "commit": None, "public": True},
         "judge": dict(judge),
         "calls": {**calls, "cost": cost, "unpriced": 550 if cost is None else 0},

@@ -243,7 +243,7 @@ def answer_bound(request: Request[Any], price: Price) -> int | None:
     """Return the most tokens the model may answer to `request`, None where nothing bounds it."""
     if request.passed == "embeddings":
         return 0
-    limit = request.sampling.get("max_tokens")
+    limit = request.decoding.get("max_tokens")
     if request.passed is not None:
         asked = json.loads(request.messages[0]["content"])
         limit = max((asked[name] for name in LONGEST if name in asked), default=None)

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from alps.errors import UsageError
 from alps.folders import OWNER_ALONE, cache_folder, keep_private
 from alps.jsonl import parse_json
-from alps.llm.schemas import schema_of
+from alps.llm.structured import sent_schema
 from alps.llm.types import Reply, Request
 
 # Another run that holds the cache is waited for at the start; later each reply would wait
@@ -34,8 +34,8 @@ def cache_key(request: Request[Any]) -> str:
         "model": request.model,
         "api_base": request.api_base,
         "messages": [dict(message) for message in request.messages],
-        "sampling": dict(request.sampling),
-        "schema": schema_of(request.answer.schema) if request.answer is not None else None,
+        "sampling": request.decoding,
+        "schema": sent_schema(request),
         "structured": request.structured,
         "repeat": request.repeat,
     }

@@ -208,25 +208,27 @@ class Client:
             try:
                 completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
-                refused = error.shape_refused
-                lower = self._ladder.one_lower(request, str(error)) if refused else None
-                if lower is not None:
-                    return await self._answer(lower, cache_key(lower))
+                if (otherwise := self._ladder.otherwise(request, error)) is not None:
+                    return await self._instead(otherwise)
                 self._permanent.check(request.model, error)
                 return last or Completion(_outcome_of(error), error=str(error))
             except _BudgetSpent as error:
                 return last or Completion("budget", error=str(error))
+            if completion.starved and request.longest is not None:
+                return _using(await self._instead(self._ladder.unbounded(request)), completion)
             if ask:
                 notes = (*completion.notes, f"after {ask} re-asks")
                 completion = replace(completion, notes=notes)
-            if last is not None and last.used is not None and completion.used is not None:
-                completion = replace(completion, used=last.used.and_also(completion.used))
-            last = completion
+            last = completion = _using(completion, last)
             if completion.outcome in ("ok", "refused"):
                 break
             messages = _with_problem(request, completion)
         assert last is not None
         return last
+
+    async def _instead(self, request: Request[T]) -> Completion[T]:
+        """Answer a request that takes the place of one that did not go well."""
+        return await self._answer(request, cache_key(request))
 
     async def _ask(
         self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int
@@ -364,7 +366,8 @@ class Client:
         call = replace(attempt.call, outcome=completion.outcome, status=200, **fields)
         await self._record(replace(attempt, call=call), billed=True)
         # kept before anything is waited for: a process that is killed then need not ask again
-        if completion.outcome == "ok" and self._cache is not None:
+        kept = completion.outcome == "ok" and not (completion.starved and request.longest)
+        if kept and self._cache is not None:
             self._cache.put(key, reply)
         await self._ledger.flushed()
         return completion
@@ -459,8 +462,17 @@ def _understood(reply: Reply, request: Request[T]) -> Completion[T]:
         cost=reply.cost,
     )
     if request.passed is None:
-        return replace(understand(reply, request.answer), used=used)
+        completion = understand(reply, request.answer)
+        thought = completion.thought is not None or bool(reply.reasoning_tokens)
+        return replace(completion, starved=thought and reply.finish_reason == "length", used=used)
     return Completion("ok", reply.text, raw=reply.text, used=used)  # type: ignore[arg-type]
+
+
+def _using(completion: Completion[T], before: Completion[T] | None) -> Completion[T]:
+    """Return a completion with what it used, and what the one before it did."""
+    if before is None or before.used is None or completion.used is None:
+        return completion
+    return replace(completion, used=before.used.and_also(completion.used))
 
 
 def _has_form(reply: Reply, request: Request[Any]) -> bool:

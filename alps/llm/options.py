@@ -272,6 +272,16 @@ def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]
     return sorted({*extra} & {*owned} - _PASSED_ON)
 
 
+_OF_THOUGHT = re.compile(r"think|reason", re.IGNORECASE)
+_NO_THOUGHT = (False, "none", "disable", "disabled", 0)
+
+
+def may_think(options: Mapping[str, Any]) -> bool | None:
+    """Tell whether options ask a model to think, or not to; None where they say nothing of it."""
+    said = [leaf for path, leaf in _leaves(dict(options)) if _OF_THOUGHT.search(path)]
+    return any(leaf not in _NO_THOUGHT for leaf in said) if said else None
+
+
 JUDGE_SAMPLING = ("temperature", "max_tokens", "reasoning_effort")
 SAMPLING: tuple[str, ...] = ("temperature", "top_p", "max_tokens", "frequency_penalty")
 SAMPLING += ("presence_penalty", "reasoning_effort")

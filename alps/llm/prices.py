@@ -43,6 +43,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from alps.errors import DataError, UsageError
 from alps.extension import is_served
 from alps.folders import typed_path, user_folder
+from alps.llm.options import may_think
 from alps.slips import read_toml
 
 _SAME_RATES = {"fast": "priority"}
@@ -440,6 +441,23 @@ def _price_of(model: str, path: Path) -> Price:
     if own is None and is_served(model):
         return Price(0.0, 0.0, None, "your own machine")
     return own.price() if own is not None else listed_price(model)
+
+
+def longest_budget(
+    model: str, sampling: Mapping[str, Any], extra: Mapping[str, Any] | None
+) -> int | None:
+    """Return the most that an output budget of `model` may come to; None where it is sent none.
+
+    None is sent where `max_tokens` is given, and to a model that reasons, by litellm's table or by
+    the options of its requests: thought counts as output, and nobody knows how long it gets.
+    """
+    said = may_think({**sampling, **(extra or {})})
+    # Behind a gateway the model is asked for by a longer name.
+    entries = (entry_of(name) or {} for name in (model, model.partition("/")[2]))
+    reasons = any(entry.get("supports_reasoning") for entry in entries)
+    if sampling.get("max_tokens") is not None or (reasons if said is None else said):
+        return None
+    return price_of(model).max_output_tokens or 1_000_000
 
 
 def check_priced(key: str, model: str) -> None:

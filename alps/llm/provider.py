@@ -160,7 +160,7 @@ def _asked(
 
         ask, echo = litellm.atext_completion, Echo(messages[-1]["content"], request.echo_from)
         options = echo.options(request.model)
-    return ask, as_body({**options, **request.sampling, **sent(request.extra)}, request.model), echo
+    return ask, as_body({**options, **request.decoding, **sent(request.extra)}, request.model), echo
 
 
 def _read(response: Any, request: Request[Any], service: str | None) -> Reply:

@@ -2,8 +2,10 @@
 
 The schema holds what every provider that constrains an answer takes, and nothing else. OpenAI's
 strict subset is the narrowest:
-https://platform.openai.com/docs/guides/structured-outputs#supported-schemas. Bounds on lengths and
-numbers are left out, since Anthropic and Bedrock refuse them with a 400; the reader checks them.
+https://platform.openai.com/docs/guides/structured-outputs#supported-schemas. Bounds on numbers are
+left out, since Anthropic and Bedrock refuse them with a 400; the reader checks them. So are the
+lengths of texts and lists, but for a server of one's own: the grammars of llama.cpp and vLLM hold a
+model to them, and end an answer that runs wild.
 Docstrings are left out, since they are written for developers: a model gets a description where one
 was given on purpose, with `Field(description=…)` or, for the whole reply,
 `json_schema_extra={"description": …}`.
@@ -14,7 +16,7 @@ read. Whether a reply was valid as it came is then known, and one model says wha
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn, TypeVar
 
@@ -29,17 +31,20 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 _KEPT = ("type", "enum", "const", "description")
+_LENGTHS = ("maxLength", "maxItems")
 
 
 @cache
-def schema_of(model: type[BaseModel]) -> str:
+def schema_of(model: type[BaseModel], *, lengths: bool = False) -> str:
     """Return the schema that is sent for a response model, and stands in cache keys, as JSON.
 
     Fields stand in their order, in which a model writes them: the reason before the verdict.
+    `lengths` tells whether those of texts and lists stand in it.
     """
+    kept = (*_KEPT, *_LENGTHS) if lengths else _KEPT
     whole = model.model_json_schema()
-    definitions = {name: _sent(node, titled=False) for name, node in whole.get("$defs", {}).items()}
-    schema = {"title": name_of(model), **_sent(whole, titled=False)}
+    definitions = {name: _sent(node, kept) for name, node in whole.get("$defs", {}).items()}
+    schema = {"title": name_of(model), **_sent(whole, kept)}
     extra = model.model_config.get("json_schema_extra")
     if isinstance(extra, dict) and "description" in extra:
         schema["description"] = extra["description"]
@@ -53,25 +58,26 @@ def name_of(model: type[BaseModel]) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", model.__name__)[:64]
 
 
-def _sent(node: Mapping[str, Any], *, titled: bool = True) -> dict[str, Any]:
+def _sent(node: Mapping[str, Any], names: Sequence[str], titled: bool = False) -> dict[str, Any]:
     """Return what is kept of a schema; that of a class, not `titled`, loses its docstring."""
     if "$ref" in node:
         return {"$ref": node["$ref"]}  # nothing may stand beside it
     if len(node.get("allOf", ())) == 1:
-        return _sent(node["allOf"][0], titled=titled)
-    names = _KEPT if titled else _KEPT[:-1]
-    kept = {name: node[name] for name in names if name in node}
+        return _sent(node["allOf"][0], names, titled)
+    said = [name for name in names if titled or name != "description"]
+    kept = {name: node[name] for name in said if name in node}
     options = node.get("anyOf", node.get("oneOf"))
     if options is not None:
-        kept["anyOf"] = [_sent(option) for option in options]
+        kept["anyOf"] = [_sent(option, names, True) for option in options]
     if isinstance(node.get("items"), Mapping):
-        kept["items"] = _sent(node["items"])
-    return kept | _members(node) if node.get("type") == "object" else kept
+        kept["items"] = _sent(node["items"], names, True)
+    return kept | _members(node, names) if node.get("type") == "object" else kept
 
 
-def _members(node: Mapping[str, Any]) -> dict[str, Any]:
+def _members(node: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Return what is kept of the properties of an object: all are required, and no others taken."""
-    properties = {name: _sent(field) for name, field in node.get("properties", {}).items()}
+    fields = node.get("properties", {})
+    properties = {name: _sent(field, names, True) for name, field in fields.items()}
     free = not properties and node.get("additionalProperties", False)
     required = list(properties)
     return {"properties": properties, "required": required, "additionalProperties": free or False}

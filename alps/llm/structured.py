@@ -9,6 +9,9 @@ From the one that binds a model most to its prompt alone:
 | `json` | `response_format` for any JSON object; the schema stands in the prompt |
 | `prompt` | nothing; the schema stands in the prompt |
 
+Lengths of texts and lists stand in the schema of a prompt, and in one that is sent to a server of
+one's own; where that refuses them, they are left out. Providers refuse them with a 400.
+
 instructor's handlers shape the request, once a provider, mode and schema, and validate the reply;
 litellm says which modes a model takes. Where the endpoint itself refuses one, its first error steps
 down for the rest of the run.
@@ -25,6 +28,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from alps.extension import is_served
 from alps.llm.libraries import libraries
 from alps.llm.prices import entry_of
 from alps.llm.repair import too_much
@@ -50,8 +54,14 @@ _OF_SHAPE = re.compile(
     r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema"
     r"|object|mode|output)|structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)"
     r"|grammar|output[\s_-]?(?:format|config)|input[\s_-]?schema|invalid schema|\bstrict\b"
-    r"|tool[\s_-]?(?:choice|use|call)|\btools?\b|function[\s_-]?call",
+    r"|tool[\s_-]?(?:choice|use|call)|\btools?\b|function[\s_-]?call|max(?:Length|Items)\b",
     re.IGNORECASE,
+)
+# How servers say that a schema may have no lengths, or a grammar not such long ones
+_OF_LENGTHS = re.compile(r"max_?(?:length|items)|repetition|grammar", re.IGNORECASE)
+# How servers say that an answer may not be so long, or not beside so long a prompt
+_OF_LENGTH = re.compile(
+    r"max[\s_-]?(?:(?:completion|new|output)[\s_-]?)?tokens|in the completion", re.IGNORECASE
 )
 # What is wrong with this request or its answer alone: its length, or an answer that the model did
 # not bring about.
@@ -72,6 +82,8 @@ class Ladder:
     def __init__(self, tell: Callable[[str], None] | None = None) -> None:
         self._modes: dict[tuple[str, str | None], Structured] = {}
         self._taken: set[tuple[str, str | None, Structured | None, str]] = set()
+        self._plain: set[tuple[str, str | None]] = set()
+        self._thinking: set[tuple[str, str | None]] = set()
         self._tell = tell or (lambda line: print(f"alps: {line}", file=sys.stderr))
 
     def mode(self, model: str, api_base: str | None) -> Structured:
@@ -85,7 +97,14 @@ class Ladder:
         self._modes[model, api_base] = mode
 
     def on_its_step(self, request: Request[T]) -> Request[T]:
-        """Return `request` with the mode it is sent in; plain text has none."""
+        """Return `request` with the mode it is sent in; plain text has none.
+
+        A model that thinks has no output budget: nobody knows how long it thinks.
+        """
+        if (request.model, request.api_base) in self._thinking:
+            request = replace(request, longest=None)
+        if (request.model, request.api_base) in self._plain:
+            request = replace(request, plain=True)
         if request.answer is None or request.structured is not None:
             return request
         mode = self.mode(request.model, request.api_base)
@@ -103,8 +122,21 @@ class Ladder:
         if request.answer is not None:
             self._taken.add(_form(request))
 
-    def one_lower(self, request: Request[T], why: str) -> Request[T] | None:
-        """Step down; None where the mode was chosen, is the lowest, or was taken before."""
+    def otherwise(self, request: Request[T], error: TransportError) -> Request[T] | None:
+        """Return what is asked in the place of a request that was refused; None for nothing."""
+        bounded = request.longest is not None and error.status in (400, 422)
+        if bounded and _OF_LENGTH.search(str(error)):
+            return replace(request, longest=None)
+        return self._one_lower(request, str(error)) if error.shape_refused else None
+
+    def _one_lower(self, request: Request[T], why: str) -> Request[T] | None:
+        """Step down; None where the mode was chosen, is the lowest, or was taken before.
+
+        A schema whose lengths are refused goes without them, in a mode that was chosen, too.
+        """
+        if _OF_LENGTHS.search(why) and not request.plain and _is_of_ones_own(request):
+            self._plain.add((request.model, request.api_base))
+            return replace(request, plain=True)
         lowest = request.structured in (None, MODES[-1])
         if lowest or not request.steps_down or _form(request) in self._taken:
             return None
@@ -115,6 +147,15 @@ class Ladder:
             self._step_to(mode, request.model, request.api_base, reason)
         return replace(request, structured=mode)
 
+    def unbounded(self, request: Request[T]) -> Request[T]:
+        """Return a request without its output budget, as others to its model are from now on."""
+        asked = request.model, request.api_base
+        if asked not in self._thinking:
+            self._thinking.add(asked)
+            why = "it thinks, and its thought took of what its answer was given"
+            self._tell(f"{request.model} is asked without an output budget, since {why}")
+        return replace(request, longest=None)
+
     def _step_to(self, mode: Structured, model: str, api_base: str | None, why: str) -> None:
         self._modes[model, api_base] = mode
         if mode != MODES[0]:
@@ -122,8 +163,27 @@ class Ladder:
 
 
 def _form(request: Request[Any]) -> tuple[str, str | None, Structured | None, str]:
-    name = request.answer.schema.__name__ if request.answer is not None else ""
-    return request.model, request.api_base, request.structured, name
+    return request.model, request.api_base, request.structured, sent_schema(request) or ""
+
+
+def sent_schema(request: Request[Any]) -> str | None:
+    """Return the schema of a typed request as it is sent, as JSON; None for plain text."""
+    if request.answer is None:
+        return None
+    return schema_of(request.answer.schema, lengths=_takes_lengths(request))
+
+
+def _takes_lengths(request: Request[Any]) -> bool:
+    in_prompt = request.structured in ("json", "prompt")
+    return in_prompt or (not request.plain and _is_of_ones_own(request))
+
+
+def _is_of_ones_own(request: Request[Any]) -> bool:
+    """Tell whether a request goes to a server of one's own: llama.cpp, vLLM and their like."""
+    if is_served(request.model):
+        return True
+    named = request.model.startswith(("openai/", "hosted_vllm/"))
+    return named and request.api_base is not None and entry_of(request.model) is None
 
 
 @functools.cache
@@ -177,7 +237,8 @@ def shaped(request: Request[Any], messages: Sequence[dict[str, str]]) -> dict[st
     if request.answer is None:
         return {"messages": list(messages)}
     mode = request.structured or MODES[0]
-    options: dict[str, Any] = json.loads(_options(request.answer.schema, mode))
+    lengths = _takes_lengths(request)
+    options: dict[str, Any] = json.loads(_options(request.answer.schema, mode, lengths))
     options["messages"] = list(messages)
     if mode in ("json", "prompt"):
         options["messages"] = _with_schema(messages, request.answer.schema)
@@ -200,13 +261,13 @@ def as_body(options: dict[str, Any], model: str) -> dict[str, Any]:
 
 
 @functools.cache
-def _options(schema: type[BaseModel], mode: Structured) -> str:
+def _options(schema: type[BaseModel], mode: Structured, lengths: bool) -> str:
     """Return what instructor adds to a request, as JSON."""
     strict = is_strict(schema)
     wanted: dict[str, Any] = {"messages": []}
     if strict and mode == "tools":
         wanted["strict"] = True
-    _, options = _handlers(mode).request_handler(_sent_model(schema), wanted)
+    _, options = _handlers(mode).request_handler(_sent_model(schema, lengths), wanted)
     del options["messages"]  # `You are a genius expert …`: our own prompt says the format
     if strict and mode == "schema":  # where instructor leaves it out
         options["response_format"]["json_schema"]["strict"] = True
@@ -221,9 +282,9 @@ def _handlers(mode: Structured) -> Any:
 
 
 @functools.cache
-def _sent_model(schema: type[BaseModel]) -> type[BaseModel]:
+def _sent_model(schema: type[BaseModel], lengths: bool) -> type[BaseModel]:
     """Return a response model like `schema` that gives the schema that is sent."""
-    sent = json.loads(schema_of(schema))
+    sent = json.loads(schema_of(schema, lengths=lengths))
 
     def model_json_schema(cls: type[BaseModel], *_: Any, **__: Any) -> dict[str, Any]:
         return dict(sent)
@@ -236,7 +297,7 @@ def _with_schema(
     messages: Sequence[dict[str, str]], schema: type[BaseModel]
 ) -> list[dict[str, str]]:
     """Return the messages with the schema at the end of the first, which many records share."""
-    instruction = BY_PROMPT.text.replace("{schema}", schema_of(schema))
+    instruction = BY_PROMPT.text.replace("{schema}", schema_of(schema, lengths=True))
     first, *others = messages
     if first["role"] != "system":
         return [{"role": "system", "content": instruction}, *messages]

@@ -1,7 +1,7 @@
 """Types of what goes into a completion and what comes out of it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
@@ -36,6 +36,44 @@ class EmptyAnswer(ValueError):
 
 
 @dataclass(frozen=True)
+class OutputBudget:
+    """Tokens within which an answer of some form ends, by what it is about.
+
+    It bounds answers that run wild, and has to let any real answer through, under any vocabulary.
+
+    Attributes:
+        fixed: For the form, and for an answer about nothing.
+        an_item: For each item that the answer speaks of.
+        a_byte: For each byte of what is shown; English has about four bytes a token.
+    """
+
+    fixed: int
+    an_item: int = 0
+    a_byte: float = 0.0
+
+    def tokens(self, *, size: int = 0, items: int = 0, most: int | None = None) -> int:
+        """Return the tokens for an answer to `size` bytes, or about `items`: at most `most`."""
+        tokens = self.fixed + self.an_item * items + int(self.a_byte * size)
+        return tokens if most is None else min(tokens, most)
+
+    def of_messages(self, messages: Iterable[Mapping[str, str]], most: int | None = None) -> int:
+        """Return the tokens for an answer to what messages show, beside their instructions."""
+        shown = [message["content"] for message in messages if message["role"] != "system"]
+        size = sum(len(text.encode(errors="replace")) for text in shown)
+        return self.tokens(size=size, most=most)
+
+    def row(self) -> dict[str, float]:
+        """Return the budget as a manifest has it."""
+        return {name: value for name, value in vars(self).items() if value}
+
+
+IN_WORDS = OutputBudget(4_096)
+"""Of an answer in plain text: of 133 recorded ones, the longest has 1,402 tokens."""
+A_CHOICE = OutputBudget(2_048)
+"""Of a choice with its reason, which has at most some sentences."""
+
+
+@dataclass(frozen=True)
 class AnswerType(Generic[T]):
     """What a completion must answer.
 
@@ -45,12 +83,14 @@ class AnswerType(Generic[T]):
         partial: Whether an answer that was cut off may be used as far as it is complete.
         decision: What two answers must have in common not to contradict each other: a judge's
             verdict, without reasons.
+        within: Its output budget; None where nothing is known of its length.
     """
 
     schema: type[BaseModel]
     read: Callable[[object], Read[T]]
     partial: bool
     decision: Callable[[T], object] = field(default=lambda value: value)
+    within: OutputBudget | None = None
 
 
 JUDGE_CHECK = "judge_check"
@@ -68,6 +108,7 @@ class Request(Generic[T]):
         sampling: Sampling parameters, sent as they are.
         api_base: The endpoint, None for the provider's own.
         extra: What else the provider is sent, as `alps.llm.options` describes it.
+        longest: Its output budget in tokens, for where `sampling` bounds no answer; None for none.
         repeat: Which of several independent draws this is; only part of the cache key.
         purpose: `generate`, `judge` or `judge_check`, for the ledger; the last waits for no batch.
         about: The record that this is about; only for the ledger.
@@ -75,6 +116,7 @@ class Request(Generic[T]):
         likely: The answer that a dry run takes for the likeliest; not part of the cache key.
         structured: How a typed answer is asked for; None where the client is to find out.
         steps_down: Whether another mode may be tried where an endpoint refuses that one.
+        plain: Whether its schema goes without lengths, which its endpoint refused.
         echo_from: The character of its only message from which on log-probabilities are asked for,
             instead of an answer; None for an answer.
         passed: What its only message is, which is the JSON of a request of somebody else and sent
@@ -87,6 +129,7 @@ class Request(Generic[T]):
     sampling: Mapping[str, Any] = field(default_factory=dict)
     api_base: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    longest: int | None = None
     repeat: int = 0
     purpose: str = "generate"
     about: str = ""
@@ -94,8 +137,15 @@ class Request(Generic[T]):
     likely: Callable[[], T] | None = None
     structured: Structured | None = None
     steps_down: bool = False
+    plain: bool = False
     echo_from: int | None = None
     passed: Passed | None = None
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """The sampling parameters as they are sent, with the output budget."""
+        bound = {} if self.longest is None else {"max_tokens": self.longest}
+        return {**bound, **self.sampling}
 
 
 Text = Annotated[str, Field(strict=True)]
@@ -137,7 +187,8 @@ class Completion(Generic[T]):
 
     `value` is set exactly when `outcome` is `ok`; `raw` is the last text heard, None where nothing
     was. `thought` is what the model thought before it answered: of `raw`, or given beside it.
-    `strict` is that of the reply. `cached` tells that nobody was asked: a reply was kept, or one is
+    `strict` is that of the reply. `starved` tells that it broke off after thought had taken of its
+    tokens. `cached` tells that nobody was asked: a reply was kept, or one is
     shared. `used` is what the replies took, None where none came.
     """
 
@@ -150,6 +201,7 @@ class Completion(Generic[T]):
     error: str | None = None
     thought: str | None = None
     strict: bool | None = None
+    starved: bool = field(default=False, compare=False)
     cached: bool = field(default=False, compare=False)
     used: UsedToAnswer | None = field(default=None, compare=False)
 

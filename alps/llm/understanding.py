@@ -8,6 +8,7 @@ stripped (`analysis…assistantfinal…`).
 
 import json
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
@@ -56,6 +57,11 @@ _ANSWER_BEGINS = re.compile(r"\s*(?:```|[{\[])")
 _MOST_MARKERS = 100
 # Characters of a text that is not looked at for an answer
 _KEPT = 60_000
+# Bytes of the end of an answer that are looked at for repetition, and how many times smaller they
+# are packed where it repeats itself. Of 4,660 answers of real models, none of which does, the most
+# repetitive is packed 7.6 times smaller.
+_END, _FEWEST, _REPEATED = 6_000, 600, 10
+RAN_WILD = "it repeats itself to where it was cut off"
 SEVERAL_ANSWERS = "it holds several different answers: give exactly one"
 # Of what stands between two tags within a line: less is a mention of the tags. No thought of less
 # was met.
@@ -229,6 +235,12 @@ class _Answers(Generic[T]):
     begun: bool = False
 
 
+def ran_wild(text: str) -> bool:
+    """Tell whether the end of a text says the same again and again."""
+    end = text.encode(errors="replace")[-_END:]
+    return len(end) >= _FEWEST and len(end) > _REPEATED * len(zlib.compress(end))
+
+
 def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
     """Turn a reply into a typed answer, or into the kind of failure that it is.
 
@@ -261,6 +273,9 @@ def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
         completion = Completion("ok", answer_text, truncated=cut)  # type: ignore[arg-type]
     else:
         completion = _understand_json(answer_text, answer, cut=cut)
+    if cut and ran_wild(text):
+        why = completion.error and f"{completion.error}; {RAN_WILD}"
+        completion = replace(completion, error=why, notes=(*completion.notes, RAN_WILD))
     return replace(completion, raw=text, thought=thought, strict=reply.strict)
 
 

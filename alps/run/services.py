@@ -400,8 +400,11 @@ def _local(
 def _llm_systems(
     settings: RunSettings, tasks: Sequence[Task], client: "Client"
 ) -> tuple[tuple[System, ...], ...]:
+    from alps.llm.prices import longest_budget
     from alps.systems.llm import LlmSystem
 
+    most = longest_budget(settings.model, settings.sampling(), settings.request)
+    budgets = {task.track: task.answer.within for task in tasks if task.answer.within is not None}
     asked = partial(
         LlmSystem,
         settings.model,
@@ -410,6 +413,8 @@ def _llm_systems(
         sampling=settings.sampling(),
         extra=settings.request,
         structured=settings.structured,
+        budgets={} if most is None else budgets,
+        most=most,
     )
     answers = tuple(asked(repeat=repeat) for repeat in range(settings.repeats))
     compares: tuple[System, ...] = ()
@@ -433,6 +438,7 @@ def _comparing(settings: RunSettings, client: "Client") -> tuple[System, ...]:
 
 def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_EVER) -> Judge:
     from alps.judges.llm import LlmJudge
+    from alps.llm.prices import longest_budget
 
     first = asked_as.draw * settings.judge_repeats
     draws = [
@@ -446,6 +452,7 @@ def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_E
             seed=settings.seed,
             wording=asked_as.rubrics,
             structured=settings.judge_structured,
+            most=longest_budget(settings.judge, settings.judge_sampling(), settings.judge_request),
         )
         for repeat in range(first, first + settings.judge_repeats)
     ]

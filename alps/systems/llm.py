@@ -6,13 +6,18 @@ from functools import partial
 from typing import Any
 
 from alps.llm.recording import Completes
-from alps.llm.types import Completion, Request, Structured
+from alps.llm.types import Completion, OutputBudget, Request, Structured
 from alps.schema import Prediction, UsedToAnswer
 from alps.tasks import Task
 
 
 class LlmSystem:
-    """Asks a model what a task asks."""
+    """Asks a model what a task asks.
+
+    Args:
+        budgets: The output budgets of its answers, by track; those of others are not bounded.
+        most: The most tokens that one may come to.
+    """
 
     def __init__(
         self,
@@ -24,9 +29,14 @@ class LlmSystem:
         extra: Mapping[str, Any] | None = None,
         repeat: int = 0,
         structured: Structured | None = None,
+        budgets: Mapping[str, OutputBudget] | None = None,
+        most: int | None = None,
     ) -> None:
         self.name = model
+        self._budgets, self._most = budgets or {}, most
         settings: dict[str, Any] = {"sampling": dict(sampling), "api_base": api_base}
+        if budgets:
+            settings["output_budget"] = {track: one.row() for track, one in budgets.items()}
         self.settings: Mapping[str, Any] = settings | ({"request": dict(extra)} if extra else {})
         self._client, self._structured = client, structured
         fixed: dict[str, Any] = {"sampling": sampling, "api_base": api_base, "extra": extra or {}}
@@ -40,8 +50,11 @@ class LlmSystem:
 
     def request(self, task: Task, sample: Any) -> Request[Any]:
         """Return what the model is asked for `task` about `sample`."""
+        messages, budget = task.messages(sample), self._budgets.get(task.track)
+        longest = None if budget is None else budget.of_messages(messages, self._most)
         return self._request(
-            messages=task.messages(sample),
+            messages=messages,
+            longest=longest,
             answer=task.answer_to(sample),
             about=sample.benchmark_id,
             structured=self._structured if not task.asking.plain else None,

@@ -29,7 +29,7 @@ from alps.judges.options import OptionQuestion
 from alps.judges.rubric import OPTION, rubric
 from alps.llm.likelihood import Compared, Likelihood
 from alps.llm.repair import looks_like_refusal
-from alps.llm.types import AnswerType
+from alps.llm.types import IN_WORDS, AnswerType
 from alps.prompts import load_prompt
 from alps.schema import Outcome, Prediction, TextAnswer
 from alps.tasks.base import (
@@ -330,7 +330,7 @@ def free(task: Task) -> Task:
     return replace(
         task,
         prompt=FREE_PROMPT,
-        answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False),
+        answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False, within=IN_WORDS),
         messages=lambda sample: chat_messages(FREE_PROMPT.text, input_row(sample)["input"]),
         input_row=input_row,
         to_prediction=lambda text: {"answer": text},
@@ -537,7 +537,7 @@ def as_authors(task: Task, parser: str) -> Task:
         task,
         prompt=AUTHORS_PROMPT,
         asking=replace(task.asking, plain=True),
-        answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False),
+        answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False, within=IN_WORDS),
         messages=authors_messages,
         to_prediction=lambda text: {"answer": text},
         score=partial(score_as_authors, parser=parser),

@@ -14,7 +14,7 @@ from typing import Any
 from alps.data.audit_findings import AuditReport
 from alps.data.hub import hub_name
 from alps.errors import UsageError
-from alps.llm.types import AnswerType
+from alps.llm.types import A_CHOICE, AnswerType
 from alps.prompts import load_prompt
 from alps.schema import Turn
 from alps.tasks.base import (
@@ -368,6 +368,7 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
             read=read_answer,
             partial=False,
             decision=lambda answer: answer.choice,
+            within=A_CHOICE,
         ),
         read_sample=unread,
         messages=messages,

@@ -8,9 +8,15 @@ from alps.errors import UsageError
 from alps.judges.base import EmbeddedJudge
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair
-from alps.schema import CANONICAL_LABELS, UNMAPPED, ExtractionSample, Memory, MemoryList, Prediction
+from alps.schema import (
+    CANONICAL_LABELS,
+    UNMAPPED,
+    ExtractionSample,
+    MemoryList,
+    Prediction,
+)
 from alps.tasks import TASKS, Scored, load_task
-from alps.tasks.extraction import label_similarity, precision_recall_f1
+from alps.tasks.extraction import WrittenMemory, label_similarity, precision_recall_f1
 from tests.builders import TRACK, extraction_sample, heard, memories, memory
 
 TASK = load_task("extraction")
@@ -324,7 +330,7 @@ def test_a_system_is_told_every_label_and_every_field():
     assert [
         label for label in (*CANONICAL_LABELS, UNMAPPED) if f"- {label}\n" not in f"{system}\n"
     ] == []
-    assert [field for field in Memory.model_fields if f"`{field}`" not in system] == []
+    assert [field for field in WrittenMemory.model_fields if f"`{field}`" not in system] == []
     assert "{labels}" not in system
 
 

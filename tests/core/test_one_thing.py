@@ -25,9 +25,9 @@ from alps.judges.matching import (
     gold_items,
     predicted_items,
 )
-from alps.judges.relate import LONGEST_VALUE, MOST_EXTRA, screen
+from alps.judges.relate import MOST_EXTRA, screen
 from alps.llm.types import Request
-from alps.schema import Memory, Outcome, Prediction, Turn
+from alps.schema import LONGEST_VALUE, Memory, Outcome, Prediction, Turn
 from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Scored
 from alps.tasks.extraction import TASK as EXTRACTION
 from alps.tasks.update import TASK as UPDATE

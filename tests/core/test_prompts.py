@@ -11,6 +11,8 @@ from tests.loopback import Answer, serve
 from tests.tracks import MODEL, alps_here
 
 SIX = {"type", "label", "label_suggestion", "value", "confidence", "evidence_text"}
+TEN = {"turn", "type", "label", "label_suggestion", "value", "reasoning", "confidence"}
+TEN |= {"time_scope", "emotion", "preference_attitude"}
 ITEM = {
     "type": "direct",
     "label": "Possessions/Pet",
@@ -54,7 +56,7 @@ def test_the_recall_prompt_asks_for_six_fields_in_words_of_its_own(asked):
     _, requests = asked
     (recall, _), (precision, _) = requests["recall"], requests["precision"]
     assert fields_of(recall[0]) == SIX
-    assert len(fields_of(precision[0])) == 12
+    assert fields_of(precision[0]) == TEN
     assert system_text(recall[0]) != system_text(precision[0])
     named = {
         line.split("`")[1] for line in system_text(recall[0]).splitlines() if line.startswith("- `")
@@ -80,7 +82,7 @@ def test_the_manifest_tells_the_prompts_apart(asked):
     }
     assert manifests["recall"]["settings"]["prompt"] == "recall"
     assert set(manifests["recall"]["prompts"]) == {"extraction/recall-1"}
-    assert set(manifests["precision"]["prompts"]) == {"extraction/1"}
+    assert set(manifests["precision"]["prompts"]) == {"extraction/2"}
 
 
 def test_a_folder_of_one_prompt_is_not_resumed_under_the_other(asked, monkeypatch):

@@ -38,7 +38,7 @@ ONE, F1, CHOSEN = "tracks.task1", "tracks.task1.scores.f1", "task3_d100/predicti
 TEXTS = {
     **dict.fromkeys(("name", "org", "notes", "submitted", "alps", "slug"), ""),
     **dict.fromkeys(("system.kind", "system.model", "system.snapshot"), ""),
-    **dict.fromkeys(("runs.0.settings.model", "runs.0.prompts.extraction/1"), "runs.0."),
+    **dict.fromkeys(("runs.0.settings.model", "runs.0.prompts.extraction/2"), "runs.0."),
     **dict.fromkeys(("runs.0.data.name", "runs.0.data.split", "runs.0.data.commit"), ""),
     **dict.fromkeys(("runs.0.judge.judge", f"{ONE}.task", f"{ONE}.judge"), ""),
     **dict.fromkeys((f"{ONE}.judge_fingerprint", f"{F1}.unscored"), ""),
@@ -159,7 +159,7 @@ WARNED = [
     ("name", "Mem0", "name", "a row of the references, and the model is rules"),
     ("system.settings", {"weights": f"{HOME}/w"}, "leak", "system.settings.weights: holds an abso"),
     ("system.settings", {"at": "gpu.local"}, "leak", "system.settings.at: holds the address"),
-    ("runs.0.prompts.extraction/1", "0" * 64, "prompt", "extraction/1 has another wording than"),
+    ("runs.0.prompts.extraction/2", "0" * 64, "prompt", "extraction/2 has another wording than"),
 ]
 
 

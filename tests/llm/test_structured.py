@@ -2,6 +2,7 @@
 
 import ast
 import json
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -13,10 +14,11 @@ from alps.judges.rubric import BinaryReply, EmotionalReply, MatchReply, rating_a
 from alps.llm.cache import Cache, cache_key
 from alps.llm.client import Client
 from alps.llm.schemas import is_strict, schema_of
-from alps.llm.structured import MODES, first_mode, next_mode
+from alps.llm.structured import MODES, first_mode, next_mode, shaped
+from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import asked_sha256
 from alps.schema import MemoryList
-from alps.tasks.extraction import TASK
+from alps.tasks.extraction import TASK, WrittenMemories
 from tests.conftest import ROOT
 from tests.desk import GOOD, QUESTION, QUIET_LITELLM, Desk, Hobbies, always, chat, question
 from tests.endtoend import rows
@@ -367,9 +369,10 @@ def test_a_schema_is_part_of_the_hash_of_its_prompt_and_its_rubric():
     judge = LlmJudge("openai/any", client=None)  # type: ignore[arg-type]  # only its fingerprint is looked at
     told = judge.fingerprint_for([rubric("matching")])["rubrics"]
     assert told == {rubric("matching").id: asked_sha256(rubric("matching"), schema_of(MatchReply))}
-    assert TASK.prompt_sha256 == asked_sha256(TASK.prompt, schema_of(MemoryList))
-    schemas = (None, schema_of(MemoryList), schema_of(Own))
-    assert len({asked_sha256(TASK.prompt, schema) for schema in schemas}) == 3
+    asked = schema_of(WrittenMemories, lengths=True)
+    assert TASK.prompt_sha256 == asked_sha256(TASK.prompt, asked)
+    schemas = (None, asked, schema_of(WrittenMemories), schema_of(Own))
+    assert len({asked_sha256(TASK.prompt, schema) for schema in schemas}) == 4
 
 
 @pytest.mark.parametrize(
@@ -386,3 +389,61 @@ def test_what_is_forgiven_in_reading_is_not_valid_as_it_came(name, reply):
     assert set(answer.read(reply).value[0].values()) <= {1, 4}
     with pytest.raises(ValidationError):
         answer.schema.model_validate_json(json.dumps(reply), strict=True)
+
+
+OWN_SERVER = {"api_base": "http://127.0.0.1:9/v1"}
+BOUNDED = AnswerType(schema=WrittenMemories, read=Read, partial=True)
+SENT_LENGTHS = {
+    # Providers refuse lengths with a 400 (OpenAI, Anthropic, Bedrock) or ignore them (Gemini).
+    ("openai/gpt-4.1-mini", None): ("json", "prompt"),
+    ("openai/gpt-4.1-mini", "own"): ("json", "prompt"),
+    ("anthropic/claude-sonnet-4-5", None): ("json", "prompt"),
+    ("gemini/gemini-2.5-flash", None): ("json", "prompt"),
+    # The grammars of llama.cpp and vLLM hold a model to them.
+    ("openai/mine", "own"): MODES,
+    ("hosted_vllm/Qwen/Qwen3-8B", "own"): MODES,
+    ("local", None): MODES,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("model", "where"), SENT_LENGTHS)
+def test_lengths_are_sent_where_they_are_taken_and_enums_everywhere(
+    model: str, where: str | None, mode: Any
+):
+    request: Request[Any] = Request(
+        model, QUESTION, BOUNDED, api_base=OWN_SERVER["api_base"] if where else None
+    )
+    text = json.dumps(shaped(replace(request, structured=mode), QUESTION))
+    lengths = {name for name in ("maxLength", "maxItems") if name in text}
+    assert lengths == ({"maxLength", "maxItems"} if mode in SENT_LENGTHS[model, where] else set())
+    asked = {"Constraints_and_Boundaries/Do_Not_Remember", "UNMAPPED", "short_term", "require"}
+    assert {word for word in asked if word in text} == asked
+    assert {word for word in ("memory_id", "updated_at", "session_id") if word in text} == set()
+
+
+@pytest.mark.parametrize("mode", ["schema", "tools"])
+def test_a_server_that_refuses_lengths_is_asked_in_the_same_mode_without(desk: Desk, mode: str):
+    found = json.dumps({"memory_items": []})
+
+    def script(body: dict[str, Any]) -> Answer:
+        if "maxLength" in json.dumps(body):
+            return Answer(status=400, error="For 'string' type, 'maxLength' is not supported")
+        return called(body, found) if mode == "tools" else Answer(found)
+
+    with serve(script) as server:
+        asked = [
+            question(server, answer=BOUNDED, structured=mode, repeat=number) for number in range(3)
+        ]
+        for request in asked:
+            assert desk.ask(request).value == {"memory_items": []}
+        assert set(modes_of(server.requests)) == {mode}
+        assert len(server.requests) == 6  # each desk is another run
+        before = len(server.requests)
+        assert {got.outcome for got in desk.ask_all(*asked)} == {"ok"}
+        assert len(server.requests) - before <= 6
+
+
+def test_a_schema_with_lengths_is_another_question_than_one_without():
+    asked = Request("openai/mine", QUESTION, BOUNDED, structured="schema", **OWN_SERVER)
+    assert cache_key(asked) != cache_key(replace(asked, plain=True))

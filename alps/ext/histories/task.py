@@ -26,7 +26,7 @@ from alps.ext.histories.sample import (
 from alps.ext.histories.scores import breakdowns_of, groups_of, metrics_of, score
 from alps.ext.histories.shown import HIGHLIGHTS, record_parts
 from alps.judges.base import Judge
-from alps.llm.types import AnswerType
+from alps.llm.types import IN_WORDS, AnswerType
 from alps.prompts import load_prompt
 from alps.schema import Prediction, TextAnswer
 from alps.tasks.base import (
@@ -141,7 +141,7 @@ def _task(cited: CitedSet, options: TaskOptions) -> Task:
         name=cited.name,
         track=cited.name,
         prompt=PROMPT,
-        answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False),
+        answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False, within=IN_WORDS),
         read_sample=unread,
         messages=lambda sample: chat_messages(PROMPT.text, asked(sample)),
         input_row=partial(_input_row, cited),

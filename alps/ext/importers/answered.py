@@ -11,7 +11,7 @@ from typing import Any
 from alps.ext.importers.figures import REFUSAL, token_f1
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion, read_rubric
-from alps.llm.types import AnswerType, Read
+from alps.llm.types import IN_WORDS, AnswerType, Read
 from alps.prompts import read_prompt
 from alps.schema import Prediction, Record, TextAnswer
 from alps.tasks import (
@@ -106,7 +106,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             name="imported",
             track=TRACK,
             prompt=PROMPT,
-            answer=AnswerType(schema=TextAnswer, read=_read_answer, partial=False),
+            answer=AnswerType(schema=TextAnswer, read=_read_answer, partial=False, within=IN_WORDS),
             read_sample=_read_sample,
             messages=_messages,
             input_row=_input_row,

@@ -8,6 +8,7 @@ from rich.console import Group
 
 from alps.judges.agreement import people_say
 from alps.judges.resolve import known_agreement
+from alps.llm.understanding import RAN_WILD
 from alps.rows import BreakdownRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import open_run
 from alps.show.caveats import baselines_title, judge_check_lines, judge_mark
@@ -240,6 +241,9 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     yield from _failure_lines(track)
     if cut := track.truncated:
         yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
+    if wild := track.notes.get(RAN_WILD, 0):
+        what = "the same again and again, until it was cut off: a larger max_tokens mends none"
+        yield f"{counted(wild, 'answer')} ran wild: {what}."
     yield from relation_lines(track.counts)
     if track.rejected_gold:
         items = counted(track.rejected_gold, "gold item")
