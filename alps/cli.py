@@ -14,7 +14,6 @@ COMMANDS = {
     "run": "alps.commands.running:run",
     "score": "alps.commands.running:score",
     "compare": "alps.commands.looking:compare",
-    "doctor": "alps.commands.machine:doctor",
 }
 """Where the commands of the spine lie; extensions name their own."""
 _FURTHER = "alps COMMAND --help lists settings; alps completion --help: Tab completion"

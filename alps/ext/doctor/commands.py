@@ -1,4 +1,4 @@
-"""The command about this machine: `doctor`."""
+"""The command `doctor`."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ def doctor(settings: "DoctorSettings") -> None:
       alps doctor
       alps doctor memory=python:mine:Store memory.index=small
     """
-    from alps.show.doctor import examine
+    from alps.ext.doctor.examination import examine
 
     screen = console()
     for extension in extensions():

@@ -11,7 +11,7 @@ from rich.console import Console
 
 import alps
 from alps.data.release import open_split, write_track
-from alps.show import doctor
+from alps.ext.doctor import examination as doctor
 from alps.tasks import TASKS
 from tests.tracks import pool_row, target_row, write_ability
 
@@ -179,14 +179,14 @@ def test_ways_to_look_stay_light() -> None:
         for name in (
             "ext.looking.record_text",
             "ext.looking.listing",
-            "show.doctor",
+            "ext.doctor.examination",
             "ext.looking.report_page",
             "show.charts",
         )
     )
     probe = (
         f"import sys, io, {names}; from rich.console import Console; "
-        "before = set(sys.modules); alps.show.doctor.examine(Console(file=io.StringIO())); "
+        "before = set(sys.modules); alps.ext.doctor.examination.examine(Console(file=io.StringIO())); "
         "print([name for name in ('litellm', 'sklearn', 'scipy', 'instructor', 'datasets') if "
         "name in sys.modules], "
         "'jinja2' in before)"
