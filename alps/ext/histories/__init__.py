@@ -15,7 +15,7 @@ SETS = tuple(
 
 EXTENSION = Extension(
     "histories",
-    needs=("datasets",),
+    needs=("datasets", "memory"),
     tasks={name: f"{READERS}.{name}:tracks" for name in SETS},
     task_keys=("set", "size", "memory", "max_context_tokens", "k"),
     settings="alps.ext.histories.settings:HistoriesKeys",
