@@ -18,7 +18,8 @@ from tests.conftest import ROOT
 from tests.ext.histories.sets import SETS, book, cited
 from tests.tracks import alps_here
 
-READERS = sorted((ROOT / "alps" / "ext" / "histories" / "data").glob("*.py"))
+HERE = ROOT / "alps" / "ext" / "histories"
+READERS = sorted([*(HERE / "data").glob("*.py"), *(HERE / "levels").glob("*.py")])
 SAMPLES = ROOT / "alps" / "ext" / "histories" / "samples"
 
 

@@ -25,7 +25,7 @@ from alps.ext.histories.task import tracks_of
 
 BOUNDARY = "Memory Boundary"
 NAMES: Mapping[str, str] = {"medium": "HaluMem-Medium.jsonl", "long": "HaluMem-Long.jsonl"}
-_TIME = "%b %d, %Y, %H:%M:%S"
+TIME = "%b %d, %Y, %H:%M:%S"
 
 
 def _files(data: Path, choice: Choice) -> Files:
@@ -55,7 +55,7 @@ def _session(session: Mapping[str, Any], name: str) -> Session:
     for place, one in enumerate(session["dialogue"]):
         messages.append(Message(one["role"], str(one["content"]), f"{name}:{place}"))
     written = str(session["start_time"])
-    return Session(name, when(written, _TIME), tuple(messages), written)
+    return Session(name, when(written, TIME), tuple(messages), written)
 
 
 def _questions(
@@ -70,7 +70,7 @@ def _questions(
             text=str(one["question"]),
             answer=str(one["answer"]),
             kind=str(one["question_type"]),
-            at=when(str(session["end_time"]), _TIME),
+            at=when(str(session["end_time"]), TIME),
             evidence=tuple(dict.fromkeys(found)),
             abstains=one["question_type"] == BOUNDARY,
             sessions=number,
