@@ -264,6 +264,7 @@ class Rubric(Prompt):
         accepted: The values that count as accepted.
         reply: The schema of a judge's reply.
         rules: Those that are enforced.
+        checks: The file of its known items; one of ours has it in `checks/`, under its name.
     """
 
     name: str
@@ -273,6 +274,7 @@ class Rubric(Prompt):
     accepted: frozenset[int | str] = frozenset({1})
     reply: type[ReplyModel] = BinaryReply
     rules: tuple[Rule, ...] = ()
+    checks: Path | None = None
 
     @property
     def labels(self) -> dict[str, str]:

@@ -6,6 +6,7 @@ set's authors, by their own rules.
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -137,13 +138,26 @@ _OTHER: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+_CHECKED_AS: Mapping[str, str] = {
+    "type_answer": ANSWER,
+    "type_guide": GUIDE,
+    "type_time": "time",
+    "type_update": "update",
+    "type_absent": "absent",
+    UNANSWERABLE: "absent",
+}
+"""The known items of a rubric, where they are not called after it."""
+
+
 @cache
 def rubric_of(name: str) -> Rubric:
     """Return the rubric called `name`, of those of this folder."""
+    folder = Path(str(files("alps.ext.histories")))
+    checks = folder / "checks" / f"{_CHECKED_AS.get(name, name)}.jsonl"
     if name in _OTHER:
         prompt = load_prompt("alps.ext.histories", "rubrics", name)
-        return Rubric(**vars(prompt), name=name, rules=(NOTHING,), **_OTHER[name])
-    return read_rubric(Path(str(files("alps.ext.histories") / "rubrics" / f"{name}.md")))
+        return Rubric(**vars(prompt), name=name, rules=(NOTHING,), checks=checks, **_OTHER[name])
+    return replace(read_rubric(folder / "rubrics" / f"{name}.md"), checks=checks)
 
 
 def rubrics_of(cited: CitedSet) -> tuple[Rubric, ...]:

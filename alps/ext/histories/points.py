@@ -176,11 +176,11 @@ def _of_story(
     cited: CitedSet, place: Place, story: Story, points: Points
 ) -> Iterator[PointsSample]:
     turns = 0
-    for number, (session, told) in enumerate(zip(story.sessions, points, strict=True), start=1):
+    for number, (session, expected) in enumerate(zip(story.sessions, points, strict=True), start=1):
         before, turns = turns, turns + len(session.messages)
-        if told is not None:
+        if expected is not None:
             name = f"{story.id}:{session.id}"
-            yield PointsSample(name, story.id, cited, place, number, before, turns, *told)
+            yield PointsSample(name, story.id, cited, place, number, before, turns, *expected)
 
 
 def _task(level: Level, options: TaskOptions) -> Task:

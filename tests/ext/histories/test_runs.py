@@ -191,7 +191,7 @@ def test_unsound_questions_are_scored_and_left_out_of_the_sound_part(tmp_path):
 def test_keys_of_sets_are_refused_elsewhere_by_name(tmp_path):
     done = run(tmp_path / "out", "extraction", "set=s", "memory=full")
     assert done.code == 2
-    users = "beam, halumem, halumem_extraction, halumem_update, histories, locomo, longmemeval"
+    users = "beam, halumem, histories, locomo, longmemeval, halumem_extraction, halumem_update"
     assert f"set=s: only {users} use it" in " ".join(done.err.split())
 
 

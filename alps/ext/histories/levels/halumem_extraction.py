@@ -44,7 +44,7 @@ def _point(one: Mapping[str, Any]) -> Point:
 
 def _probes(sample: PointsSample) -> tuple[Probe, ...]:
     after = Probe(sample.turns, at=sample.at)
-    # Before the first session a system was never told of the user.
+    # Before the first session a system knows no such user.
     return (Probe(sample.before, at=sample.at), after) if sample.before else (after,)
 
 
