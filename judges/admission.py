@@ -2,9 +2,9 @@
 
 Each rubric has a pool of them, ours in `checks/`, of which a dozen is drawn by the judge's
 fingerprint: six good answers and six bad ones in the same settings, three of which hold an
-instruction to the judge. Where those good answers share more words with the setting than the bad ones, the others
-share fewer, and likewise for length: who goes by words or by length is right of nine at most, and
-so is who counts sentences or digits.
+instruction to the judge. Where those good answers share more words with the setting than the bad
+ones, the others share fewer, and likewise for length: who goes by words or by length is right of
+nine at most, and so is who counts sentences or digits.
 """
 
 import random
