@@ -102,6 +102,18 @@ def all_tracks() -> Mapping[str, Task]:
     return {task.track: task for task in load_tracks(ALL, TaskOptions(distractors=ALL))}
 
 
+@cache
+def board_tracks() -> Mapping[str, Task]:
+    """Return every track that has boards by its name: those of extensions, too."""
+    brought = {task.track: task for name in brought_tasks() for task in _every_track(name)}
+    return {**all_tracks(), **brought}
+
+
+def board_tasks() -> tuple[str, ...]:
+    """Return the tasks that have boards: those of the package first."""
+    return (*TASKS, *brought_tasks())
+
+
 def known_track(name: str) -> Task | None:
     """Return the track of a task of the package; None where no task of it has one of this name."""
     # Tasks that this run imported come first: a table of one task imports no other.

@@ -160,6 +160,15 @@ def rubric_of(name: str) -> Rubric:
     return replace(read_rubric(folder / "rubrics" / f"{name}.md"), checks=checks)
 
 
+def is_mark(name: str, mark: int) -> bool:
+    """Tell whether a verdict may give this mark: of a rubric, a number where it has several."""
+    by, *_ = name.split()
+    if by == ALIGNED:
+        return True  # the place of a text
+    known = Path(str(files("alps.ext.histories") / "rubrics" / f"{by}.md")).is_file()
+    return known and mark in rubric_of(by).scale
+
+
 def rubrics_of(cited: CitedSet) -> tuple[Rubric, ...]:
     """Return the rubrics that scores of a set depend on."""
     names = [ANSWER, UNANSWERABLE, *cited.rubrics]

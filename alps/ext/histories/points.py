@@ -11,7 +11,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.book import find, made_of, read_story, sha256_of
-from alps.ext.histories.judging import rubric_of
+from alps.ext.histories.judging import is_mark, rubric_of
 from alps.ext.histories.model import Choice, CitedSet, Place, Session, Story
 from alps.ext.histories.sample import history_in
 from alps.ext.histories.task import unread
@@ -211,7 +211,7 @@ def _task(level: Level, options: TaskOptions) -> Task:
         systems={name: partial(_answer, make) for name, make in level.systems.items()},
         conditions={name: value for name, value in vars(given).items() if value is not None},
         # What a system keeps may be every message.
-        public=PublicAnswers(longest=1_000_000, gold=_gold_lines, schema=Held),
+        public=PublicAnswers(1_000_000, gold=_gold_lines, schema=Held, is_mark=is_mark),
         shown=Shown(title=level.title, record_parts=record_parts),
         data=TaskData(hub=level.cited.hub, open_records=partial(_open, level)),
         by_memory=ByMemory(required=True),

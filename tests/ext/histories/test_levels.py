@@ -34,14 +34,14 @@ STORED = {
     "all of it": (KEPT, [2, 2], [(2, True), (2, True)], 1.0, {"weighted": 1.0, "included": 2}),
     "half, and nothing else": (KEPT, [2, 0], [(2, True)], 2 / 3, {"weighted": 0.9}),
     "a part is not covered, and has half a weight": (
-        KEPT, [1, 0], [(1, True)], 0.0, {"covered": 0, "weighted": 0.45, "included right": 0.5}
+        KEPT, [1, 0], [(1, True)], 0.0, {"covered": 0, "weighted": 0.45, "included_right": 0.5}
     ),
     "what no point is about counts for accuracy alone": (
-        KEPT, [2, 2], [(2, True), (0, False)], 1.0, {"stored": 2, "stored right": 1, "included": 1}
+        KEPT, [2, 2], [(2, True), (0, False)], 1.0, {"stored": 2, "stored_right": 1, "included": 1}
     ),
     "nothing": (KEPT, [], [], 0.0, {"points": 2, "stored": 0}),
-    "a false memory is kept": ((*KEPT, *WRONG), [2, 2, 1], [(2, True)], 1.0, {"left out": 0}),
-    "a false memory is left out": ((*KEPT, *WRONG), [2, 2, 0], [(2, True)], 1.0, {"left out": 1}),
+    "a false memory is kept": ((*KEPT, *WRONG), [2, 2, 1], [(2, True)], 1.0, {"left_out": 0}),
+    "a false memory is left out": ((*KEPT, *WRONG), [2, 2, 0], [(2, True)], 1.0, {"left_out": 1}),
 }  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_what_was_stored_of_a_session_is_scored_as_by_the_authors(
 
 def test_a_memory_that_failed_stored_nothing_and_resisted_nothing():
     scores, counts = extraction_score(sample(*KEPT, *WRONG), None, {})
-    assert (scores["f1"], counts["left out"], counts["wrong"]) == (0.0, 0, 1)
+    assert (scores["f1"], counts["left_out"], counts["wrong"]) == (0.0, 0, 1)
 
 
 HELD = {
@@ -67,7 +67,7 @@ HELD = {
     "something else": (["x"], {"changed": 0}, {"hallucination": 1.0, "correct_found": 0.0}),
     "the old state": (["old"], {"changed": 1}, {"omission": 1.0, "correct_found": 0.0}),
     "none of these": (["x"], {"changed": 2}, {"other": 1.0, "correct_found": 0.0}),
-    "nothing found: omitted, and left out by the authors": ([], {}, {"omission": 1.0}),
+    "nothing found: omitted, and left out by the authors": ([], {"changed": 1}, {"omission": 1.0}),
 }
 
 

@@ -16,8 +16,8 @@ from alps.tasks.metrics import HarmonicMean, Inference, Metric, MicroRatio
 
 Scores = tuple[dict[str, float], dict[str, float]]
 COUNTS = (
-    *("points", "covered", "weights", "weighted", "wrong", "left out"),
-    *("stored", "stored right", "included", "included right"),
+    *("points", "covered", "weights", "weighted", "wrong", "left_out"),
+    *("stored", "stored_right", "included", "included_right"),
 )
 
 
@@ -30,7 +30,7 @@ def extraction_score(
         mark = marks.get(f"{COVERED} {n}", 0)
         if point.wrong:
             counts["wrong"] += 1
-            counts["left out"] += mark == 0 and texts is not None
+            counts["left_out"] += mark == 0 and texts is not None
             continue
         counts["points"] += 1
         counts["covered"] += mark == 2
@@ -39,14 +39,14 @@ def extraction_score(
     for n in range(len(texts or ())):
         mark = marks[f"{STATED} {n} mark"] / 2
         counts["stored"] += 1
-        counts["stored right"] += mark
+        counts["stored_right"] += mark
         if marks[f"{STATED} {n} included"]:
             counts["included"] += 1
-            counts["included right"] += mark
+            counts["included_right"] += mark
     if not counts["points"]:
         return {}, counts
     recall = counts["covered"] / counts["points"]
-    precision = counts["included right"] / (counts["included"] or 1)
+    precision = counts["included_right"] / (counts["included"] or 1)
     return {"f1": 2 * recall * precision / ((recall + precision) or 1)}, counts
 
 
@@ -56,8 +56,7 @@ def update_score(
     """Return the outcome of a change; what was not found is omitted, and what failed is wrong."""
     if texts is None:
         return dict.fromkeys(CHANGES, 0.0), {}
-    place = marks[CHANGED] if texts else CHANGES.index("omission")
-    scores = {name: float(place == n) for n, name in enumerate(CHANGES)}
+    scores = {name: float(marks[CHANGED] == n) for n, name in enumerate(CHANGES)}
     return scores | ({"correct_found": scores["correct"]} if texts else {}), {}
 
 
@@ -72,13 +71,13 @@ EXTRACTION = (
     Metric(
         "authors_f1",
         "authors' F1",
-        HarmonicMean((("included right", "included"), ("covered", "points"))),
+        HarmonicMean((("included_right", "included"), ("covered", "points"))),
     ),
     _ratio("recall", "  recall", "covered", "points"),
     _ratio("weighted_recall", "  recall by importance", "weighted", "weights"),
-    _ratio("target_accuracy", "  accuracy of what points are about", "included right", "included"),
-    _ratio("accuracy", "  accuracy of all that is stored", "stored right", "stored"),
-    _ratio("resistance", "  false memories left out (FMR)", "left out", "wrong"),
+    _ratio("target_accuracy", "  accuracy of what points are about", "included_right", "included"),
+    _ratio("accuracy", "  accuracy of all that is stored", "stored_right", "stored"),
+    _ratio("resistance", "  false memories left out (FMR)", "left_out", "wrong"),
 )
 UPDATE = (
     Metric("correct", "changes that are held rightly", headline=True, inference=_HEADLINE),

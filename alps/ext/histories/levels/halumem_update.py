@@ -27,7 +27,7 @@ def _changes(sample: PointsSample) -> Iterator[PointsSample]:
 
 async def _judge(sample: PointsSample, texts: Sequence[str], judge: Judge) -> dict[str, Any]:
     if not texts:
-        return {"marks": {}}
+        return {"marks": {CHANGED: CHANGES.index("omission")}}
     (point,) = sample.points
     if RubricQuestion not in judge.answers:
         found = await by_words([point.text], texts, (), judge, sample.benchmark_id)
