@@ -17,8 +17,8 @@ from alps.parsing import parse_settings
 from alps.run.source import Data, TrackData, open_data, options_of
 from alps.settings import RunSettings
 from alps.tasks import Task, board_tracks, load_tracks
-from alps.tasks.registry import keys_by_task
 from alps.tasks.base import DEFAULTS, TaskOptions
+from alps.tasks.registry import keys_by_task
 
 
 @dataclass(frozen=True)

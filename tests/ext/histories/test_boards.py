@@ -112,7 +112,7 @@ def test_every_row_of_others_says_who_ran_it_who_judged_and_what_differs():
     assert {one.columns[0].track for one in tables} == {"locomo", "longmemeval", "beam", "halumem"}
     for table in tables:
         assert table.kind == "reported"
-        assert table.ran_by and table.note and table.judge and table.source.title
+        assert all((table.ran_by, table.note, table.judge, table.source.title))
         for column in table.columns:
             names = [metric.name for metric in board_tracks()[column.track].metrics]
             assert column.metric in names
