@@ -104,9 +104,8 @@ def made_of(cited: CitedSet, place: Place, make: Callable[[Any], T]) -> T:
     Raises:
         DataError: If that has another form.
     """
-    node = place.read()
     try:
-        return make(node)
+        return make(place.read())
     except _UNREADABLE as error:
         missing = isinstance(error, KeyError)
         what = f"{error.args[0]} is missing" if missing else str(error)
