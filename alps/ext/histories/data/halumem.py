@@ -63,7 +63,8 @@ def _questions(
 ) -> Iterator[Question]:
     for place, one in enumerate(session.get("questions") or (), start=1):
         facts = [str(fact["memory_content"]) for fact in one.get("evidence") or ()]
-        found = [said[fact] for fact in facts if fact in said]
+        # A fact that no point has is named as it is: evidence that is not there.
+        found = [said.get(fact, fact) for fact in facts]
         yield Question(
             id=f"{name}:q{place}",
             history=user,
