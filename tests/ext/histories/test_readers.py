@@ -1,6 +1,7 @@
 """Readers of sets: what each makes of files of its shape, and what of them a system gets."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,28 @@ def test_what_belongs_to_each_shape():
     assert [session.written[:10] for session in story.sessions] == [
         "2030/05/01", "2030/05/09", "2030/05/20"
     ]  # fmt: skip
+
+
+def test_events_at_or_after_a_question_are_hidden_and_what_is_ranked_or_written_is_left_out():
+    opened = book("personamem_v3")
+    asked_of = {entry.question.id: entry for entry in opened.entries}
+    assert [name.rpartition(":")[2] for name in asked_of] == ["chat_1", "over_1", "chat_2"]
+    early, late, _ = asked_of.values()
+    assert (early.question.sessions, late.question.sessions) == (3, 4)
+    seen = [one.sessions for one in samples_of("personamem_v3")][:2]
+    said = [" ".join(m.text for one in sessions for m in one.messages) for sessions in seen]
+    assert ["sold the kayak" in text for text in said] == [False, True]
+    assert early.question.points[1].startswith("must not be so: ")
+    assert early.question.at > seen[0][-1].at
+
+
+def test_a_table_of_questions_of_another_version_is_refused(tmp_path):
+    shutil.copytree(SAMPLES / "personamem_v3", tmp_path / "set")
+    path = tmp_path / "set" / "benchmark" / "7" / "queries.csv"
+    text = path.read_text(encoding="utf-8").replace("version=2", "version=3")
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(AlpsError, match="expected # queries_csv_version=2, got .*=3"):
+        book("personamem_v3", tmp_path / "set")
 
 
 @pytest.mark.parametrize("name", SETS)
