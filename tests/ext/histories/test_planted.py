@@ -110,10 +110,40 @@ class Beam:
         self.question["source_chat_ids"] = [99_999]
 
 
+class PersonaMem:
+    """Whose questions are judged by points, and name no evidence."""
+
+    file = "backend/7/threads.json"
+    asked = "benchmark/7/queries.csv"
+
+    def change(self, events, questions):
+        self.events, self.questions = events, questions
+        return self
+
+    def duplicate_question(self):
+        again = self.questions[2].replace("7:0000:chat_1", "7:0009:chat_9")
+        self.questions.append(again)
+
+    def doubled_session(self):
+        # A day later, and behind another question.
+        self.events.append({**self.events[0], "source_timestamp": 1893456000 + 190_000})
+
+    def impossible_date(self):
+        self.questions[2] = self.questions[2].replace(",1893556000,", ",99999999999,")
+
+    def no_answer(self):
+        rubric = "(+) Proposes paddling or the lake.;(-) Proposes car racing or running."
+        self.questions[2] = self.questions[2].replace(rubric, "")
+
+    def special_mark(self):
+        self.events[0]["content"]["text"] += "<|endoftext|>"
+
+
 SETS = {"locomo": Locomo, "longmemeval": LongMemEval, "halumem": HaluMem, "beam": Beam}
+SETS |= {"personamem_v3": PersonaMem}
 CODES = (
     *("duplicate-question", "doubled-session", "impossible-date"),
-    *("answer-in-question", "missing-evidence", "asked-too-early"),
+    *("answer-in-question", "missing-evidence", "asked-too-early", "no-answer", "special-mark"),
 )
 
 
@@ -127,14 +157,18 @@ def cases():
 
 def rows_in(path):
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".csv":
+        return text.splitlines()
     if path.suffix == ".jsonl":
         return [json.loads(line) for line in text.splitlines()]
     return json.loads(text)
 
 
 def write(path, rows):
-    lines = path.suffix == ".jsonl"
-    text = "".join(json.dumps(row) + "\n" for row in rows) if lines else json.dumps(rows)
+    if path.suffix == ".json":
+        text = json.dumps(rows)
+    else:
+        text = "".join((row if path.suffix == ".csv" else json.dumps(row)) + "\n" for row in rows)
     path.write_text(text, encoding="utf-8")
 
 
@@ -143,7 +177,7 @@ def test_a_planted_defect_is_found_in_the_official_shape(tmp_path, name, code):
     folder = tmp_path / "set"
     shutil.copytree(SAMPLES / name, folder)
     kind = SETS[name]()
-    paths = [folder / kind.file, *([folder / kind.asked] if name == "beam" else [])]
+    paths = [folder / kind.file, *([folder / kind.asked] if hasattr(kind, "asked") else [])]
     rows = [rows_in(path) for path in paths]
     getattr(kind.change(*rows), code.replace("-", "_"))()
     for path, changed in zip(paths, rows, strict=True):
