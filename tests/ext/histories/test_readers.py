@@ -113,7 +113,7 @@ def test_a_table_of_questions_of_another_version_is_refused(tmp_path):
     path = tmp_path / "set" / "benchmark" / "7" / "queries.csv"
     text = path.read_text(encoding="utf-8").replace("version=2", "version=3")
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(AlpsError, match="expected # queries_csv_version=2, got .*=3"):
+    with pytest.raises(AlpsError, match=r"expected # queries_csv_version=2, got .*=3"):
         book("personamem_v3", tmp_path / "set")
 
 
