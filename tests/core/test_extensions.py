@@ -52,7 +52,13 @@ def python(folder, package, *words, **variables):
 
 def copied(folder):
     """Copy the package alone, as it is installed: nothing of it is a link."""
-    shutil.copytree(ROOT / "alps", folder / "alps", ignore=shutil.ignore_patterns(*LINKS, *BUILT))
+
+    def left_out(inside, names):
+        # A folder of an extension may be called as one that is linked.
+        links = LINKS if Path(inside) == ROOT / "alps" else ()
+        return shutil.ignore_patterns(*links, *BUILT)(inside, names)
+
+    shutil.copytree(ROOT / "alps", folder / "alps", ignore=left_out)
     for name in LINKS:
         shutil.copytree(ROOT / name, folder / "alps" / name, ignore=shutil.ignore_patterns(*BUILT))
     return folder

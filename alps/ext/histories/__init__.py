@@ -37,5 +37,5 @@ EXTENSION = Extension(
     # A summary without a part of ours has no note of ours.
     shows=attrgetter("parts"),
     shown="alps.ext.histories.tables:Shown",
-    references="alps.ext.histories:references.json",
+    references="alps.ext.histories:published.json",
 )
