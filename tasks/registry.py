@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -105,8 +106,13 @@ def all_tracks() -> Mapping[str, Task]:
 @cache
 def board_tracks() -> Mapping[str, Task]:
     """Return every track that has boards by its name: those of extensions, too."""
-    brought = {task.track: task for name in brought_tasks() for task in _every_track(name)}
-    return {**all_tracks(), **brought}
+    found = dict(all_tracks())
+    for name in brought_tasks():
+        # A stranger's task that can't be made has no board, and takes none from ours.
+        with suppress(Exception):
+            for task in _every_track(name):
+                found.setdefault(task.track, task)
+    return found
 
 
 def board_tasks() -> tuple[str, ...]:

@@ -231,3 +231,26 @@ def test_a_command_of_the_spine_stays_its_own(tmp_path):
     (tmp_path / "runs").mkdir()
     done = python(tmp_path, package, "-m", "alps", "ls", "--help")
     assert "List the runs of a folder" in done.stdout
+
+
+TASK = """
+from dataclasses import replace
+from alps.extension import Extension
+from alps.tasks import load_task
+EXTENSION = Extension("odd", tasks={"odd": "odd:tracks", "bad": "odd:raises"})
+def tracks(options):
+    task = replace(load_task("extraction"), name="odd")
+    return (replace(task, track="odd"), task)
+def raises(options):
+    raise RuntimeError("no tracks")
+"""
+BOARDS = """
+from alps.tasks import board_tracks
+print(sorted({"odd", "bad", "task1"} & board_tracks().keys()), board_tracks()["task1"].name)
+"""
+
+
+def test_a_strangers_task_has_boards_if_it_can_be_made_and_takes_none_of_ours(tmp_path):
+    package = installed(tmp_path / "site", "odd", {"odd.py": TASK}, "odd:EXTENSION")
+    done = python(tmp_path, package, "-c", BOARDS)
+    assert (done.returncode, done.stdout) == (0, "['odd', 'task1'] extraction\n"), done.stderr
