@@ -135,9 +135,11 @@ def test_every_set_can_be_written_in_ones_own_form_and_says_the_same(tmp_path, n
 def test_the_archive_of_the_first_release_is_read_like_the_one_file(tmp_path):
     for one in json.loads((SAMPLES / "locomo" / "locomo10.json").read_text(encoding="utf-8")):
         said = {**one["conversation"], "qa": one["qa"]}
-        (tmp_path / f"{one['sample_id']}.json").write_text(json.dumps(said), encoding="utf-8")
+        path = tmp_path / f"{one['sample_id'].removeprefix('conv-')}.json"
+        path.write_text(json.dumps(said), encoding="utf-8")
     old, new = book("locomo").entries, book("locomo", tmp_path).entries
-    assert [one.question.text for one in old] == [one.question.text for one in new]
+    # Their ids are those that known defects are listed by.
+    assert [one.question for one in old] == [one.question for one in new]
 
 
 def test_a_list_of_any_size_is_read_an_object_at_a_time(tmp_path, monkeypatch):
