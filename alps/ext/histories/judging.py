@@ -142,7 +142,7 @@ _CHECKED_AS: Mapping[str, str] = {
     "type_answer": ANSWER,
     "type_guide": GUIDE,
     "type_time": "time",
-    "type_update": "update",
+    "type_update": "latest",
     "type_absent": "absent",
     UNANSWERABLE: "absent",
 }
