@@ -100,6 +100,7 @@ class Extension:
             `mine:Shown`.
         board: Its part on boards, an `alps.leaderboard.parts.BoardPart`: `mine:BOARD`.
         on_card: The setting of a run, or the field of a submission, that it has that part in.
+        references: Tables of reference rows for boards, as `package:FILE`.
     """
 
     name: str
@@ -133,6 +134,7 @@ class Extension:
     shown: str = ""
     board: str = ""
     on_card: str = ""
+    references: str = ""
 
 
 @cache

@@ -1,10 +1,10 @@
 """Known items: answers on which every judge must agree, asked of a judge before it judges.
 
-Each rubric has a pool of them in `checks/`, of which a dozen is drawn by the judge's fingerprint:
-six good answers and six bad ones in the same settings, three of which hold an instruction to the
-judge. Where those good answers share more words with the setting than the bad ones, the others
-share fewer, and likewise for length: who goes by words or by length is right of nine at most, and
-so is who counts sentences or digits.
+Each rubric has a pool of them, ours in `checks/`, of which a dozen is drawn by the judge's
+fingerprint: six good answers and six bad ones in the same settings, three of which hold an
+instruction to the judge. Where those good answers share more words with the setting than the bad
+ones, the others share fewer, and likewise for length: who goes by words or by length is right of
+nine at most, and so is who counts sentences or digits.
 """
 
 import random
@@ -107,6 +107,8 @@ class KnownItem:
                 return bool(verdict.option == self.option)
         assert isinstance(self.question, RubricQuestion)
         rubric = self.question.rubric
+        if rubric.kind == "nominal":
+            return self.good == all(mark in rubric.accepted for mark in verdict.marks.values())
         lowest, highest = int(rubric.scale[0]), int(rubric.scale[-1])
         above = rubric.score(verdict.marks) - (lowest + highest) / 2
         return above > 0 if self.good else above < 0
@@ -137,8 +139,8 @@ _ASKED: Mapping[str, Callable[[Rubric, _Pair, str], Question[Any]]] = {
 
 
 @cache
-def _pairs(name: str) -> tuple[_Pair, ...]:
-    path = files("alps.judges") / "checks" / f"{name}.jsonl"
+def _pairs(rubric: Rubric) -> tuple[_Pair, ...]:
+    path = rubric.checks or files("alps.judges") / "checks" / f"{rubric.name}.jsonl"
     if not path.is_file():
         return ()
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -155,7 +157,7 @@ class _Setting(NamedTuple):
 def _settings(rubric: Rubric) -> list[_Setting]:
     asking = partial(_ASKED.get(rubric.name, _rated), rubric)
     settings = []
-    for number, pair in enumerate(_pairs(rubric.name), start=1):
+    for number, pair in enumerate(_pairs(rubric), start=1):
         name = f"{rubric.name}/{number}"
         chosen = pair.option if pair.options else None
         good = KnownItem(f"{name}-good", "good", asking(pair, pair.good), chosen)

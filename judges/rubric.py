@@ -273,6 +273,7 @@ class Rubric(Prompt):
         reply: The schema of a judge's reply.
         rules: Those that are enforced.
         within: The output budget of a reply.
+        checks: The file of its known items; one of ours has it in `checks/`, under its name.
     """
 
     name: str
@@ -283,6 +284,7 @@ class Rubric(Prompt):
     reply: type[ReplyModel] = BinaryReply
     rules: tuple[Rule, ...] = ()
     within: OutputBudget = A_REASON
+    checks: Path | None = None
 
     @property
     def labels(self) -> dict[str, str]:

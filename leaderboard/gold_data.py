@@ -16,8 +16,9 @@ from alps.leaderboard.submission import SAMPLES, RunCard, Track
 from alps.parsing import parse_settings
 from alps.run.source import Data, TrackData, open_data, options_of
 from alps.settings import RunSettings
-from alps.tasks import Task, all_tracks, load_tracks
+from alps.tasks import Task, board_tracks, load_tracks
 from alps.tasks.base import DEFAULTS, TaskOptions
+from alps.tasks.registry import keys_by_task
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def own_track(name: str, seed: int = 0, options: TaskOptions = DEFAULTS) -> Samp
         seed: What pools are drawn by.
         options: What chooses among the samples of a task with files of its own.
     """
-    task, split = all_tracks().get(name), open_split(SAMPLES, None)
+    task, split = board_tracks().get(name), open_split(SAMPLES, None)
     assert isinstance(split, Split)
     if task is not None and task.data.open_records is not None:
         try:
@@ -78,9 +79,9 @@ def known_track(
     Pools are drawn by `seed`; `conditions` are those of a card, which may choose among samples.
     """
     # Samples that another seed makes of the same data are not kept.
-    if name not in all_tracks() or conditions.get("seed"):
+    if name not in board_tracks() or conditions.get("seed"):
         return None
-    task = all_tracks()[name]
+    task = board_tracks()[name]
     if task.data.open_records is not None and conditions:
         try:
             options = options_of(_settings_of(name, conditions, data=SAMPLES, split=None, seed=0))
@@ -113,7 +114,7 @@ def task_under(name: str, conditions: Mapping[str, Any]) -> Task:
         settings = _settings_of(name, conditions, data=SAMPLES, split=None, seed=0)
         return load_tracks(settings.task, options_of(settings))[0]
     except AlpsError:
-        return all_tracks()[name]
+        return board_tracks()[name]
 
 
 def needs_reader(task: Task) -> bool:
@@ -142,9 +143,10 @@ def data_for(run: RunCard, data: str | None) -> str | None:
 def _settings_of(
     name: str, conditions: Mapping[str, Any], *, data: str, split: str | None, seed: int
 ) -> RunSettings:
-    task = all_tracks()[name]
+    task = board_tracks()[name]
     # Any other word would be a setting of this run, as `data`, chosen by a stranger.
     known = {field.name for field in fields(TaskOptions)} - set(task.selects)
+    known |= {key for key in keys_by_task()[task.name] if key not in task.selects}
     if unknown := set(conditions) - known:
         raise AlpsError(f"conditions: unknown ones: {', '.join(sorted(unknown))}")
     # Settings need a model; none is asked here.

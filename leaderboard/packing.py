@@ -46,8 +46,8 @@ from alps.llm.options import SAMPLING
 from alps.run.opened import Run, open_run
 from alps.show.formatting import interval, number
 from alps.systems.resolve import RECORDED
-from alps.tasks import all_tracks
-from alps.tasks.registry import TASKS
+from alps.tasks import board_tracks
+from alps.tasks.registry import board_tasks
 
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 # Findings that say that a journal has changed since the summary.
@@ -226,8 +226,8 @@ def _finished(folder: Path, run: Run) -> Run:
     # By rubrics in other words a judge is another one, with a board of its own.
     elif "wording" in run.manifest.judge:
         fault = "judged by rubrics in other words; submit the run with our own"
-    elif unknown := set(str(settings.get("task")).split(",")) - {*TASKS, "all"}:
-        fault = f"task={min(unknown)} has no board; submit runs of {', '.join(TASKS)}"
+    elif unknown := set(str(settings.get("task")).split(",")) - {*board_tasks(), "all"}:
+        fault = f"task={min(unknown)} has no board; submit runs of {', '.join(board_tasks())}"
     elif lost := [name for name in run.tracks if run.summary and name not in run.summary.tracks]:
         fault = f"its summary lacks {lost[0]}; the same alps run again finishes it"
     if fault:
@@ -362,7 +362,7 @@ _MODELS = ("llm", "memory", "retriever")
 
 def missing(card: Submission, verification: Verification) -> Iterator[str]:
     """Yield what a submitter should still give, the most important first."""
-    judged = [name for name in card.tracks if all_tracks()[name].judged]
+    judged = [name for name in card.tracks if board_tracks()[name].judged]
     if any(card.tracks[name].files.verdicts is None for name in judged):
         yield "verdicts=yes: without verdicts no score of a judge is ranked"
     for finding in verification.findings:
@@ -399,7 +399,7 @@ def request_text(packed: Packed) -> str:
 
 
 def _request_row(name: str, track: Track) -> str:
-    metrics = all_tracks()[name].metrics
+    metrics = board_tracks()[name].metrics
     lead = next((one for one in metrics if one.headline and one.name in track.scores), metrics[0])
     score = track.scores.get(lead.name)
     if score is None:

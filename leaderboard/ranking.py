@@ -32,7 +32,7 @@ from alps.leaderboard.provenance import Place
 from alps.leaderboard.references import ReferenceFile, Reported
 from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import without
-from alps.tasks import Metric, Task, all_tracks
+from alps.tasks import Metric, Task, board_tracks
 
 # Scores of one system on one track: by metric and record.
 Scores = dict[str, dict[str, float]]
@@ -253,7 +253,7 @@ def build_boards(
             for metric in _leads(system, track, place):
                 standing = Standing(system, place, None, system.recomputed(track, metric))
                 groups.setdefault(_key(system, track, metric, place), []).append(standing)
-    order, known = list(all_tracks()), known_judges(systems)
+    order, known = list(board_tracks()), known_judges(systems)
     boards: list[Board] = []
     for track in order:
         # Read once for all boards of the track, and let go of before the next track.
@@ -278,7 +278,7 @@ class _Files:
     def scores(self, system: System) -> Scores:
         """Return what a system scored on each record."""
         if system.slug not in self._scores:
-            self._scores[system.slug] = _scores_of(system, all_tracks()[self.track])
+            self._scores[system.slug] = _scores_of(system, board_tracks()[self.track])
         return self._scores[system.slug]
 
     def answers(self, system: System) -> Answers:
@@ -327,7 +327,7 @@ def _leads(system: System, track: str, place: Place) -> Iterator[str]:
     # One that was not admitted stands on the boards that it would have stood on.
     withheld = system.card.withheld(track)
     scores = place["scores"]
-    metrics = [m for m in all_tracks()[track].metrics if withheld or scores[m.name]["value"]]
+    metrics = [m for m in board_tracks()[track].metrics if withheld or scores[m.name]["value"]]
     leading = [metric for metric in metrics if _leads_a_board(metric)]
     for metric in leading or metrics[:1]:
         yield metric.name
@@ -350,7 +350,7 @@ def _key(system: System, track: str, metric: str, place: Place) -> Key:
             setup = json.dumps(asked, sort_keys=True, ensure_ascii=False)
     words = json.dumps(conditions, sort_keys=True, ensure_ascii=False)
     # What needs no judge is the same under all of them, and stands on one board.
-    judge = None if metric in all_tracks()[track].unjudged else row["judge_fingerprint"]
+    judge = None if metric in board_tracks()[track].unjudged else row["judge_fingerprint"]
     return Key(track, metric, row["data_sha256"], words, row["n"], judge, setup, field_of_part)
 
 
@@ -400,7 +400,7 @@ def _board(
     embedded = tuple(_floors(rows, key))
     baseline = strongest(list(_baselines(floors, embedded, metric)))
     standings = [*_with_ranks(proven, files), *others]
-    return Board(
+    board = Board(
         key=key,
         task=task,
         metric=metric,
@@ -408,10 +408,12 @@ def _board(
         floor_systems=tuple(floors),
         floors=embedded,
         baseline=baseline,
-        reported=tuple(_reported(key, beside, references)),
+        reported=(),
         judge_known=key.judge is None or key.judge in known,
         beside=_rows_beside(proven, key.track) if by_difference else (),
     )
+    printed = {one.name for one in (metric, *board.others)} & beside
+    return replace(board, reported=tuple(_reported(key, printed, references)))
 
 
 def _baselines(

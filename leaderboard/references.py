@@ -6,12 +6,14 @@ They stand below the boards and are never ranked. `references.json` of the packa
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import from_json
 
+from alps.extension import extensions
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.untrusted import read_model
 
@@ -194,15 +196,23 @@ class Reported:
 
 @dataclass(frozen=True)
 class ReferenceFile:
-    """Reference tables and the places of their figures."""
+    """Reference tables and the places of their figures; `more` are those of extensions."""
 
     references: References
     root: Place
+    more: tuple["ReferenceFile", ...] = ()
+
+    @property
+    def tables(self) -> list[ReferenceTable]:
+        """All tables."""
+        return [table for table, _ in self.placed()]
 
     def placed(self) -> Iterator[tuple[ReferenceTable, Place]]:
         """Yield the tables with their places."""
         for n, table in enumerate(self.references.tables):
             yield table, self.root["tables"][n]
+        for other in self.more:
+            yield from other.placed()
 
     def on(self, track: str) -> Iterator[Reported]:
         """Yield the rows with a figure on `track`, in the order of the tables."""
@@ -217,10 +227,17 @@ class ReferenceFile:
 
 
 def read_references(path: Path = REFERENCES) -> ReferenceFile:
-    """Read reference tables.
+    """Read reference tables; with those of the package come those of extensions.
 
     Raises:
         DataError: If the file does not fit its form; names the field.
     """
     references = read_model(path, References)
-    return ReferenceFile(references, Place(path.name, "", from_json(path.read_bytes())))
+    more = tuple(map(read_references, files_of_extensions())) if path == REFERENCES else ()
+    return ReferenceFile(references, Place(path.name, "", from_json(path.read_bytes())), more)
+
+
+def files_of_extensions() -> list[Path]:
+    """Return the reference tables that extensions bring."""
+    named = [one.references.partition(":") for one in extensions() if one.references]
+    return [Path(str(files(package) / name)) for package, _, name in named]

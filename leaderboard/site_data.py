@@ -25,7 +25,7 @@ from alps.leaderboard.submission import (
     Submission,
     read_entry,
 )
-from alps.tasks import Metric, all_tracks
+from alps.tasks import Metric, board_tracks
 
 # The share of a scale up to which two judgements of the same answers may differ, as judges do from
 # day to day; and where no interval says how far the records let the score vary.
@@ -53,7 +53,7 @@ def same_judge(card: Submission, review: Review | None, track: str, metric: str)
     if track not in review.tracks or track not in card.tracks:
         return False
     fingerprint = review.tracks[track].judge_fingerprint
-    unjudged = metric in all_tracks()[track].unjudged
+    unjudged = metric in board_tracks()[track].unjudged
     return unjudged or fingerprint == card.tracks[track].judge_fingerprint
 
 
@@ -67,7 +67,7 @@ def contradictions(card: Submission, review: Review | None) -> list[Contradictio
         return []
     refuted = []
     for name in review.tracks:
-        for metric in all_tracks()[name].metrics:
+        for metric in board_tracks()[name].metrics:
             if metric.headline and same_judge(card, review, name, metric.name):
                 refuted.append(_contradiction(card, review, name, metric))
     return list(filter(None, refuted))
@@ -167,7 +167,7 @@ class System:
         # Of other data only who has them can tell, and the site is built without them.
         if run.data.name != SAMPLES or self._own(track) is None:
             return False
-        decided = metric in all_tracks()[track].unjudged or card.files.verdicts is not None
+        decided = metric in board_tracks()[track].unjudged or card.files.verdicts is not None
         return decided or isinstance(judge_of(card, run), LexicalJudge)
 
     def sessions(self, track: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ from alps.errors import DataError
 from alps.jsonl import parse_strict
 from alps.llm.secrets import redact, secret_in
 from alps.show.spreadsheets import INVISIBLE
-from alps.tasks import TASKS, all_tracks
+from alps.tasks import board_tasks, board_tracks
 from alps.text import prototypes
 
 MEBIBYTE = 1 << 20
@@ -339,14 +339,14 @@ def _day(text: str) -> str:
 
 
 def _track_name(name: str) -> str:
-    if name not in all_tracks():
+    if name not in board_tracks():
         raise ValueError("is no track of this version")
     return name
 
 
 def _task_name(name: str) -> str:
-    if name not in TASKS:
-        raise ValueError(f"must be one of {', '.join(TASKS)}")
+    if name not in board_tasks():
+        raise ValueError(f"must be one of {', '.join(board_tasks())}")
     return name
 
 

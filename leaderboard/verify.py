@@ -43,7 +43,7 @@ from alps.leaderboard.submission import (
     Track,
 )
 from alps.leaderboard.untrusted import shown
-from alps.tasks import Task, all_tracks
+from alps.tasks import Task, board_tracks
 
 SELF_REPORTED = STATUSES[0]
 
@@ -226,7 +226,7 @@ class TrackCheck:
 
     def check(self) -> Checked:
         """Check the track, and recompute what can be."""
-        where, expected = f"tracks.{self.name}", all_tracks()[self.name].name
+        where, expected = f"tracks.{self.name}", board_tracks()[self.name].name
         if self.track.task != expected:
             what = f"{self.track.task}, but the track is of {expected}"
             self.findings.serious("identity", f"{where}.task", what, "pack the runs again")

@@ -23,7 +23,15 @@ from alps.tasks.metrics import (
     Needs,
     OnBoards,
 )
-from alps.tasks.registry import TASKS, all_tracks, known_track, load_task, load_tracks
+from alps.tasks.registry import (
+    TASKS,
+    all_tracks,
+    board_tasks,
+    board_tracks,
+    known_track,
+    load_task,
+    load_tracks,
+)
 
 __all__ = [
     "TASKS",
@@ -47,6 +55,8 @@ __all__ = [
     "TaskData",
     "TaskOptions",
     "all_tracks",
+    "board_tasks",
+    "board_tracks",
     "known_track",
     "load_task",
     "load_tracks",

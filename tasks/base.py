@@ -276,6 +276,8 @@ class PublicAnswers:
         paired: How many gold and how many predicted memories the pairs of a verdict may name, for a
             task whose verdicts must have pairs; None for others.
         unit: How the compared values are counted, as in `9 of 10 predicted values are the gold's`.
+        is_mark: Tells whether a verdict may give a mark of that name and value, for a task whose
+            rubrics are its own; None where they are those of `alps.judges`.
     """
 
     # The longest of 4,578 answers of real models has 16,401 as JSON (update; extraction 16,062). A
@@ -288,6 +290,7 @@ class PublicAnswers:
     schema: type[BaseModel] | None = None
     paired: Callable[[Any, Prediction], tuple[int, int]] | None = None
     unit: str = "answers are the gold"
+    is_mark: Callable[[str, int], bool] | None = None
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,16 @@ class History:
         """All turns, one session after the other."""
         return tuple(turn for session in self.sessions for turn in session)
 
+    def until(self, turns: int) -> "History":
+        """Return the first `turns` turns, in their sessions."""
+        sessions = []
+        for session in self.sessions:
+            sessions.append(session[:turns])
+            turns -= len(session)
+            if turns <= 0:
+                break
+        return History(tuple(sessions), self.times[: len(sessions)])
+
 
 @dataclass(frozen=True)
 class Place:
@@ -106,10 +116,12 @@ class Probe:
     Attributes:
         turns: How many turns of it come before.
         query: What is searched for; None asks for all memories that it holds.
+        at: When that is, ISO 8601; empty where the data don't tell.
     """
 
     turns: int
     query: str | None = None
+    at: str = ""
 
 
 @dataclass(frozen=True)
@@ -129,12 +141,15 @@ class MemoryProbes:
         probes: What it is asked, in the order of the history.
         prediction: The prediction, from what each probe returned; None where that is no answer.
         lists: Whether a probe asks for all memories: a system that can't list them has no score.
+        shared: The key of a history that samples share, each up to another end of it; None where
+            each sample has one of its own.
     """
 
     history: Callable[[Any], History]
     probes: Callable[[Any], tuple[Probe, ...]]
     prediction: Callable[[Any, Sequence[Sequence[Remembered]]], dict[str, Any] | None]
     lists: bool = True
+    shared: Callable[[Any], str] | None = None
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,20 @@ class MacroRatio:
 
 
 @dataclass(frozen=True)
+class HarmonicMean:
+    """The harmonic mean of ratios of sums over all records, as F1 is of precision and recall."""
+
+    pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True)
 class LargestExcess:
     """The largest of k ratios less 1/k, of one pair of counts for each."""
 
     pairs: tuple[Pair, ...]
 
 
-Value = Mean | MicroRatio | MacroRatio | LargestExcess
+Value = Mean | MicroRatio | MacroRatio | HarmonicMean | LargestExcess
 
 
 @dataclass(frozen=True)
@@ -213,6 +220,7 @@ _ROW = {
     "paired_floors": "inference.baseline_differences",
     "sign_test": "inference.sign_test",
     "excess": "value",
+    "harmonic": "value",
     "people": "on_boards.people",
 }
 _METRIC = TypeAdapter(Metric)
@@ -220,6 +228,7 @@ _VALUES: dict[str, TypeAdapter[Any]] = {
     "numerator": TypeAdapter(MicroRatio),
     "ratios": TypeAdapter(MacroRatio),
     "excess": TypeAdapter(LargestExcess),
+    "harmonic": TypeAdapter(HarmonicMean),
 }
 PARTS_OF_METRIC = {
     "numerator": "value=MicroRatio(…)",
@@ -262,6 +271,8 @@ def _value_row(value: Value) -> dict[str, Any]:
             return {"ratios": groups}
         case LargestExcess(pairs):
             return {"excess": pairs}
+        case HarmonicMean(pairs):
+            return {"harmonic": pairs}
         case _:
             return {}
 
@@ -277,7 +288,8 @@ def read_metric(row: Mapping[str, Any]) -> Metric:
         part, _, name = place.rpartition(".")
         if key in row and place != "value":
             (fields.setdefault(part, {}) if part else fields)[name] = row[key]
-    renamed = {"groups": row.get("ratios"), "pairs": row.get("excess"), **row}
+    pairs = row.get("excess") or row.get("harmonic")
+    renamed = {"groups": row.get("ratios"), "pairs": pairs, **row}
     for key, value in _VALUES.items():
         if row.get(key):
             fields["value"] = value.validate_python(renamed)

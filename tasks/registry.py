@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -100,6 +101,23 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
 def all_tracks() -> Mapping[str, Task]:
     """Return every track of the package's tasks by its name: of every size, too."""
     return {task.track: task for task in load_tracks(ALL, TaskOptions(distractors=ALL))}
+
+
+@cache
+def board_tracks() -> Mapping[str, Task]:
+    """Return every track that has boards by its name: those of extensions, too."""
+    found = dict(all_tracks())
+    for name in brought_tasks():
+        # A stranger's task that can't be made has no board, and takes none from ours.
+        with suppress(Exception):
+            for task in _every_track(name):
+                found.setdefault(task.track, task)
+    return found
+
+
+def board_tasks() -> tuple[str, ...]:
+    """Return the tasks that have boards: those of the package first."""
+    return (*TASKS, *brought_tasks())
 
 
 def known_track(name: str) -> Task | None:

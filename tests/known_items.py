@@ -2,15 +2,32 @@
 
 import json
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
+from alps.ext.histories.judging import rubric_of
 from alps.judges.admission import KnownItem, pool
 from alps.judges.rubric import _OURS, OPTION, SUPPORT, rubric
+
+OF_SETS = sorted(
+    path.name.removesuffix(".md") for path in (files("alps.ext.histories") / "rubrics").iterdir()
+)
+"""The rubrics of sets of histories."""
+
+
+GIVEN = {
+    "verdict": ("not_met", "met"),
+    "mark": (0, 2),
+    "included": ("no", "yes"),
+    "outcome": ("hallucination", "correct"),
+}
+"""What a reply gives a bad answer and a good one, by its field; marks from 1 to 5 else."""
 
 
 @cache
 def _items() -> dict[str, KnownItem]:
-    return {_key(item.question.payload()): item for name in _OURS for item in pool(rubric(name))}
+    rubrics = [*map(rubric, _OURS), *map(rubric_of, OF_SETS)]
+    return {_key(item.question.payload()): item for one in rubrics for item in pool(one)}
 
 
 def _key(payload: dict[str, Any]) -> str:
@@ -46,9 +63,9 @@ def reply(item: KnownItem, payload: dict[str, Any], *, good: bool) -> str:
         options = item.question.options
         letter = letters[options[item.option or 0]] if good else "none"
         return json.dumps({"reason": "r", "option": letter})
-    if payload["rubric"] == "ei":
-        return json.dumps({"reason": "r", **dict.fromkeys(rubric("ei").marks, 5 if good else 1)})
-    return json.dumps({"reason": "r", "verdict": "met" if good else "not_met"})
+    fields = [name for name in item.question.rubric.reply.model_fields if name != "reason"]
+    marks = {name: GIVEN.get(name, (1, 5))[good] for name in fields}
+    return json.dumps({"reason": "r", **marks})
 
 
 def right_reply(body: dict[str, Any]) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 from alps.data.release import open_split, read_track
 from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.pages.multiples import groups_of
-from alps.leaderboard.references import REFERENCES
+from alps.leaderboard.references import REFERENCES, files_of_extensions
 from alps.show.formatting import number, signed
 from alps.stats.paired import holm, paired_difference
 from alps.tasks import all_tracks
@@ -29,7 +29,8 @@ class Origins:
 
     @cache  # noqa: B019 - lives as long as the module's fixture
     def file(self, name: str):
-        path = REFERENCES if name == REFERENCES.name else self.folder / name
+        tables = {path.name: path for path in (REFERENCES, *files_of_extensions())}
+        path = tables.get(name, self.folder / name)
         text = path.read_text("utf-8")
         return (
             [json.loads(line) for line in text.splitlines()]

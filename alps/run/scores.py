@@ -20,14 +20,16 @@ from alps.stats.bootstrap import (
     clustered_mean,
     clustered_ratio,
     excess_of_ratios,
+    harmonic_of_ratios,
     mean_of_ratios,
     resampled_statistic,
 )
 from alps.tasks.base import Scored
-from alps.tasks.metrics import LargestExcess, MacroRatio, Metric, MicroRatio
+from alps.tasks.metrics import HarmonicMean, LargestExcess, MacroRatio, Metric, MicroRatio
 
 Integers = NDArray[np.int64]
-Sums = MacroRatio | LargestExcess
+Sums = MacroRatio | HarmonicMean | LargestExcess
+_UNBOUNDED = MicroRatio | HarmonicMean | LargestExcess
 NO_GROUPS: Mapping[str, str] = {}
 
 
@@ -237,7 +239,7 @@ class Board:
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best."""
         # What a record adds to a ratio is not limited.
-        if estimate.value is None or isinstance(metric.value, MicroRatio | LargestExcess):
+        if estimate.value is None or isinstance(metric.value, _UNBOUNDED):
             return None
         heard, whole = estimate.value * estimate.n, estimate.n + self.unscored
         limits = (
@@ -288,6 +290,8 @@ class Board:
 def _statistic_of(value: Sums) -> Statistic:
     if isinstance(value, LargestExcess):
         return excess_of_ratios
+    if isinstance(value, HarmonicMean):
+        return harmonic_of_ratios
     sizes = [len(group) for group in value.groups]
     return lambda sums: mean_of_ratios(sums, sizes)
 

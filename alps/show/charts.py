@@ -361,8 +361,10 @@ def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
     return _curves(lines, Across("distractors", ticks, lambda size: size / largest), name=name)
 
 
-def context_curve(lines: Sequence[Line], axis: Axis, *, name: str) -> Markup:
-    """Draw a score over log2 of the size of the context; see `recall_curve`."""
+def context_curve(
+    lines: Sequence[Line], axis: Axis, *, name: str, across: str = "context tokens"
+) -> Markup:
+    """Draw a score over log2 of the size of the context, or of `across`; see `recall_curve`."""
     sizes = _sizes(lines)
     if len(sizes) < 2:
         return Markup()
@@ -372,7 +374,7 @@ def context_curve(lines: Sequence[Line], axis: Axis, *, name: str) -> Markup:
         return math.log2(size / sizes[0]) / reach
 
     ticks = [(at(size), f"{size:,}") for size in sizes]
-    return _curves(lines, Across("context tokens", ticks, at, axis), name=name)
+    return _curves(lines, Across(across, ticks, at, axis), name=name)
 
 
 def _sizes(lines: Sequence[Line]) -> list[int]:

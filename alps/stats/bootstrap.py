@@ -386,6 +386,19 @@ def excess_of_ratios(sums: Floats) -> Floats:
     return largest
 
 
+def harmonic_of_ratios(sums: Floats) -> Floats:
+    """Return the harmonic mean of k ratios, 0 where one of them is 0; shape (…).
+
+    NaN where one of them has no denominator.
+
+    Args:
+        sums: Shape (…, 2 × k): numerator and denominator of each ratio.
+    """
+    ratios = ratio(sums[..., 0::2], sums[..., 1::2])
+    inverse = (1 / np.where(ratios == 0, 1, ratios)).sum(axis=-1)
+    return np.where((ratios == 0).any(axis=-1), 0.0, ratios.shape[-1] / inverse)
+
+
 def on_table(statistic: Statistic, width: int) -> Statistic:
     """Let a statistic of square tables take the first `width` = values² of flat sums."""
     size = round(width**0.5)

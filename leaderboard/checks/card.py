@@ -44,7 +44,7 @@ from alps.leaderboard.untrusted import (
 from alps.run.summary import refused_metrics
 from alps.systems import is_embedded
 from alps.tasks import Task
-from alps.tasks.registry import ALL, TASKS
+from alps.tasks.registry import ALL, board_tasks
 from alps.text import fold_loosely, letters
 
 # Fields that people write for readers, each by a word of `alps leaderboard submit`.
@@ -153,9 +153,9 @@ def check_tasks(card: Submission, findings: Findings) -> None:
     """Refuse a run of a task that has no board: code of a submitter's own task is not run."""
     for n, run in enumerate(card.runs):
         for name in str(run.settings.get("task", ALL)).split(","):
-            if name not in (*TASKS, ALL):
+            if name not in (*board_tasks(), ALL):
                 what = f"{shown(name)} has no board; its code is not imported"
-                mend = f"submit runs of {', '.join(TASKS)}"
+                mend = f"submit runs of {', '.join(board_tasks())}"
                 findings.serious("task", f"runs.{n}.settings.task", what, mend)
                 break
 
@@ -206,7 +206,7 @@ def check_reference_names(card: Submission, findings: Findings) -> None:
 
 @cache
 def _reference_rows() -> frozenset[str]:
-    tables = read_references().references.tables
+    tables = read_references().tables
     return frozenset(row.name for table in tables for row in table.rows)
 
 

@@ -26,7 +26,7 @@ from alps.leaderboard.submission import (
     only,
 )
 from alps.leaderboard.untrusted import LARGEST_CARD, LARGEST_FILE, MEBIBYTE, open_plain, shown
-from alps.tasks import all_tracks
+from alps.tasks import board_tracks
 
 # Where submissions lie in the repository.
 SUBMISSIONS = Path("leaderboard") / "submissions"
@@ -105,20 +105,20 @@ def _files_in(inside: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the files that a folder may hold."""
     if not inside:
         return CARD, REVIEW
-    if inside[-1] in all_tracks():
+    if inside[-1] in board_tracks():
         return _TRACK_FILES
     return (DIARY, LEDGER) if len(inside) == 1 else ()
 
 
 def _is_folder_in(inside: tuple[str, ...], name: str) -> bool:
     """Tell whether a folder may hold one of this name: tracks, memory systems, rows beside them."""
-    if inside and inside[-1] in all_tracks():
+    if inside and inside[-1] in board_tracks():
         return False
     if len(inside) == 1:
         return name == BESIDE
     if len(inside) == 2:
         return _ROW.match(name) is not None
-    return name in all_tracks() or (not inside and _MEMORY.match(name) is not None)
+    return name in board_tracks() or (not inside and _MEMORY.match(name) is not None)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -180,7 +180,7 @@ def _check_tracks(
             file = f"{name}/{stage}.jsonl"
             seen += _check_file(folder / file, f"{inside}{file}", named.get(stage), findings)
     for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name in all_tracks() and path.name not in tracks and path.is_dir():
+        if path.name in board_tracks() and path.name not in tracks and path.is_dir():
             what = "the card has no such track"
             findings.serious("stray", f"{inside}{path.name}", what, "remove it, or pack again")
     return seen

@@ -36,8 +36,9 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Text = Annotated[str, StringConstraints(max_length=LONGEST_ANSWER)]
 Texts = Annotated[list[Text], Field(max_length=1_000)]
 ScoreName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,60}$")]
-Mark = Annotated[int, Field(ge=0, le=5)]
-Marks = dict[Literal["met", "resonation", "expression", "reception"], Mark]
+Mark = Annotated[int, Field(ge=0, lt=10_000)]
+MarkName = Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,30}( [0-9]{1,4})?( [a-z]{1,30})?$")]
+Marks = Annotated[dict[MarkName, Mark], Field(max_length=20_000)]
 
 
 class _About(Part):
@@ -126,6 +127,7 @@ class VerdictRow(_About):
     rubric: ScoreName | None = None
     marks: Marks | None = None
     reason: Text | None = None
+    reasons: Annotated[dict[MarkName, Text], Field(max_length=20_000)] | None = None
     enforced: Text | None = None
     option: Annotated[int, Field(ge=0, le=3)] | None = None
     reviews: dict[str, Any] | None = None
@@ -251,7 +253,7 @@ def check_verdicts(
 def _fault_of_verdict(row: Mapping[str, Any], task: Task) -> str:
     if task.public.paired is not None and row["outcome"] == "ok" and row.get("pairs") is None:
         return "no pairs in it"
-    return _fault_of_marks(row) or _fault_of_marks(row.get("used") or {})
+    return _fault_of_marks(row, task) or _fault_of_marks(row.get("used") or {}, task)
 
 
 def check_answers(name: str, gold: GoldTrack, rows: TrackRows, findings: Findings) -> TrackRows:
@@ -340,11 +342,14 @@ def _fault_of_prediction(row: Mapping[str, Any], task: Task) -> str:
     return ""
 
 
-def _fault_of_marks(rating: Mapping[str, Any]) -> str:
-    """Say what is wrong with marks: one that is met or not met, or three from 1 to 5."""
+def _fault_of_marks(rating: Mapping[str, Any], task: Task) -> str:
+    """Say what is wrong with marks: those of the task, met or not met, or three from 1 to 5."""
     marks = rating.get("marks")
     if marks is None or rating["outcome"] != "ok":
         return ""
+    if task.public.is_mark is not None:
+        wrong = [name for name, mark in marks.items() if not task.public.is_mark(name, mark)]
+        return f"marks.{wrong[0]} is {marks[wrong[0]]}, which no rubric gives" if wrong else ""
     if not marks:
         return "no marks in it"
     if set(marks) == {"met"}:

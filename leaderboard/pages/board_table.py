@@ -442,7 +442,8 @@ def _reported(
             if row.table.id == table.id:
                 cells = _reported_cells(board, row, shown)
                 rows.append(filled(cells, {"search": row.name.lower()}, width))
-        how = "Recomputed from public answers" if table.recomputed else "Reported by the paper"
+        by = "the paper" if table.ran_by.startswith("the authors") else "others"
+        how = "Recomputed from public answers" if table.recomputed else f"Reported by {by}"
         yield Section("reported", f"{how}: {table.title}", reference_note(table, root), rows)
 
 

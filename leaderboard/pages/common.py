@@ -19,7 +19,7 @@ from alps.leaderboard.references import ReferenceFile
 from alps.leaderboard.site_data import System
 from alps.show.formatting import MEANINGS, letter_of
 from alps.show.html import page_environment
-from alps.tasks import TASKS, Task, all_tracks, load_task
+from alps.tasks import TASKS, Task, board_tasks, board_tracks, load_task
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 
@@ -51,15 +51,17 @@ class Content:
 
     @cached_property
     def tasks(self) -> list[str]:
-        """The names of the tasks that have pages: those of memory systems once one is ranked."""
-        return [
-            name for name in TASKS if self.tracks_of(name) or not load_task(name).by_memory.required
-        ]
+        """The names of the tasks that have pages: of extensions and memory systems once ranked."""
+
+        def always(name: str) -> bool:
+            return name in TASKS and not load_task(name).by_memory.required
+
+        return [name for name in board_tasks() if self.tracks_of(name) or always(name)]
 
     def tracks_of(self, task: str) -> list[Task]:
         """Return the tracks of a task that have boards."""
         tracks = []
-        for track, one in all_tracks().items():
+        for track, one in board_tracks().items():
             if one.name == task and track in self.by_track:
                 tracks.append(one)
         return tracks
@@ -212,7 +214,7 @@ def _navigation(tasks: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the pages of the navigation, by group and heading."""
     boards = {"Overview": "index.html"}
     for name in tasks:
-        tracks = [task for task in all_tracks().values() if task.name == name]
+        tracks = [task for task in board_tracks().values() if task.name == name]
         heading = tracks[0].heading if len(tracks) == 1 else name.capitalize()
         boards[heading] = f"{name}.html"
     return {

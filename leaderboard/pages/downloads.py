@@ -24,7 +24,7 @@ def write_downloads(renderer: Renderer) -> None:
         renderer.put(f"data/{board.id}.json", as_json({**_about(board), "rows": rows}))
     index = {
         "boards": list(map(_about, content.boards)),
-        "references": list(map(_about_reference, content.references.references.tables)),
+        "references": list(map(_about_reference, content.references.tables)),
         "submissions": len(content.systems),
     }
     renderer.put(INDEX, as_json(index))

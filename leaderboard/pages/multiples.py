@@ -29,7 +29,7 @@ from alps.show.charts import axis_of, whisker
 from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean
 from alps.stats.lengths import LENGTHS, length_thirds
-from alps.tasks import Metric, all_tracks
+from alps.tasks import Metric, board_tracks
 from alps.text import script_of, texts_of
 
 # Of fewer records a mean says nothing.
@@ -214,7 +214,7 @@ def _slices(board: Board, row: Standing) -> Iterator[Multiple]:
 def _failures(system: System) -> Iterator[Bar]:
     for track, place in system.tracks.items():
         for kind, count in place["failed_predictions"].items():
-            name = f"{all_tracks()[track].heading}: {kind}"
+            name = f"{board_tracks()[track].heading}: {kind}"
             yield Bar(name, Markup(), figure(count, whole), figure(place["n"], whole))
 
 

@@ -30,7 +30,7 @@ from alps.leaderboard.references import ReferenceTable, Reported
 from alps.show.charts import axis_of
 from alps.show.formatting import signed
 from alps.show.svg import axis_labels
-from alps.tasks import Metric, Task, all_tracks
+from alps.tasks import Metric, Task, board_tracks
 
 # How many systems the first page shows, and how many charts of cost.
 LEADING, CHARTS = 20, 3
@@ -142,7 +142,7 @@ def _columns(renderer: Renderer) -> Iterator[Column]:
     Of pools of many sizes the smallest and the largest stand for the others.
     """
     content = renderer.content
-    tracks = all_tracks().values()
+    tracks = board_tracks().values()
     for name in content.tasks:
         tasks = [task for task in tracks if task.name == name]
         sizes = [task.data.pool_size for task in tasks if task.data.pool_size is not None]
@@ -287,7 +287,7 @@ def _panels(renderer: Renderer) -> Iterator[Panel]:
     """Yield the tables that were recomputed."""
     for table, place in renderer.content.references.placed():
         if table.recomputed:
-            task = all_tracks()[table.columns[0].track]
+            task = board_tracks()[table.columns[0].track]
             name = table.columns[0].metric
             metric = next(metric for metric in task.metrics if metric.name == name)
             yield Panel(
@@ -349,7 +349,7 @@ def write_references(renderer: Renderer) -> None:
 
 
 def _reference_view(renderer: Renderer, table: ReferenceTable, place: Place) -> ReferenceView:
-    tracks = all_tracks()
+    tracks = board_tracks()
     metrics = []
     links: dict[str, str] = {}
     for column in table.columns:
@@ -380,7 +380,7 @@ def _title(table: ReferenceTable, n: int, metric: Metric) -> str:
     title = metric_title(metric)
     if len({column.track for column in table.columns}) == 1:
         return title
-    heading = all_tracks()[track].heading
+    heading = board_tracks()[track].heading
     return heading if metric.headline else f"{heading}: {title}"
 
 

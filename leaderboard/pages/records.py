@@ -19,7 +19,7 @@ from alps.leaderboard.provenance import NOTHING, Place, computed, figure
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
 from alps.show.formatting import number, visible
-from alps.tasks import MicroRatio, Task, all_tracks
+from alps.tasks import MicroRatio, Task, board_tracks
 from alps.tasks.base import Row
 from alps.tasks.record_parts import AnsweredRecord, Passage
 
@@ -49,7 +49,7 @@ def write_records(renderer: Renderer) -> None:
     """Write a page for every record of the package's own data with an answer, and their list."""
     # Retrieval asks the same queries of pools of every size: they share a page.
     groups: dict[str, list[Task]] = {}
-    for task in all_tracks().values():
+    for task in board_tracks().values():
         groups.setdefault(records_folder(task), []).append(task)
     lists = []
     for folder, group in groups.items():

@@ -36,7 +36,7 @@ from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import histories
 from alps.show.charts import axis_of
 from alps.show.svg import Axis, axis_labels
-from alps.tasks import Metric, Task, all_tracks
+from alps.tasks import Metric, Task, board_tracks
 
 CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"
 # What a calibration's page shows of each rubric.
@@ -166,7 +166,7 @@ def _write_system(renderer: Renderer, system: System, versions: list[System]) ->
         runs=[system.root["runs"][n] for n in range(len(system.card.runs))],
         settings=settings,
         further=list(_of_parts(renderer, system)),
-        tracks=[_track(renderer.content, system, n) for n in all_tracks() if n in system.tracks],
+        tracks=[_track(renderer.content, system, n) for n in board_tracks() if n in system.tracks],
         versions=versions,
         tiles=list(_tiles(renderer.content, system)),
         multiples=list(multiples_of(renderer.content, system)),
@@ -234,7 +234,7 @@ def text_of(value: object) -> str:
 
 
 def _track(content: Content, system: System, name: str) -> TrackView:
-    task, place = all_tracks()[name], system.tracks[name]
+    task, place = board_tracks()[name], system.tracks[name]
     standings = []
     for board, row in content.by_system.get(system.slug, ()):
         if board.key.track == name:
@@ -361,7 +361,7 @@ def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge
     place, parts = system.tracks[track], system.run(track)["judge"]
     boards = [board for board in content.boards if board.key.judge == name]
     # A run names its judge where no score needs one, too.
-    judged = {one.slug: one for one, track in rows if all_tracks()[track].judged}
+    judged = {one.slug: one for one, track in rows if board_tracks()[track].judged}
     return Judge(
         id=name,
         name=str(place["judge"].value),

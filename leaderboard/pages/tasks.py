@@ -38,7 +38,7 @@ from alps.leaderboard.submission import Review
 from alps.rows import Figure
 from alps.show.charts import COLOURS, Point, colour_of, plane
 from alps.show.formatting import letter_of
-from alps.tasks import Task, all_tracks
+from alps.tasks import Task, board_tracks
 
 # How many matrices the page of updates shows, and how many rows a panel of utilization.
 MATRICES, PANEL_ROWS = 4, 6
@@ -51,7 +51,7 @@ def write_tasks(renderer: Renderer) -> None:
     content = renderer.content
     for name in content.tasks:
         tracks = content.tracks_of(name)
-        every = [task for task in all_tracks().values() if task.name == name]
+        every = [task for task in board_tracks().values() if task.name == name]
         # Of all its tracks, with boards or without: links to its page must lead somewhere.
         if len(every) == 1:
             _write_boards(renderer, every[0])
@@ -160,7 +160,7 @@ class Change:
     def replaced(self) -> str:
         """The tracks whose scores the review replaced."""
         names = () if self.review is None else self.review.tracks
-        return ", ".join(task.heading for name, task in all_tracks().items() if name in names)
+        return ", ".join(task.heading for name, task in board_tracks().items() if name in names)
 
 
 def write_changes(renderer: Renderer) -> None:
@@ -184,7 +184,7 @@ def _versions(renderer: Renderer) -> Iterator[DataVersion]:
     for system in renderer.content.systems:
         for track, place in system.tracks.items():
             runs.setdefault((track, place["data_sha256"].value), []).append(system)
-    for track, task in all_tracks().items():
+    for track, task in board_tracks().items():
         for (own, sha256), systems in sorted(runs.items()):
             if own == track:
                 first = systems[0]

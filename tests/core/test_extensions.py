@@ -52,7 +52,13 @@ def python(folder, package, *words, **variables):
 
 def copied(folder):
     """Copy the package alone, as it is installed: nothing of it is a link."""
-    shutil.copytree(ROOT / "alps", folder / "alps", ignore=shutil.ignore_patterns(*LINKS, *BUILT))
+
+    def left_out(inside, names):
+        # A folder of an extension may be called as one that is linked.
+        links = LINKS if Path(inside) == ROOT / "alps" else ()
+        return shutil.ignore_patterns(*links, *BUILT)(inside, names)
+
+    shutil.copytree(ROOT / "alps", folder / "alps", ignore=left_out)
     for name in LINKS:
         shutil.copytree(ROOT / name, folder / "alps" / name, ignore=shutil.ignore_patterns(*BUILT))
     return folder
@@ -225,3 +231,26 @@ def test_a_command_of_the_spine_stays_its_own(tmp_path):
     (tmp_path / "runs").mkdir()
     done = python(tmp_path, package, "-m", "alps", "ls", "--help")
     assert "List the runs of a folder" in done.stdout
+
+
+TASK = """
+from dataclasses import replace
+from alps.extension import Extension
+from alps.tasks import load_task
+EXTENSION = Extension("odd", tasks={"odd": "odd:tracks", "bad": "odd:raises"})
+def tracks(options):
+    task = replace(load_task("extraction"), name="odd")
+    return (replace(task, track="odd"), task)
+def raises(options):
+    raise RuntimeError("no tracks")
+"""
+BOARDS = """
+from alps.tasks import board_tracks
+print(sorted({"odd", "bad", "task1"} & board_tracks().keys()), board_tracks()["task1"].name)
+"""
+
+
+def test_a_strangers_task_has_boards_if_it_can_be_made_and_takes_none_of_ours(tmp_path):
+    package = installed(tmp_path / "site", "odd", {"odd.py": TASK}, "odd:EXTENSION")
+    done = python(tmp_path, package, "-c", BOARDS)
+    assert (done.returncode, done.stdout) == (0, "['odd', 'task1'] extraction\n"), done.stderr

@@ -20,7 +20,7 @@ from alps.tasks import (
     load_task,
 )
 from alps.tasks.base import PARTS_OF_TASK
-from alps.tasks.metrics import PARTS_OF_METRIC, metric_row, read_metric
+from alps.tasks.metrics import PARTS_OF_METRIC, HarmonicMean, metric_row, read_metric
 
 PLAIN = {
     "name": "m",
@@ -60,6 +60,7 @@ PARTS = {
         {"ratios": [[["a", "b"]], [["c", "d"], ["e", "f"]]]},
     ),
     "excess": ({"value": LargestExcess((("a", "n"),))}, {"excess": [["a", "n"]]}),
+    "harmonic": ({"value": HarmonicMean((("a", "n"),))}, {"harmonic": [["a", "n"]]}),
     "needs": (
         {"needs": Needs(frozenset({"same", "broader"}), True, True, True, "whether")},
         {
@@ -87,7 +88,7 @@ def test_a_metric_is_one_flat_row_in_summaries_and_is_read_back(parts, keys):
     row = json.loads(json.dumps(metric_row(metric)))
     assert row == PLAIN | keys
     # Summaries keep their bytes.
-    assert [key for key in row if key != "excess"] == list(PLAIN)
+    assert [key for key in row if key not in ("excess", "harmonic")] == list(PLAIN)
     assert read_metric(row) == metric
 
 

@@ -19,7 +19,7 @@ from alps.leaderboard.parts import AUDIT, BoardPart
 from alps.leaderboard.site_data import content_of
 from alps.leaderboard.submission import AuditDraw, Entry, only
 from alps.run.opened import Run, read_rows
-from alps.tasks import all_tracks
+from alps.tasks import board_tracks
 
 if TYPE_CHECKING:
     from alps.leaderboard.rescore import SampledRun
@@ -118,7 +118,7 @@ def _draw_for(entry: Entry) -> AuditDraw | None:
         there = None if one.review is None else one.review.audit_draw
         if there is not None and there.answers == content:
             return there
-    if not any(all_tracks()[name].judged for name in entry.card.tracks):
+    if not any(board_tracks()[name].judged for name in entry.card.tracks):
         return None
     return AuditDraw(answers=content, seed=secrets.randbelow(_SEEDS))
 

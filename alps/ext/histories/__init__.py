@@ -7,16 +7,24 @@ from pathlib import Path
 
 from alps.extension import Extension, runs_one_of
 
-READERS = "alps.ext.histories.data"
-# The name of a task is that of its reader's module: one that is added here is a task.
-SETS = tuple(
-    module.name for module in pkgutil.iter_modules([str(Path(__file__).with_name("data"))])
-)
+READERS, LEVELS_OF_SETS = "alps.ext.histories.data", "alps.ext.histories.levels"
+
+
+def _modules(folder: str) -> tuple[str, ...]:
+    found = pkgutil.iter_modules([str(Path(__file__).with_name(folder))])
+    return tuple(module.name for module in found)
+
+
+# The name of a task is that of its module: one that is added to a folder is a task.
+SETS, LEVELS = _modules("data"), _modules("levels")
 
 EXTENSION = Extension(
     "histories",
-    needs=("datasets",),
-    tasks={name: f"{READERS}.{name}:tracks" for name in SETS},
+    needs=("datasets", "memory"),
+    tasks={
+        **{name: f"{READERS}.{name}:tracks" for name in SETS},
+        **{name: f"{LEVELS_OF_SETS}.{name}:tracks" for name in LEVELS},
+    },
     task_keys=("set", "size", "memory", "max_context_tokens", "k"),
     settings="alps.ext.histories.settings:HistoriesKeys",
     commands={
@@ -29,4 +37,5 @@ EXTENSION = Extension(
     # A summary without a part of ours has no note of ours.
     shows=attrgetter("parts"),
     shown="alps.ext.histories.tables:Shown",
+    references="alps.ext.histories:published.json",
 )

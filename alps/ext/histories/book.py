@@ -2,11 +2,12 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, TypeVar
 
 from alps.data.hub import fetch_files, is_hub
 from alps.errors import DataError, UsageError
@@ -15,6 +16,7 @@ from alps.ext.histories.files import lines
 from alps.ext.histories.model import Choice, CitedSet, Place, Question, Story
 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+T = TypeVar("T")
 WRONG_GOLD = "wrong gold"
 HARMLESS = frozenset(("wrong evidence", "doubled session"))
 """Defects that leave the gold right: an answer that is judged right is right."""
@@ -79,7 +81,7 @@ class Book:
 
     def story(self, entry: Entry) -> Story:
         """Return the history of a question, with all questions about it."""
-        return _read(self.cited, entry.place)
+        return read_story(self.cited, entry.place)
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -91,14 +93,19 @@ class Book:
 
 # The questions of one history follow one another.
 @lru_cache(maxsize=4)
-def _read(cited: CitedSet, place: Place) -> Story:
-    return _story(cited, place)
+def read_story(cited: CitedSet, place: Place) -> Story:
+    """Return the story that lies at a place; see `made_of`."""
+    return made_of(cited, place, lambda node: cited.story(node).in_order())
 
 
-def _story(cited: CitedSet, place: Place) -> Story:
-    node = place.read()
+def made_of(cited: CitedSet, place: Place, make: Callable[[Any], T]) -> T:
+    """Return what `make` makes of what lies at a place.
+
+    Raises:
+        DataError: If that has another form.
+    """
     try:
-        return cited.story(node).in_order()
+        return make(place.read())
     except _UNREADABLE as error:
         missing = isinstance(error, KeyError)
         what = f"{error.args[0]} is missing" if missing else str(error)
@@ -118,7 +125,7 @@ def stories(cited: CitedSet, places: Iterable[Place]) -> Iterator[tuple[Place, S
         DataError: If one has another form.
     """
     for place in places:
-        yield place, _story(cited, place)
+        yield place, made_of(cited, place, lambda node: cited.story(node).in_order())
 
 
 def find(cited: CitedSet, data: str, choice: Choice) -> Path:
@@ -170,13 +177,18 @@ def open_book(cited: CitedSet, data: str, given: Choice) -> Book:
                 golds.setdefault(question.kind, Counter())[question.answer] += 1
     if not entries:
         raise UsageError(f"data={data}: no questions of {cited.title} in it")
+    commonest = {kind: counts.most_common(1)[0][0] for kind, counts in golds.items()}
+    return Book(cited, tuple(entries), histories, sha256_of(found.hashed), commonest)
+
+
+def sha256_of(paths: Iterable[Path]) -> str:
+    """Return the hash of files, one after the other."""
     digest = hashlib.sha256()
-    for path in found.hashed:
+    for path in paths:
         with path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
-    commonest = {kind: counts.most_common(1)[0][0] for kind, counts in golds.items()}
-    return Book(cited, tuple(entries), histories, digest.hexdigest(), commonest)
+    return digest.hexdigest()
 
 
 def _entries(story: Story, place: Place, listed: dict[str, list[Defect]]) -> Iterator[Entry]:

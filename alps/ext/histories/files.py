@@ -58,6 +58,27 @@ class Whole:
             raise DataError(f"not JSON ({error})", path=self.path) from error
 
 
+@dataclass(frozen=True)
+class Together:
+    """Files of one JSON value each, which are one story under a name."""
+
+    name: str
+    paths: tuple[Path, ...]
+
+    @property
+    def path(self) -> Path:
+        """The first of them."""
+        return self.paths[0]
+
+    def read(self) -> tuple[Any, ...]:
+        """Read the name and the values.
+
+        Raises:
+            DataError: If one is not JSON.
+        """
+        return self.name, *(Whole(path).read() for path in self.paths)
+
+
 def lines(path: Path) -> Iterator[tuple[int, Slice]]:
     """Yield the number of each line that is not blank, from 1, and its place."""
     offset = 0

@@ -5,7 +5,8 @@ set's authors, by their own rules.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Literal
 from alps.ext.histories.model import CitedSet, Question
 from alps.ext.histories.sample import UNKNOWN, HistorySample
 from alps.judges.base import Judge
+from alps.judges.matching import POLICIES, Item, MatchQuestion
 from alps.judges.options import OptionQuestion
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import (
@@ -33,7 +35,9 @@ from alps.text import fold
 
 ANSWER, GUIDE, UNANSWERABLE, POINT = "answer", "guide", "unanswerable", "point"
 OUTCOME, ALIGNED = "outcome", "aligned"
+COVERED, STATED, CHANGED = "covered", "stated", "changed"
 OUTCOMES = ("hallucination", "omission", "correct")
+CHANGES = ("hallucination", "omission", "other", "correct")
 _DECLINES = (
     *("no information available", "not mentioned", "not known", "unknown", "i don't know"),
     *("can't be answered", "cannot be answered", "no record", "not enough information"),
@@ -48,11 +52,23 @@ def _mark(value: object) -> int:
     return int(str(value)[0])
 
 
-def _outcome(value: object) -> str:
+def _one_of(value: object, known: Sequence[str]) -> str:
     folded = str(value).strip().casefold()
-    if folded not in OUTCOMES:
-        refuse(f"{value!r} is none of {', '.join(OUTCOMES)}")
+    if folded not in known:
+        refuse(f"{value!r} is none of {', '.join(known)}")
     return folded
+
+
+def _outcome(value: object) -> str:
+    return _one_of(value, OUTCOMES)
+
+
+def _change(value: object) -> str:
+    return _one_of(value, CHANGES)
+
+
+def _yes_or_no(value: object) -> str:
+    return _one_of(value, ("yes", "no"))
 
 
 class PointReply(RatingReply):
@@ -60,6 +76,29 @@ class PointReply(RatingReply):
 
     reason: Reason
     mark: Annotated[Literal[0, 1, 2], forgiving(_mark)]
+
+
+class StatedReply(RatingReply):
+    """The reply to a memory: how far it is borne out, and whether the points have all of it."""
+
+    reason: Reason
+    mark: Annotated[Literal[0, 1, 2], forgiving(_mark)]
+    included: Annotated[Literal["yes", "no"], forgiving(_yes_or_no)]
+
+    def marks(self) -> dict[str, int]:
+        """Return both on one scale."""
+        return {"mark": self.mark, "included": 2 * (self.included == "yes")}
+
+
+class ChangedReply(RatingReply):
+    """The reply that sorts what is found after a change."""
+
+    reason: Reason
+    outcome: Annotated[Literal["correct", "hallucination", "omission", "other"], forgiving(_change)]
+
+    def marks(self) -> dict[str, int]:
+        """Return its place in `CHANGES`."""
+        return {"outcome": CHANGES.index(self.outcome)}
 
 
 class OutcomeReply(RatingReply):
@@ -73,30 +112,61 @@ class OutcomeReply(RatingReply):
         return {"outcome": OUTCOMES.index(self.outcome)}
 
 
+_POINTS: Mapping[str, Any] = {
+    "marks": ("mark",),
+    "kind": "ordinal",
+    "scale": (0, 1, 2),
+    "accepted": frozenset({2}),
+    "reply": PointReply,
+}
 _OTHER: Mapping[str, Mapping[str, Any]] = {
-    POINT: {
-        "marks": ("mark",),
-        "kind": "ordinal",
-        "scale": (0, 1, 2),
-        "accepted": frozenset({2}),
-        "reply": PointReply,
-    },
+    POINT: _POINTS,
     OUTCOME: {
         "marks": ("outcome",),
         "scale": (0, 1, 2),
         "accepted": frozenset({2}),
         "reply": OutcomeReply,
     },
+    COVERED: _POINTS,
+    STATED: {**_POINTS, "marks": ("mark", "included"), "reply": StatedReply},
+    CHANGED: {
+        "marks": ("outcome",),
+        "scale": (0, 1, 2, 3),
+        "accepted": frozenset({3}),
+        "reply": ChangedReply,
+    },
 }
+
+
+_CHECKED_AS: Mapping[str, str] = {
+    "type_answer": ANSWER,
+    "type_guide": GUIDE,
+    "type_time": "time",
+    "type_update": "latest",
+    "type_absent": "absent",
+    UNANSWERABLE: "absent",
+}
+"""The known items of a rubric, where they are not called after it."""
 
 
 @cache
 def rubric_of(name: str) -> Rubric:
     """Return the rubric called `name`, of those of this folder."""
+    folder = Path(str(files("alps.ext.histories")))
+    checks = folder / "checks" / f"{_CHECKED_AS.get(name, name)}.jsonl"
     if name in _OTHER:
         prompt = load_prompt("alps.ext.histories", "rubrics", name)
-        return Rubric(**vars(prompt), name=name, rules=(NOTHING,), **_OTHER[name])
-    return read_rubric(Path(str(files("alps.ext.histories") / "rubrics" / f"{name}.md")))
+        return Rubric(**vars(prompt), name=name, rules=(NOTHING,), checks=checks, **_OTHER[name])
+    return replace(read_rubric(folder / "rubrics" / f"{name}.md"), checks=checks)
+
+
+def is_mark(name: str, mark: int) -> bool:
+    """Tell whether a verdict may give this mark: of a rubric, a number where it has several."""
+    by, *_ = name.split()
+    if by == ALIGNED:
+        return True  # the place of a text
+    known = Path(str(files("alps.ext.histories") / "rubrics" / f"{by}.md")).is_file()
+    return known and mark in rubric_of(by).scale
 
 
 def rubrics_of(cited: CitedSet) -> tuple[Rubric, ...]:
@@ -145,31 +215,37 @@ async def judge_prediction(
     if RubricQuestion not in judge.answers:
         return await _related(sample, answer, judge)
     verdict = verdict_row(judge, rubrics_of(cited))
-    ratings = await asyncio.gather(
-        *(
-            judge.answer(
-                RubricQuestion(rubric_of(name), question.text, answer, gold, ()),
-                about=sample.benchmark_id,
-            )
-            for _, name, gold in wanted
-        )
-    )
-    marks: dict[str, int] = {}
-    reasons: dict[str, str] = {}
-    agreements = []
-    for (key, _, _), rating in zip(wanted, ratings, strict=True):
-        if rating.outcome != "ok":
-            return {**verdict, "outcome": rating.outcome, "error": rating.error}
-        marks[key] = next(iter(rating.marks.values()))
-        reasons[key] = rating.reason
-        agreements += [rating.agreement] if rating.agreement is not None else []
+    questions = {}
+    for key, name, gold in wanted:
+        questions[key] = RubricQuestion(rubric_of(name), question.text, answer, gold, ())
+    rated = await rate(judge, questions, sample.benchmark_id)
+    if "marks" not in rated:
+        return {**verdict, **rated}
     lines = await _pair(cited, question, answer, judge, sample.benchmark_id)
     if isinstance(lines, Rating):
         return {**verdict, "outcome": lines.outcome, "error": lines.error}
-    marks |= lines
+    return {**verdict, **rated, "marks": {**rated["marks"], **lines}}
+
+
+async def rate(judge: Judge, questions: Mapping[str, RubricQuestion], about: str) -> dict[str, Any]:
+    """Return the marks and reasons of all questions; outcome and error of the first that failed.
+
+    A mark has the key of its question; of a rubric with several, its name behind that.
+    """
+    ratings = await asyncio.gather(*(judge.answer(one, about=about) for one in questions.values()))
+    marks: dict[str, int] = {}
+    reasons: dict[str, str] = {}
+    agreements = []
+    for key, rating in zip(questions, ratings, strict=True):
+        if rating.outcome != "ok":
+            return {"outcome": rating.outcome, "error": rating.error}
+        for name, mark in rating.marks.items():
+            marks[key if len(rating.marks) == 1 else f"{key} {name}"] = mark
+        reasons[key] = rating.reason
+        agreements += [rating.agreement] if rating.agreement is not None else []
     raw = [text for rating in ratings for text in rating.raw]
     agreement = {"agreement": sum(agreements) / len(agreements)} if agreements else {}
-    return {**verdict, "marks": marks, "reasons": reasons, **agreement, "raw": raw}
+    return {"marks": marks, "reasons": reasons, **agreement, "raw": raw}
 
 
 async def _pair(
@@ -231,3 +307,36 @@ def right_of(question: Question, answer: str | None, marks: Mapping[str, float])
         return sum(found) / (2 * len(found)) if found else None
     by = UNANSWERABLE if question.abstains else RATED_BY[question.scoring]
     return marks.get(by)
+
+
+async def by_words(
+    points: Sequence[str], texts: Sequence[str], turns: Sequence[str], judge: Judge, about: str
+) -> dict[str, Any]:
+    """Return the marks of memories by a judge that relates them, and rates nothing.
+
+    What matches a point covers it and is right; what matches none is right where it has a turn.
+    """
+    if MatchQuestion not in judge.answers:
+        return {}
+    related = set[tuple[int, int]]()
+    if points and texts:
+        asked = MatchQuestion(_items("g", points), _items("p", texts))
+        found = await judge.answer(asked, about=about)
+        if found.outcome != "ok":
+            return {"outcome": found.outcome, "error": found.error}
+        for pair in found.pairs:
+            if pair.relation in POLICIES["lenient"]:
+                related.add((pair.gold, pair.predicted))
+    covered = {gold for gold, _ in related}
+    matched = {predicted for _, predicted in related}
+    said = list(map(fold, turns))
+    marks = {f"{COVERED} {n}": 2 * (n in covered) for n in range(len(points))}
+    for n, text in enumerate(texts):
+        repeated = any(turn in fold(text) for turn in said)
+        marks[f"{STATED} {n} mark"] = 2 * (n in matched or repeated)
+        marks[f"{STATED} {n} included"] = 2 * (n in matched)
+    return {"marks": marks}
+
+
+def _items(prefix: str, values: Sequence[str]) -> list[Item]:
+    return [Item(f"{prefix}{n}", text, None, "", None) for n, text in enumerate(values, start=1)]

@@ -1,30 +1,36 @@
-"""The part of a set in a run: what its files hold and what is wrong with them, in the summary."""
+"""The part of a set in a run: what its files hold and its right answers took, in the summary."""
 
 from collections import Counter
 from typing import Any
 
 from alps.ext.histories import SETS
+from alps.ext.histories.economy import economy_of
 from alps.ext.histories.sample import HistorySample
 from alps.rows import Summary
 from alps.run.parts import Course, RunPart
 
-NAME = "histories"
+NAME, ECONOMY = "histories", "economy"
 
 
 class Part(RunPart):
-    """Counts what a run on a set was of."""
+    """Counts what a run on a set was of, and what it took."""
 
     def summarise(self, summary: Summary, course: Course) -> Summary:
-        """Add what the files hold, by track."""
+        """Add what the files hold, and what right answers took, by track."""
         found: dict[str, Any] = {}
+        folder, asked = course.session.folder, vars(self.settings)
         for track in course.session.data.tracks:
+            name = track.task.track
             if track.task.name in SETS:
-                found[track.task.track] = _held(list(track.samples()))
-                found[track.task.track] |= {
+                samples = list(track.samples())
+                found[name] = _held(samples)
+                found[name] |= {
                     key: track.description[key]
                     for key in ("sha256", "not_official")
                     if key in track.description
                 }
+                took = economy_of(folder, name, samples, asked["model"], asked["memory"])
+                found[name] |= {} if took is None else {ECONOMY: took.row()}
         return summary.model_copy(update={"parts": {**summary.parts, NAME: found}})
 
 

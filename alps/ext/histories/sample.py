@@ -89,11 +89,12 @@ class HistoryQuestion:
 
 def history_of(sample: HistorySample) -> History:
     """Return the sessions before a question, as a memory is given them."""
-    return _history(sample.sessions)
+    return history_in(sample.sessions)
 
 
 @lru_cache(maxsize=4)
-def _history(sessions: tuple[Session, ...]) -> History:
+def history_in(sessions: tuple[Session, ...]) -> History:
+    """Return sessions as a memory is given them."""
     said = []
     for session in sessions:
         turns = [Turn(role=one.role, text=one.said) for one in session.messages]

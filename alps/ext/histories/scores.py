@@ -1,6 +1,7 @@
 """Scores of answers: our own on all questions and on the sound ones, then those of the authors."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from alps.ext.histories.judging import right_of
@@ -53,7 +54,11 @@ def metrics_of(cited: CitedSet) -> tuple[Metric, ...]:
     """Return the metrics of a set: ours first."""
     if cited.authors is None:
         return (*OURS, AGREEMENT)
-    return (*OURS, *cited.authors.metrics, *THEIRS, AGREEMENT)
+    headline, *others = OURS
+    # What others publish is in the authors' figures: boards print those next to ours.
+    shown = (*_BESIDE, *(metric.name for metric in cited.authors.metrics))
+    headline = replace(headline, on_boards=OnBoards(companions=shown))
+    return (headline, *others, *cited.authors.metrics, *THEIRS, AGREEMENT)
 
 
 def breakdowns_of(cited: CitedSet) -> tuple[Breakdown, ...]:

@@ -1,19 +1,56 @@
-"""Tables of a run on a set: which files were read, and what its intervals rest on."""
+"""Tables of a run on a set: which files were read, what intervals rest on, what answers took."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from alps.ext.histories.economy_shown import (
+    EXPLANATION,
+    charts,
+    compared,
+    economy_in,
+    fact,
+    table_of,
+)
 from alps.ext.histories.part import NAME
 from alps.rows import Summary
 from alps.show.formatting import counted
-from alps.show.parts import ShownPart
+from alps.show.parts import More, ShownPart
+from alps.show.table import Table
+from alps.tasks import Metric
+
+if TYPE_CHECKING:
+    from alps.run.opened import Run
+    from alps.show.charts import Chart
+    from alps.show.report_sections import Section
 
 FEW = 15
 """Histories of which there are so few that an interval between them is rough."""
 
 
 class Shown(ShownPart):
-    """Notes on runs of sets."""
+    """Tables, charts and notes of runs on sets."""
+
+    def facts(self, summary: Summary) -> Iterator[str]:
+        """Yield what a right answer took."""
+        for track in summary.parts.get(NAME, {}):
+            if (took := economy_in(summary, track)) is not None:
+                yield fact(took)
+
+    def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Table]:
+        """Yield what right answers took."""
+        if (took := economy_in(summary, track)) is not None:
+            yield table_of(took)
+
+    def charts(self, sections: "Sequence[Section]") -> "Iterable[Chart]":
+        """Draw what a turn costs over turns."""
+        return charts(sections)
+
+    def more(
+        self, runs: "Mapping[str, Run]", track: str, metric: Metric, sessions: Mapping[str, str]
+    ) -> More | None:
+        """Return what right answers of several runs took."""
+        row, parts = compared(runs, track)
+        return More(row, parts, EXPLANATION) if parts else None
 
     def notes(self, summary: Summary) -> Iterable[str]:
         """Say what the files are, what is known to be wrong in them, and what intervals tell."""

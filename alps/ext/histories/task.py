@@ -10,7 +10,7 @@ from alps.data.hub import RELEASE
 from alps.errors import UsageError
 from alps.ext.histories.audit import audit_set
 from alps.ext.histories.book import open_book
-from alps.ext.histories.judging import judge_prediction, rubrics_of
+from alps.ext.histories.judging import is_mark, judge_prediction, rubrics_of
 from alps.ext.histories.model import Choice, CitedSet
 from alps.ext.histories.sample import (
     UNKNOWN,
@@ -157,7 +157,7 @@ def _task(cited: CitedSet, options: TaskOptions) -> Task:
         systems=SYSTEMS,
         conditions=conditions,
         asking=Asking(plain=True, for_class=for_class),
-        public=PublicAnswers(longest=10_000, schema=TextAnswer),
+        public=PublicAnswers(longest=10_000, schema=TextAnswer, is_mark=is_mark),
         shown=Shown(
             title=cited.title,
             breakdowns=breakdowns_of(cited),

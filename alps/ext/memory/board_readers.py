@@ -30,7 +30,7 @@ from alps.leaderboard.submission import BESIDE, Submission, memory_folder
 from alps.leaderboard.untrusted import shown
 from alps.show.formatting import number
 from alps.stats.paired import holm, mcnemar
-from alps.tasks import Task, all_tracks
+from alps.tasks import Task, board_tracks
 from alps.tasks.base import OF_MEMORY
 from alps.text import letters
 
@@ -210,7 +210,7 @@ def differences(systems: Sequence[System], track: str) -> dict[str, Difference]:
         if reason := none.apart or no_difference(system, track):
             found[system.slug] = Difference(reason=reason, note=note)
             continue
-        headline = [metric for metric in all_tracks()[track].metrics if metric.headline]
+        headline = [metric for metric in board_tracks()[track].metrics if metric.headline]
         scores = record_scores(rows_without_memory(system, track), headline)
         found[system.slug] = Difference(ahead(system, track), note=note, scores=scores)
     return found

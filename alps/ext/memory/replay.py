@@ -161,7 +161,7 @@ class Replay:
             assert task.by_memory.recall is not None
             history = task.by_memory.recall.history(sample)
             for stop in _stops(life, reached, end):
-                await self._feed(user, _until(history, stop), reached)
+                await self._feed(user, history.until(stop), reached)
                 reached = stop
                 was |= await self._told(user, life, stop)
             wanted = life.wanted.get(end, ())
@@ -229,14 +229,3 @@ def _stops(life: Life, reached: int, end: int) -> list[int]:
     told = {one.told for wanted in life.wanted.values() for one in wanted}
     between = [stop for stop in told if stop is not None and reached < stop < end]
     return [*sorted(between), *([end] if end > reached else [])]
-
-
-def _until(history: History, turns: int) -> History:
-    """Return the first `turns` turns of a history, in its sessions."""
-    sessions = []
-    for session in history.sessions:
-        sessions.append(session[:turns])
-        turns -= len(session)
-        if turns <= 0:
-            break
-    return History(tuple(sessions), history.times[: len(sessions)])

@@ -23,7 +23,7 @@ from alps.ext.memory.scripts import Scripts, hits_of
 from alps.llm.secrets import redact
 from alps.rows import Check
 from alps.tasks import Task
-from alps.tasks.by_memory import Context, History, Script, fitting, newest
+from alps.tasks.by_memory import Context, History, MemoryProbes, Script, fitting, newest
 
 BRIEF_AT_ONCE = 4
 """Users of a system in this process that are taken in at once: it answers one call at a time."""
@@ -62,6 +62,11 @@ class _User:
     begun: int | None = None
     failed: MemoryFailed | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def add(self, asked: Iterable[tuple[int, _Asked]]) -> None:
+        """Add what is asked after so many turns each."""
+        for turns, one in asked:
+            self.ends[turns].append(one)
 
 
 class NotEstimable(Exception):
@@ -164,7 +169,7 @@ class Store:
         return checks
 
     async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
-        """Return what each probe of `sample` found, a user of its own being told its history.
+        """Return what each probe of `sample` found by the user who is told its history.
 
         Raises:
             MemoryFailed: If the system failed at any stage before.
@@ -172,23 +177,24 @@ class Store:
         """
         if isinstance(task.by_memory.answers, Script):
             return await self._played(task, sample, task.by_memory.answers)
-        assert task.by_memory.answers is not None
-        key, probes = sample_key(task, sample), task.by_memory.answers.probes(sample)
-        keys = [f"{key} {place}" for place in range(1, len(probes) + 1)]
-        if any(self._diary.hits(one) is None for one in keys):
+        answers, key = task.by_memory.answers, sample_key(task, sample)
+        assert answers is not None
+        asked = _asked_by(answers, key, sample)
+        if any(self._diary.hits(one.key) is None for _, one in asked):
             await self._open()
-            if task.by_memory.answers.lists and "memories" not in self._connection.can:
+            if answers.lists and "memories" not in self._connection.can:
                 raise NotEstimable
-            user = self._alone.get(key)
-            if user is None:
+            if answers.shared is not None:
+                user = self._user(answers.shared(sample))
+            elif (alone := self._alone.get(key)) is not None:
+                user = alone
+            else:
                 user = self._alone[key] = _User(self._diary.user(key))
-                for one, probe in zip(keys, probes, strict=True):
-                    history = partial(task.by_memory.answers.history, sample)
-                    user.ends[probe.turns].append(_Asked(one, probe.query, history))
+                user.add(asked)
             async with user.lock:
-                await self._advance(user, probes[-1].turns)
+                await self._advance(user, asked[-1][0])
             self._alone.pop(key, None)
-        return [self._diary.hits(one) or [] for one in keys]
+        return [self._diary.hits(one.key) or [] for _, one in asked]
 
     async def _played(self, task: Task, sample: Any, script: Script) -> list[list[Hit]]:
         """Return what each search of the script of `sample` found."""
@@ -223,9 +229,14 @@ class Store:
         return self._users[key]
 
     def _plan(self, task: Task, sample: Any) -> None:
+        assert self._users is not None
+        answers = task.by_memory.answers
+        if isinstance(answers, MemoryProbes) and answers.shared is not None:
+            name = answers.shared(sample)
+            user = self._users.setdefault(name, _User(self._diary.user(name)))
+            user.add(_asked_by(answers, sample_key(task, sample), sample))
         if task.by_memory.recall is None:
             return
-        assert self._users is not None
         place = task.by_memory.recall.place(sample)
         history = partial(task.by_memory.recall.history, sample)
         asked = _Asked(sample_key(task, sample), place.query, history, place.at)
@@ -273,7 +284,8 @@ class Store:
             await self._call(user, "reset")
 
     async def _ingest(self, user: _User, asked: _Asked, end: int) -> None:
-        history = asked.history()
+        # What a sample tells later must not be known yet.
+        history = asked.history().until(end)
         for session in sessions_after(history, user.reached):
             answered = await self._call(user, "ingest", session)
             self._diary.note("ingest", user.id, answered.seconds, session=session.id)
@@ -335,6 +347,15 @@ def _unnamed(folder: Path) -> Iterator[Path]:
         path = Path(place) / "kept"
         path.symlink_to(folder.absolute(), target_is_directory=True)
         yield path
+
+
+def _asked_by(answers: MemoryProbes, key: str, sample: Any) -> list[tuple[int, _Asked]]:
+    """Return what the probes of a sample ask, each after how many turns."""
+    history = partial(answers.history, sample)
+    asked = []
+    for place, probe in enumerate(answers.probes(sample), start=1):
+        asked.append((probe.turns, _Asked(f"{key} {place}", probe.query, history, probe.at)))
+    return asked
 
 
 def _texts(asked: _Asked) -> str:

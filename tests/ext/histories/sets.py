@@ -7,7 +7,7 @@ from alps.ext.histories.model import Choice
 from alps.extension import load
 from tests.loopback import Answer
 
-SETS = ("beam", "halumem", "histories", "locomo", "longmemeval")
+SETS = ("beam", "halumem", "histories", "locomo", "longmemeval", "personamem_v3")
 
 
 def cited(name):

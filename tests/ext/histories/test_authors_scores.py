@@ -89,7 +89,7 @@ def test_longmemeval_keeps_abstention_in_the_figure_of_its_type():
     absent = question("multi-session", abstains=True)
     scores, counts = LONGMEMEVAL.score(absent, "an answer", {"type_absent": 1})
     assert scores == {"by_type": 1.0, "by_type_absent": 1.0}
-    assert counts == {"right multi-session": 1.0, "asked multi-session": 1.0}
+    assert counts == {"right_multi_session": 1.0, "asked_multi_session": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,17 @@ def test_whole_turns_are_no_memories(bm25):
     assert value(bm25, "task2", "f1_changed") < 0.05
 
 
+def test_the_new_dialogue_is_told_once_the_old_memories_were_listed(bm25):
+    found = {}
+    for row in rows(bm25.folder / "memory.jsonl"):
+        if row["phase"] == "memories" and row["sample"].startswith("task2 "):
+            _, name, place = row["sample"].split(" ")
+            found.setdefault(name, {})[place] = {hit["text"] for hit in row["hits"]}
+    assert found
+    for lists in found.values():
+        assert lists["1"] < lists["2"]
+
+
 def test_the_track_says_which_memory_answered_and_its_reader_did_not(bm25, tmp_path):
     assert bm25.summary.tracks["task1"].memory == "bm25"
     assert bm25.summary.tracks["task3_d100"].k == 10

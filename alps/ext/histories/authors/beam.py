@@ -64,11 +64,11 @@ def _score(
         return {}, {}
     n = len(points) or 1
     half = sum(points) / 2 / n
-    counts = {f"half {question.kind}": half, f"asked {question.kind}": 1.0}
+    counts = {f"half_{question.kind}": half, f"asked_{question.kind}": 1.0}
     whole = sum(mark == 2 for mark in points) / n
     if question.kind == ORDERING:
         whole = _ordered(question, answer, marks)
-    return {"half_marks": half}, {**counts, f"int {question.kind}": whole}
+    return {"half_marks": half}, {**counts, f"int_{question.kind}": whole}
 
 
 def _ordered(question: Question, answer: str | None, marks: Marks) -> float:
@@ -80,7 +80,7 @@ def _ordered(question: Question, answer: str | None, marks: Marks) -> float:
 
 
 def _mean(name: str, title: str, counted: str) -> Metric:
-    groups = tuple(((f"{counted} {kind}", f"asked {kind}"),) for kind in ABILITIES)
+    groups = tuple(((f"{counted}_{kind}", f"asked_{kind}"),) for kind in ABILITIES)
     return Metric(name, title, MacroRatio(groups), optional=True, needs=Needs(rating=True))
 
 

@@ -40,7 +40,12 @@ def _score(
     scores = {"by_type": value}
     if question.abstains:
         scores["by_type_absent"] = value
-    return scores, {f"right {question.kind}": value, f"asked {question.kind}": 1.0}
+    kind = _name(question.kind)
+    return scores, {f"right_{kind}": value, f"asked_{kind}": 1.0}
+
+
+def _name(kind: str) -> str:
+    return kind.replace("-", "_")
 
 
 _RATED = Needs(rating=True)
@@ -57,7 +62,9 @@ PUBLISHED = Authors(
         Metric(
             "by_type_mean",
             "  mean of the six types",
-            MacroRatio(tuple(((f"right {kind}", f"asked {kind}"),) for kind in TYPES)),
+            MacroRatio(
+                tuple(((f"right_{_name(kind)}", f"asked_{_name(kind)}"),) for kind in TYPES)
+            ),
             optional=True,
             needs=_RATED,
         ),

@@ -1,17 +1,18 @@
 """BEAM: chats of up to ten million tokens, with two questions of each of ten abilities a chat.
 
 Tavakoli et al., ICLR 2026. A chat is a folder, `chats/SIZE/N`; where its authors cut a chat, they
-ask about the cut one. Batches are sessions, dated by their first message that has a date.
+ask about the cut one. Batches are sessions, dated by their first message that has a date. On the
+hub a chat is a row, its batches are lists, and its questions a literal of Python.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from alps.ext.histories.authors.beam import ABILITIES, PUBLISHED
-from alps.ext.histories.files import Whole
+from alps.ext.histories.files import Together
+from alps.ext.histories.hub_rows import literal, rows_of
 from alps.ext.histories.model import (
     Choice,
     CitedSet,
@@ -27,36 +28,26 @@ from alps.ext.histories.task import tracks_of
 ASKED_OF = {"100K": 40, "500K": 70, "1M": 70, "10M": 20}
 SIZES = tuple(ASKED_OF)
 GOLDS = ("answer", "ideal_response", "ideal_answer", "ideal_summary", "expected_compliance")
-CHATS = ("chat_trunecated.json", "chat.json")
-ASKED = Path("probing_questions") / "probing_questions.json"
+CHATS, ASKED = ("chat_trunecated.json", "chat.json"), "probing_questions/probing_questions.json"
 # Two of three messages of users end in the place that their generator gave them.
 _MARK = re.compile(r"\s*->->\s*[\d,.\s]*$")
-
-
-@dataclass(frozen=True)
-class Chat:
-    """The folder of one chat."""
-
-    path: Path
-
-    @property
-    def files(self) -> tuple[Path, Path]:
-        """The chat that the authors read, and the questions about it."""
-        chat = next(self.path / name for name in CHATS if (self.path / name).is_file())
-        return chat, self.path / ASKED
-
-    def read(self) -> tuple[str, Any, Any]:
-        """Read the name, the chat and the questions."""
-        chat, asked = (Whole(path).read() for path in self.files)
-        return f"{self.path.parent.name}-{self.path.name}", chat, asked
 
 
 def _files(data: Path, choice: Choice) -> Files:
     size = choice.size or SIZES[0]
     found = [*(data / size).glob("*"), *(data / "chats" / size).glob("*")]
-    chats = [Chat(path) for path in found if (path / ASKED).is_file()]
-    chats.sort(key=lambda chat: (len(chat.path.name), chat.path.name))
-    return Files(tuple(chats), [path for chat in chats for path in chat.files])
+    chats = []
+    for folder in sorted(found, key=lambda path: (len(path.name), path.name)):
+        chat = [folder / name for name in CHATS if (folder / name).is_file()]
+        if chat and (folder / ASKED).is_file():
+            chats.append(Together(f"{size}-{folder.name}", (chat[0], folder / ASKED)))
+    if not chats and (tables := sorted(data.rglob(f"*{size}*.parquet"))):
+        return Files(tuple(rows_of(tables, _of_hub)), tables)
+    return Files(tuple(chats), [path for chat in chats for path in chat.paths])
+
+
+def _of_hub(name: str, row: Mapping[str, Any]) -> tuple[str, Any, Any]:
+    return name, [{"turns": [batch]} for batch in row["chat"]], literal(row["probing_questions"])
 
 
 def _story(node: tuple[str, Any, Mapping[str, Any]]) -> Story:
@@ -106,7 +97,9 @@ SET = CitedSet(
     title="BEAM",
     licence="CC BY-SA 4.0",
     language="English",
-    source="mohammadtavakoli78/BEAM, chats/",
+    source="mohammadtavakoli78/BEAM, chats/; hub:Mohammadta/BEAM, for 10M BEAM-10M",
+    hub="Mohammadta/BEAM",
+    wanted=lambda choice: (f"*{choice.size or SIZES[0]}*.parquet",),
     files=_files,
     story=_story,
     kinds=dict.fromkeys(ABILITIES, ""),

@@ -25,7 +25,7 @@ from alps.ext.histories.task import tracks_of
 
 BOUNDARY = "Memory Boundary"
 NAMES: Mapping[str, str] = {"medium": "HaluMem-Medium.jsonl", "long": "HaluMem-Long.jsonl"}
-_TIME = "%b %d, %Y, %H:%M:%S"
+TIME = "%b %d, %Y, %H:%M:%S"
 
 
 def _files(data: Path, choice: Choice) -> Files:
@@ -55,7 +55,7 @@ def _session(session: Mapping[str, Any], name: str) -> Session:
     for place, one in enumerate(session["dialogue"]):
         messages.append(Message(one["role"], str(one["content"]), f"{name}:{place}"))
     written = str(session["start_time"])
-    return Session(name, when(written, _TIME), tuple(messages), written)
+    return Session(name, when(written, TIME), tuple(messages), written)
 
 
 def _questions(
@@ -63,14 +63,15 @@ def _questions(
 ) -> Iterator[Question]:
     for place, one in enumerate(session.get("questions") or (), start=1):
         facts = [str(fact["memory_content"]) for fact in one.get("evidence") or ()]
-        found = [said[fact] for fact in facts if fact in said]
+        # A fact that no point has is named as it is: evidence that is not there.
+        found = [said.get(fact, fact) for fact in facts]
         yield Question(
             id=f"{name}:q{place}",
             history=user,
             text=str(one["question"]),
             answer=str(one["answer"]),
             kind=str(one["question_type"]),
-            at=when(str(session["end_time"]), _TIME),
+            at=when(str(session["end_time"]), TIME),
             evidence=tuple(dict.fromkeys(found)),
             abstains=one["question_type"] == BOUNDARY,
             sessions=number,

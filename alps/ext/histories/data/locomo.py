@@ -12,7 +12,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.authors.locomo import PUBLISHED
-from alps.ext.histories.files import Whole, items
+from alps.ext.histories.files import Together, items
 from alps.ext.histories.model import (
     Choice,
     CitedSet,
@@ -45,12 +45,14 @@ def _places(paths: list[Path]) -> Iterator[Place]:
     for path in paths:
         with path.open("rb") as file:
             is_list = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
-        yield from items(path) if is_list else (Whole(path),)
+        # The first release has the numbers of its conversations in the names of files alone.
+        yield from items(path) if is_list else (Together(f"conv-{path.stem}", (path,)),)
 
 
-def _story(node: Mapping[str, Any]) -> Story:
+def _story(node: Mapping[str, Any] | tuple[str, Mapping[str, Any]]) -> Story:
+    number, node = node if isinstance(node, tuple) else ("", node)
     said = node.get("conversation", node)
-    name = str(node.get("sample_id") or f"{said['speaker_a']}-{said['speaker_b']}")
+    name = str(node.get("sample_id") or number)
     numbers = sorted(int(found[1]) for key in said if (found := _NUMBER.match(key)))
     sessions = tuple(_session(said, number) for number in numbers)
     asked = [_question(one, place, name) for place, one in enumerate(node["qa"])]

@@ -1,0 +1,171 @@
+"""What right answers took, as a table, in comparisons, and as a curve over turns."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from alps.ext.histories.economy import NEVER, TURNS, Economy, Even
+from alps.ext.histories.part import ECONOMY, NAME
+from alps.rows import Interval, Summary
+from alps.show.charts import (
+    DASHES,
+    Chart,
+    Key,
+    Line,
+    colour_of,
+    context_curve,
+    letter_sign,
+    line_sign,
+)
+from alps.show.formatting import dollars, seconds
+from alps.show.svg import Axis
+from alps.show.table import BLANK, Cell, Part, Table, dim, figures, named, row_of
+from alps.tasks.registry import track_title
+
+if TYPE_CHECKING:
+    from alps.run.opened import Run
+    from alps.show.report_sections import Section
+
+EACH = 1000
+"""Turns that a chart draws the dollars of: those of one are too small for an axis."""
+
+
+def economy_in(summary: Summary, track: str) -> Economy | None:
+    """Return what the right answers of a track took, where that was noted."""
+    row = summary.parts.get(NAME, {}).get(track, {}).get(ECONOMY)
+    return None if row is None else Economy.model_validate(row)
+
+
+def fact(took: Economy) -> str:
+    """Return dollars and seconds of a right answer in a few words."""
+    return f"a right answer took {dollars(took.dollars.value)} and {_took(took.seconds.value)}"
+
+
+def _took(value: float | None) -> str:
+    return "–" if value is None else f"{seconds(value)} s"
+
+
+def table_of(took: Economy) -> Table:
+    """Return the table of a run."""
+    rows = [
+        row_of("US dollars", *_cells(took.dollars, dollars)),
+        row_of("seconds", *_cells(took.seconds, seconds)),
+    ]
+    notes = []
+    if took.even is not None:
+        name = "turn from which memory costs less than reading all"
+        rows.append(row_of(name, *_turn_cells(took.even)))
+        notes.append(dim(_explained(took.even)))
+    columns = [named(), *figures("", "95 % interval")]
+    return Table("For each right answer", columns, rows, notes)
+
+
+def _cells(figure: Interval, written: Any) -> tuple[Cell, str]:
+    between = "–"
+    if figure.low is not None and figure.high is not None:
+        between = f"[{written(figure.low)}, {written(figure.high)}]"
+    return Cell(written(figure.value), figure.value), between
+
+
+def _turn_cells(even: Even) -> tuple[Cell, str]:
+    between = "–"
+    if even.low is not None and even.high is not None:
+        between = f"[{_turn(even.low)}, {_turn(even.high)}]"
+    return Cell(_turn(even.turn), even.turn or None), between
+
+
+def _turn(turn: int) -> str:
+    return "never" if turn == NEVER else f"{turn:,}"
+
+
+def _explained(even: Even) -> str:
+    cached = "its cached price" if even.cached else "the full price, as none for caches is known"
+    return (
+        f"turn: a question about one history. Memory: {dollars(even.ingested)} to ingest it, then "
+        f"{dollars(even.each)} a turn. Reading all {even.tokens:,.0f} tokens: "
+        f"{dollars(even.first)}, then {dollars(even.again)} a turn at {cached}."
+    )
+
+
+def compared(runs: "Mapping[str, Run]", track: str) -> tuple[dict[str, Any], list[Part]]:
+    """Return what right answers of several runs took, as JSON has it and as tables."""
+    found: dict[str, Economy] = {}
+    for letter, run in runs.items():
+        took = economy_in(run.finished, track)
+        if took is not None:
+            found[letter] = took
+    if not found:
+        return {}, []
+    rows = []
+    for letter, took in found.items():
+        turn = ("–", "–") if took.even is None else _turn_cells(took.even)
+        each = Cell(seconds(took.seconds.value), took.seconds.value)
+        rows.append(row_of(letter, *_cells(took.dollars, dollars), each, *turn))
+    title = f"{track_title(track)}: for each right answer, and the turn from which memory pays"
+    heads = figures("cost", "95 % interval", "seconds", "turn", "95 % interval")
+    parts: list[Part] = [BLANK, Table(title, [named("run"), *heads], rows)]
+    evens = {letter: took.even for letter, took in found.items() if took.even is not None}
+    if evens:
+        parts += [BLANK, _curve_table(track, evens)]
+    return {ECONOMY: {letter: took.row() for letter, took in found.items()}}, parts
+
+
+def _curve_table(track: str, evens: Mapping[str, Even]) -> Table:
+    rows = []
+    for letter, even in evens.items():
+        spent = [dollars(spot.memory.value) for spot in even.curve]
+        rows += [row_of(f"{letter} memory", *spent)]
+        rows += [row_of(f"{letter} reading", *[dollars(spot.whole) for spot in even.curve])]
+    title = f"{track_title(track)}: cost of a turn over the first turns, on average"
+    return Table(title, [named("run"), *figures(*map(str, TURNS))], rows)
+
+
+EXPLANATION = (
+    "turn: a question about one history; from that turn on the memory costs less than the whole "
+    "history in every prompt, at the price of cached prompts."
+)
+
+
+def charts(sections: "Sequence[Section]") -> Iterator[Chart]:
+    """Draw the dollars of a turn over turns, of the runs on the same records together."""
+    together: dict[tuple[str, ...], list[tuple[Section, Even]]] = {}
+    for section in sections:
+        took = economy_in(section.summary, section.track)
+        if took is not None and took.even is not None:
+            *same, _ = section.comparable_with
+            together.setdefault(tuple(same), []).append((section, took.even))
+    yield from map(_chart, together.values())
+
+
+def _chart(drawn: "Sequence[tuple[Section, Even]]") -> Chart:
+    lines, legend = [], []
+    for n, (section, even) in enumerate(drawn):
+        memory = f"{section.run.model}, memory {section.found.memory}"
+        kept = [(spot.turn, _times(spot.memory)) for spot in even.curve]
+        lines.append(Line(memory, section.letter, colour_of(section.colour), kept))
+        name, whole = f"{section.letter}: reading all", []
+        for spot in even.curve:
+            value = spot.whole * EACH
+            whole.append((spot.turn, Interval(value=value, low=None, high=None)))
+        dashes = DASHES[n % len(DASHES)]
+        lines.append(Line(name, "", "floor-line", whole, dashes))
+        note = f"costs less from turn {_turn(even.turn)} {_turn_cells(even)[1].strip('–')}".strip()
+        legend.append(Key(letter_sign(section.letter, section.colour), memory, note))
+        legend.append(Key(line_sign(dashes), name, "with the provider's price of cached prompts"))
+    heights = [figure.high or figure.value or 0.0 for line in lines for _, figure in line.points]
+    name = f"US dollars of {EACH:,} turns over the number of turns"
+    about = (
+        f"US dollars of {EACH:,} turns, on average over the first turns; a turn is a question "
+        "about one history, and the axis is log₂ of their number. The bands are 95 % intervals, "
+        "resampled by history."
+    )
+    axis = Axis(0.0, max(heights) or 1.0)
+    drawing = context_curve(lines, axis, name=name, across="turns")
+    heading = f"Memory against reading all: {track_title(drawn[0][0].track)}"
+    return Chart("turns", "Cost over turns", heading, about, drawing, legend)
+
+
+def _times(figure: Interval) -> Interval:
+    value, low, high = (
+        None if one is None else one * EACH for one in (figure.value, figure.low, figure.high)
+    )
+    return Interval(value=value, low=low, high=high)
