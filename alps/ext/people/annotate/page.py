@@ -1,5 +1,6 @@
 """The page: one item, its questions, and how far the work is."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -160,7 +161,9 @@ def rubric_text(item: Item, folder: Path) -> str:
     if not (folder / SCALE).is_file():
         return ""
     # People don't reply with JSON.
-    return rubric_of(item.rubric).text.partition("## The reply")[0].strip()
+    text = rubric_of(item.rubric).text.partition("## The reply")[0].strip()
+    # A paragraph of the file is broken into lines; on the page it flows.
+    return re.sub(r"(?<=\S)\n(?=[^\s\d#-])", " ", text)
 
 
 class Other(NamedTuple):
