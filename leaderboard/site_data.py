@@ -213,7 +213,7 @@ def load_one(folder: Path) -> System:
     """
     entry = read_entry(folder)
     if entry.card.slug != folder.name:
-        fault = f"is '{entry.card.slug}' in a folder called otherwise"
+        fault = f"is '{entry.card.slug}', but its folder has another name"
         raise DataError(fault, path=folder / CARD, field="slug")
     return System(entry, _root(folder, CARD), _root(folder, REVIEW))
 

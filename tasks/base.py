@@ -116,7 +116,7 @@ def memory_conditions(options: TaskOptions) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if value != getattr(DEFAULTS, name)}
 
 
-AGREEMENT = Metric("judge_agreement", "judge's agreement with itself", optional=True)
+AGREEMENT = Metric("judge_agreement", "self-agreement of the judge", optional=True)
 
 
 def agreement_score(verdict: Row | None) -> dict[str, float]:

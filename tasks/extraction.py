@@ -108,19 +108,19 @@ METRICS = (
     ),
     Metric(
         "misattribution_rate",
-        "share about somebody else",
+        "share about other people",
         MicroRatio({"not_about_user": 1}, {"checked": 1}),
         **_EXTRAS,
     ),
     Metric(
         "unannotated_share",
-        "supported share of the extras",
+        "supported share of extra memories",
         MicroRatio({"supported": 1}, {"extras": 1}),
         **_UNANNOTATED,
     ),
     Metric(
         "precision_supported",
-        "precision, supported extras right",
+        "precision, supported extras count",
         MicroRatio({"checked": 1, "unsupported": -1, "not_about_user": -1}, {"checked": 1}),
         **_UNANNOTATED,
     ),
@@ -418,10 +418,10 @@ def _best(answer: ScoredAnswer) -> Rank:
 HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
-    Highlight("the most gold memories, and none of them found", 5, _none_matched),
-    Highlight("the most predictions beyond the gold", 3, _extras),
+    Highlight("most gold memories, none found", 5, _none_matched),
+    Highlight("most extra predictions", 3, _extras),
     REPAIRED,
-    Highlight("the best answers", 2, _best),
+    Highlight("best answers", 2, _best),
 )
 
 TASK = Task(

@@ -206,7 +206,7 @@ def _joined(node: object) -> tuple[object, list[str]]:
         # An old memory may be kept in the first list and changed in the second: the later counts.
         again = set(map(_id_of, items)) - {None}
         kept = [item for item in kept if _id_of(item) not in again] + items
-    return {"memory_items": kept}, ["two lists, joined"]
+    return {"memory_items": kept}, ["two lists, merged"]
 
 
 def _id_of(item: Mapping[str, object]) -> str | None:
@@ -348,10 +348,10 @@ def _best(answer: ScoredAnswer) -> Rank:
 HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
-    Highlight("the most old memories kept that should be gone", 4, _kept),
-    Highlight("the most changes, and none of them found", 4, _no_change_found),
-    Highlight("the most retained memories lost or rewritten", 3, _damaged),
-    Highlight("the best answers, by what changed", 2, _best),
+    Highlight("most old memories kept that should be gone", 4, _kept),
+    Highlight("most changes, none found", 4, _no_change_found),
+    Highlight("most retained memories lost or rewritten", 3, _damaged),
+    Highlight("best answers, by changes", 2, _best),
 )
 
 

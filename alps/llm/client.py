@@ -262,7 +262,7 @@ class Client:
                 silent = f"the endpoint has not answered for {as_time(self._patience)}"
                 why = f" ({self._failure}; patience= waits longer)" if self._failure else ""
                 raise TransportError(
-                    f"not asked: {silent}{why}", transient=False, unsent=True
+                    f"not sent: {silent}{why}", transient=False, unsent=True
                 ) from error
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")

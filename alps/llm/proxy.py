@@ -145,7 +145,7 @@ class Proxy:
             return _refused(401, "not the key of this run")
         behind = self._behind[kind]
         if behind is None:
-            return _refused(404, f"the run gives no model for {kind}")
+            return _refused(404, f"the run has no model for {kind}")
         try:
             body, passed = body_of(kind, await _read(asked))
         except BodyError as error:

@@ -101,7 +101,7 @@ class Permanent:
         self._failures[kind] += 1
         if self._failures[kind] < _ALIKE:
             return
-        what = f"the first {_ALIKE} requests failed alike, and none was answered"
+        what = f"the first {_ALIKE} requests failed with the same error"
         raise UsageError(f"model '{model}': {what} ({error})") from error
 
 
@@ -115,8 +115,8 @@ def unreachable(
     """
     if not error.unsent or math.isfinite(last_answer) or failing_for < _NOBODY_THERE:
         return None
-    what = f"nobody could be reached for {failing_for:.0f} s ({error})"
-    mend = "start the server, or mend the address; the same command goes on then"
+    what = f"no response for {failing_for:.0f} s ({error})"
+    mend = "start the server, or correct the address; then run the same command again"
     return UsageError(f"model '{model}': {what}; {mend}")
 
 

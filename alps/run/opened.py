@@ -80,9 +80,7 @@ class Run:
             RunFolderError: If `summary.json` is not of a run of this alps.
         """
         if self.summary is None:
-            raise UsageError(
-                f"{self.folder}: not finished; the same alps run again goes on with it"
-            )
+            raise UsageError(f"{self.folder}: not finished; the same alps run resumes it")
         return self.summary
 
     @property

@@ -343,8 +343,8 @@ def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
     longest = unlisted_answer(model, {"max_tokens": getattr(settings, f"{prefix}max_tokens")})
     if longest is not None:
         added[f"{prefix}max_tokens"] = longest
-        why = f"how much it can answer is not known, so it may answer {longest:,} tokens"
-        say_once(f"{model}: {why}; {prefix}max_tokens= says otherwise")
+        why = f"its longest answer is unknown, so max_tokens={longest:,} is sent"
+        say_once(f"{model}: {why}; set {prefix}max_tokens= to change it")
     return added
 
 

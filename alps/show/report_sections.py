@@ -111,7 +111,7 @@ def account(states: Counter[str]) -> list[AccountRow]:
     Args:
         states: How many came to what `state_of` says.
     """
-    repaired = "repaired before it could be read, then scored"
+    repaired = "repaired, then scored"
     rows = [
         AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),
         AccountRow("repaired", "repaired", states["repaired"], repaired),
@@ -378,7 +378,7 @@ def draw_actions(counts: Mapping[str, float]) -> Markup:
     matrix = charts.action_matrix(counts)
     if matrix is None:
         return Markup()
-    return charts.heat_map(matrix, label="Gold actions against predicted ones.")
+    return charts.heat_map(matrix, label="Gold and predicted actions.")
 
 
 def plane_figures(lead: Metric) -> tuple[str, str]:
@@ -529,6 +529,6 @@ def heads_of(runs: Sequence[Run]) -> list[Head]:
         except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
             raise RunFolderError(f"{run.folder}: not a run of this alps ({error!r})") from error
         if not sections:
-            raise RunFolderError(f"{run.folder}: its summary is of no track")
+            raise RunFolderError(f"{run.folder}: its summary has no task")
         heads.append(Head(letter_of(position), position, run, summary, sections))
     return heads

@@ -25,7 +25,7 @@ class Unheard:
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Say that `sample` was not answered."""
-        error = "not predicted in the run that is judged again"
+        error = "no prediction in the judged run"
         return Prediction(
             benchmark_id=sample.benchmark_id, track=task.track, outcome="transport", error=error
         )

@@ -156,7 +156,7 @@ def test_a_notebook_shows_comparisons_and_calibrations_as_the_command_prints_the
     printed = run_command(tmp_path, *words).stdout
     table = calibrated._repr_html_().removeprefix("<pre>").removesuffix("</pre>")
     assert html.escape(printed).startswith(table.rstrip())
-    assert "Verdict: fail" in table
+    assert "lexical on matching: FAIL, do not rank systems by F1 with it" in table
 
 
 def test_more_failures_than_allowed_are_a_warning(tmp_path, monkeypatch):

@@ -231,7 +231,7 @@ BAD_ITEMS: dict[str, tuple[Any, list[str]]] = {
     "a cluster in numbers": (item("x", cluster=7), ["cluster", "must be text or null, got 7"]),
     "NaN far inside": (
         '{"item_id": "x", "rubric": "right", "payload": {"a": [1, {"b": NaN}]}}',
-        ["payload.a.1.b", "NaN is no number in JSON"],
+        ["payload.a.1.b", "NaN is not a number in JSON"],
     ),
 }
 
@@ -325,7 +325,7 @@ def test_an_empty_file_says_so(folder: Path, name: str):
 def test_a_file_that_is_missing_is_named(folder: Path, name: str):
     (folder / name).unlink()
     what = (
-        "is not there: write people's labels"
+        "is missing: write human labels"
         if name == "labels.jsonl"
         else "can't be read (No such file"
     )
@@ -435,7 +435,7 @@ def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder: Path):
     assert read_crowd(path, read_labels(folder)) == {"crowd": {"w1": 2.6, "q1": 0.0}}
 
 
-NAMED = 'mean: the scale ["warm", "cold"] has names, which have no mean'
+NAMED = 'mean: the scale ["warm", "cold"] has names, so it has no mean'
 BAD_MEANS = [
     (mean("q2", 1.5), "mean: must be a number from 0 to 1, got 1.5"),
     (mean("q2", "1"), 'mean: must be a number from 0 to 1, got "1"'),

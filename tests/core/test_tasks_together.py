@@ -122,7 +122,7 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
         ),
         (
             ("task=all,update", "model=rules"),
-            "task=all,update: 'all' is every task and stands alone",
+            "task=all,update: 'all' means every task; name no other",
         ),
         (
             ("task=all", "model=oracle"),

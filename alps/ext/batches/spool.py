@@ -26,7 +26,7 @@ class Spool:
 
     def __init__(self, folder: Path, form: Form) -> None:
         self._form = form
-        # open until the batch is ordered
+        # open until the batch is submitted
         self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115
         self.url, self.size = "", 0
         self.keys: list[str] = []

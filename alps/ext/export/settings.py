@@ -14,4 +14,4 @@ class ExportSettings(FrozenSettings):
     """What `alps export` can be told beside the runs."""
 
     format: Target = Field(description="csv, parquet, hf, inspect, mlflow or wandb")
-    out: HomePath = Field(description="the folder to write")
+    out: HomePath = Field(description="folder to write")

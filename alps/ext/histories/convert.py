@@ -21,7 +21,7 @@ class SetSettings(FrozenSettings):
 
     task: str = Field(description="the set")
     data: str = Field("samples", description=DATA)
-    out: HomePath = Field(description="the folder to write")
+    out: HomePath = Field(description="folder to write")
     set: str | None = Field(None, description="which of the files of the set")
     size: str | None = Field(None, description="which sizes of the set")
 

@@ -44,14 +44,14 @@ RATED_BY: Mapping[str, str] = {"judged": ANSWER, "guided": GUIDE, "points": POIN
 
 def _mark(value: object) -> int:
     if isinstance(value, bool) or value not in (0, 1, 2):
-        refuse(f"{value!r} is none of 0, 1 and 2")
+        refuse(f"{value!r} is not one of 0, 1, 2")
     return int(str(value)[0])
 
 
 def _outcome(value: object) -> str:
     folded = str(value).strip().casefold()
     if folded not in OUTCOMES:
-        refuse(f"{value!r} is none of {', '.join(OUTCOMES)}")
+        refuse(f"{value!r} is not one of {', '.join(OUTCOMES)}")
     return folded
 
 

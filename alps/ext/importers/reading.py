@@ -23,10 +23,10 @@ from alps.slips import HEAD, refuse_encoding
 
 _MESSAGES = {
     "missing": "is missing",
-    "dict_type": "is no object",
-    "model_type": "is no object",
-    "list_type": "is no list",
-    "finite_number": "is no finite number",
+    "dict_type": "is not an object",
+    "model_type": "is not an object",
+    "list_type": "is not a list",
+    "finite_number": "is not a finite number",
 }
 _MOST_FAULTS = 1_000
 
@@ -147,7 +147,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _TwiceError(f"the key {key[:80]!r} stands in one object twice; keep one")
+                raise _TwiceError(f"the key {key[:80]!r} is repeated in one object; keep one")
             seen.add(key)
     return node
 

@@ -116,7 +116,7 @@ def _read(path: Path, name: str) -> Prompt:
             "must be an id line: '<!-- id: NAME/VERSION -->'", path=path, line=1
         ) from error
     if not prompt.text:
-        raise DataError("nothing stands below the id line", path=path)
+        raise DataError("no text below the id line", path=path)
     if prompt.sha256 == rubric(name).sha256:
         raise UsageError(
             f"{path}: says {name} as ours does, byte by byte; leave it out, ours is always among "
@@ -155,9 +155,7 @@ def rubrics_of(manifests: Sequence[Manifest]) -> list[str]:
                 used += task.rubrics
     names = [name for name in _known_rubrics() if rubric(name) in used]
     if not names:
-        raise UsageError(
-            "no track of these runs asks a judge by a rubric: there is nothing to say otherwise"
-        )
+        raise UsageError("no task of these runs uses a rubric, so there is no prompt to vary")
     return names
 
 
@@ -223,7 +221,7 @@ class CellPlan:
         names = ", ".join(wording.name for wording in self.wordings)
         runs = str(self.sources[0]) if len(self.sources) == 1 else f"{len(self.sources)} runs"
         return (
-            f"Nothing is generated: the predictions of {runs} are judged by "
+            f"No answers are generated: those of {runs} are judged by "
             f"{', '.join(self.judges)} in the wordings {names}."
         )
 
@@ -344,7 +342,7 @@ def _check_same_data(sources: Sequence[Path], manifests: Sequence[Manifest]) -> 
         tracks = manifest.data.tracks
         shared = [track for track in first if track in tracks]
         if not shared:
-            raise UsageError(f"{source}: no track in common with {sources[0]}")
+            raise UsageError(f"{source}: no task in common with {sources[0]}")
         if other := [track for track in shared if first[track].sha256 != tracks[track].sha256]:
             raise UsageError(
                 f"{source}: not on the data of {sources[0]}: {other[0]} has another sha256"
@@ -407,7 +405,7 @@ def _crossed(judge: str, wordings: Iterable[Wording], draws: int) -> list[Cell]:
 def _check_names(judges: Sequence[str]) -> None:
     for judge in judges:
         if not judge:
-            raise UsageError("judge=: names no judge between two commas")
+            raise UsageError("judge=: no name between two commas")
         if judges.count(judge) > 1:
             raise UsageError(f"judge={judge}: named twice")
 

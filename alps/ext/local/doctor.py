@@ -25,7 +25,7 @@ def examine(settings: BaseModel, console: Console) -> None:
         return
     state = "not installed → alps local install"
     if ENVIRONMENT.is_installed:
-        state = f"{COMES_WITH} in {ENVIRONMENT.folder}; alps local try says how fast it is"
+        state = f"{COMES_WITH} in {ENVIRONMENT.folder}; alps local try measures its speed"
     console.print(Text(visible(f"model=local: {state}")), soft_wrap=True)
 
 
@@ -50,7 +50,7 @@ async def _lines(name: str) -> list[str]:
             asked = {"messages": messages, "max_tokens": _TOKENS}
             timings = (await client.post("/v1/chat/completions", json=asked)).json()["timings"]
     except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
-        raise UsageError(f"{name}: its server answers oddly ({error!r})") from error
+        raise UsageError(f"{name}: unexpected response from its server ({error!r})") from error
     finally:
         await server.released()
     return [_what(file.path.name, props, about), _speed(timings)]

@@ -91,5 +91,5 @@ class Server:
     def _last_words(self) -> str:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
-        told = " ".join(lines[-1].split())[:_SHOWN] if lines else "it said nothing"
+        told = " ".join(lines[-1].split())[:_SHOWN] if lines else "no output"
         return f"exit {self._process.returncode}: {told}"

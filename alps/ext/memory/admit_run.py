@@ -37,7 +37,7 @@ async def admitted(memory: Memory | None, when: Literal["before", "after"]) -> l
     try:
         checks = await memory.admit(when)
     except MemoryFailed as failure:
-        why = f"{failure}; the same command goes on from here"
+        why = f"{failure}; the same command resumes from here"
         raise UsageError(f"memory={memory.name}: not checked {when} the run: {why}") from failure
     failed = [check for check in checks if not check.passed]
     if failed:
@@ -45,7 +45,7 @@ async def admitted(memory: Memory | None, when: Literal["before", "after"]) -> l
         others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         raise UsageError(
             f"memory={memory.name}: not admitted {when} the run, so there are no scores: "
-            f"{first.name}: {first.fault}{others}; `alps doctor memory={memory.name}` says all"
+            f"{first.name}: {first.fault}{others}; for all checks: alps doctor memory={memory.name}"
         )
     return checks
 
@@ -66,7 +66,7 @@ def check_estimable(memory: Memory | None, tasks: Sequence[Task]) -> None:
     if lost:
         mend = f"; give task={','.join(left)}" if left else ""
         raise UsageError(
-            f"memory={memory.name}: it has no `memories`, so {' and '.join(lost)} can't be "
+            f"memory={memory.name} has no `memories`, so {' and '.join(lost)} can't be "
             f"estimated{mend}"
         )
 
@@ -106,7 +106,7 @@ def checks_of(settings: DoctorKeys) -> list[Check]:
         )
         memory = open_memory(name, options, lambda: ())
         if not isinstance(memory, Store):
-            raise UsageError(f"memory={name}: no memory system, so there is nothing to check")
+            raise UsageError(f"memory={name}: not a memory system, so there is nothing to check")
         return run_loop(_checked(memory, clients))
 
 

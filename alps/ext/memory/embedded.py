@@ -88,7 +88,7 @@ class Oracle:
         evidence = _recall(task).evidence(sample)
         if evidence is None:
             name = sample.benchmark_id
-            raise UsageError(f"memory=oracle: the data don't tell where the evidence of {name} is")
+            raise UsageError(f"memory=oracle: the data has no evidence for {name}")
         if max_tokens is None:
             return evidence
         memories, whole = fitting(evidence.memories, max_tokens)

@@ -133,7 +133,7 @@ class SpokenConnection:
         """Ask the program."""
         async with self._turn:
             if self._hangs == _HANGS:
-                raise MemoryFailed(method, f"not started again after {_HANGS} time-outs in a row")
+                raise MemoryFailed(method, f"not restarted after {_HANGS} time-outs in a row")
             try:
                 if method == "open":
                     # A process each, so that what one holds of the other opening is gone.

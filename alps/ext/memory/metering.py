@@ -95,7 +95,7 @@ class Meter:
         if self._file is not None:
             self._file.append({"phase": self.phases.current, **asdict(metered)})
         if metered.outcome in UNHEARD:
-            why = f"its model {metered.model} was not heard ({metered.outcome})"
+            why = f"no response from its model {metered.model} ({metered.outcome})"
             self._unheard.append(MemoryFailed(self.phases.current, why, outcome=metered.outcome))
 
     async def during(

@@ -67,7 +67,7 @@ def check_memory_models(settings: MemoryModels, memory: str) -> None:
     """
     for key in KEYS:
         if getattr(settings, key) is not None and open_embedded(memory) is not None:
-            why = f"memory={memory} is no memory system; leave it out"
+            why = f"memory={memory} is not a memory system; leave it out"
             raise UsageError(f"{key}= would change nothing: {why}")
     for of in ("memory_llm", "memory_embedder"):
         name = getattr(settings, of)

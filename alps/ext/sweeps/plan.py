@@ -356,7 +356,7 @@ def _varying(matrix: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
 
 
 def _cells(path: Path, drafts: Sequence[_Draft], faults: list[str]) -> list[Cell]:
-    """Check the settings of every run; a fault that many of them have is told once."""
+    """Check the settings of every run; a fault that many of them have is Made once."""
     cells: list[Cell] = []
     told: dict[str, list[str]] = {}
     twins: dict[str, str] = {}

@@ -165,7 +165,7 @@ def test_an_answer_that_is_no_verdict_is_counted_and_a_judge_that_is_gone_is_not
     with serve(moody) as server:
         ran = calibrate(tmp_path, server.url)
         assert ran.code == 1
-        assert "2 items could not be asked about" in ran.out
+        assert "No response for 2 items" in ran.out
         report = found(tmp_path)["rubrics"]["pa"]
         assert (report["n"], report["unparsed"]) == (8, 2)
         assert len(rows(tmp_path / "out" / "verdicts.jsonl")) == 10

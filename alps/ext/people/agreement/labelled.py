@@ -31,7 +31,7 @@ def label_agreement(labels: LabelSet, *, seed: int = 0, draws: int = DRAWS) -> L
         if row is not None:
             rubrics[rubric] = row
     if not rubrics:
-        raise UsageError("no item has labels of two people: agreement needs two of each")
+        raise UsageError("no item has labels of two people, which agreement needs")
     return LabelAgreement(labels=labels.sha256, rubrics=rubrics)
 
 
