@@ -11,6 +11,7 @@ from typing import Any
 from alps.ext.calibration.matrix import LabelMatrix, at
 from alps.ext.calibration.report import FAIL, LIMITS, PASS, RubricReport
 from alps.ext.calibration.settings import Gates
+from alps.show.formatting import counted
 from alps.stats.bootstrap import Estimate
 
 # The largest share of items that people leave open without a limit: the figures are of the others.
@@ -70,7 +71,7 @@ def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterato
 
 def _rate(name: str, estimate: Estimate, labelled: int, gates: Gates) -> Iterator[Reason]:
     if labelled < gates.items:
-        yield False, f"{name}: {labelled} items, {gates.items} needed"
+        yield False, f"{name}: {counted(labelled, 'item')}, {gates.items} needed"
     # Of few items an interval is wide: not enough is known then, which is no fault of the judge.
     if estimate.value is not None and estimate.value < gates.rate:
         yield True, f"{name} below {gates.rate:g}"
