@@ -151,7 +151,7 @@ def _render(calibration: Mapping[str, Any], examples: Mapping[str, Sequence[Exam
         rubric = _view(n, name, row, judge, axis) | _first(short, row, examples.get(name, ()))
         rubrics.append(rubric)
         scored.update(rubric["scores"])
-        words.update(rubric["found"])
+        words.update(name for name in row if "value" not in _dict(row[name]))
         tally[rubric["verdict"]] += 1
     # Items that somebody made right or wrong are not listed: their labels are no person's.
     derived = all(row.get("labelled") == [] for row in rows.values())

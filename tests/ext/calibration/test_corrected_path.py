@@ -126,4 +126,4 @@ def test_a_calibration_from_an_export_is_for_the_judge_of_its_run_alone(llm):
     verdicts.write_text(verdicts.read_text().replace('"verdict":1', '"verdict":0', 1))
     calibrated = pasted(["calibrate", "labels=work-mine-labels", "out=changed"])
     assert "scores are not corrected" in " ".join(calibrated.split())
-    assert "To correct" not in calibrated
+    assert "To correct the scores of" not in calibrated

@@ -348,7 +348,7 @@ def test_a_calibration_of_another_judge_is_refused(run):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(None, "no calibration there"), ("{", "not JSON"), ("[]", "not a calibration")],
+    [(None, "no calibration there"), ("{", "not valid JSON"), ("[]", "not a calibration")],
 )
 def test_what_is_no_calibration_is_one_line(run, tmp_path, text, said):
     if text is not None:
@@ -572,4 +572,4 @@ def test_nothing_is_corrected_by_items_made_wrong_on_purpose(once, calibration, 
     run, server, _ = once
     rewrite(calibration, only(lambda report: report.update(acceptance={"good": {"n": 1}})))
     refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
-    assert "made right or wrong on purpose" in refused
+    assert "it rests on known answers" in refused
