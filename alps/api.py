@@ -110,7 +110,7 @@ class Run:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What stands in `summary.json`; empty while the run is not finished."""
+        """The content of `summary.json`; empty until the run is finished."""
         return dict(self._read.summary_row or {})
 
     @property

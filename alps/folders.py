@@ -1,4 +1,4 @@
-"""Folders of the user, as the cache, which nobody has to have; names of files and folders."""
+"""Optional folders of the user, such as the cache; names of files and folders."""
 
 import hashlib
 import os

@@ -151,7 +151,7 @@ def _float(text: str) -> float:
 
 
 def is_too_deep(value: Any, deepest: int = _DEEPEST) -> bool:
-    """Tell whether lists and objects stand inside one another more than `deepest` deep."""
+    """Tell whether lists and objects are nested more than `deepest` deep."""
     level = [value]
     for _ in range(deepest + 1):
         inner = [node for node in level if isinstance(node, (dict, list))]

@@ -69,7 +69,7 @@ def address_of(bound: socket.socket, token: str) -> str:
 
 
 def application_of(routes: "Sequence[BaseRoute]", token: str) -> "Starlette":
-    """Return the application that answers `routes` to whoever has the token."""
+    """Return the application that answers `routes` to holders of the token."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware

@@ -27,7 +27,7 @@ class Connection(H11Protocol):  # type: ignore[misc]
         self._state = server_state
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for a request, in the place of whoever has waited longest."""
+        """Wait for a request, replacing the connection that has waited longest."""
         super().connection_made(transport)
         self._wait()
 

@@ -465,7 +465,7 @@ class AuditSummary(Fields):
 
     @property
     def auditor(self) -> str:
-        """What audits of several runs must share: one judge, or people, whoever they are."""
+        """What audits of several runs must share: one judge, or any people."""
         return self.judge if self.by_people else self.fingerprint
 
 

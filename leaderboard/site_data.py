@@ -181,7 +181,7 @@ class System:
         return known_track(track, card.data_sha256, seed, card.conditions)
 
     def audit_is_drawn(self, track: str) -> bool:
-        """Tell whether a maintainer drew the sessions that a track's audit is of."""
+        """Tell whether a maintainer drew the audited sessions of a task."""
         return drawn_by_a_maintainer(self.card, self.entry.review, track)
 
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:

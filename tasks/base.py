@@ -489,7 +489,7 @@ class Task:
 
     @property
     def judged(self) -> bool:
-        """Whether the figure that stands for it depends on a judge."""
+        """Whether the headline metric depends on a judge."""
         return self.headline.judged
 
     @property
@@ -509,7 +509,7 @@ class Task:
 
     @property
     def headline(self) -> Metric:
-        """The metric that stands for the track."""
+        """The headline metric of the task."""
         return headline_of(self.metrics)
 
     def rubrics_behind(self, metric: Metric) -> list[str]:

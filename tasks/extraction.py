@@ -196,7 +196,7 @@ def fits(sample: ExtractionSample, prediction: Mapping[str, Any]) -> None:
 
 
 def predicted_memories(prediction: Prediction) -> tuple[Memory, ...]:
-    """Return the memories of a prediction that was heard; none for a failed one."""
+    """Return the memories of a valid prediction; none for a failed one."""
     if prediction.prediction is None:
         return ()
     return _memories_of(prediction.prediction)
@@ -227,7 +227,7 @@ async def judge_prediction(
 
 
 def likely_prediction(sample: ExtractionSample) -> dict[str, Any]:
-    """Return the memories of the gold, as somebody else would put them."""
+    """Return the gold memories, reworded."""
     return to_prediction([in_other_words(memory) for memory in sample.gold or ()])
 
 

@@ -85,7 +85,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Passage:
-    """A text that somebody wrote: a query, or an answer."""
+    """A free text: a query or an answer."""
 
     title: str
     text: str

@@ -244,7 +244,7 @@ async def judge_prediction(
 
 
 def likely_prediction(sample: RetrievalSample) -> dict[str, Any]:
-    """Return the choice of the gold memory, which stands for the answer, too."""
+    """Return the choice of the gold memory, which is also the answer."""
     return {"selected_memory_id": sample.gold, "answer": _value(sample, sample.gold), "ranking": []}
 
 

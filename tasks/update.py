@@ -1,4 +1,4 @@
-"""Update: old memories, old and new dialogue in, the whole list as it should stand now out.
+"""Update: from old memories and two dialogues to the whole current list.
 
 Each item has its action. One matching question covers it all: its rows are the gold memories and
 the old ones that should be gone, which a contradiction that was kept then matches.
@@ -178,7 +178,7 @@ async def judge_prediction(
 
 
 def likely_prediction(sample: UpdateSample) -> dict[str, Any]:
-    """Return the memories of the gold: those that should change as somebody else would put them."""
+    """Return the gold memories, with the changed ones reworded."""
     lists = compare(sample.memory, sample.gold or ())
     undeclared = {"action": None, "replaces": None}
     items = []

@@ -251,5 +251,5 @@ def answer_bound(request: Request[Any], price: Price) -> int | None:
 
 
 def spending_of(call: Call) -> Spending:
-    """Return what an answered call used, as far as it told."""
+    """Return the reported usage of an answered call."""
     return Spending((call.prompt_tokens or 0) + (call.completion_tokens or 0), call.cost or 0.0)

@@ -78,7 +78,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, concurrency: int | None, patience: float) -> "Endpoint":
-        """Return one that nobody asked yet; see `Client` on what it is given."""
+        """Return a new client; see `Client` for the arguments."""
         limiter = Limiter(
             AUTO_MOST if concurrency is None else concurrency,
             start=AUTO_START if concurrency is None else None,

@@ -88,7 +88,7 @@ def _highest(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def check_completions(model: str, *, api_base: str | None) -> None:
-    """Refuse a model that litellm asks by chat alone: chats tell nothing of a given text.
+    """Refuse a model with a chat endpoint only: it scores no given text.
 
     Raises:
         UsageError: Says so, and what to name instead.

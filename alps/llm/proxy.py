@@ -1,4 +1,4 @@
-"""A loopback server that asks models for somebody else, and counts what each request used.
+"""A loopback server that forwards requests to models and counts their usage.
 
 It speaks as much of OpenAI's API as memory systems ask for: chat completions, with tools and
 formats of an answer, and embeddings. What it is asked goes through the client of the run: budget,

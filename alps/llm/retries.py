@@ -173,7 +173,7 @@ _BEYOND = 1.25
 
 
 class Window:
-    """A rate limit that starts anew at fixed times, learnt from when answers stop and resume.
+    """A rate limit that resets at fixed times, learnt from when answers stop and resume.
 
     Providers with such limits often send no Retry-After. Once one window has been seen whole, the
     next is asked no sooner than it opens, and no more than the last one took before it is seen

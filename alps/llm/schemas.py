@@ -33,7 +33,7 @@ _KEPT = ("type", "enum", "const", "description")
 
 @cache
 def schema_of(model: type[BaseModel]) -> str:
-    """Return the schema that is sent for a response model, and stands in cache keys, as JSON.
+    """Return the schema of a response model as JSON, as sent and as in cache keys.
 
     Fields stand in their order, in which a model writes them: the reason before the verdict.
     """

@@ -363,7 +363,7 @@ def caps_left(capped: Capped, spent: tuple[int, float]) -> dict[str, int | float
 
 
 def free_folder(folder: Path) -> Path:
-    """Return a folder that is not there yet, or empty: the given one, or with a number behind."""
+    """Return a new or empty folder: the given one, or with a number appended."""
     free, number = folder, 2
     while free.exists() and not (free.is_dir() and not any(free.iterdir())):
         free = folder.with_name(f"{folder.name}-{number}")

@@ -57,7 +57,7 @@ def _hashes(name: str) -> Hashes:
 
 
 def refuse_changed_code(folder: Path, settings: RunSettings, code: Code) -> None:
-    """Refuse to go on with a run whose code was edited since; `fresh=yes` answers anew.
+    """Refuse to resume a run whose code was edited; `fresh=yes` answers again.
 
     Args:
         folder: Where the run is to be written.

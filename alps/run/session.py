@@ -165,7 +165,7 @@ def _implied(name: str, value: object) -> bool:
 
 
 def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
-    """Refuse settings that would change nothing: whoever gave one believes that it does.
+    """Refuse settings without effect: the user expects one.
 
     Args:
         settings: All of them.
@@ -364,5 +364,5 @@ def run_folder(settings: RunSettings) -> Path:
 
 
 def digest(settings: dict[str, Any]) -> str:
-    """Return the hash by which folders of other settings are told apart."""
+    """Return the hash that separates folders of different settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]

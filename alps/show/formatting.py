@@ -33,7 +33,7 @@ def letter_of(place: int) -> str:
 
 
 def interval(score: Figure | Mapping[str, Any]) -> str:
-    """Return `[.123, .456]`, or what stands for no interval."""
+    """Return `[.123, .456]`, or `–` without an interval."""
     if isinstance(score, Mapping):
         low, high = score["low"], score["high"]
     else:

@@ -1,4 +1,4 @@
-"""Records of a run as they are shown: one of them, and those that teach most about the run."""
+"""Records of a run as shown: single ones, and the most instructive."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -337,7 +337,7 @@ class PartCard:
 
 @dataclass(frozen=True)
 class RecordCard:
-    """A record as it stands on a page.
+    """A record as shown on a page.
 
     `bare` is one of which nothing but a dialogue can be shown.
     """

@@ -181,12 +181,12 @@ class Section:
 
     @property
     def judged(self) -> bool:
-        """Whether the figure that stands for it depends on a judge."""
+        """Whether the headline metric depends on a judge."""
         return self.task.judged
 
     @property
     def comparable(self) -> bool:
-        """Whether its headline may stand beside those of LLM judges."""
+        """Whether its headline is comparable with those of LLM judges."""
         return self.summary.comparable or not self.judged
 
     @property
@@ -230,7 +230,7 @@ class Section:
 
     @property
     def comparable_with(self) -> tuple[str, ...]:
-        """What two sections must share to be drawn on one axis."""
+        """Properties that two sections must share to be on one axis."""
         return (
             self.task.name,
             self.track,
@@ -484,7 +484,7 @@ class Head:
 
     @property
     def comparable(self) -> bool:
-        """Whether all its headlines may stand beside those of LLM judges."""
+        """Whether all its headlines are comparable with those of LLM judges."""
         return all(section.comparable for section in self.sections)
 
     @property

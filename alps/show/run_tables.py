@@ -46,7 +46,7 @@ def show_run(
 
 
 def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
-    """Lay out which run each letter stands for: its folder, and what it is of."""
+    """Lay out the run of each letter: folder and content."""
     rows = []
     for letter, folder, about in runs:
         rows.append(row_of(Cell(letter, style="bold"), Cell(str(folder), note=about)))

@@ -62,7 +62,7 @@ class Estimate:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The figure as files have it: reason and method stand only where there are any."""
+        """The figure as in files: reason and method only if there are any."""
         row: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
         row |= {} if self.reason is None else {"reason": self.reason}
         return row if self.method is None else {**row, "method": self.method}

@@ -115,7 +115,7 @@ class Retriever(Embedded):
 
 
 def ranked(ids: Sequence[str]) -> dict[str, Any]:
-    """Return a retrieval answer that chooses the first of `ids`, which stand best first."""
+    """Return a retrieval answer that chooses the first of `ids` (best first)."""
     return {"selected_memory_id": ids[0], "answer": "", "reason": "", "ranking": list(ids)}
 
 

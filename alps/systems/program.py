@@ -119,7 +119,7 @@ class ProgramSystem:
         return await row.answer
 
     async def aclose(self) -> None:
-        """Let the program end, or make it; neither it nor its children stay behind."""
+        """Wait for the program to end, or kill it with its children."""
         if self._supervisor is not None:
             self._closing = True
             self._wake.set()

@@ -20,7 +20,7 @@ NO_SYSTEM = ""
 
 
 def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]:
-    """Return the floors that stand beside every score of `task`; what they raise is in `folder`."""
+    """Return the trivial baselines of `task`; what they raise is in `folder`."""
     log = _tracebacks_in(folder)
     floors = {}
     for name in task.systems:

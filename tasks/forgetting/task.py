@@ -99,7 +99,7 @@ def messages(sample: ForgettingSample) -> tuple[Mapping[str, str], ...]:
 
 
 def input_row(sample: ForgettingSample) -> dict[str, Any]:
-    """Return what is told and searched for."""
+    """Return the ingested sessions and the searches."""
     told = [{"role": turn.role, "text": turn.text} for turn in sample.told]
     shown = {"told": told, "queries": _queries(sample)}
     return {"benchmark_id": sample.benchmark_id, "task": "forgetting", "input": shown}
@@ -166,7 +166,7 @@ def refusal(sample: ForgettingSample) -> dict[str, Any]:
 
 
 def everything(sample: ForgettingSample) -> dict[str, Any]:
-    """Return for each search all that was ever told: a store that forgets nothing."""
+    """Return all ingested text for each search: a store that forgets nothing."""
     return _returned([[turn.text for turn in sample.told] for _ in sample.searches])
 
 
@@ -180,7 +180,7 @@ def gold_lines(sample: ForgettingSample) -> list[tuple[str, str, str]]:
 
 
 def record_parts(record: AnsweredRecord) -> list[Part]:
-    """Show what was told around the facts, each search, and what it returned."""
+    """Show the sessions with the facts, each search, and its hits."""
     score, sample = record.score or {}, record.sample
     wrong = [(name, ", ".join(score[name])) for name in ("lost", "leaked") if score.get(name)]
     parts: list[Part] = [Facts("Result", tuple(wrong or [("result", "both right")]))]

@@ -254,7 +254,7 @@ def _end(asked: Asked, history: History, rng: random.Random) -> int:
 
 @contextmanager
 def set_writer(folder: Path, size: str) -> Iterator[Writer]:
-    """Write the files of a set: questions, histories, what is true of whom, why options are wrong.
+    """Write the files of a set: questions, histories, facts by user, reasons of wrong options.
 
     They get their names when all of them are whole.
     """

@@ -67,7 +67,7 @@ class Question:
 
 @dataclass(frozen=True)
 class CsvRow:
-    """One row of a CSV file: its cells by column, and where it stands."""
+    """One row of a CSV file: its cells by column, and its line."""
 
     cells: Mapping[str, str]
     path: Path

@@ -81,6 +81,38 @@ def font():
         pytest.skip(f"pages are drawn in {drawn or 'an unknown font'} here, not in {FONT}")
 
 
+DARK = "getComputedStyle(document.body).backgroundColor"
+FOCUS = """() => {
+  const at = document.activeElement;
+  return at !== document.body && getComputedStyle(at).outlineStyle !== 'none';
+}"""
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (375, "dark")])
+@pytest.mark.parametrize(("name", "story", "page"), PAGES, ids=[name for name, *_ in PAGES])
+def test_a_page_has_no_barrier_and_fits_in_both_directions(
+    name, story, page, width, scheme, browser, tmp_path_factory
+):
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+    )
+    folder = carried_out(story, tmp_path_factory)
+    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    with browser.new_context(**options) as context:
+        tab = context.new_page()
+        tab.goto((folder / page.partition("#")[0]).as_uri())
+        tab.wait_for_load_state("networkidle")
+        found = axe.Axe().run(tab, options={"resultTypes": ["violations"]}).response
+        serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+        assert [(one["id"], one["nodes"][0]["html"][:160]) for one in serious] == []
+        assert (tab.evaluate(DARK) == "rgb(255, 255, 255)") == (scheme == "light")
+        tab.keyboard.press("Tab")
+        assert tab.evaluate(FOCUS), "the focus is not visible"
+        for direction in ("ltr", "rtl"):
+            tab.evaluate("to => { document.documentElement.dir = to; }", direction)
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width, direction
+
+
 @pytest.fixture(scope="module", autouse=True)
 def work(tmp_path_factory):
     """A folder to annotate; made before the browser, which holds the event loop of this thread."""

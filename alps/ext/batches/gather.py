@@ -115,7 +115,7 @@ class Batches:
         return self.room if self._gather else None
 
     def note(self, messages: Sequence[Mapping[str, str]]) -> None:
-        """Note what the record under way asks, for the memory that it takes."""
+        """Record the memory use of the current record's requests."""
         self.room.note(messages)
 
     def is_billed(self, key: str, batch: str) -> bool:
@@ -125,7 +125,7 @@ class Batches:
     async def read(
         self, request: Request[Any], messages: list[dict[str, str]], answered: Answered
     ) -> Reply:
-        """Return an answer as the reply that it would have been by itself; see `read_result`."""
+        """Return an answer as the reply of a single request; see `read_result`."""
         return await read_result(request, messages, answered)
 
     def takes(self, request: Request[Any], key: str) -> bool:
@@ -158,7 +158,7 @@ class Batches:
     async def answered(
         self, request: Request[Any], messages: list[dict[str, str]], key: str
     ) -> Answered | None:
-        """Return what a batch answers to a request; None where it is to be asked for by itself.
+        """Return a batch's answer to a request; None if it is sent as a single request.
 
         Raises:
             AlpsError: If the provider refuses the batch, or its interface can't be reached.
@@ -484,7 +484,7 @@ class Batches:
 async def read_result(
     request: Request[Any], messages: list[dict[str, str]], answered: Answered
 ) -> Reply:
-    """Return what came in a batch as the reply that it would have been by itself.
+    """Return a result of a batch as the reply of a single request.
 
     Raises:
         TransportError: If it was not answered, or answered with an error.

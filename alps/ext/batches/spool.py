@@ -52,7 +52,7 @@ class Spool:
         self._write(self._form.closing)
 
     def opened(self) -> IO[bytes]:
-        """Return the file at its beginning; whoever reads it leaves it open."""
+        """Return the file at its beginning; the reader leaves it open."""
         self._file.seek(0)
         return self._file
 

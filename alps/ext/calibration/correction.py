@@ -86,7 +86,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class CorrectedEstimate:
-    """A corrected score over all answers, those that failed among them.
+    """A corrected score over all answers, including failed ones.
 
     `correction` is of the judged ones alone.
     """

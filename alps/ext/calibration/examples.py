@@ -20,7 +20,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Said:
-    """What somebody says of an item, and whether it is what people say together."""
+    """The label of an item by a person or a judge, and whether it is the consensus."""
 
     name: str
     label: Value

@@ -63,7 +63,7 @@ class Trusted:
 
 @dataclass(frozen=True)
 class RubricTrust:
-    """The judges under one rubric, the best first; `shared` items of those that are ranked."""
+    """The judges under one rubric, best first; `shared`: items that all ranked judges share."""
 
     rubric: str
     judges: tuple[Trusted, ...]
@@ -189,7 +189,7 @@ class RubricView:
 
 
 def find_calibrations(words: Sequence[str]) -> list[Calibration]:
-    """Read calibrations; those that are found by themselves where none is named.
+    """Read the named calibrations, or those found in the usual folders.
 
     Raises:
         UsageError: If there is none.

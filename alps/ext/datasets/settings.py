@@ -14,14 +14,14 @@ class DataSettings(FrozenSettings):
 
 
 class AuditSettings(DataSettings):
-    """What `alps data audit` can be told."""
+    """Settings of `alps data audit`."""
 
     task: str | None = Field(None, description="task of the files [found by layout]")
     format: Format = Field("table", description="table or json")
 
 
 class PoolSettings(DataSettings):
-    """What `alps data pools` can be told."""
+    """Settings of `alps data pools`."""
 
     out: HomePath = Field(description="folder to write")
     distractors: Distractors = Field("all", description="100, 300, 500, 700, 1000 or all")

@@ -102,7 +102,7 @@ class Divided:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder of the shards, so that nobody else carries them out.
+        """Lock the folder of the shards against other processes.
 
         Raises:
             RunFolderError: If another process does.

@@ -17,7 +17,7 @@ from alps.values import HomePath
 
 
 class SetSettings(FrozenSettings):
-    """Which set, and where something made of it is written."""
+    """Set and output folder of a conversion."""
 
     task: str = Field(description="the set")
     data: str = Field("samples", description=DATA)

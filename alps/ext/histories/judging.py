@@ -220,7 +220,7 @@ async def _related(sample: HistorySample, answer: str, judge: Judge) -> dict[str
 
 
 def right_of(question: Question, answer: str | None, marks: Mapping[str, float]) -> float | None:
-    """Return our score of an answer, in [0, 1]; None where nobody judged it, 0 for a failed one."""
+    """Return the score of an answer in [0, 1]; None if it was not judged, 0 if it failed."""
     if answer is None:
         return 0.0
     if question.scoring == "exact":

@@ -1,4 +1,4 @@
-"""The task of histories and questions, made of a set: every set is asked and scored alike."""
+"""The task of histories and questions; all sets are asked and scored alike."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

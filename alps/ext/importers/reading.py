@@ -48,7 +48,7 @@ _POINTER = re.compile(
 
 
 class Foreign(BaseModel):
-    """A part of somebody else's file: fields that are not read may be there."""
+    """A part of a third-party file; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 

@@ -26,7 +26,7 @@ FORMS: Mapping[FileFormat, str] = {
 
 
 class ImportSettings(FrozenSettings):
-    """What `alps import` can be told beside the format and the files."""
+    """Settings of `alps import`."""
 
     out: HomePath = Field(description="folder to write")
     data: HomePath | None = Field(None, description="file of the questions (longmemeval)")

@@ -96,7 +96,7 @@ MARK = "anchors.json"
 
 
 def judge_anchors(old: Path, new: Path, folder: Path, given: Mapping[str, Any]) -> Finished:
-    """Judge the answers of a finished run once more, each question anew; what was begun goes on.
+    """Judge the answers of a finished run again without the cache; resume what was started.
 
     Args:
         old: The run.
@@ -139,8 +139,8 @@ def check_anchors(old: Run, anchors: Run) -> None:
     kept = anchors.finished.calls.cached
     if kept and not (anchors.folder / MARK).is_file():
         raise UsageError(
-            f"{name}: {kept:,} replies came from the cache, which hides a drift; name a folder "
-            "that is not there, and they are judged without it"
+            f"{name}: {kept:,} replies came from the cache, which hides drift; name a new "
+            "folder, so that they are judged without the cache"
         )
 
 

@@ -40,7 +40,7 @@ _NOT_RUBRICS = ("payload", "support")
 
 @dataclass(frozen=True)
 class Wording:
-    """Rubrics in other words, by the names of ours; those that are not among them stay as ours."""
+    """Prompt variants by rubric; rubrics without a variant use the bundled prompt."""
 
     name: str = OURS
     rubrics: Mapping[str, Prompt] = field(default_factory=dict)
@@ -77,7 +77,8 @@ def read_wordings(folder: Path, used: Sequence[str]) -> tuple[tuple[Wording, ...
         raise UsageError(f"prompts={folder}: no .md file in it, and no folder of them")
     _check_different(folder, found)
     notes = (
-        f"Rubrics that these runs don't ask, left out of the wordings: {', '.join(sorted(unused))}",
+        "Prompts left out, because these runs do not use their rubrics: "
+        f"{', '.join(sorted(unused))}",
     )
     return tuple(sorted(found, key=lambda wording: wording.name)), notes if unused else ()
 

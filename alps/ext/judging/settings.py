@@ -7,7 +7,7 @@ from alps.values import Format, HomePath
 
 
 class JudgesSettings(AskSettings):
-    """What `alps judges` can be told beside the runs."""
+    """Settings of `alps judges`."""
 
     judge: str = Field("", description="judges, separated by commas")
     prompts: str | None = Field(

@@ -68,7 +68,7 @@ class Server:
         return self.address
 
     async def released(self) -> None:
-        """End it where nobody else in this loop uses it."""
+        """Stop it if nothing else in this loop uses it."""
         key = id(asyncio.get_running_loop()), self._file.path
         type(self)._users[key] -= 1
         if type(self)._users[key] > 0:

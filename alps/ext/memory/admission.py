@@ -301,7 +301,7 @@ OPENS = "opens"
 
 
 def declared_in(names: Iterable[str]) -> list[str]:
-    """Return the checks that were declared otherwise, from the names of those that were made."""
+    """Return the declared checks among the names of performed ones."""
     there = set(names)
     return [name for name in CHECKS if f"{name}{DECLARED}" in there]
 

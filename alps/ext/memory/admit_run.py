@@ -72,7 +72,7 @@ def check_estimable(memory: Memory | None, tasks: Sequence[Task]) -> None:
 
 
 def checks_of(settings: DoctorKeys) -> list[Check]:
-    """Check the memory system that `memory=` names by itself, with the models that it is given.
+    """Check the memory system of `memory=` without a run, with its models.
 
     Raises:
         AlpsError: If nothing is called so, it is no memory system, or a model can't be asked.

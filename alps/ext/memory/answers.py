@@ -134,7 +134,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def read_answer(method: str, value: Any) -> Any:
-    """Return what a call of `method` returned, by type; None where nobody reads it.
+    """Return the parsed result of a call of `method`; None if its result is unused.
 
     Raises:
         ValueError: If it is not of the type; names the field.

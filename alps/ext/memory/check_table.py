@@ -1,4 +1,4 @@
-"""Memory systems shown by themselves: those that there are, and the admission of one."""
+"""Tables of the known memory systems, and of one system's admission."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec

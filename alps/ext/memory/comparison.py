@@ -94,7 +94,7 @@ class Beside:
 
 
 def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> Beside:
-    """Compare runs with the one among them that shows no history; `notes` stand with those of it.
+    """Compare runs with the run without memory; `notes` are added to its own.
 
     Raises:
         UsageError: If there is none, or the runs can't be compared.

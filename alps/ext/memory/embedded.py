@@ -107,7 +107,7 @@ def _recall(task: Task) -> Recall:
 
 
 def open_embedded(name: str) -> Memory | None:
-    """Return what chooses from a history by itself; None where `name` is a system of its own."""
+    """Return the built-in selector of a history; None if `name` is a memory system."""
     if name == FULL:
         return Whole()
     if name == NOTHING:

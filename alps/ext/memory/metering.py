@@ -75,7 +75,7 @@ class Meter:
 
     @property
     def endpoints(self) -> tuple[Endpoint | None, Endpoint | None]:
-        """The LLM and the embedder, as a system is told them."""
+        """The LLM and the embedder that a system is given."""
         llm, embedder = self._behind
         return self._endpoint(llm), self._endpoint(embedder)
 

@@ -63,7 +63,7 @@ class HttpConnection:
         self._client = httpx.AsyncClient(headers=headers, timeout=None)
 
     async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
-        """Send the request that stands for a method."""
+        """Send the request of a method."""
         async with self._turns:
             started = time.perf_counter()
             try:

@@ -89,7 +89,7 @@ _TYPED_AGAIN = "as in the run; needed if it is your code or server"
 
 
 class BesideSettings(FrozenSettings):
-    """What `alps memory compare` can be told beside the run."""
+    """Settings of `alps memory compare`."""
 
     model: str | None = Field(None, description=_TYPED_AGAIN)
     rows: str = Field(
@@ -100,7 +100,7 @@ class BesideSettings(FrozenSettings):
 
 
 class DiagnoseSettings(FrozenSettings):
-    """What `alps memory diagnose` can be told beside the run."""
+    """Settings of `alps memory diagnose`."""
 
     model: str | None = Field(None, description=_TYPED_AGAIN)
     memory: str | None = Field(None, description=_TYPED_AGAIN)

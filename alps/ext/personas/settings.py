@@ -12,7 +12,7 @@ from alps.values import Address, Concurrency, HomePath, Seconds, Temperature, gi
 
 
 class PersonaSettings(FrozenSettings):
-    """What `alps data personas` can be told."""
+    """Settings of `alps data personas`."""
 
     out: HomePath = Field(description="folder to write")
     n: int = Field(20, ge=1, le=10_000, description="how many personas, of 35 questions each")

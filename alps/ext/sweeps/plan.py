@@ -33,7 +33,7 @@ _TABLES = ("matrix", "exclude", "extends")
 
 
 class SweepSettings(FrozenSettings):
-    """What `alps sweep` can be told beside the plan."""
+    """Settings of `alps sweep`."""
 
     only: Literal["all", "failed"] = Field(
         "all", description="failed: only the runs that failed or lost records"

@@ -115,7 +115,8 @@ def test_what_can_not_be_shown_is_said_in_one_line(here, tmp_path, monkeypatch):
     assert "no calibration there" in alps_here("calibrate", "list", tmp_path / "nowhere").one_line
     mine = tmp_path / "mine.html"
     mine.write_text("mine")
-    assert "this file is not a report" in alps_here("calibrate", "list", known, f"out={mine}").one_line
+    refused = alps_here("calibrate", "list", known, f"out={mine}")
+    assert "this file is not a report" in refused.one_line
     assert mine.read_text() == "mine"
 
 

@@ -281,7 +281,7 @@ def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
     out = " ".join(ran.out.split())
     assert "On extraction as ours, and left out there: harsh." in out
     assert "On persona awareness as ours, and left out there: brief." in out
-    assert "Rubrics that these runs don't ask, left out of the wordings: cf." in out
+    assert "Prompts left out, because these runs do not use their rubrics: cf." in out
 
 
 def mine(text: str) -> Any:

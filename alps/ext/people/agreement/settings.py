@@ -7,7 +7,7 @@ from alps.values import Format, HomePath
 
 
 class AgreementSettings(AskSettings):
-    """What `alps annotate agreement` can be told beside the labels."""
+    """Settings of `alps annotate agreement`."""
 
     rule: str = Field(
         "publishers",

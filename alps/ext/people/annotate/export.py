@@ -48,7 +48,7 @@ class Exported:
 
 
 def export(folder: Path, out: Path, which: Which = "first") -> Exported:
-    """Write what the labels in `folder` become to `out`, a folder that is not there yet, or empty.
+    """Export the labels in `folder` to `out`, a new or empty folder.
 
     Raises:
         UsageError: If nobody has labelled anything, or `out` is not an empty folder.

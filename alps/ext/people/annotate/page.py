@@ -157,7 +157,7 @@ def lines_of(item: Item) -> list[Line]:
 
 
 def rubric_text(item: Item, folder: Path) -> str:
-    """Return what people are told to look for; nothing where the form says all."""
+    """Return the guideline for people; empty if the form needs none."""
     if not (folder / SCALE).is_file():
         return ""
     # People don't reply with JSON.

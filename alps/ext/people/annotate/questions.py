@@ -79,7 +79,7 @@ class Question:
     unless: tuple[str, ...] = ()
 
     def read(self, word: str) -> Any:
-        """Return the value that a form's word stands for.
+        """Return the value of a form's word.
 
         Raises:
             UsageError: If it stands for none.

@@ -22,7 +22,7 @@ PersonName = Annotated[str, Field(max_length=40), AfterValidator(_name)]
 
 
 class Settings(FrozenSettings):
-    """What `alps annotate` can be told, but for the two words that Python keeps for itself."""
+    """Settings of `alps annotate`, except the two that are Python keywords."""
 
     job: Job | None = Field(None, description="rate, match, gold or queries (new folder)")
     split: str | None = Field(None, description="split of from=DATA, if there are several")
@@ -66,7 +66,7 @@ AnnotateSettings = create_model("AnnotateSettings", __base__=Settings, **_WORDS)
 
 
 class ExportSettings(FrozenSettings):
-    """What `alps annotate export` can be told."""
+    """Settings of `alps annotate export`."""
 
     out: HomePath = Field(description="folder to write")
     labels: Literal["first", "revised"] = Field(
