@@ -450,7 +450,7 @@ def too_many(card):
         (without_check, "warning", "was not checked on known items"),
         (of_another_rubric, "serious", "judged by matching, support, not checked on known items"),
         (too_few, "serious", "got too few known items right, so no score"),
-        (too_many, "serious", "13 right of 12, where a judge is asked 12"),
+        (too_many, "serious", "13 right of 12; a judge gets 12"),
     ],
 )
 def test_a_submission_says_how_its_judge_was_checked(packed, tmp_path, change, severity, words):

@@ -320,7 +320,7 @@ def test_a_file_of_predictions_that_can_not_be_read_says_what_it_is(file, told_o
         (
             "oracle",
             "utilization",
-            "no system of utilization, it answers extraction, update, retrieval, personamem alone",
+            "not a system for utilization, it answers only extraction, update, retrieval",
         ),
         ("python:os:getcwd", "extraction", "getcwd has no method 'predict' (it gives a str)"),
     ],

@@ -126,7 +126,8 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
         ),
         (
             ("task=all", "model=oracle"),
-            "no system of utilization, it answers extraction, update, retrieval, personamem alone "
+            "not a system for utilization, it answers only extraction, update, "
+            "retrieval, personamem "
             "(embedded there",
         ),
     ],

@@ -120,8 +120,8 @@ def short_account(done: Calibrated) -> Iterator[str]:
     yield from _holds(done, "Valid")
 
 
-def _missing(unheard: int) -> str:
-    return f"No response for {counted(unheard, 'item')}; the figures leave them out."
+def _missing(count: int) -> str:
+    return f"No response for {counted(count, 'item')}; the figures leave them out."
 
 
 def _holds(done: Calibrated, valid: str) -> Iterator[str]:
