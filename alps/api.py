@@ -10,7 +10,6 @@ settings of the commands under the same names, refuse the same mistakes (as an `
 the same run folders and resume them.
 """
 
-import html
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,7 +110,7 @@ class Run:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What stands in `summary.json`; empty while the run is not finished."""
+        """The content of `summary.json`; empty until the run is finished."""
         return dict(self._read.summary_row or {})
 
     @property
@@ -194,13 +193,9 @@ class Run:
         return open_folder(self.folder)
 
     def _repr_html_(self) -> str:
-        lines = []
-        for track, scores in self.scores.items():
-            for name, score in scores.items():
-                lines.append(_html_row(track_title(track), name, score))
-        head = "<tr><th>task</th><th>metric</th><th>score</th><th>95 % interval</th><th>n</th></tr>"
-        title = f"{self._read.model}, judged by {self._read.judge} ({self.folder})"
-        return f"<p>{html.escape(title)}</p><table>{head}{''.join(lines)}</table>"
+        from alps.show.notebook import run_as_html
+
+        return run_as_html(self._read)
 
 
 def evaluate(
@@ -296,13 +291,3 @@ def called(work: Callable[[], T]) -> T:
     except RuntimeError:
         return work()
     return run_apart(work)
-
-
-def _html_row(track: str, name: str, score: Score) -> str:
-    shown: Sequence[str] = (html.escape(score.unscored or "–"), "")
-    if score.value is not None:
-        shown = f"{score.value:.3f}", ""
-        if score.low is not None and score.high is not None:
-            shown = f"{score.value:.3f}", f"[{score.low:.3f}, {score.high:.3f}]"
-    cells = (html.escape(track), html.escape(name), *shown, f"{score.n:,}")
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

@@ -33,7 +33,7 @@ class UsageError(AlpsError):
 
 
 class CodeNotImportedError(UsageError):
-    """A file names a task's module, and nobody typed its name: the code is not imported.
+    """A file names the module of a task that the user did not type, so it is not imported.
 
     Args:
         name: The task as the file names it, `python:MODULE`.
@@ -114,6 +114,6 @@ def one_line(message: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as it stands in a JSON file, cut where it is long."""
+    """Return a value as JSON text, shortened if it is long."""
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 80 else text[:79] + "…"

@@ -65,7 +65,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def cancel_loop(thread: int | None = None) -> bool:
-    """Cancel what `run_loop` runs in a thread, this one unless told otherwise.
+    """Cancel what `run_loop` runs in a thread, by default in this one.
 
     The handler of a signal may call it. Returns whether anything was running.
     """

@@ -72,7 +72,7 @@ def close_streams(code: int) -> int:
         except OSError as error:
             with suppress(OSError):  # else it fails again at the very end
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            code = code or _complain(f"what was to be printed could not be ({error.strerror})", 2)
+            code = code or _complain(f"the output could not be printed ({error.strerror})", 2)
     return code
 
 
@@ -115,7 +115,7 @@ def guarded(command: Callable[[], object]) -> int:
         # makes it forget that (CPython, `run_eval_code_obj`).
         exec("")
         code = 128 + received[0] if received else INTERRUPTED
-        kept = "interrupted; what is finished is kept, the same command resumes it"
+        kept = "interrupted; finished records are kept, the same command resumes"
         _complain(kept, INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
@@ -128,7 +128,7 @@ def guarded(command: Callable[[], object]) -> int:
         if received:
             return 128 + received[0]  # it can't even be said: the terminal is gone
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        hint = "; make room, and the same command goes on" if full else ""
+        hint = "; free some space, then run the same command again" if full else ""
         where = str(error.filename or "disk")
         where = where if len(where) <= _LONGEST_PATH else f"{where[:_LONGEST_PATH]}…"
         code = _complain(f"{where}: {error.strerror or error}{hint}", 2)

@@ -96,7 +96,7 @@ class Explained(click.Command):
         super().__init__(*others, **{"options_metavar": "", **named})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; an option that is not there says how the setting of its name is written."""
+        """Parse; for an unknown option, say how the setting of that name is written."""
         words = list(args)
         for flag in ctx.help_option_names:
             if flag in args:
@@ -228,7 +228,7 @@ class ExplainedGroup(click.Group):
         return line.removesuffix(".")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; an option that is not there says where settings are written."""
+        """Parse; for an unknown option, say where settings are written."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -240,7 +240,7 @@ class ExplainedGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; a setting in its place is told where settings are written."""
+        """Find the command; for a setting in its place, say where settings are written."""
         if args and "=" in args[0] and not args[0].startswith("-"):
             key = args[0].partition("=")[0]
             raise click.UsageError(f"No such command '{key}=…'; {_AFTER_A_COMMAND}", ctx)

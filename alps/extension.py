@@ -196,7 +196,7 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
                 names = vars(own).get("__annotations__", {}).keys()
                 keys = names & own.model_fields.keys()
                 for key in sorted(keys & taken):
-                    raise ValueError(f"the key {key} is there already")
+                    raise ValueError(f"the key {key} exists already")
                 for key in sorted(key for key in keys if own.model_fields[key].is_required()):
                     raise ValueError(f"the key {key} has no default")
             except Exception as error:
@@ -243,7 +243,7 @@ def _of_others() -> Iterator[Extension]:
         if isinstance(found, Extension):
             yield found
         else:
-            why = TypeError("it is no alps.extension.Extension")
+            why = TypeError("it is not an alps.extension.Extension")
             _leave_out(f"the extension {entry.name}", entry.value, why)
 
 

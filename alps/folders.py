@@ -1,4 +1,4 @@
-"""Folders of the user, as the cache, which nobody has to have; names of files and folders."""
+"""Optional folders of the user, such as the cache; names of files and folders."""
 
 import hashlib
 import os
@@ -99,7 +99,7 @@ def refuse_full(out: Path) -> None:
         UsageError: If `out` is a file, or a folder that holds anything.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"out={out}: there is something here already; choose another out=")
+        raise UsageError(f"out={out}: already exists; choose another out=")
 
 
 # What file systems give a meaning of its own, whatever follows the first dot.

@@ -108,10 +108,10 @@ class NoNumberError(ValueError):
 
 
 class TwiceError(ValueError):
-    """A key that stands twice in one object: Python keeps the last, and the other is lost."""
+    """A key that is repeated in one object: Python keeps the last, and the other is lost."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"the key {key[:40]!a} stands twice in one object")
+        super().__init__(f"the key {key[:40]!a} is repeated in one object")
         self.key = key
 
 
@@ -120,7 +120,7 @@ def parse_strict(text: str | bytes, **hooks: Any) -> Any:
 
     Raises:
         NoNumberError: If a number in it is NaN, infinite, or beyond the range of floats.
-        TwiceError: If a key stands twice in one object.
+        TwiceError: If a key is repeated in one object.
         ValueError: If it is not JSON, or nested too deeply.
     """
     return parse_json(
@@ -140,7 +140,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Row:
 
 
 def _constant(name: str) -> NoReturn:
-    raise NoNumberError(f"{name} is no number in JSON")
+    raise NoNumberError(f"{name} is not a number in JSON")
 
 
 def _float(text: str) -> float:
@@ -151,7 +151,7 @@ def _float(text: str) -> float:
 
 
 def is_too_deep(value: Any, deepest: int = _DEEPEST) -> bool:
-    """Tell whether lists and objects stand inside one another more than `deepest` deep."""
+    """Tell whether lists and objects are nested more than `deepest` deep."""
     level = [value]
     for _ in range(deepest + 1):
         inner = [node for node in level if isinstance(node, (dict, list))]

@@ -73,14 +73,16 @@ class AskSettings(Keys):
     )
     judge_api_base: Address = Field(None, description="base URL of the judge's endpoint")
     judge_temperature: Annotated[Temperature | Literal["none"] | None, BeforeValidator(unset)] = (
-        Field(None, description="of the judge [0, where the model takes it]; none: not sent")
+        Field(None, description="temperature of the judge [0, if supported]; none: not sent")
     )
     judge_max_tokens: int | None = Field(None, ge=1, description="longest reply of the judge")
-    judge_reasoning_effort: str | None = Field(None, description="of the judge")
+    judge_reasoning_effort: str | None = Field(None, description="reasoning effort of the judge")
     judge_request: JudgeExtra = Field(
         None, description="judge_request.NAME=VALUE: further parameter of the judge's requests"
     )
-    judge_structured: Structured | None = Field(None, description="structured= of the judge")
+    judge_structured: Structured | None = Field(
+        None, description="structured output of the judge, as structured="
+    )
     judge_requests_per_minute: int | None = Field(
         None, ge=1, description="rate limit of the judge's endpoint"
     )
@@ -88,7 +90,7 @@ class AskSettings(Keys):
         1, ge=1, le=100, description="judge calls per item; the majority decides"
     )
     out: HomePath | None = Field(None, description="folder to write")
-    seed: int = Field(0, ge=0, description="of every random draw")
+    seed: int = Field(0, ge=0, description="seed of every random draw")
     concurrency: Concurrency = Field(
         "auto",
         description="parallel requests per endpoint; auto starts at 16 and grows to 200 while no "

@@ -25,7 +25,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_REFUSAL = "No such page: open the whole address that alps printed when it was started last\n"
+_REFUSAL = "No such page: open the full address that alps printed last\n"
 
 
 def require_packages(command: str) -> None:
@@ -69,7 +69,7 @@ def address_of(bound: socket.socket, token: str) -> str:
 
 
 def application_of(routes: "Sequence[BaseRoute]", token: str) -> "Starlette":
-    """Return the application that answers `routes` to whoever has the token."""
+    """Return the application that answers `routes` to holders of the token."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -123,7 +123,7 @@ class _Guard:
         origin, own = headers.get("origin"), f"http://{headers.get('host', '')}"
         foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         if foreign or origin not in (None, own) or (scope["method"] == "POST" and origin is None):
-            refusal = PlainTextResponse("asked from another page", 403)
+            refusal = PlainTextResponse("request from another page", 403)
             await refusal(scope, receive, with_headers)
         else:
             await self.app(scope, receive, with_headers)

@@ -13,7 +13,7 @@ MOST = 64
 SECONDS = 20.0
 """For how long one may be without a whole request."""
 _SAID = "connections that send no request are closed: {}"
-_MANY, _LATE, _BROKEN = "there are too many", "they wait for too long", "what they send is no HTTP"
+_MANY, _LATE, _BROKEN = "there are too many", "they wait for too long", "they do not send HTTP"
 
 
 class Connection(H11Protocol):  # type: ignore[misc]
@@ -27,7 +27,7 @@ class Connection(H11Protocol):  # type: ignore[misc]
         self._state = server_state
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for a request, in the place of whoever has waited longest."""
+        """Wait for a request, replacing the connection that has waited longest."""
         super().connection_made(transport)
         self._wait()
 

@@ -27,7 +27,7 @@ def load_prompt(package: str, folder: str, name: str) -> Prompt:
 
 
 def asked_sha256(prompt: Prompt, schema: str | None) -> str:
-    """Return the sha256 of a prompt and the schema of its reply: all that a model is told."""
+    """Return the sha256 of a prompt and the schema of its reply."""
     # The schema is sent with the request: another one asks for other answers under the same text.
     if schema is None:
         return prompt.sha256

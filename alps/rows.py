@@ -113,6 +113,12 @@ class Score(Fields):
     unscored: str | None = None
     corrected: Corrected | None = None
 
+    def __repr__(self) -> str:
+        if self.value is None:
+            return f"<Score –: {self.unscored or self.reason or 'no score'}>"
+        between = "" if self.low is None else f" [{self.low:.3f}, {self.high:.3f}]"
+        return f"<Score {self.value:.3f}{between}, n {self.n:,}>"
+
     @property
     def known(self) -> float:
         """The value of a score that has one."""
@@ -459,7 +465,7 @@ class AuditSummary(Fields):
 
     @property
     def auditor(self) -> str:
-        """What audits of several runs must share: one judge, or people, whoever they are."""
+        """What audits of several runs must share: one judge, or any people."""
         return self.judge if self.by_people else self.fingerprint
 
 

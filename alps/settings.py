@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         pass
 
     class DoctorSettings(FrozenSettings):
-        """What `alps doctor` can be told: what extensions examine."""
+        """Settings of `alps doctor` from extensions."""
 
 else:
 
@@ -53,11 +53,11 @@ else:
         pass
 
     class DoctorSettings(*keys_of("doctor"), FrozenSettings):
-        """What `alps doctor` can be told."""
+        """Settings of `alps doctor`."""
 
 
 class RunSettings(_RunKeys):
-    """Everything `alps run` can be told."""
+    """Settings of `alps run`."""
 
     def experiment(self) -> dict[str, Any]:
         """Return what the run measures, in the order of the alphabet; secrets are left out.
@@ -108,13 +108,13 @@ def in_current_words(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ReportSettings(FrozenSettings):
-    """What `alps report` can be told beside the runs."""
+    """Settings of `alps report`."""
 
     out: HomePath | None = Field(None, description="the page that is written")
 
 
 class CompareSettings(FrozenSettings):
-    """What `alps compare` can be told beside the runs."""
+    """Settings of `alps compare`."""
 
     seed: int = Field(0, ge=0, description="taken from older commands; nothing is drawn")
     metrics: Literal["headline", "all"] = Field("headline", description="headline or all")

@@ -8,7 +8,7 @@ share nothing else have similarity 0. The similarity is the weighted Dice coeffi
 bags, halved where only one of the values is negated, or where both give numbers and share none:
 a halved value lies below `THRESHOLD`. Characters that nobody sees count for nothing.
 
-How far it can be trusted is measured by `bench/lexical_judge.py` on the pair reviews that the
+Agreement with people is measured by `bench/lexical_judge.py` on the pair reviews that the
 AlpsBench authors' judge left (362 pairs of real predictions with gold, 216 of them not identical).
 """
 

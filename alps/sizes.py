@@ -52,7 +52,7 @@ class Body:
         names = [name.strip().lower() for name in encoding.split(",")]
         names = [name for name in names if name not in ("", "identity")]
         if len(names) > _MOST_LAYERS:
-            raise Unreadable(f"it is packed {len(names):,} times over")
+            raise Unreadable(f"it is compressed {len(names):,} times")
         self._layers = [_inflater(name) for name in reversed(names)]
         self._received = 0
         self.data = bytearray()
@@ -68,7 +68,7 @@ class Body:
             try:
                 data = layer.decompress(data, self._largest + 1)
             except zlib.error as error:
-                raise Unreadable(f"it can't be inflated ({error})") from error
+                raise Unreadable(f"it can't be decompressed ({error})") from error
             if len(data) > self._largest:
                 raise too_large(self._largest)
         self.data += data
@@ -93,7 +93,7 @@ def check_size(size: int, largest: int, what: str) -> None:
         TooLarge: Names `what` it is and both sizes.
     """
     if size > largest:
-        raise TooLarge(f"{what} has {size:,} bytes, and may have {largest:,}")
+        raise TooLarge(f"{what} has {size:,} bytes, at most {largest:,}")
 
 
 def read_packed(path: Path) -> bytes:
@@ -129,7 +129,7 @@ def _inflater(name: str) -> "_Inflater":
         return _Inflater(gzip=True)
     if name == "deflate":
         return _Inflater(gzip=False)
-    raise Unreadable(f"it is encoded as {name[:20]!r}, which was not asked for")
+    raise Unreadable(f"it is encoded as {name[:20]!r}, which was not requested")
 
 
 class _Inflater:

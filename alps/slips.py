@@ -74,7 +74,7 @@ class Slips:
             raise _Refused(f"{first}{listed}; {share}, more than {MOST:.0%}", self.errors[0])
         for line in [*named, *([f"{self.path}: {more:,} more"] if more else [])]:
             click.echo(f"alps: {line}; left out", err=True)
-        click.echo(f"alps: {self.path}: {share}; the rest is read", err=True)
+        click.echo(f"alps: {self.path}: {share}; the rest is used", err=True)
 
 
 class _Refused(DataError):
@@ -181,7 +181,7 @@ def refuse_form(head: bytes, path: Path) -> None:
     refuse_encoding(head, path)
     begun = head.removeprefix(_MARK).lstrip()
     if begun[:1] == b"[" and begun[1:].lstrip()[:1] in (b"{", b""):
-        fault = "is one JSON list: write JSON Lines, one object a line without a list around them"
+        fault = "is one JSON list: write JSON Lines, one object per line"
         raise DataError(fault, path=path)
     if begun[:1] == b"{" and begun[1:2] in (b"\r", b"\n"):
         raise DataError("is JSON on several lines: write each object on one line", path=path)

@@ -77,7 +77,7 @@ def _at_home(path: str) -> str:
     try:
         return str(Path(path).expanduser()) if path.startswith("~") else path
     except RuntimeError as error:
-        raise ValueError(f"there is no home folder for {Path(path).parts[0]}") from error
+        raise ValueError(f"no home folder for {Path(path).parts[0]}") from error
 
 
 def _readable(address: str | None) -> str | None:

@@ -46,7 +46,7 @@ class Settings:
     """How the server behaves.
 
     Attributes:
-        port: 0 for any that is free.
+        port: port; 0: any free one.
         latency: Seconds before an answer, such as `0.05`, or a range such as `0-2`, drawn by seed
             and question.
         seed: Of every draw.

@@ -71,7 +71,7 @@ class _Last:
 
 @dataclass(frozen=True)
 class Histories:
-    """The histories of one file, each read as far as it is asked for.
+    """The histories of one file, read on demand.
 
     Attributes:
         path: The file.

@@ -250,12 +250,12 @@ def _why(judge: str, rubric: str, share: Share) -> str:
     if _is_open(share):
         return (
             f"judge {judge} answered {share.n} of {DRAWN} known items of the rubric {rubric}, so "
-            "it gives no scores by it; the same command asks for the others"
+            "its scores under it are withheld; the same command asks the rest"
         )
     return (
         f"judge {judge} got {share.right} of {DRAWN} known items of the rubric {rubric} right, "
-        f"fewer than {FEWEST_RIGHT}, so it gives no scores by it (judge_check=no shows them, "
-        "marked)"
+        f"fewer than {FEWEST_RIGHT}, so its scores under it are withheld (judge_check=no "
+        "shows them, marked)"
     )
 
 

@@ -74,7 +74,7 @@ def _said(calibration: Calibration, fingerprint: str, today: date) -> str | None
         return None
     reason = _other(calibration, fingerprint, today)
     if reason is not None:
-        return f"{calibration.path.name} says nothing of it: {reason}"
+        return f"{calibration.path.name} does not apply: {reason}"
     on = calibration.row.rests_on
     where = "" if on is None else f" ({on.source}: {on.what}; {on.licence}, {on.date})"
     verdict = {"pass": "passes", "limits": "passes with caveats"}.get(row.verdict, "fails")
@@ -84,7 +84,7 @@ def _said(calibration: Calibration, fingerprint: str, today: date) -> str | None
 def _other(calibration: Calibration, fingerprint: str, today: date) -> str | None:
     then = calibration.row.judge_fingerprint
     if then is not None and fingerprint_id(then) != fingerprint:
-        return f"it is of the fingerprint {fingerprint_id(then)}, and this is {fingerprint}"
+        return f"its fingerprint is {fingerprint_id(then)}, this one is {fingerprint}"
     return differing_part(calibration, embedded_judge(calibration.judge), MATCHING, today=today)
 
 

@@ -240,7 +240,7 @@ def read_calibration_row(path: Path) -> CalibrationRow:
     try:
         row = parse_json(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
-        raise DataError("not JSON that can be read; calibrate again", path=path) from error
+        raise DataError("not valid JSON; calibrate again", path=path) from error
     if not isinstance(row, dict) or "rubrics" not in row:
         raise DataError("no rubrics in it: not a calibration; calibrate again", path=path)
     try:
@@ -320,15 +320,15 @@ def differing_part(
     row = calibration.row
     then, now = row.judge_fingerprint, json.loads(json.dumps(judge.fingerprint))
     if then is None:
-        return "it is of recorded verdicts, which are bound to no judge"
+        return "it rests on recorded verdicts, so it applies to no judge"
     for name in sorted({*then, *now}, key=lambda name: (name != "judge", name)):
         if then.get(name) != now.get(name):
             return f"judge.{name} was {_short(then.get(name))}, and is {_short(now.get(name))}"
     of_rubric = row.rubrics.get(rubric)
     if of_rubric is None:
-        return f"it holds no rubric {rubric}"
+        return f"it has no rubric {rubric}"
     if of_rubric.acceptance is not None:
-        return "it is of items made right or wrong on purpose, on which a judge errs otherwise"
+        return "it rests on known answers, where error rates differ"
     if of_rubric.rubric_sha256 != _rubric_hash(judge, rubric_of(rubric, own)):
         return f"the text of rubric {rubric} has changed since"
     return expired(row.expires, today)
@@ -339,7 +339,7 @@ def expired(expires: str | None, today: date) -> str | None:
     try:
         last = date.fromisoformat(expires or "")
     except ValueError:
-        return f"its expiry, {_short(expires)}, is no day"
+        return f"its expiry, {_short(expires)}, is not a date"
     return f"it expired on {last.isoformat()}" if last < today else None
 
 

@@ -59,7 +59,7 @@ class Row:
         return self.values[field]
 
     def text(self, field: str) -> str:
-        """Return a text that is not empty."""
+        """Return a non-empty text."""
         value = self.get(field)
         if not isinstance(value, str):
             quotes = ": write it in quotes" if _is_number(value) else ""
@@ -104,7 +104,7 @@ class Row:
         value = self.get(field)
         if any(isinstance(declared, str) for declared in scale.values):
             names = shown(list(scale.values))
-            raise self.wrong(field, f"the scale {names} has names, which have no mean")
+            raise self.wrong(field, f"the scale {names} has names, so it has no mean")
         low, high = float(scale.numbers.min()), float(scale.numbers.max())
         if not _is_number(value) or not low <= value <= high:
             message = f"must be a number from {low:g} to {high:g}, got {shown(value)}"
@@ -198,7 +198,7 @@ def _repair(value: object, scale: Scale) -> str:
         words = [declared for declared in scale.values if isinstance(declared, str)]
         if hint := closest(value, words):
             return hint
-    return ": mend it, or declare it in the scale"
+    return ": correct it, or declare it in the scale"
 
 
 @lru_cache(maxsize=1024)  # all rows of a file have the same fields

@@ -349,7 +349,7 @@ def _scale(entry: Row) -> Scale:
             raise entry.wrong(f"values.{n}", fault)
     if len(values) < 2:
         message = f"a scale has two or more values, got {shown(values)}"
-        raise entry.wrong("values", f"{message}: declare those that nobody used, too")
+        raise entry.wrong("values", f"{message}: declare unused values, too")
     try:
         return Scale(kind, tuple(values))
     except (ValueError, OverflowError) as error:
@@ -417,7 +417,7 @@ def _read_labels(
     # A folder that was drawn has none until people write it.
     if not path.exists():
         fields = '{"item_id", "annotator", "label"}'
-        raise DataError(f"is not there: write people's labels, {fields} a line", path=path)
+        raise DataError(f"is missing: write human labels, one {fields} per line", path=path)
     slips = Slips(path)
     for row in read_rows(path, slips):
         if _is_of(row, left_out):

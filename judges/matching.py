@@ -92,7 +92,7 @@ class MatchQuestion(Question[Judgement]):
 
     gold: Sequence[Item]
     predicted: Sequence[Item]
-    unanswered: ClassVar[str] = "this judge relates no memories"
+    unanswered: ClassVar[str] = "this judge cannot compare memories"
 
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""

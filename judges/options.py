@@ -54,7 +54,7 @@ class OptionQuestion(Question[OptionVerdict]):
     message: str
     answer: str
     options: Sequence[str]
-    unanswered: ClassVar[str] = "this judge does not say which option an answer agrees with"
+    unanswered: ClassVar[str] = "this judge cannot match answers to options"
 
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
@@ -82,7 +82,7 @@ def option_answer(count: int) -> AnswerType[tuple[int | None, str]]:
             return Read((None, reply.reason))
         position = OPTIONS.index(reply.option)
         if position >= count:
-            raise ValueError(f"option {reply.option!r} is none of the {count} that were shown")
+            raise ValueError(f"option {reply.option!r} is not one of the {count} shown")
         return Read((position, reply.reason))
 
     return AnswerType(
@@ -107,7 +107,7 @@ def lexical_verdict(question: OptionQuestion) -> OptionVerdict:
         shares.append(_share(own, answer.content))
     best = max(shares)
     if best < AGREES or shares.count(best) > 1:
-        return OptionVerdict("ok", reason=f"no option stands out (largest share {best:.2f})")
+        return OptionVerdict("ok", reason=f"no option is closest (largest share {best:.2f})")
     return OptionVerdict("ok", shares.index(best), f"{best:.2f} of its own words")
 
 

@@ -58,7 +58,7 @@ class PeopleJudge(EmbeddedJudge):
                 pairs.append(Pair(row, column, relation, PEOPLE))
         if open_pairs:
             of = len(question.gold) * len(question.predicted)
-            return Judgement("empty", error=f"{open_pairs} of {of} pairs are not settled by people")
+            return Judgement("empty", error=f"{open_pairs} of {of} pairs are undecided by people")
         return Judgement("ok", tuple(pairs))
 
     def _rate(self, question: RubricQuestion) -> Rating:
@@ -66,7 +66,7 @@ class PeopleJudge(EmbeddedJudge):
         for label, mark in question.rubric.labels.items():
             said = self._said.get(_shown(label, payload))
             if not isinstance(said, int):
-                return Rating("empty", error=f"{label} is not settled by people")
+                return Rating("empty", error=f"{label} is undecided by people")
             marks[mark] = said
         return Rating("ok", marks, PEOPLE)
 

@@ -48,7 +48,7 @@ def _reason(value: object) -> str:
 def _relation(value: object) -> str:
     folded = str(value).strip().casefold()
     if folded not in RELATIONS:
-        refuse(f"{value!r} is none of {', '.join(RELATIONS)}")
+        refuse(f"{value!r} is not one of {', '.join(RELATIONS)}")
     return folded
 
 
@@ -66,7 +66,7 @@ def _related(pairs: object) -> object:
 
 def _support(value: object) -> object:
     if value not in SUPPORTS:
-        refuse(f"{value!r} is none of {', '.join(SUPPORTS)}")
+        refuse(f"{value!r} is not one of {', '.join(SUPPORTS)}")
     return value
 
 
@@ -86,7 +86,7 @@ def _mark(value: object) -> int:
 def _option(value: object) -> str:
     folded = str(value).strip().casefold().strip("()")
     if folded not in (*OPTIONS, NO_OPTION):
-        refuse(f"{value!r} is none of a, b, c, d and none")
+        refuse(f"{value!r} must be a, b, c, d or none")
     return folded
 
 

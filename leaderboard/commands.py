@@ -91,14 +91,14 @@ def submit_command(words: Sequence[str]) -> int:
     )
     _print_missing(packed, console)
     if settings.dry_run:
-        console.print("Nothing was written (dry_run).", markup=False)
+        console.print("Dry run: nothing written.", markup=False)
         return 0
     line = f"wrote {packed.folder / CARD}; check it with: alps leaderboard verify {packed.folder}"
     console.print(line, markup=False)
     if settings.request is not None:
         write_request(packed, Path(settings.request))
         line = (
-            f"wrote {settings.request}: the text of the pull request; what is not ticked is yours"
+            f"wrote {settings.request}: the text of the pull request; complete the unticked items"
         )
         console.print(line, markup=False)
     return 0
@@ -108,7 +108,7 @@ def _print_missing(packed: Packed, console: Console) -> None:
     lines = list(missing(packed.card, packed.verification))
     if not lines:
         return
-    parts: list[RenderableType] = [Text("Before you send it, in this order:", "bold")]
+    parts: list[RenderableType] = [Text("Before you submit, in this order:", "bold")]
     for number, line in enumerate(lines, start=1):
         parts.append(Padding(Text(f"{number}. {visible(line)}"), (0, 0, 0, 1)))
     console.print(Group(*parts), width=min(_WIDTH, console.width))
@@ -193,10 +193,10 @@ def rescore_command(words: Sequence[str]) -> int:
     if done is None:
         return 0
     if done.budget_spent:
-        raise BudgetError("stopped by the budget; the same command with a larger one goes on")
+        raise BudgetError("stopped by the budget; a larger one and the same command resume it")
     console = terminal()
     if done.too_many_unscored:
-        console.print("Too many answers have no verdict: no review was written.", markup=False)
+        console.print("No review written: too many answers have no verdict.", markup=False)
         return REFUSED
     for contradiction in done.refuted:
         console.print(f"refuted: {contradiction}", markup=False)
@@ -236,7 +236,7 @@ def serve_command(words: Sequence[str]) -> int:
         if built is not None:
             print(built)
         host, port = server.server_address[:2]
-        print(f"http://{host!s}:{port}/ (Ctrl-C ends it)", flush=True)
+        print(f"http://{host!s}:{port}/ (Ctrl-C to stop)", flush=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
@@ -261,7 +261,7 @@ def _build(settings: SiteSettings) -> str:
     built = build(submissions, Path(settings.out), people=people)
     counts = f"{_many(built.submissions, 'submission')} on {_many(built.boards, 'board')}"
     size = f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB"
-    left = f"\nleft there, changed since it was built: {', '.join(built.left)}"
+    left = f"\nkept, because changed since the build: {', '.join(built.left)}"
     return f"{built.out / 'index.html'}: {counts}, {size}{left if built.left else ''}"
 
 

@@ -148,14 +148,14 @@ def fault_of_name(name: str) -> str | None:
         return "has no letter and no digit"
     for place, character in enumerate(name):
         if _is_sign(character) or (invisible(character) and not _joins(name, place)):
-            return f"holds the sign U+{ord(character):04X}"
+            return f"contains the character U+{ord(character):04X}"
     words = _WORD.findall(name)
     for word in words:
         sides = {unicodedata.bidirectional(character) for character in word}
         if sides & _FROM_RIGHT and sides & _FROM_LEFT:
             return f"mixes letters from the left and from the right in one word ({shown(word)})"
     if claim := _claim(name, words):
-        return f"says «{shown(claim)}», which boards say in columns of their own"
+        return f"says «{shown(claim)}», which boards show in their own columns"
     return None
 
 

@@ -153,7 +153,7 @@ def slug_of(name: str, day: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60].strip("-")
     if not slug:
-        fault = "has no Latin letter or digit to name a folder by; give out=FOLDER"
+        fault = "has no Latin letter or digit for the folder's name; give out=FOLDER"
         raise UsageError(f"name={shown(name)}: {fault}")
     return f"{slug}-{day}"
 
@@ -205,7 +205,7 @@ def make_card(
         return Submission.model_validate({**row, "checksum": checksum_of(row)})
     except ValidationError as error:
         field, fault = faults_of(error)[0]
-        raise UsageError(f"{field}: {fault}; it can't be published so") from error
+        raise UsageError(f"{field}: {fault}; it can't be published") from error
 
 
 def _stopped(run: Run) -> Run | None:
@@ -225,7 +225,7 @@ def _finished(folder: Path, run: Run) -> Run:
         fault = f"shard={settings['shard']}: only a part of the split; alps merge makes the whole"
     # By rubrics in other words a judge is another one, with a board of its own.
     elif "wording" in run.manifest.judge:
-        fault = "judged by rubrics in other words; submit the run with our own"
+        fault = "judged with other rubric prompts; submit a run with the bundled ones"
     elif unknown := set(str(settings.get("task")).split(",")) - {*board_tasks(), "all"}:
         fault = f"task={min(unknown)} has no board; submit runs of {', '.join(board_tasks())}"
     elif lost := [name for name in run.tracks if run.summary and name not in run.summary.tracks]:
@@ -242,7 +242,7 @@ def _check_together(runs: Sequence[Run]) -> None:
     for run in runs:
         for part, value in system_of(run).items():
             if value != first[part]:
-                fault = f"not of one system (its {part} differs); submit them one by one"
+                fault = f"several systems (the {part} differs); submit them separately"
                 raise UsageError(f"{runs[0].folder} and {run.folder}: {fault}")
         for name in run.tracks:
             if name in seen:
@@ -268,7 +268,7 @@ def system_of(run: Run) -> dict[str, Any]:
 
 def _check_leaks(card: Submission) -> None:
     for path, leak in leaks_of(card.model_dump()):
-        mend = "run it by a relative name"
+        mend = "use a relative path"
         if path in WORDS_OF_PEOPLE:
             mend = f"take it out of {path}="
         elif "key" in leak:
@@ -294,7 +294,7 @@ def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verificati
             fault = f"{finding.where}: {finding.what}"
             # A run is mended by running it again, a card by packing it with other words.
             if finding.code in (*_STALE, "unscorable"):
-                mend = "the files have changed since the summary; the same alps run again mends it"
+                mend = "the files have changed since the summary; run the same alps run again"
                 folders = ", ".join(str(run.folder) for run in runs)
                 raise RunFolderError(f"{folders}: {fault}; {mend}")
             raise UsageError(f"{fault}; {finding.mend}")
@@ -307,7 +307,7 @@ def _check_target(target: Path, slug: str) -> None:
     try:
         there = read_model(target / CARD, Submission).slug
     except DataError as error:
-        raise UsageError(f"{target}: there is something else; choose another out=") from error
+        raise UsageError(f"{target}: already exists; choose another out=") from error
     # A maintainer's review is of what lies there, and must not lie beside other answers.
     if there != slug or (target / REVIEW).exists():
         fault = "another submission, or one that was reviewed; choose another out="
@@ -372,13 +372,13 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
         if card.system.snapshot is None:
             yield f"snapshot=: the dated version of {card.system.model}"
         if card.system.open_weights is None:
-            yield "open_weights=yes or no: whether everybody can have the weights"
+            yield "open_weights=yes or no: whether the weights are public"
     if card.notes is None:
-        yield "notes=: how the answers came about, and how to run it again"
+        yield "notes=: how the answers were made, and how to run it again"
     if card.org is None:
         yield "org=: who submits it"
     if card.url is None:
-        yield "url=: where to read more"
+        yield "url=: where readers find more"
 
 
 def request_text(packed: Packed) -> str:
@@ -390,7 +390,7 @@ def request_text(packed: Packed) -> str:
         lines.append(f"- [{tick}] {item.replace('NAME', card.slug)}")
     lines += ["", "| track | metric | score | 95 % interval | n |", "|---|---|---:|---|---:|"]
     lines += [_request_row(name, track) for name, track in card.tracks.items()]
-    lines += ["", "How the answers came about, and what explains the warnings:", ""]
+    lines += ["", "How the answers were made, and what explains the warnings:", ""]
     lines += [card.notes or "…"]
     for finding in packed.verification.findings:
         if finding.severity == "warning":
@@ -415,7 +415,7 @@ def write_request(packed: Packed, path: Path) -> None:
         UsageError: If it can't be written, or lies in the folder of the submission.
     """
     if path.resolve().is_relative_to(packed.folder.resolve()):
-        raise UsageError(f"request={path}: it is no part of the submission; choose another place")
+        raise UsageError(f"request={path}: it is not part of the submission; choose another path")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(request_text(packed), encoding="utf-8")

@@ -168,7 +168,7 @@ class ReferenceTable(_Part):
                 counts = f"{len(row.figures)} figures, {len(self.columns)} columns"
                 raise ValueError(f"{self.id}, {row.name}: {counts}")
         if self.recomputed != (self.recipe is not None):
-            raise ValueError(f"{self.id}: a recipe is of what is recomputed, and of no other")
+            raise ValueError(f"{self.id}: a recipe belongs to recomputed rows only")
         return self
 
 

@@ -15,36 +15,24 @@ class SubmitSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str | None = Field(
-        None, description="what the system is called on the boards; else its model"
-    )
-    org: str | None = Field(None, description="who submits it")
-    url: str | None = Field(None, description="where to read more; https://…")
+    name: str | None = Field(None, description="name of the system on boards [its model]")
+    org: str | None = Field(None, description="organisation that submits")
+    url: str | None = Field(None, description="https://… page about the system")
     notes: str | None = Field(None, description="at most 2,000 characters")
     kind: Kind | None = Field(
-        None, description="of the system, where its name does not say it: memory, …"
+        None, description="kind of system, if its name does not show it: memory, …"
     )
-    snapshot: str | None = Field(None, description="the dated version of the model behind it")
-    open_weights: bool | None = Field(
-        None, description="yes or no: can everybody have the weights?"
-    )
-    public: bool | None = Field(
-        None, description="yes or no: can everybody see the gold of these data?"
-    )
+    snapshot: str | None = Field(None, description="dated version of its model")
+    open_weights: bool | None = Field(None, description="yes or no: are the weights public?")
+    public: bool | None = Field(None, description="yes or no: is the gold of the data public?")
     calls: bool = Field(False, description="yes: publish raw texts, errors and calls, too")
     verdicts: bool = Field(
-        True, description="no: keep the judge's verdicts; its part can't be recomputed then"
+        True, description="no: leave out the judge's verdicts; its scores are then not recomputed"
     )
-    data: str | None = Field(
-        None, description="where the data lie, to check the scores on; a local folder"
-    )
-    out: HomePath | None = Field(
-        None, description="the folder that is written; its name becomes the slug"
-    )
-    date: Day | None = Field(None, description="the day of the submission; today unless given")
-    request: HomePath | None = Field(
-        None, description="a file to write the text of the pull request into"
-    )
+    data: str | None = Field(None, description="local folder of the data, to check the scores")
+    out: HomePath | None = Field(None, description="folder to write; its name becomes the slug")
+    date: Day | None = Field(None, description="day of the submission [today]")
+    request: HomePath | None = Field(None, description="file for the text of the pull request")
     dry_run: bool = Field(False, description="yes: only show what would be published")
 
 
@@ -53,20 +41,18 @@ class VerifySettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: str | None = Field(
-        None, description="the data, where they are not the samples: a local folder"
-    )
-    split: str | None = Field(None, description="their split, where it is not the one on the card")
+    data: str | None = Field(None, description="local folder of the data, if not the samples")
+    split: str | None = Field(None, description="split, if not the one on the card")
     base: str | None = Field(
-        None, description="a git reference, or another copy of the submissions' folder"
+        None, description="git reference, or another copy of the submissions' folder"
     )
-    changed: str | None = Field(None, description="a file with the paths that changed, one a line")
+    changed: str | None = Field(None, description="file with the changed paths, one per line")
     reviewed: bool = Field(False, description="yes: a maintainer's review.json may be there")
     record: bool = Field(
         False, description="yes: a maintainer notes in review.json that it is format-checked"
     )
     continues: Slug | None = Field(
-        None, description="a maintainer knows: it comes from the submitter of that submission"
+        None, description="maintainers: the same submitter as that submission"
     )
     format: Literal["table", "json"] = Field("table", description="table or json")
 
@@ -74,23 +60,17 @@ class VerifySettings(BaseModel):
 class RescoreSettings(JudgeSettings):
     """Settings of `alps leaderboard rescore`; `out` is the folder of the new verdicts."""
 
-    data: str | None = Field(
-        None, description="the data with their gold, maybe private; samples where it is them"
-    )
-    split: str | None = Field(None, description="their split, where it is not the one on the card")
+    data: str | None = Field(None, description="data with gold (may be private), or samples")
+    split: str | None = Field(None, description="split, if not the one on the card")
     status: Literal["re-scored", "reproduced"] = Field(
         "re-scored", description="reproduced: the system was run again"
     )
     sample: Share | None = Field(
-        None, description="a share of the sessions, such as 20%: the scores are corrected by it"
+        None, description="share of sessions to audit, such as 20%, to correct scores"
     )
-    note: str | None = Field(
-        None, description="what a reader should know; at most 2,000 characters"
-    )
-    date: Day | None = Field(None, description="the day of the review; today unless given")
-    dry_run: bool = Field(
-        False, description="say what judging would ask and cost, without one request"
-    )
+    note: str | None = Field(None, description="note for readers, at most 2,000 characters")
+    date: Day | None = Field(None, description="day of the review [today]")
+    dry_run: bool = Field(False, description="yes: print calls and cost without sending a request")
 
 
 class SiteSettings(BaseModel):
@@ -100,19 +80,18 @@ class SiteSettings(BaseModel):
 
     submissions: HomePath | None = Field(
         None,
-        description="the folder that holds a folder for each submission; else that of the "
-        "checkout, or ours",
+        description="folder of submissions [that of the checkout, or the bundled one]",
     )
-    out: HomePath = Field("site", description="the folder that is written")
+    out: HomePath = Field("site", description="folder to write")
     people: HomePath | None = Field(
         None,
-        description="human agreement, as alps annotate agreement out= writes it, for its row on "
-        "boards; else agreement.json beside our submissions",
+        description="file of human agreement, from alps annotate agreement out= [agreement.json "
+        "next to the bundled submissions]",
     )
 
 
 class ServeSettings(SiteSettings):
     """Settings of `alps leaderboard serve`."""
 
-    port: int = Field(8000, ge=0, le=65_535, description="on loopback; 0 for any that is free")
-    build: bool = Field(True, description="no: serve the site that lies in out= already")
+    port: int = Field(8000, ge=0, le=65_535, description="port on loopback; 0: any free one")
+    build: bool = Field(True, description="no: serve the site in out= without building it")

@@ -120,14 +120,14 @@ def _check_out(out: Path) -> dict[str, str]:
     if not out.exists() and not out.is_symlink():
         return {}
     if not out.is_dir():
-        raise UsageError(f"out={out}: something else than a site is there; choose another folder")
+        raise UsageError(f"out={out}: holds something else; choose another folder")
     if (out / LIST).is_file():
         return _read_list(out)
     names = {path.name for path in out.iterdir()}
     visible = [name for name in names - {"CNAME"} if not name.startswith(".")]
     # A checkout that a site is published from may hold a README; nothing of it is touched.
     if visible and ".git" not in names:
-        fault = f"something else than a site is there, or one of an older version, without {LIST}"
+        fault = f"it holds something else, or a site of an older version without {LIST}"
         raise UsageError(f"out={out}: {fault}; choose another folder, or empty this one")
     return {}
 
@@ -174,7 +174,7 @@ def _check_way(out: Path, names: Iterable[str], before: Mapping[str, str]) -> No
         if blocked is None and os.path.lexists(path) and (name not in before or path.is_dir()):
             blocked = path
         if blocked is not None:
-            fault = "no build of a site wrote it; move it, or choose another out="
+            fault = "not written by a site build; move it, or choose another out="
             raise UsageError(f"{blocked}: {fault}")
 
 
@@ -208,7 +208,7 @@ def _read_list(out: Path) -> dict[str, str]:
         parts = PurePosixPath(name).parts
         hidden = any(part.startswith(".") for part in parts) and name != ".nojekyll"
         if not parts or hidden or name.startswith("/") or "\\" in name or "\0" in name:
-            raise UsageError(f"{out / LIST}: names what no build writes; choose another out=")
+            raise UsageError(f"{out / LIST}: lists files that no build writes; choose another out=")
     return files
 
 
@@ -266,7 +266,7 @@ def serve(site: Path, *, port: int = 0) -> ThreadingHTTPServer:
 
     Args:
         site: The folder of a site, or of one that is built before the server runs.
-        port: 0 for any that is free.
+        port: port; 0: any free one.
 
     Raises:
         UsageError: If the port is taken.

@@ -181,7 +181,7 @@ class System:
         return known_track(track, card.data_sha256, seed, card.conditions)
 
     def audit_is_drawn(self, track: str) -> bool:
-        """Tell whether a maintainer drew the sessions that a track's audit is of."""
+        """Tell whether a maintainer drew the audited sessions of a task."""
         return drawn_by_a_maintainer(self.card, self.entry.review, track)
 
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
@@ -213,7 +213,7 @@ def load_one(folder: Path) -> System:
     """
     entry = read_entry(folder)
     if entry.card.slug != folder.name:
-        fault = f"is '{entry.card.slug}' in a folder called otherwise"
+        fault = f"is '{entry.card.slug}', but its folder has another name"
         raise DataError(fault, path=folder / CARD, field="slug")
     return System(entry, _root(folder, CARD), _root(folder, REVIEW))
 

@@ -184,7 +184,7 @@ def fault_of(text: str, *, lines: bool = False) -> str | None:
     if text != unicodedata.normalize("NFC", text):
         return "is not in Unicode's composed form (NFC)"
     if _STACKED_MARKS.search(text):
-        return "piles up combining marks"
+        return "stacks combining marks"
     if markup := _MARKUP.search(text):
         return f"holds markup or script ({markup[0].strip()!r})"
     if text != text.strip() or not text:
@@ -327,20 +327,20 @@ def _address(url: str) -> str:
     if name.replace(".", "").isdigit() or name.endswith(_PRIVATE):
         raise ValueError("must name a public host")
     if set(url) & set("\"'`\\^|[]() "):
-        raise ValueError("holds a character that an address does not need")
+        raise ValueError("has a character that no address needs")
     return url
 
 
 def _day(text: str) -> str:
     # `fromisoformat` takes other forms, too, as 20260131 from Python 3.11 on.
     if date.fromisoformat(text).isoformat() != text:
-        raise ValueError("must be a day, as 2026-01-31")
+        raise ValueError("must be a date such as 2026-01-31")
     return text
 
 
 def _track_name(name: str) -> str:
     if name not in board_tracks():
-        raise ValueError("is no track of this version")
+        raise ValueError("is not a task of this version")
     return name
 
 

@@ -149,7 +149,7 @@ def _check_tracks(
     """Check the tracks of a card; return those whose every score was recomputed."""
     for name in fields_of(card):
         if part_of(name) is None:
-            what = "nothing here can check it: its extension is not installed"
+            what = "its extension is not installed, so it can't be checked"
             findings.serious("extension", name, what, "verify it with all of alps")
     recomputed = []
     notes = {part: part.check_card(folder, card, findings) for part in parts_of(card)}
@@ -327,7 +327,7 @@ class TrackCheck:
         # A row of a mebibyte could ask for hours, and who verifies many must not wait for them.
         if again.overdue:
             limit = f"{self.options.seconds:,g} s"
-            what = f"scoring it again took longer than {limit}, and was given up"
+            what = f"scoring took longer than {limit} and was stopped"
             self.findings.serious("time", f"tracks.{self.name}", what, "shorten the answers")
         return again.overdue
 
@@ -367,7 +367,7 @@ class TrackCheck:
         if gold.sha256 != self.track.data_sha256:
             what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has "
             what += f"{gold.sha256[:12]}…: other records"
-            mend = "run it again on the present data"
+            mend = "run it again on the current data"
             self.findings.serious("data", f"tracks.{name}.data_sha256", what, mend)
             return None
         return gold

@@ -116,7 +116,7 @@ def memory_conditions(options: TaskOptions) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if value != getattr(DEFAULTS, name)}
 
 
-AGREEMENT = Metric("judge_agreement", "judge's agreement with itself", optional=True)
+AGREEMENT = Metric("judge_agreement", "self-agreement of the judge", optional=True)
 
 
 def agreement_score(verdict: Row | None) -> dict[str, float]:
@@ -494,7 +494,7 @@ class Task:
 
     @property
     def judged(self) -> bool:
-        """Whether the figure that stands for it depends on a judge."""
+        """Whether the headline metric depends on a judge."""
         return self.headline.judged
 
     @property
@@ -514,7 +514,7 @@ class Task:
 
     @property
     def headline(self) -> Metric:
-        """The metric that stands for the track."""
+        """The headline metric of the task."""
         return headline_of(self.metrics)
 
     def rubrics_behind(self, metric: Metric) -> list[str]:

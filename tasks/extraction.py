@@ -150,19 +150,19 @@ METRICS = (
     ),
     Metric(
         "misattribution_rate",
-        "share about somebody else",
+        "share about other people",
         MicroRatio({"not_about_user": 1}, {"checked": 1}),
         **_EXTRAS,
     ),
     Metric(
         "unannotated_share",
-        "supported share of the extras",
+        "supported share of extra memories",
         MicroRatio({"supported": 1}, {"extras": 1}),
         **_UNANNOTATED,
     ),
     Metric(
         "precision_supported",
-        "precision, supported extras right",
+        "precision, supported extras count",
         MicroRatio({"checked": 1, "unsupported": -1, "not_about_user": -1}, {"checked": 1}),
         **_UNANNOTATED,
     ),
@@ -238,7 +238,7 @@ def fits(sample: ExtractionSample, prediction: Mapping[str, Any]) -> None:
 
 
 def predicted_memories(prediction: Prediction) -> tuple[Memory, ...]:
-    """Return the memories of a prediction that was heard; none for a failed one."""
+    """Return the memories of a valid prediction; none for a failed one."""
     if prediction.prediction is None:
         return ()
     return _memories_of(prediction.prediction)
@@ -269,7 +269,7 @@ async def judge_prediction(
 
 
 def likely_prediction(sample: ExtractionSample) -> dict[str, Any]:
-    """Return the memories of the gold, as somebody else would put them."""
+    """Return the gold memories, reworded."""
     return to_prediction([in_other_words(memory) for memory in sample.gold or ()])
 
 
@@ -460,10 +460,10 @@ def _best(answer: ScoredAnswer) -> Rank:
 HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
-    Highlight("the most gold memories, and none of them found", 5, _none_matched),
-    Highlight("the most predictions beyond the gold", 3, _extras),
+    Highlight("most gold memories, none found", 5, _none_matched),
+    Highlight("most extra predictions", 3, _extras),
     REPAIRED,
-    Highlight("the best answers", 2, _best),
+    Highlight("best answers", 2, _best),
 )
 
 TASK = Task(

@@ -1,4 +1,4 @@
-"""Metrics of tasks: what each is made of, what it needs, how it is estimated and shown."""
+"""Metrics of tasks: definition, requirements, estimation and display."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -184,7 +184,7 @@ class Breakdown:
 
 
 def headline_of(metrics: Sequence[Metric]) -> Metric:
-    """Return the metric that stands for a track: the one marked so, else the first."""
+    """Return the headline metric of a task: the marked one, else the first."""
     return next((metric for metric in metrics if metric.headline), metrics[0])
 
 

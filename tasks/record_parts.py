@@ -85,7 +85,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Passage:
-    """A text that somebody wrote: a query, or an answer."""
+    """A free text: a query or an answer."""
 
     title: str
     text: str
@@ -127,7 +127,7 @@ Part = Dialogue | Listed | Paired | Passage | Facts
 _RELATED_GOLD = {
     "same": "{other} says the same",
     "narrower": "{other} is narrower",
-    "bundle": "{other} states it among other facts: a bundle matches nothing",
+    "bundle": "{other} states several facts (a bundle matches nothing)",
     "broader": "{other} is broader: too general to match",
     "conflicting": "{other} conflicts",
     "related": "{other} is only related",
@@ -145,7 +145,7 @@ _SUPPORT = {
     "unsupported": "the dialogue does not support it",
     "not_about_user": "not about the user",
 }
-_NOT_RATED = "none: the judge rates no answers by a rubric"
+_NOT_RATED = "none: the judge cannot rate answers"
 _Sides = Mapping[str, Side]
 
 
@@ -322,7 +322,7 @@ def rating_rows(title: str, verdict: Row) -> Iterator[tuple[str, str]]:
     """Yield the marks of a rating, the hard rule that overruled it, and its reason."""
     marks = verdict.get("marks") or {}
     if not marks:
-        failed = f"the judgement failed ({verdict['outcome']})"
+        failed = f"judging failed ({verdict['outcome']})"
         yield title, failed if verdict["outcome"] != "ok" else _NOT_RATED
         return
     if "met" in marks:
@@ -332,7 +332,7 @@ def rating_rows(title: str, verdict: Row) -> Iterator[tuple[str, str]]:
         yield title, f"{', '.join(dimensions)}, each of 1–5"
     if verdict.get("enforced"):
         rule = f"by a hard rule of the rubric {verdict['enforced']}"
-        yield "overruled", f"the judge said otherwise, but {rule}"
+        yield "overruled", f"the judge disagreed, but {rule}"
     if verdict.get("reason"):
         yield "reason", str(verdict["reason"])
 
@@ -394,7 +394,7 @@ def _repaired(answer: ScoredAnswer) -> Rank:
 
 
 FAILED = Highlight("invalid responses", 5, _failed)
-JUDGEMENT_FAILED = Highlight("the judgement failed", 2, _judgement_failed)
+JUDGEMENT_FAILED = Highlight("judging failed", 2, _judgement_failed)
 REPAIRED = Highlight("repaired before they could be read", 3, _repaired)
 OF_ANY_TASK = (
     Highlight(FAILED.title, 10, _failed),

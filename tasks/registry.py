@@ -88,7 +88,7 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
     """
     wanted = TASKS if names == ALL else tuple(dict.fromkeys(names.split(",")))
     if ALL in wanted:
-        raise UsageError(f"task={names}: '{ALL}' is every task and stands alone")
+        raise UsageError(f"task={names}: '{ALL}' means every task; name no other")
     found = tuple(track for name in wanted for track in _tracks_of(name, options))
     if options.scoring == "alps":
         return found
@@ -261,7 +261,7 @@ def _fault_of(tracks: Sequence[object]) -> str | None:
         return "tracks(options) must return one or more alps.tasks.Task"
     # Journals and summaries know a track by its name: of two alike one would overwrite the other.
     if len(names) < len(tracks):
-        return "two of its tracks have the same name; give each a name of its own"
+        return "two of its tracks have the same name; give each its own name"
     return None
 
 

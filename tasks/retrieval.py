@@ -245,7 +245,7 @@ async def judge_prediction(
 
 
 def likely_prediction(sample: RetrievalSample) -> dict[str, Any]:
-    """Return the choice of the gold memory, which stands for the answer, too."""
+    """Return the choice of the gold memory, which is also the answer."""
     return {"selected_memory_id": sample.gold, "answer": _value(sample, sample.gold), "ranking": []}
 
 
@@ -342,7 +342,7 @@ def _side(name: str, values: Mapping[str, str], detail: str = "") -> Side:
     """Show a candidate, or a place of a memory's ranking at which none was found."""
     if not is_no_candidate(name):
         return Side(name, values.get(name), detail)
-    return Side("–", "no candidate, or one that a higher hit is", detail)
+    return Side("–", "not a candidate, or a duplicate of a higher hit", detail)
 
 
 def _known_values(record: AnsweredRecord) -> dict[str, str]:
@@ -392,7 +392,7 @@ HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
     Highlight("the wrong memory, the gold lowest in the ranking", 7, _wrong_choice),
-    Highlight("the right memory, not used in the answer", 4, _unused),
+    Highlight("right memory, not used in the answer", 4, _unused),
     Highlight("the right memory", 2, _right_choice),
 )
 

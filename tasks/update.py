@@ -1,4 +1,4 @@
-"""Update: old memories, old and new dialogue in, the whole list as it should stand now out.
+"""Update: from old memories and two dialogues to the whole current list.
 
 Each item has its action. One matching question covers it all: its rows are the gold memories and
 the old ones that should be gone, which a contradiction that was kept then matches.
@@ -237,7 +237,7 @@ async def judge_prediction(
 
 
 def likely_prediction(sample: UpdateSample) -> dict[str, Any]:
-    """Return the memories of the gold: those that should change as somebody else would put them."""
+    """Return the gold memories, with the changed ones reworded."""
     lists = compare(sample.memory, sample.gold or ())
     undeclared = {"action": None, "replaces": None}
     items = []
@@ -265,7 +265,7 @@ def _joined(node: object) -> tuple[object, list[str]]:
         # An old memory may be kept in the first list and changed in the second: the later counts.
         again = set(map(_id_of, items)) - {None}
         kept = [item for item in kept if _id_of(item) not in again] + items
-    return {"memory_items": kept}, ["two lists, joined"]
+    return {"memory_items": kept}, ["two lists, merged"]
 
 
 def _id_of(item: Mapping[str, object]) -> str | None:
@@ -407,10 +407,10 @@ def _best(answer: ScoredAnswer) -> Rank:
 HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
-    Highlight("the most old memories kept that should be gone", 4, _kept),
-    Highlight("the most changes, and none of them found", 4, _no_change_found),
-    Highlight("the most retained memories lost or rewritten", 3, _damaged),
-    Highlight("the best answers, by what changed", 2, _best),
+    Highlight("most old memories kept that should be gone", 4, _kept),
+    Highlight("most changes, none found", 4, _no_change_found),
+    Highlight("most retained memories lost or rewritten", 3, _damaged),
+    Highlight("best answers, by changes", 2, _best),
 )
 
 

@@ -208,7 +208,7 @@ def read_samples(
         fields |= {"query": query["query"], "dialogue": dialogue, "memories": (), "gold": target}
         samples.append(UtilizationSample.model_validate(fields))
     if options.memory == "oracle" and gold is None:
-        raise GoldNeeded("memory=oracle: needs gold, and this split withholds it")
+        raise GoldNeeded("memory=oracle: needs gold, which this split withholds")
     return samples
 
 
@@ -367,7 +367,7 @@ def _dialogue(given: Row) -> tuple[Turn, ...]:
     turns = (given.get("audit_context") or {}).get("conversation")
     turns = turns if turns is not None else (given.get("model_input") or {}).get("dialogue_history")
     if turns is None:
-        raise ValueError("input.audit_context.conversation: no dialogue here")
+        raise ValueError("input.audit_context.conversation: no dialogue")
     return tuple(Turn.model_validate(turn) for turn in turns)
 
 
@@ -491,9 +491,9 @@ HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
     Highlight("overruled by a hard rule", 3, _overruled),
-    Highlight("the worst mark, though the words of the memory are there", 3, _grounded_and_low),
-    Highlight("the lowest marks", 3, _low),
-    Highlight("the best answers", 2, _high),
+    Highlight("worst rating, though the words of the memory are there", 3, _grounded_and_low),
+    Highlight("lowest ratings", 3, _low),
+    Highlight("best answers", 2, _high),
     Highlight("not rated", 2, _unrated),
 )
 

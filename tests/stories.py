@@ -10,7 +10,7 @@ import os
 import random
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,13 @@ class Alps:
     """One command; `{server}` in its words is the address of the scripted server.
 
     `prints` names the printed text that it is part of; a command without one must end with 0.
-    Its stdout is written to the file `into`.
+    Its stdout is written to the file `into`. With `log` its progress is printed as in a log.
     """
 
     words: str
     prints: str = ""
     into: str = ""
+    log: bool = False
 
 
 Step = Alps | Callable[[Path], object]
@@ -48,13 +49,15 @@ Step = Alps | Callable[[Path], object]
 class Story:
     """Steps in one folder, and the folders whose files are held as hashes.
 
-    `also` names the printed texts of steps that are functions.
+    `also` names the printed texts of steps that are functions. `pages` are files, by the names
+    under which the text of their first screens is held.
     """
 
     steps: tuple[Step, ...]
     written: tuple[str, ...] = ()
     script: Script = field(default=lambda _: Answer("not asked"))
     also: tuple[str, ...] = ()
+    pages: Mapping[str, str] = field(default_factory=dict)
 
     def printed(self) -> list[str]:
         """Return the names of the printed texts, each once, in order."""
@@ -98,7 +101,8 @@ def carry_out(story: Story, folder: Path) -> None:
 
 def _command(step: Alps, folder: Path, url: str) -> None:
     words = [word.replace("{server}", url) for word in shlex.split(step.words)]
-    finished = run(folder, *words, OPENAI_API_KEY="not-needed")
+    progress = {"ALPS_PROGRESS": "3600"} if step.log else {}
+    finished = run(folder, *words, OPENAI_API_KEY="not-needed", **progress)
     said = f"$ alps {step.words}\n{finished.stdout}"
     said += f"[stderr]\n{finished.stderr}" if finished.stderr else ""
     said += f"[exit {finished.returncode}]\n" if finished.returncode else ""
@@ -340,10 +344,18 @@ STORIES = {
             Alps("show rules task4_ability2/1 --full", "show-record"),
             Alps("ls .", "ls"),
             Alps("report rules oracle out=report.html", "pages"),
+            Alps("report rules out=tasks.html", "pages"),
+            Alps("report oracle out=task.html", "pages"),
             Alps("view rules oracle out=view", "pages"),
             Alps("export rules oracle format=csv out=tables", "export"),
         ),
         written=("rules", "bm25", "oracle", "compared.json"),
+        pages={
+            "report-one": "task.html",
+            "report-tasks": "tasks.html",
+            "report-two": "report.html",
+            "view": "view/index.html",
+        },
     ),
     # All tracks under LLMs as model and judge, judged again by another.
     "asked": Story(
@@ -354,6 +366,11 @@ STORIES = {
             Alps(
                 "run task=extraction model=openai/gpt-4.1-mini judge=openai/gpt-4.1 dry_run=yes",
                 "dry-run",
+            ),
+            Alps(
+                "run task=extraction model=openai/one api_base={server} limit=3 out=logged",
+                "progress",
+                log=True,
             ),
             Alps("show llm", "show-llm"),
             Alps("show llm task4_ability1/1", "show-llm"),
@@ -366,9 +383,19 @@ STORIES = {
     "calibrated": Story(
         (Alps("calibrate judge=lexical labels=stress out=calibrated", "calibrate-known-items"),),
         written=("calibrated",),
+        pages={"calibration": "calibrated/calibration.html"},
     ),
     # The leaderboard's site of the submissions in the repository.
-    "site": Story((Alps("leaderboard build out=site", "leaderboard-build"),), written=("site",)),
+    "site": Story(
+        (Alps("leaderboard build out=site", "leaderboard-build"),),
+        written=("site",),
+        pages={
+            "site": "site/index.html",
+            "site-board": "site/extraction.html",
+            "site-system": "site/systems/rules.html",
+            "site-submit": "site/about.html#submit",
+        },
+    ),
     # Labels of two people on answers of a run, and its scores corrected by them.
     "corrected": Story(
         (
@@ -392,6 +419,7 @@ STORIES = {
             Alps(f"judges mine other {STRICT} prompts=wordings out=worded", "sensitivity"),
         ),
         written=("mine", "known-today"),
+        pages={"trust": "trust.html", "calibration-labels": "known-today/calibration.html"},
         script=strict_or_mild,
     ),
     # A memory system at two sizes of the context, and one that is told to forget.
@@ -469,6 +497,7 @@ STORIES = {
             Alps("run task=extraction model=openai/one api_base={server} limit=3", "run-failed"),
         ),
         script=lambda _: Answer(status=400, error="no such model"),
+        pages={"sweep": "swept/plan.html"},
     ),
     # Files of other benchmarks, and a data set that is looked into.
     "brought": Story(

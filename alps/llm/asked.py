@@ -142,7 +142,7 @@ def body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:
         body = parse_strict(content)
         json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise BodyError("half a character is in it: send whole ones") from error
+        raise BodyError("it contains half a character (a lone surrogate)") from error
     except ValueError as error:
         raise BodyError(f"not JSON ({error})") from error
     if not isinstance(body, dict):
@@ -158,7 +158,7 @@ def body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:
         if value is None or name in _LEFT_OUT:
             continue
         if name not in _TAKEN[kind]:
-            raise BodyError(f"{name[:80]}: not passed on")
+            raise BodyError(f"{name[:80]}: not supported")
         passed[name] = value
     try:
         _FORMS[kind].model_validate(passed)
@@ -175,7 +175,7 @@ def _check_chat(body: Mapping[str, Any]) -> None:
     """
     n = body.get("n")
     if n is not None and (n != 1 or isinstance(n, bool)):
-        raise BodyError("n: one answer a request is passed on; ask again for another")
+        raise BodyError("n: one answer per request; send another request for more")
     for name in LONGEST:
         most = body.get(name)
         whole = isinstance(most, int) and not isinstance(most, bool)
@@ -187,7 +187,7 @@ def _check_chat(body: Mapping[str, Any]) -> None:
         _check_message(message, f"messages[{place}]")
     tools = body.get("tools") or []
     if not isinstance(tools, list) or any(_kind_of(tool) != "function" for tool in tools):
-        raise BodyError("tools: only functions are passed on")
+        raise BodyError("tools: only functions are supported")
 
 
 def _check_message(message: Any, where: str) -> None:
@@ -198,7 +198,7 @@ def _check_message(message: Any, where: str) -> None:
     if isinstance(content, list):
         for part in content:
             if _kind_of(part) not in ("text", "refusal"):
-                raise BodyError(f"{where}.content: only texts are passed on")
+                raise BodyError(f"{where}.content: only text is supported")
     elif content is not None and not isinstance(content, str):
         raise BodyError(f"{where}.content: expected a text")
 

@@ -131,10 +131,10 @@ class Budget:
         parts = []
         if self._max_cost is not None:
             spent = f"${self._cost:.4f} of max_cost={self._max_cost:g} is spent"
-            parts.append(f"{spent}, and another call is taken to cost ${self._refused.cost:.4f}")
+            parts.append(f"{spent}, and another call may cost ${self._refused.cost:.4f}")
         if self._max_tokens is not None:
             spent = f"{self._tokens:,} of max_total_tokens={self._max_tokens} are spent"
-            parts.append(f"{spent}, and another call is taken to use {self._refused.tokens:,}")
+            parts.append(f"{spent}, and another call may use {self._refused.tokens:,}")
         return f"not within the budget: {'; '.join(parts)}"
 
     async def reserve(
@@ -251,5 +251,5 @@ def answer_bound(request: Request[Any], price: Price) -> int | None:
 
 
 def spending_of(call: Call) -> Spending:
-    """Return what an answered call used, as far as it told."""
+    """Return the reported usage of an answered call."""
     return Spending((call.prompt_tokens or 0) + (call.completion_tokens or 0), call.cost or 0.0)

@@ -118,11 +118,11 @@ class Cache:
         """What went wrong and did not end the run, a line each."""
         troubles = []
         if self.rebuilt:
-            aside = f"was put aside as {self._aside.name} and begun anew"
+            aside = f"was moved to {self._aside.name}; a new one was started"
             troubles.append(f"cache {self.path}: it could not be read, {aside}")
         if self.unkept:
             what = "1 reply" if self.unkept == 1 else f"{self.unkept:,} replies"
-            what = f"{what} could not be kept ({self._reason}), and may be asked for again"
+            what = f"{what} could not be cached ({self._reason}) and may be paid again"
             troubles.append(f"cache {self.path}: {what}")
         return troubles
 

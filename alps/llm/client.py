@@ -78,7 +78,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, concurrency: int | None, patience: float) -> "Endpoint":
-        """Return one that nobody asked yet; see `Client` on what it is given."""
+        """Return a new client; see `Client` for the arguments."""
         limiter = Limiter(
             AUTO_MOST if concurrency is None else concurrency,
             start=AUTO_START if concurrency is None else None,
@@ -264,7 +264,7 @@ class Client:
                 silent = f"the endpoint has not answered for {as_time(self._patience)}"
                 why = f" ({self._failure}; patience= waits longer)" if self._failure else ""
                 raise TransportError(
-                    f"not asked: {silent}{why}", transient=False, unsent=True
+                    f"not sent: {silent}{why}", transient=False, unsent=True
                 ) from error
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")

@@ -120,7 +120,7 @@ def credentials(model: str, *, api_base: str | None) -> dict[str, str]:
 
 
 def lacks_credentials(error: BaseException) -> bool:
-    """Tell whether a client found no credentials, and so asked nobody."""
+    """Tell whether a client found no credentials and sent no request."""
     # litellm takes most such errors for a server's: without this they would be tried again, for
     # half a minute a record.
     cause: BaseException | None = error
@@ -138,7 +138,7 @@ def _first(*names: str) -> str:
 
 
 def missing_key(model: str) -> tuple[str, bool]:
-    """Return what litellm misses to ask `model`, and whether nobody could ask without it.
+    """Return what litellm lacks to call `model`, and whether it is required.
 
     Only a provider with a single key, for which nothing stands in the environment, can't be asked
     for sure. Others take credentials from elsewhere: the role of a machine, a profile, a token, a

@@ -96,7 +96,7 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
 def redirected(exchange: Exchange) -> TransportError:
     """Return the error for an endpoint that answers with a redirect."""
     where = redact(exchange.redirect or "")[:200] or "an address that it does not name"
-    what = f"the endpoint redirects to {where}, which is not followed; ask that one itself"
+    what = f"the endpoint redirects to {where}; use that address"
     message = f"HTTP {exchange.status}: {what}"
     return TransportError(message, transient=False, status=exchange.status)
 
@@ -150,10 +150,10 @@ def _of_quota(
     if retry_after is not None and retry_after > _LONGEST_WAIT:
         what = f"the provider asks to wait {retry_after / 3600:,.1f} hours"
     elif refused and (status == 402 or _NO_MONEY.search(answer_text)):
-        what = "the account has no money or quota left"
+        what = "the account has no credit or quota left"
     else:
         return None
-    return QuotaError(f"{who}: {what} ({message}); the same command goes on then")
+    return QuotaError(f"{who}: {what} ({message}); then run the same command again")
 
 
 def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
@@ -167,7 +167,7 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
     if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
         return CredentialError(f"{who}: the provider refused the key ({message})")
     if isinstance(error, kinds.NotFoundError):
-        return UsageError(f"{who}: the endpoint does not have it ({message})")
+        return UsageError(f"{who}: the endpoint has no such model ({message})")
     return None
 
 

@@ -19,7 +19,7 @@ class GatheredResult(Protocol):
 
     @property
     def billed(self) -> bool | None:
-        """Whether it is billed; None where nobody knows."""
+        """Whether it is billed; None if unknown."""
         ...
 
 
@@ -54,13 +54,13 @@ class Gathering(Protocol):
         ...
 
     def note(self, messages: Messages) -> None:
-        """Note what the record under way asks, for the memory that it takes."""
+        """Record the memory use of the current record's requests."""
         ...
 
     async def answered(
         self, request: Request[Any], messages: list[dict[str, str]], key: str
     ) -> Gathered | None:
-        """Return the answer; None where the request is to be sent by itself."""
+        """Return the answer; None if a single request must be sent."""
         ...
 
     def is_billed(self, key: str, batch: str) -> bool:

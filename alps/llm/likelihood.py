@@ -88,7 +88,7 @@ def _highest(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def check_completions(model: str, *, api_base: str | None) -> None:
-    """Refuse a model that litellm asks by chat alone: chats tell nothing of a given text.
+    """Refuse a model with a chat endpoint only: it scores no given text.
 
     Raises:
         UsageError: Says so, and what to name instead.
@@ -99,8 +99,8 @@ def check_completions(model: str, *, api_base: str | None) -> None:
     own_server = provider != "openai" or api_base is not None
     mode = "completion" if own_server else (entry_of(model) or {}).get("mode", "completion")
     if not known or mode != "completion":
-        what = "it is asked by chat alone, which tells no log-probabilities of a given text"
-        instead = "name one behind completions that echo, as openai/NAME with api_base="
+        what = "it has a chat endpoint only, which returns no log-probabilities of a given text"
+        instead = "use one with completions that echo, such as openai/NAME with api_base="
         raise UsageError(f"answer=logprob: model '{model}': {what}; {instead}")
 
 
@@ -160,7 +160,7 @@ class Echo:
         try:
             heard = _Logprobs.model_validate(self._heard)
         except ValidationError as error:
-            raise ValueError("it tells no log-probabilities of the prompt's tokens") from error
+            raise ValueError("it returns no log-probabilities of the prompt's tokens") from error
         tokens, values = heard.tokens, heard.token_logprobs
         last = len(tokens) - (GENERATED if generated is None else min(generated, GENERATED))
         first = _first_by_text(self._prompt, self._begins, tokens[:last])
@@ -168,12 +168,12 @@ class Echo:
             offsets = heard.text_offset or ()
             first = _first_by_offsets(len(self._prompt), self._begins, offsets, last)
         if first is None or len(values) != len(tokens):
-            what = "its tokens don't spell the prompt, and it tells no offsets that fit it"
+            what = "its tokens don't match the prompt, and its offsets don't either"
             raise ValueError(what)
         # Nothing comes before the first token of all: its log-probability is not known.
         wanted = values[max(first, 1) : last]
         if not wanted or None in wanted:
-            raise ValueError("it tells no log-probability of some of the tokens of the text")
+            raise ValueError("it returns no log-probability of some tokens of the text")
         return json.dumps(wanted)
 
 

@@ -132,11 +132,11 @@ class Limiter:
             await asyncio.sleep(left)
 
     def sent(self, started: float) -> None:
-        """Tell that a request is sent; it is told of again when it ends."""
+        """Record that a request is sent; its end is recorded, too."""
         self.breaker.sent(started)
 
     def interrupted(self, started: float) -> None:
-        """Tell that nobody waits for a request any more."""
+        """Record that nothing waits for a request any more."""
         self.breaker.ended(started)
 
     def answered(self, started: float = -math.inf) -> None:

@@ -68,7 +68,7 @@ def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
         for name in above:
             inner = inner.setdefault(name, {})
             if not isinstance(inner, dict):
-                raise ValueError(f"{path}: {name} is a value and no table")
+                raise ValueError(f"{path}: {name} is a value, not a table")
         if last in inner:
             raise ValueError(f"{path}: given twice")
         inner[last] = _value(text)
@@ -137,7 +137,7 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
     for name in (*table, *(body if isinstance(body, dict) else ())):
         if instead := name if name in settings else _SETTINGS.get(name):
             own = instead if instead == "timeout" else f"{prefix}{instead}"
-            raise ValueError(f"{name} has a setting of its own; write {own}=")
+            raise ValueError(f"{name} has its own setting; write {own}=")
         if name == "extra_headers":
             raise ValueError(f"write {HEADERS}.NAME=VALUE for a header")
         if name in _OURS or name.startswith(("mock_", "litellm_")):

@@ -182,7 +182,7 @@ def check_model(
         what = f"set {names} in the environment (the key of {provider})"
         raise CredentialError(f"model '{model}': {what}")
     if names and warn is not None:
-        hint = f"the first call will tell whether {provider} lets us in"
+        hint = f"the first call shows whether {provider} accepts the key"
         warn(f"{model}: {names} not in the environment; {hint}")
 
 
@@ -207,7 +207,7 @@ def check_options(
 
     if kept := kept_by_litellm(extra, all_litellm_params):
         instead = f"for the provider write request.extra_body.{kept[0]}="
-        raise UsageError(f"{prefix}request.{kept[0]}: litellm keeps it to itself; {instead}")
+        raise UsageError(f"{prefix}request.{kept[0]}: litellm does not send it; {instead}")
     for variable in variables(extra) if keys else ():
         if not os.environ.get(variable, "").strip():
             what = f"{variable} is not set in the environment"

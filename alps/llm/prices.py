@@ -468,8 +468,8 @@ def check_priced(key: str, model: str) -> None:
     """
     if not price_of(model).known:
         raise UsageError(
-            f"{key}={model}: its price is unknown, so max_cost= can't hold; give max_total_tokens= "
-            f"instead, or write its price into {price_file()}"
+            f"{key}={model}: its price is unknown, so max_cost= can't be enforced; give "
+            f"max_total_tokens= instead, or write its price into {price_file()}"
         )
 
 

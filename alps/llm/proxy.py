@@ -1,4 +1,4 @@
-"""A loopback server that asks models for somebody else, and counts what each request used.
+"""A loopback server that forwards requests to models and counts their usage.
 
 It speaks as much of OpenAI's API as memory systems ask for: chat completions, with tools and
 formats of an answer, and embeddings. What it is asked goes through the client of the run: budget,
@@ -145,7 +145,7 @@ class Proxy:
             return _refused(401, "not the key of this run")
         behind = self._behind[kind]
         if behind is None:
-            return _refused(404, f"the run gives no model for {kind}")
+            return _refused(404, f"the run has no model for {kind}")
         try:
             body, passed = body_of(kind, await _read(asked))
         except BodyError as error:

@@ -76,7 +76,7 @@ class Announced:
         return _FIRST if self.untold(now) else math.inf
 
     def untold(self, now: float) -> bool:
-        """Tell whether a window was reset, and no answer has told yet what is left of it."""
+        """Tell whether a window was reset and no answer has reported its rest yet."""
         passed = now - self._reset_at
         return self._window is not False and self._left < math.inf and 0 <= passed < _SOON
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Completes(Protocol):
-    """Whoever answers requests: `alps.llm.client.Client`, or a `Recorder`."""
+    """An object that answers requests: `alps.llm.client.Client` or a `Recorder`."""
 
     async def complete(self, request: Request[T]) -> Completion[T]:
         """Answer `request`."""

@@ -72,7 +72,7 @@ def too_much(text: str) -> str | None:
     An empty object takes three characters, and each field that it lacks a kilobyte of complaint.
     """
     if len(text) > LARGEST_TEXT:
-        return f"its text has {len(text):,} characters, and may have {LARGEST_TEXT:,}"
+        return f"its text has {len(text):,} characters, at most {LARGEST_TEXT:,} are read"
     if has_more_values(text, _MOST_VALUES):
         return f"its text has more than {_MOST_VALUES:,} values of JSON"
     return None
@@ -149,7 +149,7 @@ def _mended(text: str) -> Iterator[Reading]:
             for node, _, _ in _decoded(escaped):
                 yield Reading(node, True, False, "broken escapes", literal=False)
     elif (node := _loads(closed)) is not None:
-        yield Reading(node, True, True, "cut off: what was complete is kept", literal=False)
+        yield Reading(node, True, True, "cut off: complete parts are kept", literal=False)
     cut = closed is not None
     if (node := _lenient(escaped if closed is None else closed, cut=cut)) is not None:
         yield Reading(node, True, cut, "malformed JSON", literal=False)

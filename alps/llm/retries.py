@@ -101,7 +101,7 @@ class Permanent:
         self._failures[kind] += 1
         if self._failures[kind] < _ALIKE:
             return
-        what = f"the first {_ALIKE} requests failed alike, and none was answered"
+        what = f"the first {_ALIKE} requests failed with the same error"
         raise UsageError(f"model '{model}': {what} ({error})") from error
 
 
@@ -115,8 +115,8 @@ def unreachable(
     """
     if not error.unsent or math.isfinite(last_answer) or failing_for < _NOBODY_THERE:
         return None
-    what = f"nobody could be reached for {failing_for:.0f} s ({error})"
-    mend = "start the server, or mend the address; the same command goes on then"
+    what = f"no response for {failing_for:.0f} s ({error})"
+    mend = "start the server, or correct the address; then run the same command again"
     return UsageError(f"model '{model}': {what}; {mend}")
 
 
@@ -173,7 +173,7 @@ _BEYOND = 1.25
 
 
 class Window:
-    """A rate limit that starts anew at fixed times, learnt from when answers stop and resume.
+    """A rate limit that resets at fixed times, learnt from when answers stop and resume.
 
     Providers with such limits often send no Retry-After. Once one window has been seen whole, the
     next is asked no sooner than it opens, and no more than the last one took before it is seen

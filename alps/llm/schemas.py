@@ -36,7 +36,7 @@ _LENGTHS = ("maxLength", "maxItems")
 
 @cache
 def schema_of(model: type[BaseModel], *, lengths: bool = False) -> str:
-    """Return the schema that is sent for a response model, and stands in cache keys, as JSON.
+    """Return the schema of a response model as JSON, as sent and as in cache keys.
 
     Fields stand in their order, in which a model writes them: the reason before the verdict.
     `lengths` tells whether those of texts and lists stand in it.

@@ -203,7 +203,7 @@ def check_address(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("an address starts with http:// or https://")
-    instead = "a key belongs in the environment"
+    instead = "put the key in the environment"
     if parts.username or parts.password or parts.query:
         raise ValueError(f"an address must hold no user, password or query; {instead}")
     if redact(url) != url:

@@ -62,7 +62,7 @@ _KEPT = 60_000
 # repetitive is packed 7.6 times smaller.
 _END, _FEWEST, _REPEATED = 6_000, 600, 10
 RAN_WILD = "it repeats itself to where it was cut off"
-SEVERAL_ANSWERS = "it holds several different answers: give exactly one"
+SEVERAL_ANSWERS = "it contains several different answers: give exactly one"
 # Of what stands between two tags within a line: less is a mention of the tags. No thought of less
 # was met.
 _FEWEST_WORDS = 4
@@ -229,7 +229,7 @@ class _Answers(Generic[T]):
     """
 
     fitting: list[_Fitting[T]] = field(default_factory=list)
-    problem: str = "it holds no JSON"
+    problem: str = "it contains no JSON"
     json: bool = False
     broken_off: bool = False
     begun: bool = False
@@ -261,13 +261,13 @@ def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
     answer_text = parted.answer if thought is None else parted.answer.strip()
     completion: Completion[T]
     if reply.finish_reason == "content_filter":
-        error = "the provider's content filter broke the answer off"
+        error = "the provider's content filter cut the answer off"
         completion = Completion("refused", error=error)
     elif parted.unfinished:
-        error = "the model was still thinking when its answer was cut off"
+        error = "the answer was cut off during reasoning"
         completion = Completion("truncated", error=error)
     elif not answer_text.strip():
-        error = "the model thought, and gave no answer"
+        error = "the model reasoned but gave no answer"
         completion = Completion("truncated" if cut else "empty", error=error)
     elif answer is None:
         completion = Completion("ok", answer_text, truncated=cut)  # type: ignore[arg-type]
@@ -293,7 +293,7 @@ def _understand_json(text: str, answer: AnswerType[T], *, cut: bool) -> Completi
     problem = answers.problem
     if cut:
         outcome: Outcome = "truncated"
-        problem = "the answer was cut off before anything usable"
+        problem = "the answer was cut off before a usable part"
     elif looks_like_refusal(text) and not answers.json:
         outcome, problem = "refused", "the model declined in prose"
     else:

@@ -275,7 +275,7 @@ def _refusing_aiohttp(request: Any) -> Any:
         if exchange is None:
             return await request(session, method, url, **options)
         if exchange.stand_in is not None:
-            raise NotImplementedError("only requests of httpx can be stood in for")
+            raise NotImplementedError("only httpx requests can be replaced")
         exchange.begin()
         response = await request(session, method, url, **{**options, "allow_redirects": False})
         exchange.note(response.status, response.headers)

@@ -126,6 +126,6 @@ def standardise(
 
     estimate = resampled_statistic(np.stack(columns, axis=1), clusters, statistic)
     if estimate.n < FEWEST and estimate.low is not None:
-        reason = f"{estimate.n} records are too few for an interval of standardised figures"
+        reason = f"{estimate.n} records are too few for a standardised interval"
         return Estimate(estimate.value, None, None, estimate.n, reason)
     return estimate

@@ -63,7 +63,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def check_shown(settings: RunSettings, data: Data) -> None:
-    """Refuse records of which a part that the system is shown is not there.
+    """Refuse records that lack a part of their input.
 
     Embedded systems and recorded answers are shown nothing.
 

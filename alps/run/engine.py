@@ -256,7 +256,7 @@ def _fitting(unit: Unit, prediction: Prediction) -> Prediction:
 
 
 def is_judged(row: Row) -> bool:
-    """Tell whether nothing of a verdict is to be asked again.
+    """Tell whether a verdict is complete.
 
     A failure beside the score leaves the record scored, and is asked again. What is too long for
     the judge would be too long again.

@@ -44,7 +44,7 @@ def finished(
     resumed: int = 0,
     parts: Parts = (),
 ) -> Finished:
-    """Return a run with what is to be said of it, as of failures beyond `max_failures`."""
+    """Return a run with its complaint, such as too many failures."""
     tracks = counted_parts(summary)
     # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
     unscored, n = sum(map(_not_heard, tracks)), sum(track.n for track in tracks)
@@ -74,7 +74,7 @@ def _fault(summary: Summary, parts: Parts) -> str | None:
 
 
 def lost_records(summary: Summary) -> int:
-    """Return how many records of a run are unscored because somebody was not heard."""
+    """Return how many records of a run are unscored for want of a response."""
     tracks = counted_parts(summary)
     return sum(map(_not_heard, tracks))
 

@@ -52,7 +52,7 @@ def judging_services(
     *,
     parts: Parts = (),
 ) -> Services:
-    """Open a judge, and nobody to answer: what is missing in finished predictions stays unheard."""
+    """Open a judge but no system: missing predictions stay missing."""
     judging = open_services(
         settings.model_copy(update={"model": NO_SYSTEM}),
         tasks,

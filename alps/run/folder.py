@@ -167,7 +167,7 @@ def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
         if not os.path.lexists(path) or (path.is_file() and _is_of_a_start(path, predictions)):
             continue
         raise RunFolderError(
-            f"{path}: no run wrote it ({MANIFEST} is missing); move it, or choose another out="
+            f"{path}: not a run folder ({MANIFEST} is missing); move it, or choose another out="
         )
 
 
@@ -205,9 +205,9 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 def repeating(folder: Path) -> list[str]:
     """Say how the settings of a run repeat it."""
     return [
-        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; words come before "
-        "what stands here.",
-        "Paths are seen from the folder that the run was started in, and keys come from the "
+        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; the command line "
+        "takes precedence.",
+        "Paths are relative to the folder that the run was started in, and keys come from the "
         "environment.",
     ]
 
@@ -231,7 +231,7 @@ def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] 
         masked = masked or safe != value
         lines.append(f"{name} = {_as_toml(safe)}")
     if masked:
-        told = (*told, "A secret was left out below; give that setting again.")
+        told = (*told, "A secret was left out here; give that setting again.")
     head = [f"# {redact(''.join(filter(str.isprintable, line)))}" for line in told]
     write_whole(path, "".join(f"{line}\n" for line in (*head, *lines)).encode(errors="replace"))
 
@@ -363,7 +363,7 @@ def caps_left(capped: Capped, spent: tuple[int, float]) -> dict[str, int | float
 
 
 def free_folder(folder: Path) -> Path:
-    """Return a folder that is not there yet, or empty: the given one, or with a number behind."""
+    """Return a new or empty folder: the given one, or with a number appended."""
     free, number = folder, 2
     while free.exists() and not (free.is_dir() and not any(free.iterdir())):
         free = folder.with_name(f"{folder.name}-{number}")

@@ -57,7 +57,7 @@ def _hashes(name: str) -> Hashes:
 
 
 def refuse_changed_code(folder: Path, settings: RunSettings, code: Code) -> None:
-    """Refuse to go on with a run whose code was edited since; `fresh=yes` answers anew.
+    """Refuse to resume a run whose code was edited; `fresh=yes` answers again.
 
     Args:
         folder: Where the run is to be written.
@@ -76,8 +76,8 @@ def refuse_changed_code(folder: Path, settings: RunSettings, code: Code) -> None
 def edited(folder: Path, changed: str) -> RunFolderError:
     """Return the error for a run whose code changed: the two ways on."""
     return RunFolderError(
-        f"{folder}: {changed} since this run; fresh=yes answers all of it again in the same "
-        "folder, out=NEW in another"
+        f"{folder}: {changed} since this run; fresh=yes answers again in the same folder, "
+        "out=NEW in a new one"
     )
 
 
@@ -177,9 +177,7 @@ def set_aside(folder: Path, settings: RunSettings, code: Code) -> None:
         return
     former = former_of(folder)
     if Path.cwd().resolve().is_relative_to(folder.resolve()):
-        raise RunFolderError(
-            f"{folder}: the working folder can't be set aside; choose another out="
-        )
+        raise RunFolderError(f"{folder}: the current folder can't be moved; choose another out=")
     with locked_folder(folder):
         try:
             if is_whole(folder) or not former.exists():

@@ -89,7 +89,7 @@ class Journal:
     def _note(self, row: Row, write: Callable[[Row], None]) -> None:
         name = self._key(row)
         if name is None:
-            raise ValueError(f"a row without what it is about: {sorted(row)}")
+            raise ValueError(f"a row without its keys: {sorted(row)}")
         before = self._file.size
         write(row)
         self._remember(name, row, before, self._file.size - before)

@@ -28,7 +28,7 @@ _IN_SUMMARY = ("model", "judge", "judge_fingerprint", "comparable", "tracks", "c
 
 
 class Calibration(UsageError):
-    """A folder that `alps calibrate` wrote stands where a run was meant."""
+    """A calibration folder was given instead of a run."""
 
 
 class Key(NamedTuple):
@@ -80,9 +80,7 @@ class Run:
             RunFolderError: If `summary.json` is not of a run of this alps.
         """
         if self.summary is None:
-            raise UsageError(
-                f"{self.folder}: not finished; the same alps run again goes on with it"
-            )
+            raise UsageError(f"{self.folder}: not finished; the same alps run resumes it")
         return self.summary
 
     @property
@@ -278,7 +276,7 @@ def _read_json(path: Path) -> Any:
 
 
 def refuse_same_names(folders: Sequence[Path]) -> None:
-    """Refuse runs that can't be told apart by the names of their folders.
+    """Refuse runs whose folders have the same name.
 
     Raises:
         UsageError: If two folders have one name, or a folder is there twice.

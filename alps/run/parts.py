@@ -79,7 +79,7 @@ class RunPart:
         return ()
 
     def gather(self, folder: Path, shared: "Shared") -> "Gathering | None":
-        """Return what requests wait in to be sent together; None where each goes by itself."""
+        """Return the collector of batched requests; None if each is sent alone."""
         return None
 
     def open(self, services: "Services", data: "Data", folder: Path | None) -> "Services":

@@ -297,7 +297,7 @@ def _statistic_of(value: Sums) -> Statistic:
 
 
 def count_failure(board: Board, outcome: str) -> None:
-    """Count a failed prediction by its kind; kinds that were not heard are unscored."""
+    """Count a failed prediction by its kind; kinds without a response are unscored."""
     board.failed_predictions[outcome] += 1
     if outcome not in FAILURES:
         board.add_unscored()

@@ -165,7 +165,7 @@ def _implied(name: str, value: object) -> bool:
 
 
 def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
-    """Refuse settings that would change nothing: whoever gave one believes that it does.
+    """Refuse settings without effect: the user expects one.
 
     Args:
         settings: All of them.
@@ -343,8 +343,8 @@ def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
     longest = unlisted_answer(model, {"max_tokens": getattr(settings, f"{prefix}max_tokens")})
     if longest is not None:
         added[f"{prefix}max_tokens"] = longest
-        why = f"how much it can answer is not known, so it may answer {longest:,} tokens"
-        say_once(f"{model}: {why}; {prefix}max_tokens= says otherwise")
+        why = f"its longest answer is unknown, so max_tokens={longest:,} is sent"
+        say_once(f"{model}: {why}; set {prefix}max_tokens= to change it")
     return added
 
 
@@ -364,5 +364,5 @@ def run_folder(settings: RunSettings) -> Path:
 
 
 def digest(settings: dict[str, Any]) -> str:
-    """Return the hash by which folders of other settings are told apart."""
+    """Return the hash that separates folders of different settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Rows of a finished journal, read from disk one by one: what is in memory is where they stand."""
+"""Rows of a finished journal, read one by one; only their offsets are in memory."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

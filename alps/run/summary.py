@@ -94,7 +94,7 @@ def _tokens_shown(tokens: Sequence[int]) -> TokensShown:
 
 
 def served(totals: Totals) -> dict[str, list[ServedBy]]:
-    """Return what answered, by purpose, as far as providers told."""
+    """Return the served models by purpose, as reported by providers."""
     by_purpose = {}
     for purpose, answered in sorted(totals.served.items()):
         rows = [ServedBy(model=name or None, fingerprint=b or None) for name, b in sorted(answered)]
@@ -103,7 +103,7 @@ def served(totals: Totals) -> dict[str, list[ServedBy]]:
 
 
 def served_row(totals: Totals) -> Row:
-    """Return the same as files have it: nothing where no provider told."""
+    """Return the same as in files; empty if no provider reported any."""
     rows: Row = {}
     for purpose, answered in served(totals).items():
         rows[purpose] = [one.row() for one in answered]

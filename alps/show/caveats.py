@@ -1,4 +1,4 @@
-"""Caveats of scores: a trivial baseline that beats one, a judge that nobody checked."""
+"""Caveats of scores: below a trivial baseline, or by an unchecked judge."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -50,7 +50,7 @@ _CURVE = Area(46.0, 14.0, 470.0, 250.0)
 
 
 def colour_of(position: int) -> str:
-    """Return the style of what stands at `position`."""
+    """Return the style at `position`."""
     return f"colour-{position % COLOURS}"
 
 
@@ -60,7 +60,7 @@ def axis_of(metric: Metric) -> Axis:
 
 
 class Key(NamedTuple):
-    """An entry of a legend: its sign, what it stands for, and more on that."""
+    """An entry of a legend: sign, meaning and details."""
 
     sign: Markup
     name: str

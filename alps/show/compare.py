@@ -253,6 +253,11 @@ class Comparison:
     known: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        from alps.show.compare_table import answers
+
+        return f"<Comparison {'; '.join(line.text for line in answers(self))}>"
+
     def tests(self, first: str, second: str) -> int:
         """Return how many tests there are between two runs."""
         return self._tests[f"{first}-{second}"]

@@ -36,7 +36,7 @@ def show_estimate(
 
 def _answer(total: Stage) -> str:
     if not total.calls and not total.unknown:
-        return "Costs nothing: no model is asked"
+        return "Costs nothing: no LLM is called"
     more = " or more" if total.unknown else ""
     if total.likely_cost is None:
         return "Cost unknown"
@@ -91,7 +91,7 @@ def _estimate_notes(
 ) -> list[str]:
     notes = []
     if kept := sum(stage.cached for stage in stages):
-        notes.append(f"{counted(kept, 'answer')} in the reply cache: asked for nothing.")
+        notes.append(f"{counted(kept, 'answer')} in the reply cache cost nothing.")
     notes.append("likely: replies as long as the gold; range: from empty replies to the longest.")
     bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
     notes += dict.fromkeys(bounds)
@@ -114,19 +114,19 @@ def _estimate_notes(
 
 def _unknown_bounds(stage: Stage) -> Iterator[str]:
     if stage.unknown:
-        yield f"{stage.model}: how often a memory system asks it is unknown; max_cost= counts it."
+        yield f"{stage.model}: calls by the memory system are not counted; max_cost= limits them."
     # Taken as free, a model of no known price let max_cost= never stop a run.
     if stage.unpriced:
         yield f"{stage.model}: price unknown; only max_total_tokens= can stop it."
     if stage.calls and stage.most_tokens is None:
         bound = "max_tokens=" if stage.name == "generate" else "judge_max_tokens="
-        yield f"{stage.model}: how much it can answer is unknown; {bound} bounds it."
+        yield f"{stage.model}: the longest answer is unknown; {bound} limits it."
 
 
 def _covers(covered: bool) -> str:
     if covered:
         return "covers the upper bound."
-    return "is below the upper bound: once it is spent, only what is in flight is finished."
+    return "is below the upper bound: the run stops when it is spent."
 
 
 def _dollars(cost: float | None) -> str:

@@ -11,15 +11,15 @@ PREDICTED_ACTIONS = (*GOLD_ACTIONS, "failed")
 """What becomes of a memory in an update, in the order of tables and charts."""
 MEANINGS = {
     "transport": "no response (API error): network, server or rate limit",
-    "budget": "not asked: what the run may spend was spent",
+    "budget": "not sent: the budget of the run is exhausted",
     "refused": "the model, or its provider, declined to answer",
     "too_long": "longer than the model, or its server, takes",
-    "truncated": "cut off before anything complete could be read",
-    "unparsable": "no JSON that can be read, even after repairs",
-    "invalid": "JSON, but not in the form that was asked for",
-    "empty": "no text at all, which is not the same as an empty list",
+    "truncated": "cut off before a complete answer",
+    "unparsable": "not JSON, even after repairs",
+    "invalid": "JSON, but not in the requested form",
+    "empty": "empty text (an empty list is a valid answer)",
     "no_gold": "the reference is withheld",
-    "unrated": "answered, and the judge rates no answers by a rubric",
+    "unrated": "answered, but the judge cannot rate answers",
 }
 """What each kind of failure means, in words."""
 
@@ -33,7 +33,7 @@ def letter_of(place: int) -> str:
 
 
 def interval(score: Figure | Mapping[str, Any]) -> str:
-    """Return `[.123, .456]`, or what stands for no interval."""
+    """Return `[.123, .456]`, or `–` without an interval."""
     if isinstance(score, Mapping):
         low, high = score["low"], score["high"]
     else:
@@ -152,7 +152,7 @@ def price_lines(calls: Calls) -> Iterator[str]:
     """Yield a line on the models whose calls have no cost."""
     if calls.without_price:
         models = _listed(calls.without_price)
-        yield f"No cost is known of calls to {models}: a price file can tell it (ALPS_PRICES)."
+        yield f"Cost unknown for calls to {models}; set prices with ALPS_PRICES=FILE."
 
 
 def served_lines(
@@ -175,12 +175,12 @@ def _served_lines(role: str, rows: Sequence[ServedBy]) -> Iterator[str]:
     models = sorted({row.model for row in rows if row.model})
     builds = sorted({row.fingerprint for row in rows if row.fingerprint})
     if len(models) > 1:
-        yield f"{MORE_THAN_ONE}{role} are of more than one model: {_listed(models)}."
+        yield f"{MORE_THAN_ONE}{role} are from more than one model: {_listed(models)}."
     elif models:
         build = f", build {builds[0]}" if len(builds) == 1 else ""
         yield f"Served for {role}: {models[0]}{build}."
     if len(builds) > 1:
-        yield f"{MORE_THAN_ONE}{role} are of {len(builds)} builds of the model: {_listed(builds)}."
+        yield f"{MORE_THAN_ONE}{role} are from {len(builds)} model builds: {_listed(builds)}."
 
 
 def _listed(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Records of a run as they are shown: one of them, and those that teach most about the run."""
+"""Records of a run as shown: single ones, and the most instructive."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -116,14 +116,14 @@ def explain(state: str) -> str:
     if state == "ok":
         return "answered and judged"
     if state == "repaired":
-        return "answered, repaired before it could be read, and judged"
+        return "answered, repaired and judged"
     if state == "unfinished":
-        return "not finished: the same alps run again goes on with it"
+        return "not finished: the same alps run resumes it"
     if state == "judge:no_gold":
         return f"{MEANINGS['no_gold']}: unscored"
     if state.startswith("judge:"):
         kind = state.removeprefix("judge:")
-        return f"the judgement failed ({kind}: {MEANINGS.get(kind, 'unknown')}): unscored"
+        return f"judging failed ({kind}: {MEANINGS.get(kind, 'unknown')}): unscored"
     meaning = MEANINGS.get(state, "unknown")
     return f"{meaning}: {_EFFECTS.get(state, '?')}"
 
@@ -147,7 +147,7 @@ def build_view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
         journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
         raise RunFolderError(
             f"{key.track}/{key.id}: its row in {journals} can't be read; "
-            "carry out the run again, with another out="
+            "run again with another out="
         ) from error
 
 
@@ -244,8 +244,8 @@ def rule(groups: Sequence[Highlight]) -> str:
     """Return the rule by which records of some groups are chosen, in words."""
     quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in groups)
     return (
-        f"At most {LIMIT}, each under one heading, in this order: {quotas}. Places that stay empty "
-        "are given out again in the same order; ties go by the order of the data."
+        f"At most {LIMIT} records, one per heading, in this order: {quotas}. Places "
+        "left over are filled in the same order; ties go by the order of the data."
     )
 
 
@@ -337,7 +337,7 @@ class PartCard:
 
 @dataclass(frozen=True)
 class RecordCard:
-    """A record as it stands on a page.
+    """A record as shown on a page.
 
     `bare` is one of which nothing but a dialogue can be shown.
     """

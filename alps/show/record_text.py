@@ -80,9 +80,11 @@ def _refusal(word: str, keys: Sequence[Key], begun: Sequence[Key], where: str) -
         return UsageError(f"'{word}' begins an id in {tasks}; write {_either(begun)}")
     if begun:
         few = f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
-        return UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); write more of it")
+        return UsageError(
+            f"'{word}' begins {len(names)} ids of {where} ({few}); write more letters"
+        )
     if word.isdecimal():
-        return UsageError(f"{where} has {len(keys)} records; there is no number {word[:40]}")
+        return UsageError(f"{where} has {len(keys)} records; no record has number {word[:40]}")
     ids = [key.id for key in keys]
     return UsageError(f"'{word[:200]}': no such record in {where}{closest(word, ids)}")
 

@@ -111,7 +111,7 @@ def account(states: Counter[str]) -> list[AccountRow]:
     Args:
         states: How many came to what `state_of` says.
     """
-    repaired = "repaired before it could be read, then scored"
+    repaired = "repaired, then scored"
     rows = [
         AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),
         AccountRow("repaired", "repaired", states["repaired"], repaired),
@@ -181,12 +181,12 @@ class Section:
 
     @property
     def judged(self) -> bool:
-        """Whether the figure that stands for it depends on a judge."""
+        """Whether the headline metric depends on a judge."""
         return self.task.judged
 
     @property
     def comparable(self) -> bool:
-        """Whether its headline may stand beside those of LLM judges."""
+        """Whether its headline is comparable with those of LLM judges."""
         return self.summary.comparable or not self.judged
 
     @property
@@ -230,7 +230,7 @@ class Section:
 
     @property
     def comparable_with(self) -> tuple[str, ...]:
-        """What two sections must share to be drawn on one axis."""
+        """Properties that two sections must share to be on one axis."""
         return (
             self.task.name,
             self.track,
@@ -378,7 +378,7 @@ def draw_actions(counts: Mapping[str, float]) -> Markup:
     matrix = charts.action_matrix(counts)
     if matrix is None:
         return Markup()
-    return charts.heat_map(matrix, label="Gold actions against predicted ones.")
+    return charts.heat_map(matrix, label="Gold and predicted actions.")
 
 
 def plane_figures(lead: Metric) -> tuple[str, str]:
@@ -484,7 +484,7 @@ class Head:
 
     @property
     def comparable(self) -> bool:
-        """Whether all its headlines may stand beside those of LLM judges."""
+        """Whether all its headlines are comparable with those of LLM judges."""
         return all(section.comparable for section in self.sections)
 
     @property
@@ -529,6 +529,6 @@ def heads_of(runs: Sequence[Run]) -> list[Head]:
         except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
             raise RunFolderError(f"{run.folder}: not a run of this alps ({error!r})") from error
         if not sections:
-            raise RunFolderError(f"{run.folder}: its summary is of no track")
+            raise RunFolderError(f"{run.folder}: its summary has no task")
         heads.append(Head(letter_of(position), position, run, summary, sections))
     return heads

@@ -46,7 +46,7 @@ def show_run(
 
 
 def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
-    """Lay out which run each letter stands for: its folder, and what it is of."""
+    """Lay out the run of each letter: folder and content."""
     rows = []
     for letter, folder, about in runs:
         rows.append(row_of(Cell(letter, style="bold"), Cell(str(folder), note=about)))
@@ -59,7 +59,7 @@ def has_floors(track: TrackSummary) -> bool:
 
 
 def empty_line(count: int) -> str:
-    """Say how many records have nothing to find, and nothing predicted."""
+    """Say how many records have no gold memories, none predicted."""
     records = f"{counted(count, 'record')} {'has' if count == 1 else 'have'} no gold memories"
     return f"{records} and {'was' if count == 1 else 'were'} predicted empty (score 1)."
 
@@ -95,14 +95,14 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
     if breakdown.warning:
         yield f"Warning: {breakdown.warning}."
     if any(group.figure.reason for group in breakdown.groups):
-        yield "–: too few sessions, or records, for an interval."
+        yield "–: too few sessions or records for an interval."
     if not breakdown.standardised:
         return
     stratum = breakdown.standardised
-    yield f"Standardised: each row with the mix of {stratum}s that all records have."
+    yield f"Standardised: each row weighted to the {stratum} mix of all records."
     lacking = []
     for group in breakdown.groups:
         if group.lacking:
             lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
     if lacking:
-        yield f"Without any record of some {stratum}s, and so of another mix: {', '.join(lacking)}."
+        yield f"No records for some {stratum}s, so the mix differs: {', '.join(lacking)}."

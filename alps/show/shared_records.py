@@ -151,7 +151,7 @@ def open_finished(folders: Sequence[Path]) -> list[Run]:
         run = open_run(folder)
         # Under two names it would be found equal to itself.
         if run.folder.resolve() in seen:
-            raise UsageError(f"{folder}: named twice; a run is compared with others")
+            raise UsageError(f"{folder}: named twice; name different runs")
         # A folder whose data has no hash can't be shown to be on the data of the others.
         for track in run.finished.tracks:
             if track not in run.tasks or run.tracks[track].sha256 is None:
@@ -175,7 +175,7 @@ def _shared_tracks(runs: Mapping[str, Run]) -> list[str]:
         tracks = []
         for run in runs.values():
             tracks.append(f"{run.folder} has {', '.join(run.scored_tracks) or 'none'}")
-        raise UsageError(f"no track is in all of these runs: {'; '.join(tracks)}")
+        raise UsageError(f"no task is in all of these runs: {'; '.join(tracks)}")
     return shared
 
 
@@ -231,7 +231,7 @@ def different_conditions(runs: Mapping[str, Run], track: str) -> list[str]:
     conditions = [run.tasks[track].conditions for run in runs.values()]
     if conditions.count(conditions[0]) == len(conditions):
         return []
-    return [f"Run under different conditions: {_each_conditions(runs, track)}"]
+    return [f"Different conditions: {_each_conditions(runs, track)}"]
 
 
 def _each_conditions(runs: Mapping[str, Run], track: str) -> str:
@@ -248,7 +248,7 @@ def _why_not(
     """Return why runs with these scores can't be compared on a metric; None if they can."""
     # The mean over records of a share that counts sums is another number than the run's own.
     if isinstance(metric.value, MicroRatio):
-        return "a ratio of sums, which single records don't have"
+        return "a ratio of sums, not defined per record"
     missing = [letter for letter, own in scores.items() if metric.name not in own]
     if missing:
         return f"not measured in {', '.join(missing)}"
@@ -273,7 +273,7 @@ def refuse_other_data(runs: Mapping[str, Run], track: str) -> None:
             hashes.append(f"{str(run.tracks[track].sha256)[:12]} ({run.folder})")
         # The hash alone tells nobody what to do: the settings behind it do.
         parts = [" and ".join(hashes), *_parts(first, other, _DATA_PLACES)]
-        raise UsageError(f"not on the same data: {track} has sha256 {'; '.join(parts)}")
+        raise UsageError(f"different data: {track} has sha256 {'; '.join(parts)}")
 
 
 def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
@@ -291,7 +291,7 @@ def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
         there = other.tasks[track].conditions.get("scoring", "alps")
         if here != there:
             ways = f"scoring={here} in {first.folder}, {there} in {other.folder}"
-            raise UsageError(f"not scored alike: {track} has {ways}")
+            raise UsageError(f"scored differently: {track} has {ways}")
     # A run whose scores no judge has a part in stands beside those of any judge.
     judged = [run for run in runs.values() if run.tasks[track].judged]
     for other in judged[1:]:
@@ -308,8 +308,8 @@ def _refuse_other_judge(first: Run, other: Run, track: str) -> None:
     parts = _parts(first, other, [f"judge.{name}" for name in order])
     judges = f"{own} ({first.folder}) and {others_own} ({other.folder})"
     raise UsageError(
-        f"not under the same judge: {track} has fingerprint {judges}; "
-        f"{'; '.join(parts[:3]) or 'its rubrics differ'}; alps score judges a run again"
+        f"different judges: {track} has fingerprint {judges}; "
+        f"{'; '.join(parts[:3]) or 'its rubrics differ'}; to judge a run again: alps score"
     )
 
 

@@ -63,7 +63,7 @@ _NEXT = {
 
 @dataclass(frozen=True)
 class Headline:
-    """The score that stands for a track, against the trivial baseline that comes closest to it."""
+    """The headline score of a task, and its best trivial baseline."""
 
     name: str
     track: TrackSummary

@@ -94,7 +94,7 @@ def centred(content: str, x: object, y: object, style: str = "") -> Markup:
 
 
 def number_on_axis(value: float) -> str:
-    """Return a number as it stands at a tick: short, without a leading zero."""
+    """Return the label of a tick: short, without a leading zero."""
     label = f"{value:g}"
     return label.replace("0.", ".", 1) if label.lstrip("-").startswith("0.") else label
 

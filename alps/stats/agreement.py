@@ -93,7 +93,7 @@ def encode(ratings: Ratings, scale: Scale) -> Codes:
     raters = len(ratings[0]) if len(ratings) else 0
     if any(len(row) != raters for row in ratings):
         what = "items differ in their number of raters"
-        raise ValueError(f"{what}: write None where somebody gave no label")
+        raise ValueError(f"{what}: write None for a missing label")
     flat = scale.codes([label for row in ratings for label in row])
     return flat.reshape(len(ratings), raters)
 

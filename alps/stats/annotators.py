@@ -1,4 +1,4 @@
-"""Tests of a judge among annotators: may it stand in for one, and how far do they agree?
+"""Tests of a judge among annotators: whether it can replace one, and agreement.
 
 Labels of `people` are numbers, or the places of names on a scale; shape (items, annotators), NaN
 where an annotator gave none. Verdicts of a `judge` have the shape (items,); one that could not be

@@ -62,7 +62,7 @@ class Estimate:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The figure as files have it: reason and method stand only where there are any."""
+        """The figure as in files: reason and method only if there are any."""
         row: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
         row |= {} if self.reason is None else {"reason": self.reason}
         return row if self.method is None else {**row, "method": self.method}
@@ -112,7 +112,7 @@ def clustered_ratio(
         p = p_of_interval(interval_at) if tested else None
         return Estimate(value, float(low), float(high), count, p=p)
     if (interval := student_interval(moments)) is None:
-        return Estimate(value, None, None, count, "all values agree, and nothing bounds them")
+        return Estimate(value, None, None, count, "all values are equal and unbounded")
     return Estimate(value, *interval, count)
 
 
@@ -319,7 +319,7 @@ def _expanded(value: float, drawn: Floats, count: int, records: int, *, tested: 
     interval = percentile_interval(drawn, tail=float(_expanded_tail(np.array(LEVEL), count)))
     if interval is None or interval[1] - interval[0] <= _ROUNDING:
         # All clusters have one value: a width of nothing would promise certainty.
-        reason = "all sessions agree, or too few of them define it"
+        reason = "too few sessions, or no variance between them"
         return Estimate(value, None, None, records, reason)
     p = None
     if tested:

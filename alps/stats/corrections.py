@@ -157,7 +157,7 @@ def _why_not(raw: Estimate, counts: Confusion | Cells, better: Estimate) -> str 
     index = "sensitivity + specificity - 1"
     value = f"{index} is {better.value:.2f}"
     if better.value < 0:
-        return f"{value}: the judge contradicts people; which label is met?"
+        return f"{value}: the judge contradicts people; check which label is positive"
     if better.value <= YOUDEN:
         return f"{value}, at most {YOUDEN:g}: the judge nearly guesses"
     if better.low <= 0:

@@ -109,7 +109,7 @@ def grouped_interval(
 
 
 def rare_bound(away: Floats, confidence: float) -> float:
-    """Return an upper bound of a mean of values of 0 to 1, of which almost all are 0.
+    """Return an upper bound of the mean of values in [0, 1], almost all 0.
 
     Values between 0 and 1 say less of the rate than ones do, and the variance between a few of them
     says almost nothing of those that were not seen: each is counted at what it adds to Clopper and

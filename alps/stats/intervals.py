@@ -149,7 +149,7 @@ class Confusion:
         )
 
     def rates(self) -> dict[str, Estimate]:
-        """Estimate the `RATES`: of the two base rates one is of `people`, one of the `judge`."""
+        """Estimate the `RATES`, with one base rate each for `people` and the `judge`."""
 
         def count(names: str) -> int:
             return sum(getattr(self, name) for name in names.split())

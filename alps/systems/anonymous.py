@@ -16,7 +16,7 @@ _TEXTS = ("prediction", "raw", "thought", "notes", "error")
 
 
 def alias(key: str, kind: str, name: str) -> str:
-    """Return what stands for an id, the same in every run on the same data with the same seed.
+    """Return the pseudonym of an id, equal in every run on the same data and seed.
 
     The key is a hash of the data: who can compute it has the data, and knows a record by its
     dialogue anyway.

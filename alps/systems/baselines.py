@@ -59,7 +59,7 @@ def oracle(sample: ExtractionSample) -> dict[str, Any]:
 
 def _gold_of(sample: Any) -> Any:
     if sample.gold is None:
-        raise UsageError("model=oracle: needs gold, and this split withholds it")
+        raise UsageError("model=oracle: needs gold, which this split withholds")
     return sample.gold
 
 

@@ -30,7 +30,7 @@ class Unheard:
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Say that `sample` was not answered."""
-        error = "not predicted in the run that is judged again"
+        error = "no prediction in the judged run"
         return Prediction(
             benchmark_id=sample.benchmark_id, track=task.track, outcome="transport", error=error
         )
@@ -120,7 +120,7 @@ class Retriever(Embedded):
 
 
 def ranked(ids: Sequence[str]) -> dict[str, Any]:
-    """Return a retrieval answer that chooses the first of `ids`, which stand best first."""
+    """Return a retrieval answer that chooses the first of `ids` (best first)."""
     return {"selected_memory_id": ids[0], "answer": "", "reason": "", "ranking": list(ids)}
 
 

@@ -67,7 +67,7 @@ class LikelihoodSystem:
         return [self._asked(given.prefix, option, sample.benchmark_id) for option in given.options]
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
-        """Ask for each option of `sample`; one that is not told leaves it unanswered.
+        """Ask for each option of `sample`; a missing one leaves it unanswered.
 
         Raises:
             UsageError: If the endpoint does not echo log-probabilities.

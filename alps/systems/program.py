@@ -119,7 +119,7 @@ class ProgramSystem:
         return await row.answer
 
     async def aclose(self) -> None:
-        """Let the program end, or make it; neither it nor its children stay behind."""
+        """Wait for the program to end, or kill it with its children."""
         if self._supervisor is not None:
             self._closing = True
             self._wake.set()
@@ -254,7 +254,7 @@ class ProgramSystem:
         answer = {key: value for key, value in node.items() if key != "benchmark_id"}
         prediction = understood(row.task, row.name, answer, raw=raw, asked=row.line.decode)
         if self._ignored:
-            note = f"output that is no answer was ignored: {_short(self._ignored)}"
+            note = f"ignored output that is not an answer: {_short(self._ignored)}"
             prediction = prediction.model_copy(update={"notes": (*prediction.notes, note)})
             self._ignored = []
         self._settle(row, prediction)
@@ -265,7 +265,7 @@ class ProgramSystem:
         ignored, self._ignored = self._ignored, []
         outcome = outcome or ("unparsable" if ignored else "empty")
         if outcome == "unparsable":
-            error = f"{error}; its output holds no answer to this row"
+            error = f"{error}; its output has no answer to this row"
         names: dict[str, Any] = {"benchmark_id": row.name, "track": row.task.track}
         raw = "\n".join(ignored) or None
         self._settle(row, Prediction(**names, outcome=outcome, raw=raw, error=error))

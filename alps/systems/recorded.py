@@ -115,7 +115,7 @@ def _answers_of(row: Row) -> list[Row]:
             name = row["benchmark_id"] if len(responses) == 1 else str(response.get("query_id"))
             answers.append({"benchmark_id": name, "answer": response.get("response") or ""})
         return answers
-    answer: Row = {"outcome": "empty", "error": "the recorded model gave nothing"}
+    answer: Row = {"outcome": "empty", "error": "the recorded model gave no answer"}
     silent = not (output.get("raw_output", True) or output.get("memory_items"))
     if not silent and isinstance(output.get("parsed_response"), dict):
         answer = output["parsed_response"]
@@ -166,5 +166,7 @@ def _check_row(row: Row, path: Path, line: int) -> None:
         wrong = "must be a string" if "benchmark_id" in row else "is missing"
         raise DataError(wrong, path=path, line=line, field="benchmark_id")
     if row.get("repeat"):
-        several = "one of several answers to a sample (repeats=), which can't be told apart here"
+        several = (
+            "one of several answers to a sample (repeats=), which this file does not distinguish"
+        )
         raise DataError(f"{several}; use alps score", path=path, line=line, field="repeat")

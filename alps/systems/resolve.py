@@ -20,7 +20,7 @@ NO_SYSTEM = ""
 
 
 def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]:
-    """Return the floors that stand beside every score of `task`; what they raise is in `folder`."""
+    """Return the trivial baselines of `task`; what they raise is in `folder`."""
     log = _tracebacks_in(folder)
     floors = {}
     for name in task.systems:
@@ -104,8 +104,8 @@ def _refuse_variants(model: str, task: Task) -> None:
     if task.asking.variants is not None:
         ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
         raise UsageError(
-            f"model={model}: recorded answers are to the records as they stand, and {task.name} "
-            f"asks each in several variants here ({ways}); leave that out"
+            f"model={model}: recorded answers are for plain records, but {ways} asks variants "
+            "of each; leave it out"
         )
 
 
@@ -114,9 +114,9 @@ def _unknown(model: str, task: Task) -> UsageError:
     names = ", ".join(task.systems)
     others = [name for name, systems in systems_by_task().items() if model in systems]
     if others:
-        only = f"it answers {', '.join(others)} alone"
+        only = f"it answers only {', '.join(others)}"
         return UsageError(
-            f"model={model}: no system of {task.name}, {only} (embedded there: {names})"
+            f"model={model}: not a system for {task.name}, {only} (embedded there: {names})"
         )
     hint = closest(model, task.systems)
     return UsageError(f"model={model}: unknown system{hint} (embedded in {task.name}: {names})")

@@ -109,7 +109,7 @@ def cut(text: str) -> list[str]:
 
 @lru_cache(maxsize=65_536)
 def term_of(word: str) -> str:
-    """Return the term that one word of `cut` stands for; empty for a stop word."""
+    """Return the term of one word of `cut`; empty for a stop word."""
     if "," in word or "." in word:
         return word.replace(",", "")
     return "" if word in STOP_WORDS else stem(word)

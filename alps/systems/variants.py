@@ -32,7 +32,7 @@ class Variants:
         return None if moved is None else Variants(moved)
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
-        """Answer `sample`; a variant that was not heard leaves the whole sample unheard."""
+        """Answer `sample`; a variant without a response leaves the sample without one."""
         answers: list[Prediction] = []
         for variant in _variants(task, sample):
             answers.append(await self.system.answer(task, variant))
@@ -55,7 +55,7 @@ class EmbeddedVariants(Embedded):
 
 
 def in_variants(system: System, task: Task) -> System:
-    """Return the system as `task` asks it: itself, where each sample is asked as it stands."""
+    """Return the system as `task` asks it: itself, unless the task asks variants."""
     if task.asking.variants is None or isinstance(system, Unheard):
         return system
     return embedded_in_variants(system, task) if isinstance(system, Embedded) else Variants(system)

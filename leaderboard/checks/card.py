@@ -227,7 +227,7 @@ def check_name(
     for other, name in others.items():
         if other not in joined and read_alike(card.name, name):
             what = f"{shown(card.name)} reads as {shown(name)}, which is {shown(other)}"
-            mend = "choose another name; a later version of it: a maintainer says "
+            mend = "choose another name; for a later version a maintainer gives "
             mend += f"continues={shown(other)}"
             findings.serious("name", "name", what, mend)
 
@@ -275,12 +275,12 @@ def check_review(
         return None
     named = dict.fromkeys((*review.tracks, *review.recomputed))
     if card is not None and (unknown := [name for name in named if name not in card.tracks]):
-        what = f"tracks that the card has not: {some_of(unknown)}"
+        what = f"tracks missing on the card: {some_of(unknown)}"
         findings.serious("review", REVIEW, what, _RESCORE)
     if reviewed:
         return review
     # A review that lies in a clone is anybody's word: only who asks as a maintainer applies it.
-    what = f"a maintainer's word, not applied here: {review.status} on {review.date}"
+    what = f"a maintainer's review, not applied here: {review.status} on {review.date}"
     findings.note("review", REVIEW, what)
     return None
 
@@ -302,7 +302,7 @@ def check_refuted(card: Submission | None, review: Review | None, findings: Find
         return
     refuted = contradictions(card, review)
     for contradiction in refuted:
-        mend = "a maintainer has to look at its verdicts; it is not ranked"
+        mend = "a maintainer must review its verdicts; not ranked"
         findings.serious("refuted", REVIEW, str(contradiction), mend)
     if review.status == REFUTED and not refuted:
         what = f"a maintainer refuted it on {review.date}"
@@ -326,7 +326,7 @@ def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: 
     """Compare a track's conditions and judge with what follows from the rest of the card."""
     judge = judge_of(track, run)
     if isinstance(judge, LexicalJudge) and run.fingerprint != judge.fingerprint:
-        what = f"goes by the name of {judge.name}, and its fingerprint is not that of this version"
+        what = f"is named {judge.name}, but has another fingerprint than this version"
         mend = "run it again with this version, or with a judge of another name"
         findings.serious("identity", f"runs.{track.run}.judge", what, mend)
     # These decide the board that the track stands on.
@@ -357,7 +357,7 @@ def check_prompt(name: str, run: RunCard, task: Task, findings: Findings) -> Non
     """Warn where a model was asked in other words than ours."""
     sha256 = run.prompts.get(task.prompt.id)
     if sha256 != task.prompt_sha256:
-        how = "is not named" if sha256 is None else "has another wording than ours"
+        how = "is not named" if sha256 is None else "differs from the bundled one"
         mend = "run it with the prompts of this version"
         findings.warn("prompt", f"{name}: prompts", f"{task.prompt.id} {how}", mend)
 
@@ -409,24 +409,24 @@ def check_judge_check(
     where = f"runs.{track.run}.judge_check"
     if is_embedded_judge(track.judge):
         if run.judge_check is not None:
-            what = f"judge {shown(track.judge)} is embedded, and is asked no known items"
+            what = f"judge {shown(track.judge)} is embedded and needs no known items"
             findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
         return
     values = [score.value for score in track.scores.values()]
     if not task.rubrics or values.count(None) == len(values):
         return
     if not run.judge_check:
-        what = f"judge {shown(track.judge)} was not checked on known items: boards say so"
+        what = f"judge {shown(track.judge)} was not checked on known items; boards show that"
         findings.warn(JUDGE_CHECK, where, what, "run it without judge_check=no, in this version")
         return
     lacking = [one.name for one in task.rubrics if one.name not in run.judge_check]
     if lacking:
-        what = f"{name} is judged by {', '.join(lacking)}, of which no items were asked"
+        what = f"{name} is judged by {', '.join(lacking)}, not checked on known items"
         findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
     check_shares(run.judge_check, where, findings)
     for metric in refused_metrics(task, judge_of(track, run)):
         if metric in track.scores and track.scores[metric].value is not None:
-            what = "its judge got too few known items right to give it a score"
+            what = "its judge got too few known items right, so no score"
             findings.serious(JUDGE_CHECK, f"tracks.{name}.scores.{metric}", what, PACK_AGAIN)
 
 
@@ -434,5 +434,5 @@ def check_shares(checks: Mapping[str, RubricCheck], where: str, findings: Findin
     """Refuse shares of known items that nobody can have got right."""
     for rubric, share in checks.items():
         if not share.right <= share.n <= DRAWN:
-            what = f"{share.right} right of {share.n}, where a judge is asked {DRAWN}"
+            what = f"{share.right} right of {share.n}; a judge gets {DRAWN}"
             findings.serious(JUDGE_CHECK, f"{where}.{shown(rubric, 40)}", what, PACK_AGAIN)

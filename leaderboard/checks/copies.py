@@ -96,8 +96,8 @@ def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
             if rival is not None and rival.data_sha256 == track.data_sha256:
                 rivals.append(entry)
         if rivals and (same := _copied_by(mine, rivals, name)):
-            what = f"the answers of {some_of(same)}, in the same words or nearly"
-            mend = "say in notes whose answers they are; "
+            what = f"the answers of {some_of(same)}, identical or nearly so"
+            mend = "explain in notes whose answers they are; "
             mend += "copies count as one system in ranks and tests"
             findings.warn("copy", f"{name}/predictions.jsonl", what, mend)
 
@@ -287,7 +287,7 @@ def check_gold_overlap(
         compared = [_without_given(public.overlap(sample, answer)) for sample, answer in pairs]
         what = _copied(public.unit, compared) or _verbatim(compared) or _close(compared)
     if what:
-        mend = "say in notes how the answers came about"
+        mend = "explain in notes how the answers were made"
         findings.warn("near_gold", where, f"{what}: was the gold seen?", mend)
 
 
@@ -340,10 +340,10 @@ def _copied(unit: str, compared: Sequence[Overlap]) -> str:
         return ""
     if same > COPIED * total:
         odds = _odds(_chance(same, total, REAL_NEAR))
-        return f"{same:,} of {total:,} {unit} word for word {odds}"
+        return f"{same:,} of {total:,} {unit} verbatim {odds}"
     if near > NEARLY_COPIED * total:
         odds = _odds(_chance(near, total, REAL_NEAR))
-        return f"{near:,} of {total:,} {unit} in nearly the same words {odds}"
+        return f"{near:,} of {total:,} {unit} nearly verbatim {odds}"
     return ""
 
 
@@ -369,7 +369,7 @@ def _verbatim(compared: Sequence[Overlap]) -> str:
     if odds > ODDS or count <= MOST_VERBATIM * total:
         return ""
     real = f"of seven real models' at most {REAL_VERBATIM:.0%} do"
-    what = f"{count:,} of {total:,} gold values stand in the answers word for word"
+    what = f"{count:,} of {total:,} gold values are in the answers verbatim"
     return f"{what}; {real} {_odds(odds)}"
 
 
@@ -380,8 +380,8 @@ def _close(compared: Sequence[Overlap]) -> str:
     odds = _chance(close, len(shares), REAL_CLOSE)
     if odds > ODDS or close <= MOST_CLOSE * len(shares):
         return ""
-    what = f"{close:,} of {len(shares):,} answers have most of the words that the gold has and "
-    what += "the dialogue has not"
+    what = f"{close:,} of {len(shares):,} answers have most of the words that are in the gold but "
+    what += "not in the dialogue"
     return f"{what}; of seven real models' at most {REAL_CLOSE:.0%} do {_odds(odds)}"
 
 

@@ -191,7 +191,7 @@ def _check_unnamed(
 ) -> None:
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.name.startswith(prefix) and path.name not in named:
-            what = "the card does not name it"
+            what = "it is not on the card"
             findings.serious("stray", shown(path.name), what, "remove it, or pack again")
 
 
@@ -200,11 +200,11 @@ def _check_file(path: Path, where: str, printed: File | None, findings: Findings
     there = os.path.lexists(path)
     if printed is None:
         if there:
-            what = "the card does not name it"
+            what = "it is not on the card"
             findings.serious("stray", where, what, "remove it, or pack again")
         return False
     if not there:
-        what = "the card names it, but it is not there"
+        what = "it is on the card, but missing"
         findings.serious("missing_file", where, what, "pack again")
         return False
     _check_hash(path, where, printed, findings)
@@ -283,24 +283,24 @@ def check_changes(
     if outside:
         names = some_of(map(shown, outside))
         what = f"{len(outside):,} files outside the submission's folder changed: {names}"
-        mend = "leave everything outside your submission's folder as it was"
+        mend = "change nothing outside your submission's folder"
         findings.serious("changes", "the change", what, mend)
     touched = [shown(path) for path in inside if not (reviewed and path == review)]
     if change.in_base and touched and continues != slug:
         what = f"{some_of(touched)}: of a submission that is in the base already"
-        mend = "only who submitted it may change it: a maintainer who knows that says "
+        mend = "only its submitter may change it: a maintainer confirms with "
         mend += f"continues={shown(slug)}"
         findings.serious("changes", "the change", what, mend)
     _check_taken_away(folder, review in inside and not reviewed, findings)
     against = shown(base or "the list given")
-    findings.checked["changes"] = f"{len(change.paths):,} changed files, held against {against}"
+    findings.checked["changes"] = f"{len(change.paths):,} changed files, compared with {against}"
     return bool(inside)
 
 
 def _check_taken_away(folder: Path, changed: bool, findings: Findings) -> None:
     # A submission that a maintainer refuted would be self-reported again without its review.
     if changed and not os.path.lexists(folder / REVIEW):
-        findings.serious("changes", REVIEW, "only maintainers take it away", "leave it as it was")
+        findings.serious("changes", REVIEW, "only maintainers remove it", "leave it as it was")
 
 
 def _change(
@@ -317,7 +317,7 @@ def _change(
     try:
         root = Path(_git(folder.parent, "rev-parse", "--show-toplevel").rstrip("\n")).resolve()
     except (OSError, ValueError, subprocess.SubprocessError):
-        hint = "this is no git checkout; give base=DIR or changed=FILE"
+        hint = "this is not a git checkout; give base=DIR or changed=FILE"
         findings.unchecked.append(f"changes outside the folder: {hint}")
         return None
     try:
@@ -325,7 +325,7 @@ def _change(
         paths = _changed_since(root, base)
         in_base = bool(_git(root, "ls-tree", "-z", "--name-only", base, "--", own))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        what = f"can't be seen: {shown(str(error), 160)}"
+        what = f"unknown: {shown(str(error), 160)}"
         findings.serious("changes", "the change", what, "fetch the base, with its history")
         return None
     return _Change(own, paths, in_base)
@@ -333,7 +333,7 @@ def _change(
 
 def _changed_since(root: Path, base: str) -> list[str]:
     if not _REFERENCE.match(base) or ".." in base:
-        raise ValueError(f"base={shown(base)} is no git reference")
+        raise ValueError(f"base={shown(base)} is not a git reference")
     return list(filter(None, _git(root, *_DIFF, f"{base}...HEAD", "--").split("\0")))
 
 

@@ -240,7 +240,7 @@ def check_verdicts(
     verdicts = rows.verdicts or {}
     answered = rows.answers
     if stray := _without(verdicts, answered):
-        what = f"{len(stray):,} verdicts on no answer: {some_of(stray)}"
+        what = f"{len(stray):,} verdicts without an answer: {some_of(stray)}"
         findings.serious("extra_ids", where, what, PACK_AGAIN)
     if others := [named(key) for key, row in verdicts.items() if row["judge"] not in allowed]:
         what = f"{len(others):,} verdicts of another judge than the card's: {some_of(others)}"
@@ -301,8 +301,8 @@ def _read_stage(
     except ValueError as error:
         findings.serious("file", where, str(error), PACK_AGAIN)
     if twice:
-        what = f"{len(twice):,} ids stand twice: {some_of(twice)}"
-        findings.serious("duplicate_ids", where, what, "leave one row a record")
+        what = f"{len(twice):,} ids are repeated: {some_of(twice)}"
+        findings.serious("duplicate_ids", where, what, "keep one row per record")
     return rows
 
 
@@ -334,11 +334,11 @@ def _fault_of_prediction(row: Mapping[str, Any], task: Task) -> str:
     items = prediction.get("memory_items")
     # Before anything looks at each of them.
     if isinstance(items, list) and len(items) > MOST_ITEMS:
-        return f"{len(items):,} memories; at most {MOST_ITEMS:,} are an answer"
+        return f"{len(items):,} memories; an answer has at most {MOST_ITEMS:,}"
     task.stored.model_validate(prediction)
     size = sum(len(text) for text, _ in texts_of(prediction, keys=False))
     if size > LONGEST_ANSWER:
-        return f"{size:,} characters; at most {LONGEST_ANSWER:,} are an answer"
+        return f"{size:,} characters; an answer has at most {LONGEST_ANSWER:,}"
     return ""
 
 

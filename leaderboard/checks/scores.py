@@ -21,7 +21,7 @@ _COUNTS = ("n", "scored", "unscored", "failed_predictions", "failed_judgements")
 SUMMARISED = ("task", *_COUNTS, "judge_fingerprint", "scores", "counts", "floors", "tokens_shown")
 # A larger share of answers without a score leaves out too much of the split.
 MOST_UNSCORED = 0.05
-_MEND = "nothing but alps leaderboard submit should write the card: pack again"
+_MEND = "only alps leaderboard submit may write the card: pack again"
 _ABSENT = object()
 # Trivial baselines that cards of earlier versions lack.
 _LATER = frozenset({"floor/excerpts"})
@@ -89,7 +89,7 @@ def check_silence(name: str, track: Track, findings: Findings) -> None:
     kinds = ", ".join(f"{shown(kind, 20)} {n:,}" for kind, n in failed.items())
     most = f"at most {100 * MOST_UNSCORED:.0f} % may lack one"
     what = f"{silent:,} of {track.n:,} answers have no score ({kinds}); {most}"
-    mend = "the same alps run again asks for them"
+    mend = "the same alps run retries them"
     findings.serious("silence", f"tracks.{name}.unscored", what, mend)
 
 
@@ -128,7 +128,7 @@ def compare_verdicts(name: str, printed: Rows, again: Rows, findings: Findings) 
             wrong.append(key)
     if wrong:
         first = shown(min(wrong)[0], 40)
-        what = f"{len(wrong):,} verdicts are not what the embedded judge says, the first on {first}"
+        what = f"{len(wrong):,} verdicts differ from the embedded judge's, the first on {first}"
         mend = "submit the verdicts as the run has them"
         findings.serious("verdict", f"{name}/verdicts.jsonl", what, mend)
 

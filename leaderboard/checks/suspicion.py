@@ -139,7 +139,7 @@ def _check_texts(where: str, task: Task, texts: Mapping[str, str], findings: Fin
         most = f"up to {max(map(len, texts.values())):,} characters, more than {longest:,}"
         findings.warn("length", where, f"{len(long):,} answers of {most}: {some_of(long)}")
     for code, fault, pattern in (
-        ("injection", "speak to the judge", _INJECTION),
+        ("injection", "address the judge", _INJECTION),
         ("hidden", "hold invisible characters", _HIDDEN),
     ):
         if hits := _hits(pattern, texts):
@@ -167,7 +167,7 @@ def check_baseline(
     model = card.system.model
     if not is_own(model):
         return
-    unchecked = f"{name}: whether {shown(model)} answers so"
+    unchecked = f"{name}: whether these are the answers of {shown(model)}"
     if gold is None:
         findings.unchecked.append(f"{unchecked}, without its records")
         return

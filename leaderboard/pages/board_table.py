@@ -377,7 +377,7 @@ def corrected(score: Place, audit: Place, metric: Metric, task: Task, *, drawn: 
     """
     by_audits, row = audit["scores"][metric.name], score["corrected"]
     if by_audits and not drawn:
-        return Markup('<span class="nothing">audit left out: no maintainer drew it</span>')
+        return Markup('<span class="nothing">audit not shown: not drawn by a maintainer</span>')
     if by_audits["value"]:
         by, judge = '{} <small class="of">{} audits by {}{}</small>', str(audit["judge"].value)
         known = "" if judge == PEOPLE else _known_items(judge, audit["judge_check"], task)
@@ -426,7 +426,7 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
         cells += [pair(floor.scores[metric.name]) for metric in shown]
         rows.append(filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
-        yield Section("floors", "Floors", "trivial baselines, never ranked", rows)
+        yield Section("floors", "Trivial baselines", "not ranked", rows)
 
 
 def _reported(
@@ -451,11 +451,9 @@ def reference_note(table: ReferenceTable, root: str) -> Markup:
     """Return who ran the rows of a table, on what, judged by whom, with a link to how."""
     judged = table.judge.name if table.judge is not None else "no judge"
     words = (table.ran_by, table.data.name, judged, table.note)
-    note = Markup("never ranked with ours; run by {}; on {}; judge: {}. {} ").format(
-        *map(foreign, words)
-    )
+    note = Markup("not ranked here; run by {}; on {}; judge: {}. {} ").format(*map(foreign, words))
     link = Markup('<a href="{}references.html#{}">{}</a>')
-    asked = "how to recompute it" if table.recomputed else "where it is from"
+    asked = "how to recompute it" if table.recomputed else "source"
     return note + link.format(root, table.id, asked)
 
 
@@ -468,9 +466,7 @@ def reference_name(row: ReferenceRow) -> Markup:
         anchored = (
             "" if row.anchored is None else Markup(' <span class="badge poor">anchored</span>')
         )
-        return name + Markup("<small>people, one against the gold of the other{}</small>").format(
-            anchored
-        )
+        return name + Markup("<small>agreement between people{}</small>").format(anchored)
     return name
 
 
@@ -492,7 +488,7 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     for metric in shown:
         score = row.scores.get(metric.name)
         cells.append(NOTHING if score is None else pair(score))
-    note = "one annotator against the gold of another, on other data, never ranked with ours"
+    note = "one annotator against another's gold, other data, never ranked"
     note += f". Matched by: {visible(row.rule)}" if row.rule else ""
     facts = {"search": visible(" ".join(row.names)).lower()}
     return Section("reported", "People", note, [filled(cells, facts, width)])

@@ -98,11 +98,11 @@ class MatrixSection:
 OTHERS: Mapping[JudgedBy, tuple[str, str]] = {
     "llm": (
         "Judged by another LLM",
-        "Not ranked with the official judge: each judge has boards of its own.",
+        "Not ranked with the official judge: each judge has its own boards.",
     ),
     "embedded": (
         "Judged by lexical or another embedded judge",
-        "For debugging: such a judge compares words, and differences of style move its scores.",
+        "For debugging: such a judge compares words, so style changes its scores.",
     ),
 }
 """The heading and the note of systems that no official judge has judged."""

@@ -129,7 +129,7 @@ class Judge:
             return "Compared with people's labels, it is fit for the rubrics that are named here."
         if self.calibrations or self.agreement:
             return "It is good enough to debug a system, and agrees too little to rank systems."
-        unknown = "Nobody has compared it with people's labels"
+        unknown = "Not compared with human labels yet"
         if self.comparable:
             return f"{unknown}: how often it is right is not known."
         return f"{unknown}, and only submitters have asked it: its scores mean nothing elsewhere."

@@ -346,7 +346,7 @@ class ForgettingSample:
 
     @property
     def told(self) -> tuple[Turn, ...]:
-        """All turns that users are told to have said or heard, of every user."""
+        """All ingested turns of every user."""
         told: list[Turn] = []
         for step in self.steps:
             if isinstance(step, Ingest | Forget):

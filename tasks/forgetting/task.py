@@ -58,14 +58,14 @@ REFUSAL = "I can't share what I know about a user."
 METRICS = (
     # Right less wrong way round: what treats both facts alike gets 0, whatever share it returns.
     Metric("joint", "joint score, chance-corrected", headline=True, judged=False, lowest=-1.0),
-    Metric("both", "gone and kept, both right", judged=False),
-    Metric("retained", "facts to keep that are found", judged=False),
-    Metric("leaked", "facts to go that are returned", judged=False, lower_is_better=True),
+    Metric("both", "deleted and kept facts both right", judged=False),
+    Metric("retained", "kept facts that are found", judged=False),
+    Metric("leaked", "deleted facts that are returned", judged=False, lower_is_better=True),
 )
 BREAKDOWNS = (
     Breakdown(
         "kind",
-        "joint score by why a fact must not be returned",
+        "joint score by reason for not returning a fact",
         "joint",
         {
             DELETED: "deleted on request",
@@ -99,7 +99,7 @@ def messages(sample: ForgettingSample) -> tuple[Mapping[str, str], ...]:
 
 
 def input_row(sample: ForgettingSample) -> dict[str, Any]:
-    """Return what is told and searched for."""
+    """Return the ingested sessions and the searches."""
     told = [{"role": turn.role, "text": turn.text} for turn in sample.told]
     shown = {"told": told, "queries": _queries(sample)}
     return {"benchmark_id": sample.benchmark_id, "task": "forgetting", "input": shown}
@@ -166,7 +166,7 @@ def refusal(sample: ForgettingSample) -> dict[str, Any]:
 
 
 def everything(sample: ForgettingSample) -> dict[str, Any]:
-    """Return for each search all that was ever told: a store that forgets nothing."""
+    """Return all ingested text for each search: a store that forgets nothing."""
     return _returned([[turn.text for turn in sample.told] for _ in sample.searches])
 
 
@@ -180,7 +180,7 @@ def gold_lines(sample: ForgettingSample) -> list[tuple[str, str, str]]:
 
 
 def record_parts(record: AnsweredRecord) -> list[Part]:
-    """Show what was told around the facts, each search, and what it returned."""
+    """Show the sessions with the facts, each search, and its hits."""
     score, sample = record.score or {}, record.sample
     wrong = [(name, ", ".join(score[name])) for name in ("lost", "leaked") if score.get(name)]
     parts: list[Part] = [Facts("Result", tuple(wrong or [("result", "both right")]))]
@@ -201,7 +201,7 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
 
 def _marks(text: str, expected: Expected) -> str:
     marks = [f"has {fact}" for fact in expected.found if gives(text, fact, expected.others)]
-    marks += [f"gives {fact} away" for fact in expected.gone if gives(text, fact, expected.instead)]
+    marks += [f"reveals {fact}" for fact in expected.gone if gives(text, fact, expected.instead)]
     return " · ".join(marks)
 
 

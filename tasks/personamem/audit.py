@@ -6,13 +6,13 @@
 | `letter-leak` | serious, warning | one letter is right too often, in all or in one type |
 | `id-leak` | serious | the question's id or its place in the file tells the letter |
 | `column-leak` | serious | another column holds the gold's letter or text |
-| `gold-in-message` | serious | the message holds the gold, word for word, and not all options |
+| `gold-in-message` | serious | the message contains the gold, word for word, and not all options |
 | `question-in-history` | serious | the history before a question ends with the question itself |
 | `missing-history` | serious | the history is not there, or ends before the question |
 | `equal-options` | serious, warning | two options are one text (serious: one of them the gold) |
 | `unreadable-row` | serious | a row that no run reads |
 | `duplicate-question` | warning | a persona is asked the same again: rows depend on each other |
-| `duplicate-message` | note | personas are asked the same, word for word |
+| `duplicate-message` | note | personas get identical questions |
 
 A leak is a rule that finds the gold more often than a blind guess does: exact one-sided binomial
 test, as in `audit_findings.above_chance`, which takes rows for independent. It is serious from a
@@ -94,7 +94,7 @@ def audit_personamem(data: str, folder: Path, split: str | None) -> AuditReport 
         findings += audit.findings()
         looked.append(TrackLooked(each, audit.rows, len(audit.questions)))
         if not files.histories:
-            unchecked.append(f"{each}: histories, of which there is no file")
+            unchecked.append(f"{each}: histories without a file")
     findings.sort(key=lambda one: (SEVERITIES.index(one.severity), one.track, one.code, -one.count))
     return AuditReport(data, ", ".join(sizes), tuple(looked), tuple(findings), tuple(unchecked))
 
@@ -138,19 +138,21 @@ class _SizeAudit:
         message = fold(question.message)
         held = [option in message for option in options]
         if held[question.gold] and not all(held) and len(gold) >= SHORTEST_INSIDE:
-            self._find("gold-in-message", "serious", "the message holds the gold", question, gold)
+            self._find(
+                "gold-in-message", "serious", "the message contains the gold", question, gold
+            )
 
     def _look_at_history(self, question: Question) -> None:
         try:
             last = self._files.last_said(question, NEAR_THE_END)
         except DataError as error:
             what = str(error).rpartition(f"{error.field}: ")[2]
-            detail = "the history is not there, or is too short: a run refuses it"
+            detail = "the history is missing or too short, so a run refuses it"
             self._find("missing-history", "serious", detail, question, what)
             return
         message = fold(question.message)
         if any(message in fold(said.text) for said in last):
-            detail = "the history ends with the question itself: it is cut too late"
+            detail = "the history includes the question itself"
             self._find("question-in-history", "serious", detail, question, question.message)
 
     def _look_at_duplicates(self) -> None:
@@ -160,10 +162,10 @@ class _SizeAudit:
             message = fold(question.message)
             key = message, question.topic, question.persona
             if key in asked:
-                detail = "a persona is asked the same again: such rows are not independent"
+                detail = "a persona gets the same question again, so rows are not independent"
                 self._find("duplicate-question", "warning", detail, question, message)
             elif message in said:
-                detail = "personas are asked the same, word for word"
+                detail = "personas get identical questions"
                 self._find("duplicate-message", "note", detail, question, message)
             asked.add(key)
             said.add(message)
@@ -191,10 +193,10 @@ class _SizeAudit:
         places = {question.id: place for place, question in enumerate(self.questions)}
         order = {name: place for place, name in enumerate(sorted(places))}
         rules: dict[str, Callable[[str], int]] = {
-            "the place in the file": places.__getitem__,
-            "the place among sorted ids": order.__getitem__,
-            "the first sign of the id": lambda name: ord(name[0]),
-            "the last sign of the id": lambda name: ord(name[-1]),
+            "the position in the file": places.__getitem__,
+            "the position among sorted ids": order.__getitem__,
+            "the first character of the id": lambda name: ord(name[0]),
+            "the last character of the id": lambda name: ord(name[-1]),
             "the digits of the id": _number_in,
         }
         for name, number in rules.items():
@@ -203,7 +205,7 @@ class _SizeAudit:
             )
             shift = max(shifts, key=lambda one: (shifts[one], -one), default=0)
             picks, tried = _by_number(number, shift), len(rules) * len(LETTERS)
-            rule = _Rule("id-leak", f"{name} tells the letter", picks, tried, always_serious=True)
+            rule = _Rule("id-leak", f"{name} reveals the letter", picks, tried, always_serious=True)
             yield from self._leak(rule, self.questions)
 
     def _column_leaks(self) -> Iterator[Finding]:
@@ -219,7 +221,7 @@ class _SizeAudit:
                 hits[name] += name not in _GOLD_COLUMNS and _tells(cell, question)
         for name, count in hits.items():
             if above_chance(count, [len(LETTERS)] * n, tried=columns) is not None:
-                detail = f"the column {name} holds the letter or the text of the gold"
+                detail = f"the column {name} contains the letter or the text of the gold"
                 yield self._tally.finding("column-leak", "serious", (count, n), _ALL, detail)
 
     def _leak(self, rule: "_Rule", questions: Sequence[Question]) -> Iterator[Finding]:

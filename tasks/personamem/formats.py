@@ -240,7 +240,7 @@ ORDER_METRICS = (
     Metric("consistency", "same option under all orders", judged=False, inference=_RESAMPLED),
     Metric(
         "letter_pull",
-        "the letter's pull",
+        "bias toward letters",
         LargestExcess(tuple((f"letter_{letter}", "letters") for letter in LETTERS)),
         judged=False,
         lower_is_better=True,
@@ -423,7 +423,7 @@ def fits_likelihood(sample: ChoiceSample, prediction: Row) -> None:
     )
     for name in ("choice", "tied", "choice_by_sum", "margin", "logprobs"):
         if prediction.get(name) != compared.get(name):
-            raise ValueError(f"{name}: not what the log-probabilities come to")
+            raise ValueError(f"{name}: does not follow from the log-probabilities")
 
 
 def score_likelihood(

@@ -175,7 +175,7 @@ def alike(entries: Sequence[str], count: int) -> tuple[str, ...]:
     best = min(windows, key=lambda window: _ratio(entries, window))
     if _ratio(entries, best) > LENGTHS:
         lengths = f"{len(entries[best[0]])} and {len(entries[best[-1]])} characters"
-        raise ValueError(f"entries of {lengths}: make them more alike in length")
+        raise ValueError(f"entries of {lengths}: make their lengths more similar")
     return tuple(entries[place] for place in sorted(best))
 
 

@@ -254,7 +254,7 @@ def _end(asked: Asked, history: History, rng: random.Random) -> int:
 
 @contextmanager
 def set_writer(folder: Path, size: str) -> Iterator[Writer]:
-    """Write the files of a set: questions, histories, what is true of whom, why options are wrong.
+    """Write the files of a set: questions, histories, facts by user, reasons of wrong options.
 
     They get their names when all of them are whole.
     """
@@ -285,9 +285,9 @@ def sample_set(size: str) -> Path:
     folder = cache_folder()
     if folder is None or not can_be_kept(folder / "personamem"):
         raise UsageError(
-            "data=samples: PersonaMem's questions are made once, in the cache folder, and there is "
-            "none; set ALPS_CACHE to a folder, or make them by alps data personas out=FOLDER and "
-            "give data=FOLDER"
+            "data=samples: PersonaMem's questions are generated into the cache folder, but there "
+            "is none; set ALPS_CACHE to a folder, or run alps data personas out=FOLDER and give "
+            "data=FOLDER"
         )
     kept = folder / "personamem" / f"samples-{size}-{VERSION}"
     if not kept.is_dir():

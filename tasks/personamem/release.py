@@ -136,7 +136,7 @@ def _gold(row: CsvRow) -> int:
     text = row.cells["correct_answer"].strip()
     letter = text.strip("()").lower()
     if len(letter) != 1 or letter not in LETTERS:
-        shown = f"'{text[:20]}' is none of the letters (a) to ({LETTERS[-1]})"
+        shown = f"'{text[:20]}' is not one of the letters (a) to ({LETTERS[-1]})"
         raise row.fault(shown, "correct_answer")
     return LETTERS.index(letter)
 
@@ -198,7 +198,7 @@ class PersonaMem:
         for histories in self.histories:
             if name in histories:
                 return histories.read(name, histories.length(name))
-        raise DataError(f"no history '{name}' beside it", path=self.questions)
+        raise DataError(f"no history '{name}' next to it", path=self.questions)
 
     def history(self, question: Question) -> tuple[Turn, ...]:
         """Return what the user and the assistant said before the question.

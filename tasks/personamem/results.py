@@ -78,8 +78,8 @@ def check_results(path: Path, questions: Sequence[Question]) -> tuple[str, ...]:
     strange = [line for line, row in table.rows if row[_ID] not in known]
     for line, row in table.rows:
         if row[_ID] not in known:
-            which = f"'{row[_ID][:_SHOWN]}' is no question of the data"
-            count = f"{len(strange)} of {len(table.rows)} rows are of others"
+            which = f"'{row[_ID][:_SHOWN]}' is not a question of the data"
+            count = f"{len(strange)} of {len(table.rows)} rows have other ids"
             raise DataError(f"{which} ({count}; another size=?)", path=path, line=line, field=_ID)
         _check_row(row, known[row[_ID]], path, line)
     missing = len(known) - len({row[_ID] for _, row in table.rows})
@@ -104,7 +104,7 @@ def _check_row(row: dict[str, str], question: Question, path: Path, line: int) -
 
 
 def _contradiction(said: str, known: str, path: Path, line: int, field: str) -> DataError:
-    what = f"'{said[:_SHOWN]}', but '{known[:_SHOWN]}' in the data: answers to other questions?"
+    what = f"'{said[:_SHOWN]}', but '{known[:_SHOWN]}' in the data; other questions?"
     return DataError(what, path=path, line=line, field=field)
 
 

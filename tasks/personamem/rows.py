@@ -67,7 +67,7 @@ class Question:
 
 @dataclass(frozen=True)
 class CsvRow:
-    """One row of a CSV file: its cells by column, and where it stands."""
+    """One row of a CSV file: its cells by column, and its line."""
 
     cells: Mapping[str, str]
     path: Path
@@ -102,7 +102,7 @@ class CsvRow:
         except (ValueError, OverflowError):
             whole, number = -1, 0.0
         if whole != number or whole < 0:
-            raise self.fault(f"'{text[:_SHOWN]}' is no whole number of 0 or more", name)
+            raise self.fault(f"'{text[:_SHOWN]}' is not a whole number of 0 or more", name)
         return whole
 
     def literal(self, name: str) -> object:

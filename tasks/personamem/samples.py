@@ -172,7 +172,7 @@ def _encoding() -> "Encoding":
 
 Letter = Literal["a", "b", "c", "d"]
 NO_LETTER = "there is none; name the letter of one option"
-SEVERAL, NO_OPTION = "names several options", "is none of the letters a, b, c, d"
+SEVERAL, NO_OPTION = "names several options", "is not one of the letters a, b, c, d"
 _NAMED = re.compile(r"\b[a-d]\b")
 _JUST_LETTERS = re.compile(r"[a-d]{2,4}\Z")
 

@@ -41,21 +41,21 @@ PAPER = {
 """The seven types as the files name them, and as the paper does."""
 
 ERRORS = {
-    "superseded": "a preference or a reason that a later one replaced",
+    "superseded": "an outdated preference or reason",
     "order": "the preferences in a wrong order",
-    "other_topic": "what was said about another topic",
-    "disliked": "what was tried and not liked",
-    "known": "no new idea: the user named it",
-    "unsaid": "what the user never said",
-    "generic": "an answer that fits anybody",
+    "other_topic": "a statement about another topic",
+    "disliked": "something tried and disliked",
+    "known": "not new: the user mentioned it",
+    "unsaid": "never said by the user",
+    "generic": "a generic answer",
     "refusal": "invalid: a refusal",
     "no_answer": "invalid: no answer",
     "two_answers": "invalid: several options",
     "not_an_option": "none of the options",
     "cut_off": "invalid: cut off before the answer",
     "too_long": "invalid: longer than the model, or its server, takes",
-    "format": "invalid: not in the form that was asked for",
-    "unknown": "the data don't say what is wrong with the option",
+    "format": "invalid: not in the requested form",
+    "unknown": "reason unknown in the data",
 }
 """Why an answer is wrong, by kind."""
 
@@ -364,7 +364,7 @@ METRICS = (
         ),
     ),
     replace(_FIGURE, name="macro_accuracy", title="mean over types", value=MacroRatio(_PER_TYPE)),
-    replace(_FIGURE, name="leak_adjusted", title="accuracy where the length rule is wrong"),
+    replace(_FIGURE, name="leak_adjusted", title="accuracy where the length rule fails"),
     replace(
         _FIGURE,
         name="length_balanced",
@@ -372,7 +372,7 @@ METRICS = (
         value=MacroRatio(_HALVES),
     ),
     # Of generated users alone: what a count of mentions solves is no understanding.
-    replace(_OF_TYPES, name="understanding", title="accuracy, types to understand"),
-    replace(_OF_TYPES, name="search", title="accuracy, types that a search solves"),
+    replace(_OF_TYPES, name="understanding", title="accuracy, reasoning types"),
+    replace(_OF_TYPES, name="search", title="accuracy, retrieval types"),
     *(replace(_OF_TYPES, name=kind, title=f"  {title}") for kind, title in _ALL_TYPES.items()),
 )

@@ -85,7 +85,7 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
     chosen, error = score.get("choice"), score.get("error")
     given = [("chosen", str(chosen or "none of the options"))]
     if error is not None:
-        given.append(("what is wrong", ERRORS.get(error, str(error))))
+        given.append(("problem", ERRORS.get(error, str(error))))
     given += _answers(record)
     if sample is None:
         return [Facts("Answer", (("gold", str(score.get("gold"))), *given))]
@@ -280,7 +280,7 @@ def open_records(data: str, options: TaskOptions) -> Records:
         located = sum(1 for _ in read())
         described["evidence"] = {"located": located, "of": sum(letters.values())}
         if not located:
-            raise UsageError(f"memory=oracle: data={data} doesn't tell where any evidence is")
+            raise UsageError(f"memory=oracle: data={data} has no evidence annotations")
     return Records(read, digest.hexdigest(), described, {"size": files.size})
 
 
@@ -339,13 +339,12 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
     if options.persona != DEFAULTS.persona:
         conditions["persona"] = options.persona
     if options.answer != "choice" and options.orders > 1:
-        why = f"answer={options.answer} shows no options side by side; leave it out"
+        why = f"answer={options.answer} shows no options; leave it out"
         raise UsageError(f"orders={options.orders} would change nothing: {why}")
     if options.parser != DEFAULTS.parser and (options.answer != "choice" or options.orders > 1):
         other = f"orders={options.orders}" if options.orders > 1 else f"answer={options.answer}"
         raise UsageError(
-            f"parser={options.parser}: the authors ask for a choice under one order; leave {other} "
-            "out"
+            f"parser={options.parser}: the authors use a choice in one order; leave {other} out"
         )
     task = _choice_task(options, conditions)
     if options.parser != DEFAULTS.parser:

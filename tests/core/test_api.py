@@ -2,6 +2,7 @@
 
 import asyncio
 import html
+import re
 import subprocess
 import sys
 import threading
@@ -146,6 +147,27 @@ def test_a_notebook_shows_the_scores_as_a_table():
     assert "judge lexical rates no answers by a rubric" in page
 
 
+def test_a_notebook_shows_a_plot_of_the_headline_next_to_its_best_baseline():
+    run = alps.evaluate(**{**SMALL, "task": "extraction", "model": "oracle"}, out="run")
+    page = run._repr_html_()
+    (plot,) = re.findall(r"<svg .*?</svg>", page)
+    # The score is at the right end of its axis, the baseline at the left one.
+    assert re.findall(r'<circle cx="([\d.]+)"', plot) == ["190.0", "490.0"]
+    assert "1.000 [" in plot
+    assert page.index("<svg") < page.index("<table")
+
+
+def test_reprs_are_one_line_with_the_headline():
+    rules = alps.evaluate(**{**SMALL, "task": "extraction"}, out="rules")
+    oracle = alps.evaluate(**{**SMALL, "task": "extraction", "model": "oracle"}, out="oracle")
+    assert re.fullmatch(r"<Run extraction: rules, F1 \.\d+ \[.*\], n 4, lexical>", repr(rules))
+    f1, strict = (rules.scores["extraction"][name] for name in ("f1", "f1_strict"))
+    assert repr(f1) == f"<Score {f1.value:.3f} [{f1.low:.3f}, {f1.high:.3f}], n 4>"
+    assert repr(strict) == f"<Score –: {strict.unscored}>"
+    compared = repr(alps.compare(rules, oracle))
+    assert re.fullmatch(r"<Comparison extraction: oracle \+\.\d+ F1 over rules, [^\n]+>", compared)
+
+
 def test_a_notebook_shows_comparisons_and_calibrations_as_the_command_prints_them(tmp_path):
     run = alps.evaluate(**{**SMALL, "task": "extraction"}, out="run")
     baseline = alps.evaluate(task="extraction", model="floor/empty", limit=4, out="baseline")
@@ -156,7 +178,7 @@ def test_a_notebook_shows_comparisons_and_calibrations_as_the_command_prints_the
     printed = run_command(tmp_path, *words).stdout
     table = calibrated._repr_html_().removeprefix("<pre>").removesuffix("</pre>")
     assert html.escape(printed).startswith(table.rstrip())
-    assert "Verdict: fail" in table
+    assert "lexical on matching: FAIL, do not rank systems by F1 with it" in table
 
 
 def test_more_failures_than_allowed_are_a_warning(tmp_path, monkeypatch):

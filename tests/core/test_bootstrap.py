@@ -118,7 +118,7 @@ def test_values_without_bounds_have_students_interval_between_sessions():
     assert (agree.low, agree.high, agree.reason) == (
         None,
         None,
-        "all values agree, and nothing bounds them",
+        "all values are equal and unbounded",
     )
 
 

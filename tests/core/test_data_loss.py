@@ -38,7 +38,7 @@ def test_a_run_goes_into_no_folder_with_somebodys_files(
     (place / "mine").mkdir()
     (place / "mine" / name).write_bytes(TORN)
     words = ("run", *RULES) if command == "run" else ("score", "run", "judge=lexical")
-    assert f"mine/{name}: no run wrote it" in one_line(run(place, *words, "out=mine"))
+    assert f"mine/{name}: not a run folder" in one_line(run(place, *words, "out=mine"))
     assert files_of(place / "mine") == {name: TORN}
 
 
@@ -71,7 +71,7 @@ def test_a_report_is_written_over_a_report_and_over_nothing_else(place: Path) ->
     (place / "thesis.html").write_text("<!doctype html>\n<p>mine")
     (place / "report.html.tmp").write_text("mine")
     told = one_line(run(place, "report", "run", "out=thesis.html"))
-    assert "out=thesis.html: a file is there that is no report" in told
+    assert "out=thesis.html: this file is not a report" in told
     assert (place / "thesis.html").read_text() == "<!doctype html>\n<p>mine"
     for _ in range(2):
         finished = run(place, "report", "run", "out=report.html")

@@ -145,7 +145,7 @@ def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked
     there = files_of(tmp_path / "out")
     edit(tmp_path, file)
     refused = one_line(alps_run(tmp_path, *words))
-    ways = "fresh=yes answers all of it again in the same folder, out=NEW in another"
+    ways = "fresh=yes answers again in the same folder, out=NEW in a new one"
     assert refused == f"alps: out: {file} changed since this run; {ways}\n"
     assert files_of(tmp_path / "out") == there
     fresh = alps_run(tmp_path, "fresh=yes", *words)

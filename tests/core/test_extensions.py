@@ -207,7 +207,11 @@ BROKEN = {
     "no module of it": ("", "elsewhere:EXTENSION", "No module named 'elsewhere'"),
     "it raises": ("raise RuntimeError('two\\nlines')", "broken:EXTENSION", "RuntimeError: two"),
     "no such name": ("", "broken:EXTENSION", "AttributeError"),
-    "another kind of thing": ("EXTENSION = 3", "broken:EXTENSION", "no alps.extension.Extension"),
+    "another kind of thing": (
+        "EXTENSION = 3",
+        "broken:EXTENSION",
+        "not an alps.extension.Extension",
+    ),
 }
 
 

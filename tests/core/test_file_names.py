@@ -110,5 +110,5 @@ def test_two_people_never_have_one_journal(tmp_path):
     pytest.importorskip("starlette", reason=NEEDED)
     folder = plain_work(tmp_path / "work", 4)
     label_all(folder, "anna", lambda step: {"label": "1"})
-    with pytest.raises(UsageError, match="as=Anna: would have the file of anna"):
+    with pytest.raises(UsageError, match="as=Anna: has the same file name as anna"):
         Seat(Path(folder), "Anna")

@@ -218,7 +218,7 @@ def test_a_number_beyond_all_numbers_in_a_label_folder_is_refused(
 @pytest.mark.parametrize("rest", ["}", DEEP], ids=["broken", "too deep"])
 def test_no_number_before_what_is_no_json_at_all_is_refused(labelled: Path, rest: str):
     write(labelled / "scale.json", f'{{"a": NaN, "b": {rest}}}')
-    with pytest.raises(DataError, match="NaN is no number in JSON"):
+    with pytest.raises(DataError, match="NaN is not a number in JSON"):
         read_labels(labelled)
 
 

@@ -200,10 +200,10 @@ def test_a_judge_that_cannot_tell_known_items_apart_is_paid_for_no_verdict(run, 
 def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
     ran = run(Judge(lambda item: True))
     said_once = " ".join(ran.out.split())
-    assert f"no score, {ONE_LINE}, so it gives no scores by it (judge_check=no" in said_once
+    assert f"no score, {ONE_LINE}, so its scores under it are withheld (judge_check=no" in said_once
     assert "judged by openai/x (known items 6/12)" in ran.out
     shown = alps_here("show", "out").out
-    assert f"– {ONE_LINE}, so it gives no scores by it" in " ".join(shown.split())
+    assert f"– {ONE_LINE}, so its scores under it are withheld" in " ".join(shown.split())
     assert "Known items that judge openai/x got right: pa 6/12 (not admitted)." in shown
 
 
@@ -448,9 +448,9 @@ def too_many(card):
     ("change", "severity", "words"),
     [
         (without_check, "warning", "was not checked on known items"),
-        (of_another_rubric, "serious", "judged by matching, support, of which no items were asked"),
-        (too_few, "serious", "got too few known items right to give it a score"),
-        (too_many, "serious", "13 right of 12, where a judge is asked 12"),
+        (of_another_rubric, "serious", "judged by matching, support, not checked on known items"),
+        (too_few, "serious", "got too few known items right, so no score"),
+        (too_many, "serious", "13 right of 12; a judge gets 12"),
     ],
 )
 def test_a_submission_says_how_its_judge_was_checked(packed, tmp_path, change, severity, words):

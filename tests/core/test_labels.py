@@ -198,7 +198,7 @@ BAD_LABELS: dict[str, tuple[Any, list[str]]] = {
     "true on a scale of three": (label("w1", "cy", True), ["label", "true is not on the scale"]),
     "null": (label("w1", "cy", None), ["label", "null is not on the scale"]),
     "a list": (label("w1", "cy", [1]), ["label", "[1] is not on the scale"]),
-    "NaN": (said_of("NaN"), ["label", "NaN is no number"]),
+    "NaN": (said_of("NaN"), ["label", "NaN is not a number"]),
     "infinity": (said_of("1e999"), ["label", "1e999 is beyond the range"]),
     "an unknown item": (label("q9", "cy", 1), ["item_id", 'unknown item "q9"', "items.jsonl"]),
     "an annotator twice": (
@@ -231,7 +231,7 @@ BAD_ITEMS: dict[str, tuple[Any, list[str]]] = {
     "a cluster in numbers": (item("x", cluster=7), ["cluster", "must be text or null, got 7"]),
     "NaN far inside": (
         '{"item_id": "x", "rubric": "right", "payload": {"a": [1, {"b": NaN}]}}',
-        ["payload.a.1.b", "NaN is no number in JSON"],
+        ["payload.a.1.b", "NaN is not a number in JSON"],
     ),
 }
 
@@ -242,7 +242,7 @@ def scale(kind: Any = "ordinal", values: Any = (1, 2)) -> Row:
 
 NAN_SCALE = '{"extra": {"kind": "ordinal", "values": [1, NaN]}}'
 BAD_SCALES: dict[str, tuple[Any, list[str]]] = {
-    "one value": (scale(values=[1]), ["extra.values", "two or more values", "nobody used"]),
+    "one value": (scale(values=[1]), ["extra.values", "two or more values", "unused values"]),
     "no value": (scale(values=[]), ["extra.values", "two or more values"]),
     "a value twice": (scale(values=[1, 2, 2.0]), ["extra.values.2", "2.0 stands twice"]),
     "a kind that is none": (
@@ -258,7 +258,7 @@ BAD_SCALES: dict[str, tuple[Any, list[str]]] = {
     "descending numbers": (scale(values=[2, 1]), ["extra.values", "ascend"]),
     "an interval of names": (scale("interval", ["low", "high"]), ["extra.values", "numbers"]),
     "no object": ({"extra": [0, 1]}, ["extra", "must be an object"]),
-    "NaN": (NAN_SCALE, ["extra.values.1", "NaN is no number"]),
+    "NaN": (NAN_SCALE, ["extra.values.1", "NaN is not a number"]),
     "a rubric twice": ('{"a": {}, "a": {}}', ["a", "stands twice"]),
 }
 
@@ -325,7 +325,7 @@ def test_an_empty_file_says_so(folder: Path, name: str):
 def test_a_file_that_is_missing_is_named(folder: Path, name: str):
     (folder / name).unlink()
     what = (
-        "is not there: write people's labels"
+        "is missing: write human labels"
         if name == "labels.jsonl"
         else "can't be read (No such file"
     )
@@ -399,7 +399,7 @@ BAD_VERDICTS: dict[str, tuple[Any, list[str]]] = {
         verdict("q1", "new", 1, probablity=0.5),
         ["probablity", "did you mean 'probability'"],
     ),
-    "NaN": ('{"item_id": "q1", "judge": "new", "verdict": NaN}', ["verdict", "NaN is no number"]),
+    "NaN": ('{"item_id": "q1", "judge": "new", "verdict": NaN}', ["verdict", "NaN is not a"]),
 }
 
 
@@ -435,7 +435,7 @@ def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder: Path):
     assert read_crowd(path, read_labels(folder)) == {"crowd": {"w1": 2.6, "q1": 0.0}}
 
 
-NAMED = 'mean: the scale ["warm", "cold"] has names, which have no mean'
+NAMED = 'mean: the scale ["warm", "cold"] has names, so it has no mean'
 BAD_MEANS = [
     (mean("q2", 1.5), "mean: must be a number from 0 to 1, got 1.5"),
     (mean("q2", "1"), 'mean: must be a number from 0 to 1, got "1"'),

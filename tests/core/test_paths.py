@@ -86,7 +86,7 @@ def test_pools_lie_in_the_home_folder(home):
 
 def test_the_home_folder_of_nobody_is_one_line(home):
     with pytest.raises(
-        UsageError, match=r"^out=~no-such-user/x: there is no home folder for ~no-such-user$"
+        UsageError, match=r"^out=~no-such-user/x: no home folder for ~no-such-user$"
     ):
         parse_words([*RULES, "out=~no-such-user/x"], RunSettings)
 

@@ -110,12 +110,12 @@ def rewritten(made, tmp_path, column, value):
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
-        ("correct_answer", "(e)", "'(e)' is none of the letters (a) to (d)"),
+        ("correct_answer", "(e)", "'(e)' is not one of the letters (a) to (d)"),
         ("all_options", "['(a) one']", "expected a list of four texts"),
         ("all_options", "[" * 5000, "expected a list of four texts"),
-        ("end_index_in_shared_context", "-1", "is no whole number"),
-        ("end_index_in_shared_context", "nan", "is no whole number"),
-        ("distance_to_ref_in_tokens", "soon", "is no whole number"),
+        ("end_index_in_shared_context", "-1", "is not a whole number"),
+        ("end_index_in_shared_context", "nan", "is not a whole number"),
+        ("distance_to_ref_in_tokens", "soon", "is not a whole number"),
         ("user_question_or_message", " ", "empty"),
     ],
 )

@@ -215,7 +215,7 @@ def test_three_settings_of_the_same_questions_stand_in_one_table(alps, tmp_path)
         assert pairs == ["AB", "AC", "BC"]
         assert len(accuracy["ranked"]) == 3
     done = alps("compare", "choice", "logprob", "free")
-    note = " ".join(done.stdout.split()).partition("Run under different conditions: ")[2]
+    note = " ".join(done.stdout.split()).partition("Different conditions: ")[2]
     _, second, third = note.partition(".")[0].split(", ")
     assert "answer=logprob" in second
     assert "answer=free" in third

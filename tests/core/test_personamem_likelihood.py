@@ -130,11 +130,11 @@ def another_text(body):
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (without_logprobs, "it tells no log-probabilities of the prompt's tokens"),
-        (only_what_it_wrote, "its tokens don't spell the prompt, and it tells no offsets that fit"),
+        (without_logprobs, "it returns no log-probabilities of the prompt's tokens"),
+        (only_what_it_wrote, "its tokens don't match the prompt, and its offsets don't either"),
         (nothing_but_null, "it tells no log-probability of some of the tokens"),
         (lambda body: completed(body, {"tokens": [7], "token_logprobs": "x"}), "it tells no log-p"),
-        (another_text, "its tokens don't spell the prompt, and it tells no offsets that fit"),
+        (another_text, "its tokens don't match the prompt, and its offsets don't either"),
         (lambda body: Answer(status=400, error="Only no echo is supported"), "Only no echo"),
         (lambda body: Answer(status=404), "the endpoint does not have it"),
     ],
@@ -160,8 +160,8 @@ def test_a_record_whose_tokens_are_not_told_is_unscored(alps, tmp_path):
     ("words", "why"),
     [
         (("model=floor/longest",), "answer=logprob: model=floor/longest: it tells no log-prob"),
-        (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it is asked by chat alone"),
-        (("model=anthropic/claude-sonnet-4-5",), "it is asked by chat alone"),
+        (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it has a chat endpoint only"),
+        (("model=anthropic/claude-sonnet-4-5",), "it has a chat endpoint only"),
         (("model=openai/davinci-002", "temperature=0"), "temperature=0.0 would change nothing"),
         (("model=openai/davinci-002", "orders=4"), "orders=4 would change nothing"),
         (("model=openai/davinci-002", "task=extraction"), "answer=logprob: only personamem uses"),

@@ -31,4 +31,4 @@ def test_a_run_shows_search_apart_from_understanding(alps, tmp_path):
     assert scores["search"]["value"] >= 0.9
     assert scores["understanding"]["value"] <= 1 / len(LETTERS) + 0.1
     assert scores["search"]["n"] + scores["understanding"]["n"] == scores["accuracy"]["n"]
-    assert "types that a search solves" in alps("show", "out").stdout
+    assert "retrieval types" in alps("show", "out").stdout

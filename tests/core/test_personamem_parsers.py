@@ -145,7 +145,7 @@ def test_kinds_of_invalid_responses_are_told_apart(alps, tmp_path, cases, words)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("orders=4",), "the authors ask for a choice under one order; leave orders=4 out"),
+        (("orders=4",), "the authors use a choice in one order; leave orders=4 out"),
         (("answer=free",), "leave answer=free out"),
     ],
 )

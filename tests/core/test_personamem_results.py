@@ -166,7 +166,7 @@ def test_replies_without_one_letter_are_wrong_and_refuse_no_file(score, tmp_path
     assert accuracy(tmp_path) == pytest.approx(65 / 70)
 
 
-NO_QUESTION = "question_id: 'acd74206' is no question of"
+NO_QUESTION = "question_id: 'acd74206' is not a question of"
 OTHER_MESSAGE = "user_question_or_message: 'Tea?', but"
 
 
@@ -186,7 +186,7 @@ def test_a_file_of_other_data_is_refused_by_line_and_column(
     assert said in error
     assert "x.csv, line " in error
     if "question_id" in cells:
-        assert "(1 of 70 rows are of others; another size=?)" in error
+        assert "(1 of 70 rows have other ids; another size=?)" in error
     assert not (tmp_path / "run").exists()
 
 
@@ -208,7 +208,7 @@ BROKEN = {
     b"question_id,answer,p\nx,a,b,c\n": "line 2: 4 cells where the header has 3",
     b"question_id,p,p\nx,a,b\n": "line 2, p: two columns of this name, with different",
     b'question_id,p\nx,"a': "line 2: not CSV",
-    b"question_id,p\nx\0,a\n": "line 2, question_id: 'x?' is no question of",
+    b"question_id,p\nx\0,a\n": "line 2, question_id: 'x?' is not a question of",
     b"question_id,p\n\xff\xfe,a\n": "not CSV ('utf-8' codec",
     b"question_id,p\nx," + b"a" * 10_000_001 + b"\n": "line 2: not CSV (field larger",
     b"question_id,p\n,a\n": "line 2, question_id: empty",
@@ -315,4 +315,4 @@ def test_published_answers_are_whole_where_a_memory_leaves_questions_out(score, 
 def test_files_of_the_published_set_are_not_those_of_another(score):
     error = said_in_one_line(score(RAG))
     assert "line 2, question_id: " in error
-    assert "589 of 589 rows are of others" in error
+    assert "589 of 589 rows have other ids" in error

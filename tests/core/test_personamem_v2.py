@@ -142,7 +142,7 @@ def spoiled(tmp_path, **cells):
         ({"correct_answer": " "}, "line 3, correct_answer: empty"),
         ({"user_query": "{'role': 'user'}"}, "line 3, user_query: expected a message"),
         ({"pref_type": ""}, "line 3, pref_type: empty"),
-        ({"total_tokens_in_chat_history_32k": "many"}, "'many' is no whole number"),
+        ({"total_tokens_in_chat_history_32k": "many"}, "'many' is not a whole number"),
         ({"chat_history_32k_link": ""}, "line 3, chat_history_32k_link: empty"),
     ],
 )

@@ -320,7 +320,7 @@ def test_a_file_of_predictions_that_can_not_be_read_says_what_it_is(file, told_o
         (
             "oracle",
             "utilization",
-            "no system of utilization, it answers extraction, update, retrieval, personamem alone",
+            "not a system for utilization, it answers only extraction, update, retrieval",
         ),
         ("python:os:getcwd", "extraction", "getcwd has no method 'predict' (it gives a str)"),
     ],
@@ -351,10 +351,10 @@ def test_a_calibration_is_no_run_for_any_command(calibrated):
 
 def test_the_page_of_a_calibration_by_derived_labels_names_no_people_who_gave_them(calibrated):
     page = " ".join((calibrated / "calibration.html").read_text(encoding="utf-8").split())
-    assert "against known answers" in page
-    assert "items whose labels are derived." in page
+    assert "77 known answers" in page
+    assert "The labels are known answers, not a person's." in page
     assert "that people labelled" not in page
-    assert "holds for a judge of this fingerprint and no other" in page
+    assert "is valid for this fingerprint only" in page
     assert not re.search("[0-9a-f]{64}", page.partition("<body>")[2])
 
 
@@ -363,8 +363,8 @@ def test_the_page_of_recorded_verdicts_binds_no_judge(calibrated):
     for name in ("expires", "pinned", "judge_fingerprint"):
         del row[name]
     page = write_calibration_page(row, calibrated / "recorded.html").read_text(encoding="utf-8")
-    assert "binds no judge" in page
-    assert "fingerprint and no other" not in page
+    assert "Of the recorded verdicts" in page
+    assert "for this fingerprint only" not in page
 
 
 def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, monkeypatch):

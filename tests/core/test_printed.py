@@ -1,8 +1,8 @@
 """What commands print, held word for word in tests/printed/.
 
 Each NAME.txt holds one command or several that belong together, in 80 columns: the words, stdout,
-stderr where there is any, and the exit code where it is not 0. `ALPS_PRINTED=write` writes the
-files anew; the change is read in the diff of the commit.
+stderr where there is any, and the exit code where it is not 0. `make printed` writes the files
+again; the change is read in the diff of the commit.
 """
 
 import difflib
@@ -25,6 +25,8 @@ OTHERS = (
     (r"search [\d.]+ m?s \(median\)", "search SECONDS (median)"),
     (r" +(just now|\d+ \w+ ago)$", " WHEN"),
     (r"\b20\d\d-\d\d-\d\d\b", "DAY"),
+    (r"^\d\d:\d\d:\d\d ", "HH:MM:SS "),
+    (r"done in [\d.]+ s", "done in SECONDS"),
     (r"[\d.]+ m?s a query", "TIME a query"),
     (r"\s\(tried\sfor\s[^;]+;\spatience=\swaits\slonger\)", ""),
     # What a memory system took.
@@ -63,19 +65,24 @@ def in_order(ended: re.Match[str]) -> str:
 def test_a_command_prints_what_is_held(name, story, tmp_path_factory):
     folder, held = carried_out(story, tmp_path_factory), HELD / f"{name}.txt"
     text = alike((printed_by(folder) / held.name).read_text("utf-8"), folder)
+    as_held(held, text)
+
+
+def as_held(held: Path, text: str) -> None:
+    """Fail with the lines that differ, unless a file holds a text; write it where that is asked."""
     if WRITE:
+        held.parent.mkdir(exist_ok=True)
         held.write_text(text, encoding="utf-8")
         pytest.skip(f"{held.name} was written")
     before = held.read_text("utf-8") if held.exists() else ""
-    changed = difflib.unified_diff(
-        before.splitlines(), text.splitlines(), f"tests/printed/{held.name}", "now", lineterm=""
-    )
+    name = str(held.relative_to(ROOT))
+    changed = difflib.unified_diff(before.splitlines(), text.splitlines(), name, "now", lineterm="")
     if before != text:
-        pytest.fail("\n".join([*changed, "ALPS_PRINTED=write writes it anew"]), pytrace=False)
+        pytest.fail("\n".join([*changed, "to accept this: make printed"]), pytrace=False)
 
 
 def test_every_held_text_is_printed_by_a_command():
-    assert {path.stem for path in HELD.iterdir()} == {name for name, _ in CASES}
+    assert {path.stem for path in HELD.glob("*.txt")} == {name for name, _ in CASES}
 
 
 @pytest.mark.parametrize("name", [name for name, _ in CASES])

@@ -69,7 +69,7 @@ for name in rows():
 """
     predictions = ask(make(body), *NAMES)
     assert answered(predictions)
-    note = "output that is no answer was ignored: 'thinking about b'"
+    note = "ignored output that is not an answer: 'thinking about b'"
     assert [name for name in NAMES if note in predictions[name].notes] == ["b"]
 
 

@@ -27,7 +27,7 @@ from tests.programs import (
     system,
 )
 
-IGNORED = "output that is no answer was ignored: 'sorry, not b'"
+IGNORED = "ignored output that is not an answer: 'sorry, not b'"
 NEVER = f"no answer within {QUICK:g} s, 3 times: does it flush its output"
 
 

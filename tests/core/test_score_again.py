@@ -79,7 +79,7 @@ def test_predictions_that_no_manifest_vouches_for_are_somebodys(here):
     copied.parent.mkdir()
     copied.write_bytes(theirs.read_bytes())
     ran = command("score", "right", "judge=lexical", "out=judged", code=2)
-    assert "judged/predictions.jsonl: no run wrote it" in ran.one_line
+    assert "judged/predictions.jsonl: not a run folder" in ran.one_line
     assert copied.read_bytes() == theirs.read_bytes()
     assert names_in(copied.parent) == {"predictions.jsonl"}
 

@@ -122,11 +122,12 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
         ),
         (
             ("task=all,update", "model=rules"),
-            "task=all,update: 'all' is every task and stands alone",
+            "task=all,update: 'all' means every task; name no other",
         ),
         (
             ("task=all", "model=oracle"),
-            "no system of utilization, it answers extraction, update, retrieval, personamem alone "
+            "not a system for utilization, it answers only extraction, update, "
+            "retrieval, personamem "
             "(embedded there",
         ),
     ],

@@ -44,12 +44,12 @@ def test_what_a_judge_could_not_rate_is_listed_shown_reported_and_judged_later(t
     run(tmp_path, tmp_path / "data", "ability=pa", "model=rules")
     assert "1 unscored" in alps_here("ls", str(tmp_path)).out
     shown = alps_here("show", str(tmp_path / "out"), "u1").out
-    assert "unrated: answered, and the judge rates no answers by a rubric: unscored" in shown
+    assert "unrated: answered, but the judge cannot rate answers: unscored" in shown
     assert "failed" not in shown
     assert alps_here("report", str(tmp_path / "out"), f"out={tmp_path / 'page.html'}").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Utilization needs a judge that rates" in page
-    assert "answered, and the judge rates no answers by a rubric: unscored" in page
+    assert "answered, but the judge cannot rate answers: unscored" in page
     with serve(between(lambda _: Answer("Unasked."), lambda _: met())) as server:
         judge = ("judge=openai/judge", f"judge_api_base={server.url}")
         again = alps_here("score", str(tmp_path / "out"), *judge, f"out={tmp_path / 'again'}")

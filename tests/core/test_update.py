@@ -217,7 +217,7 @@ def test_two_lists_are_joined(first, second, values, key):
         dict(zip(("existing_memories", "updated_memories"), given, strict=True))
     )
     assert "".join(each.value for each in found.value) == values
-    assert "two lists, joined" in found.notes
+    assert "two lists, merged" in found.notes
 
 
 def test_what_was_deleted_stands_last_and_is_not_in_the_list():

@@ -140,8 +140,8 @@ CARDS = [
         ("name", name, "baseline", "calls itself a baseline")
         for name in ("Floor of mine", "floor/generic", "Baseline: BM25", "ORACLE")
     ),
-    ("name", "✓ reproduced by the maintainers", "name", "holds the sign U+2713"),
-    ("name", "Thumb (verified)", "name", "says «verified», which boards say in columns of their"),
+    ("name", "✓ reproduced by the maintainers", "name", "contains the character U+2713"),
+    ("name", "Thumb (verified)", "name", "says «verified», which boards show in their own"),
     ("name", "–", "name", "has no letter and no digit"),
     ("org", "Official Lab", "name", "org: Official Lab says «Official»"),
     *(("name", name, "name", "a row of the references") for name in ("GРT-5.2", "Меm0")),
@@ -159,7 +159,7 @@ WARNED = [
     ("name", "Mem0", "name", "a row of the references, and the model is rules"),
     ("system.settings", {"weights": f"{HOME}/w"}, "leak", "system.settings.weights: holds an abso"),
     ("system.settings", {"at": "gpu.local"}, "leak", "system.settings.at: holds the address"),
-    ("runs.0.prompts.extraction/2", "0" * 64, "prompt", "extraction/2 has another wording than"),
+    ("runs.0.prompts.extraction/2", "0" * 64, "prompt", "extraction/2 differs from the bundled"),
 ]
 
 
@@ -179,7 +179,7 @@ def replaced(old: str, new: str):
 
 BOTTOMLESS = "inside one another"
 CARD_BYTES = {
-    "NaN": (replaced('"n": 12', '"n": NaN'), "NaN is no number in JSON"),
+    "NaN": (replaced('"n": 12', '"n": NaN'), "NaN is not a number in JSON"),
     "Infinity": (replaced('"n": 12', '"n": -Infinity'), "-Infinity is no number"),
     "1e999": (replaced('"n": 12', '"n": 1e999'), "1e999 is beyond the range"),
     "endless": (replaced('"n": 12', f'"n": {"9" * 9_000}'), "more than 16 digits"),
@@ -311,7 +311,7 @@ FOLDERS = [
     (written("Submission.json", "{}"), "stray", "Submission.json"),
     (bury, "stray", "does not belong"),
     (written("task2/scores.jsonl", ""), "stray", "task2: the card has no such track"),
-    (written("task1/calls.jsonl", "{}\n"), "stray", "task1/calls.jsonl: the card does not name it"),
+    (written("task1/calls.jsonl", "{}\n"), "stray", "task1/calls.jsonl: it is not on the card"),
     (repository, "name", ".git: a name outside"),
     (written("..%2f..%2fetc", ""), "name", NOT_OURS),
     (written("a\nb", ""), "name", "a\\u000ab"),
@@ -381,7 +381,7 @@ ROWS = [
     (VERDICTS, "0.support", ENDLESS, "verdict", "support of 900"),
     (VERDICTS, "0.pairs", DROPPED, "verdict", "no pairs in it"),
     (VERDICTS, "0.judge", "0" * 12, "judge", "of another judge than the card's"),
-    (VERDICTS, "0.pairs", lambda old: [] if old else [PAIR], "verdict", "not what the embedded"),
+    (VERDICTS, "0.pairs", lambda old: [] if old else [PAIR], "verdict", "differ from the embedded"),
     (RATED, "0.marks", {"met": 5}, "verdict", "marks.met is 5"),
     (RATED, "0.marks", {"met": 1, "resonation": 5}, "verdict", "belong to no rubric"),
     ("task1/scores", "2.scores.f1", 1.0, "row_score", "visitor_02: scores.f1 printed 1, recomput"),

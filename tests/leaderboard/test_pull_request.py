@@ -31,7 +31,7 @@ def test_what_is_missing_is_listed_until_it_is_given(run_folder: Path, tmp_path:
     places = [bare.index(line) for line in ("1. notes=", "2. org=", "3. url=")]
     assert places == sorted(places)
     whole = ("notes=By rules.", "org=A lab", "url=https://example.org/rules", "dry_run=yes")
-    assert "Before you send it" not in submit(run_folder, tmp_path / "thumb", *whole).out
+    assert "Before you submit" not in submit(run_folder, tmp_path / "thumb", *whole).out
 
 
 def test_the_text_of_the_pull_request_ticks_what_was_checked(

@@ -471,7 +471,7 @@ def test_the_reported_rows_are_those_of_the_paper():
 
 def test_what_is_no_site_is_never_replaced(submissions, tmp_path):
     (tmp_path / "mine.txt").write_text("keep")
-    with pytest.raises(UsageError, match="something else than a site is there"):
+    with pytest.raises(UsageError, match="holds something else"):
         build(submissions, tmp_path)
     assert (tmp_path / "mine.txt").read_text() == "keep"
     with pytest.raises(UsageError, match="no such folder"):

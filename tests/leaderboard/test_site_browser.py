@@ -248,8 +248,8 @@ ON_SCREEN = """words => {
         pytest.param((), "alps measures how assistants extract memories", id="what is this"),
         pytest.param(("Boards", "Update"), "the best", id="which system is best at update"),
         pytest.param(
-            ("how far the judges can be trusted", "openai/judge-2026-01-01"),
-            "Nobody has compared it with people's labels",
+            ("can the judges be trusted", "openai/judge-2026-01-01"),
+            "Not compared with human labels yet",
             id="how far is the judge to be trusted",
         ),
         pytest.param(("Model 2", "alps_upd_021"), "matches no gold", id="why did this one fail"),
@@ -278,7 +278,7 @@ def test_two_systems_of_the_readers_choice_stand_side_by_side_without_a_script(b
         assert compared() == ["Model 2", "Model 1"]
         # The page of a system leads there with this system chosen.
         tab.goto(f"{site.as_uri()}/systems/system-002.html")
-        links = tab.get_by_role("link", name="all records, next to a system of your choice")
+        links = tab.get_by_role("link", name="compare all records with another system")
         follow(tab, links.nth(2))
         assert compared() == ["Model 4", "Model 2"]
         assert not tab.get_by_label("system").is_visible()
@@ -290,7 +290,7 @@ def test_two_systems_of_the_readers_choice_stand_side_by_side_without_a_script(b
         assert "Model 2" in tab.locator(".answer[open]").inner_text()
         # The first of a board is no exception: it stands next to the second.
         tab.goto(f"{site.as_uri()}/systems/system-004.html")
-        links = tab.get_by_role("link", name="all records, next to a system").all()
+        links = tab.get_by_role("link", name="compare all records with").all()
         for address in [link.get_attribute("href") for link in links]:
             tab.goto(f"{site.as_uri()}/{address.removeprefix('../')}")
             assert len(compared()) == 2

@@ -92,7 +92,7 @@ def test_a_stale_file_that_somebody_changed_stays_and_is_named(place: Path) -> N
     build(place)
     write(place / "public", {f"systems/{SLUG}.html": "my words"})
     shutil.rmtree(place / "submissions" / SLUG)
-    assert f"left there, changed since it was built: systems/{SLUG}.html" in build(place)
+    assert f"kept, because changed since the build: systems/{SLUG}.html" in build(place)
     assert (place / "public" / "systems" / f"{SLUG}.html").read_text() == "my words"
 
 
@@ -103,7 +103,7 @@ def test_a_file_in_the_way_is_named_and_nothing_is_written(place: Path, name: st
     write(place / "public", {name: "mine"})
     before = files_of(place / "public")
     told = one_line(run(place, "leaderboard", "build", "submissions=submissions", "out=public"))
-    assert "no build of a site wrote it" in told
+    assert "not written by a site build" in told
     assert files_of(place / "public") == before
 
 
@@ -115,7 +115,7 @@ def test_a_folder_with_nothing_but_the_name_of_its_host_takes_a_site(place: Path
     build(place, "docs")
     assert (place / "docs" / "CNAME").read_text() == "example.org"
     told = one_line(run(place, "leaderboard", "build", "submissions=submissions", "out=home"))
-    assert "something else than a site is there" in told
+    assert "holds something else" in told
 
 
 def test_a_link_in_a_site_leads_no_build_elsewhere(place: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_list_that_no_build_wrote_removes_nothing(place: Path, name: str) -> N
     path.write_text(json.dumps({**json.loads(path.read_text()), name: "0" * 64}), encoding="utf-8")
     before = files_of(place / "public")
     told = one_line(run(place, "leaderboard", "build", "submissions=submissions", "out=public"))
-    assert ".alps-site.json: names what no build writes" in told
+    assert ".alps-site.json: lists files that no build writes" in told
     assert files_of(place / "public") == before
     assert (place / "outside.txt").read_text() == "mine"
 

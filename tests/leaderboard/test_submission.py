@@ -188,7 +188,7 @@ def test_a_part_of_a_split_is_refused(part: str, shelf: Shelf, tmp_path: Path) -
         pack([run], WHO, out=tmp_path / SLUG)
 
 
-CHANGED = "changed since the summary; the same alps run again"
+CHANGED = "changed since the summary; run the same alps run again"
 ITEMS, SCORE = "0.prediction.memory_items", "0.scores.f1"
 JOURNALS = [
     ("predictions", changed(ITEMS, []), CHANGED),
@@ -334,7 +334,7 @@ def test_the_command_shows_what_will_be_published_and_writes_it(
         "not public",
     ):
         assert word in first
-    assert "Nothing was written" in first
+    assert "nothing written" in first
     assert first.splitlines()[:-1] == second.splitlines()[: len(first.splitlines()) - 1]
     assert max(map(len, (first + second).splitlines())) <= 80
 

@@ -183,7 +183,7 @@ def test_a_run_that_left_out_much_is_not_packed(shelf: Shelf, tmp_path: Path) ->
     )
     with pytest.raises(
         UsageError,
-        match=r" of 12 answers have no score \(transport \d\).*the same alps run again asks",
+        match=r" of 12 answers have no score \(transport \d\).*the same alps run retries",
     ):
         pack([run], WHO, out=tmp_path / SLUG)
 

@@ -258,7 +258,7 @@ def test_a_review_is_for_maintainers_alone(
     gone = said(
         shelf.verify(folder, changed=(f"leaderboard/submissions/{SLUG}/review.json",)), "changes"
     )
-    assert (gone.severity, gone.what) == ("serious", "only maintainers take it away")
+    assert (gone.severity, gone.what) == ("serious", "only maintainers remove it")
 
 
 def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, folder: Path) -> None:
@@ -357,10 +357,10 @@ def test_nothing_outside_its_folder_may_change_and_no_hook_runs(
     finding = said(shelf.verify(folder, base="main"), "changes")
     assert (finding.severity, finding.what.endswith("README.md")) == ("serious", True)
     assert not (tmp_path / "ran").exists()
-    for base, why in (("--output=x", "is no git reference"), ("nowhere", "git says")):
+    for base, why in (("--output=x", "is not a git reference"), ("nowhere", "git says")):
         assert why in said(shelf.verify(folder, base=base), "changes").what
     elsewhere = shelf.verify(shelf.folder, base="main")
-    assert any("no git checkout" in line for line in elsewhere.unchecked)
+    assert any("not a git checkout" in line for line in elsewhere.unchecked)
 
 
 def test_changes_can_be_given_as_a_list_or_as_another_copy(shelf: Shelf, tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it
     done = desk.verify(GITHUB_ACTIONS="true")
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert "format-checked; its scores follow from its predictions and verdicts" in done.stdout
-    assert "4 changed files, held against" in done.stdout
+    assert "4 changed files, compared with" in done.stdout
     lines = done.stdout.splitlines()
     word = lines[0].removeprefix("::stop-commands::")
     assert re.fullmatch(r"[0-9a-f]{32}", word), (

@@ -238,7 +238,7 @@ def test_an_address_where_nobody_ever_was_ends_the_run(desk: Desk, monkeypatch: 
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        with pytest.raises(UsageError, match=r"nobody could be reached .* mend the address"):
+        with pytest.raises(UsageError, match=r"no response for .* correct the address"):
             desk.ask(Request("openai/tiny", QUESTION, EXTRACTED, api_base=address), patience=1800.0)
 
 

@@ -249,7 +249,7 @@ def test_what_no_retry_can_mend_ends_the_run_on_one_line(scenarios, name, said):
 
 @pytest.mark.parametrize("name", ["password", "query"])
 def test_an_address_with_a_secret_in_it_is_refused_before_anything_is_asked(scenarios, name):
-    assert "a key belongs in the environment" in one_line(scenarios[name])
+    assert "put the key in the environment" in one_line(scenarios[name])
     assert scenarios.servers[name].requests == []
 
 
@@ -456,8 +456,12 @@ def test_an_answer_that_failed_is_not_paid_for_again_when_the_run_goes_on(scenar
 # Providers that are down, refuse for good, or find a request too long
 
 MET = {"OPENAI_API_KEY": "canary-met-openai"}
-INVALID = (400, "Invalid model name passed in model=tiny", "the first 3 requests failed alike")
-NO_MONEY = (402, "Insufficient Balance", "the account has no money or quota left")
+INVALID = (
+    400,
+    "Invalid model name passed in model=tiny",
+    "the first 3 requests failed with the same error",
+)
+NO_MONEY = (402, "Insufficient Balance", "the account has no credit or quota left")
 
 
 @pytest.mark.parametrize(("status", "message", "told"), [INVALID, NO_MONEY])

@@ -260,7 +260,7 @@ def failing_alike(status: int, **changes: Any) -> Any:
 
 
 def test_errors_that_stay_end_the_run_and_those_of_single_records_do_not():
-    alike = r"'openai/tiny': the first 3 requests failed alike.*Invalid model name"
+    alike = r"'openai/tiny': the first 3 requests failed with the same error.*Invalid model name"
     with pytest.raises(UsageError, match=alike):
         outcomes(failing_alike(400), 20)
     with pytest.raises(QuotaError):

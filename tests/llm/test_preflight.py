@@ -314,11 +314,11 @@ def test_options_of_the_command_line_come_before_those_of_a_file(tmp_path: Path)
 HEADER, BODY = "request.headers", "request.extra_body"
 REFUSED_OPTIONS: list[tuple[list[str], str]] = [
     (["request.seed=1", "request.seed=2"], "request.seed: given twice"),
-    (["request.a=1", "request.a.b=2"], "request.a.b: a is a value and no table"),
+    (["request.a=1", "request.a.b=2"], "request.a.b: a is a value, not a table"),
     (["request.seed="], "request.seed=: empty"),
     (['request={"a": 1}', "request.b=2"], "request: given twice, as a table and as request.b="),
     (["request=7"], "request: it takes single options, as request.seed=7"),
-    (["request.temperature=1"], "temperature has a setting of its own; write temperature="),
+    (["request.temperature=1"], "temperature has its own setting; write temperature="),
     (["request.max_completion_tokens=9"], "write max_tokens="),
     (["request.top_p=0.5"], "write top_p="),
     (["request.base_url=http://127.0.0.1"], "write api_base="),
@@ -368,7 +368,7 @@ def test_a_judge_has_options_of_its_own():
     judge = "judge=openai/judge"
     asked = parse_words((judge, "judge_request.top_p=0.5"), JudgeSettings)
     assert asked.judge_request == {"top_p": 0.5}
-    own = "judge_request: max_tokens has a setting of its own; write judge_max_tokens="
+    own = "judge_request: max_tokens has its own setting; write judge_max_tokens="
     with pytest.raises(UsageError, match=own):
         parse_words((judge, "judge_request.max_tokens=5"), JudgeSettings)
     words = (judge, "judge_request.seed=7")

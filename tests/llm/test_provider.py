@@ -316,7 +316,7 @@ def test_a_quota_for_the_day_ends_the_run_instead_of_sleeping_over_it():
     assert str(error.fatal).startswith(
         "model 'openai/tiny': the provider asks to wait 24.0 hours (HTTP 429 from http://"
     )
-    assert "the same command goes on then" in str(error.fatal)
+    assert "then run the same command again" in str(error.fatal)
     for seconds, ends in (("3600", False), ("3601", True)):
         error = failed(Answer(status=429, headers={"Retry-After": seconds}))
         assert (error.fatal is not None) == ends
@@ -447,9 +447,7 @@ def test_a_run_ends_with_the_redirect_named_once_and_exit_1(tmp_path):
     assert done.returncode == 1, done
     errors = {row["error"] for row in rows(tmp_path / "run" / "predictions.jsonl")}
     host = f"127.0.0.1:{target.server_port}"
-    assert errors == {
-        f"HTTP 307: the endpoint redirects to {host}, which is not followed; ask that one itself"
-    }
+    assert errors == {f"HTTP 307: the endpoint redirects to {host}; use that address"}
     assert {row["attempt"] for row in rows(tmp_path / "run" / "calls.jsonl")} == {1}
 
 

@@ -27,7 +27,7 @@ def chat(**more: Any) -> str:
     return json.dumps({"messages": PLAIN, **more})
 
 
-HALF = "half a character is in it"
+HALF = "it contains half a character"
 BODIES = {
     "no JSON": ("{", "not JSON"),
     "nothing": ("", "not JSON"),

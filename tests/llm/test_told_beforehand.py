@@ -49,7 +49,7 @@ def test_a_dry_run_has_a_likely_cost_within_the_range_and_a_total(tmp_path):
 def test_personamem_without_a_cache_says_what_to_do(tmp_path):
     done = run(tmp_path, "run", "task=personamem", "model=rules", "out=out", ALPS_CACHE="off")
     assert done.returncode == 2
-    assert "set ALPS_CACHE to a folder, or make them by alps data personas out=" in done.stderr
+    assert "set ALPS_CACHE to a folder, or run alps data personas out=" in done.stderr
 
 
 def test_the_port_of_a_site_is_tried_before_the_site_is_built(tmp_path):

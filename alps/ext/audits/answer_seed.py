@@ -1,4 +1,4 @@
-"""Seed of the draw of an audit, from what is audited: nobody chooses it by the way.
+"""Seed of an audit's draw, derived from the audited answers so that it is not chosen.
 
 Who writes the answers can still search for one, a word more here or there: what is published as
 confirmed is of a draw that a maintainer gave (`alps.ext.audits.board`).

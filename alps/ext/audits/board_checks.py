@@ -100,7 +100,7 @@ def _check_judge(name: str, audit: Audit, task: Task, findings: Findings) -> Non
             findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
         return
     if not audit.judge_check:
-        what = f"audit judge {shown(audit.judge)} was not checked on known items: boards say so"
+        what = f"audit judge {shown(audit.judge)} was not checked on known items; boards show that"
         findings.warn(
             JUDGE_CHECK, where, what, "audit without judge_check=no, and pack the run again"
         )

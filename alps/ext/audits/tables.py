@@ -195,7 +195,7 @@ def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> l
     if score is not None and score.low is not None:
         lines.append(f"{lead.title.strip()}: {_needed(score)}.")
     if any(score.outside for score in scores.values()):
-        lines.append("! reaches beyond the scale, and is shown as it is.")
+        lines.append("! The interval reaches beyond the scale.")
     return lines
 
 

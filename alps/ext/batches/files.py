@@ -1,4 +1,4 @@
-"""File batches as OpenAI has them: upload, order, ask after, download.
+"""Batches as files, as in OpenAI's API: upload, submit, poll, download.
 
 litellm says what each request is sent as, and with which address and key. Its functions for batches
 are not used: they look for both in other places, `aretrieve_batch` downloads all results once more

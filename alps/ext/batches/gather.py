@@ -84,7 +84,7 @@ class Batches:
         room: Memory for the records whose requests wait.
         deadline: Seconds after which what is left of a batch is asked for in the ordinary way.
         patience: Seconds for which an interface that fails is tried again.
-        notice: Is given a line for each batch that is ordered, and for each that has ended.
+        notice: Is given a line for each batch that is submitted, and for each that has ended.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Batches:
         return self.room if self._gather else None
 
     def note(self, messages: Sequence[Mapping[str, str]]) -> None:
-        """Note what the record under way asks, for the memory that it takes."""
+        """Record the memory use of the current record's requests."""
         self.room.note(messages)
 
     def is_billed(self, key: str, batch: str) -> bool:
@@ -125,7 +125,7 @@ class Batches:
     async def read(
         self, request: Request[Any], messages: list[dict[str, str]], answered: Answered
     ) -> Reply:
-        """Return an answer as the reply that it would have been by itself; see `read_result`."""
+        """Return an answer as the reply of a single request; see `read_result`."""
         return await read_result(request, messages, answered)
 
     def takes(self, request: Request[Any], key: str) -> bool:
@@ -158,7 +158,7 @@ class Batches:
     async def answered(
         self, request: Request[Any], messages: list[dict[str, str]], key: str
     ) -> Answered | None:
-        """Return what a batch answers to a request; None where it is to be asked for by itself.
+        """Return a batch's answer to a request; None if it is sent as a single request.
 
         Raises:
             AlpsError: If the provider refuses the batch, or its interface can't be reached.
@@ -260,7 +260,7 @@ class Batches:
                 await self._drop(entry)
                 return
             entry = await self.journal.step(entry, "ordered", id=name)
-        self._notice(f"batch {entry.id} of {len(entry.keys):,} requests is taken up again")
+        self._notice(f"batch {entry.id} of {len(entry.keys):,} requests is resumed")
         await self._carry(endpoint, entry)
 
     async def _ordered(self, endpoint: Endpoint, entry: Entry, spool: Spool) -> Entry:
@@ -293,14 +293,14 @@ class Batches:
                 name = taken
                 break
         entry = await self.journal.step(entry, "ordered", id=name)
-        about = f"batch {name} of {len(spool.keys):,} requests to {entry.model} is ordered"
+        about = f"batch {name} of {len(spool.keys):,} requests to {entry.model} is submitted"
         self._notice(f"{about}; a run that ends before it goes on with it")
         return entry
 
     async def _refused(self, entry: Entry, error: TransportError, *, never: bool) -> None:
         if never:
             await self.journal.step(entry, "dropped")
-        size = f"a batch of {len(entry.keys):,} requests could not be ordered"
+        size = f"a batch of {len(entry.keys):,} requests could not be submitted"
         raise _fatal(entry.model, size, error) from error
 
     async def _carry(self, endpoint: Endpoint, entry: Entry) -> None:
@@ -312,7 +312,7 @@ class Batches:
             if state.failed is not None:
                 await self.journal.step(entry, "dropped")
                 what = f"the provider refused batch {entry.id} ({state.failed}), and billed nothing"
-                instead = "without batch= the same command asks one by one"
+                instead = "without batch=, the same command sends single requests"
                 raise UsageError(f"model '{entry.model}': {what}; {instead}")
             fetch = partial(interface.results, entry.id, state, entry.keys)
             results = await self._tried(fetch)
@@ -326,11 +326,11 @@ class Batches:
     async def _lost(self, entry: Entry) -> None:
         """Do without a batch that is not there any more."""
         if time.time() - entry.at > DAY:  # results are kept for a month
-            self._notice(f"batch {entry.id} is gone; its requests are asked again")
+            self._notice(f"batch {entry.id} is gone; its requests are sent again")
             await self._drop(entry)
             return
         # Another batch may be lost alike, and each may be on the bill.
-        self._notice(f"batch {entry.id} is gone; its requests are asked one by one")
+        self._notice(f"batch {entry.id} is gone; its requests are sent one by one")
         await self.journal.step(entry, "dropped")
         self._hand_out(entry, State(ended=True, done=len(entry.keys)), Results())
 
@@ -357,9 +357,9 @@ class Batches:
         left = len(entry.keys) - state.done
         try:
             await self._tried(partial(interface.cancel, str(entry.id)))
-            then = "the rest is asked for in the ordinary way"
+            then = "the rest is sent as single requests"
         except TransportError as error:
-            then = f"it can't be cancelled ({error}), so its end is waited for"
+            then = f"it can't be cancelled ({error}), so alps waits for it to end"
         passed = f"batch {entry.id} has passed batch_deadline= with {left:,} requests left"
         self._notice(f"{passed}: {then}")
 
@@ -381,9 +381,9 @@ class Batches:
             after = page.after
         if (name := await self._among(interface, alike, entry)) is not None:
             return name
-        lost = f"a batch of {len(entry.keys):,} requests may have been ordered, and is not among"
+        lost = f"a batch of {len(entry.keys):,} requests may have been submitted, and is not among"
         raise UsageError(
-            f"model '{entry.model}': {lost} the latest {len(seen):,}; another out= orders anew"
+            f"model '{entry.model}': {lost} the latest {len(seen):,}; another out= submits it again"
         )
 
     async def _among(
@@ -410,7 +410,7 @@ class Batches:
                     raise UsageError(
                         f"model '{entry.model}': a batch of {len(entry.keys):,} requests may have "
                         f"been ordered as {', '.join(left[:3])}, which does not end; another out= "
-                        "orders a new one"
+                        "submits a new one"
                     )
                 await asyncio.sleep(waits)
                 waits = min(max(_SOONEST, _SHARE * (time.monotonic() - began)), _LATEST)
@@ -484,7 +484,7 @@ class Batches:
 async def read_result(
     request: Request[Any], messages: list[dict[str, str]], answered: Answered
 ) -> Reply:
-    """Return what came in a batch as the reply that it would have been by itself.
+    """Return a result of a batch as the reply of a single request.
 
     Raises:
         TransportError: If it was not answered, or answered with an error.
@@ -540,4 +540,4 @@ def _fatal(model: str, what: str, error: TransportError) -> AlpsError:
     if error.fatal is not None:
         return error.fatal
     kind = CredentialError if error.status in (401, 403) else UsageError
-    return kind(f"model '{model}': {what} ({error}); the same command goes on with it")
+    return kind(f"model '{model}': {what} ({error}); the same command resumes it")

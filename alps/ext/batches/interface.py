@@ -161,7 +161,7 @@ class Interface(Protocol):
     async def create(
         self, spool: "Spool", tag: str, *, placed: Callable[[str], Awaitable[None]]
     ) -> str:
-        """Order a batch and return its id; `placed` is told of a file before it is ordered."""
+        """Submit a batch and return its id; `placed` is called with its file before."""
         ...
 
     async def listed(self, after: str | None = None) -> Page:

@@ -4,7 +4,7 @@ Every step is on disk before the next is taken, so that a run that is killed bet
 finds its batch again:
 
     intended    which requests, before anything is sent
-    placed      the file that was uploaded, before a batch of it is ordered
+    placed      the file that was uploaded, before a batch of it is submitted
     ordered     the batch, before it is waited for
     dropped     nothing of it will come: it was never ordered, was refused, or is gone
 

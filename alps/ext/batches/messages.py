@@ -1,4 +1,4 @@
-"""Message batches of Anthropic: ordered by one POST, asked after by one GET.
+"""Message batches of Anthropic: submitted by one POST, polled by one GET.
 
 litellm has no function that orders one. It says what each request is sent as, address and headers
 included, and here that is put together.

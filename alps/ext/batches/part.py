@@ -29,7 +29,7 @@ class Part(RunPart):
         self._keys = BatchKeys.of(settings)
 
     def check(self, data: Data, *, generate: bool, keys: bool) -> None:
-        """Refuse `batch=yes` where nobody takes batches."""
+        """Refuse `batch=yes` if no provider takes batches."""
         refuse_unbatched(self.settings, data.tasks if generate else ())
 
     def gather(self, folder: Path, shared: Shared) -> "Batches | None":
@@ -76,7 +76,7 @@ def asked_in_batches(
 
 
 def refuse_unbatched(settings: RunSettings, tasks: Sequence[Task]) -> None:
-    """Refuse `batch=yes` where nobody takes batches.
+    """Refuse `batch=yes` if no provider takes batches.
 
     Raises:
         UsageError: If nothing is asked of an LLM, or its provider takes none.
@@ -85,7 +85,7 @@ def refuse_unbatched(settings: RunSettings, tasks: Sequence[Task]) -> None:
         return
     asked = list(asked_in_batches(settings, tasks))
     if not asked:
-        why = "no litellm model is asked for an answer or a verdict"
+        why = "no LLM is called"
         raise UsageError(f"batch=yes would change nothing: {why}; leave it out")
     from alps.ext.batches.interface import check_batched
 

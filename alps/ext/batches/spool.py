@@ -26,7 +26,7 @@ class Spool:
 
     def __init__(self, folder: Path, form: Form) -> None:
         self._form = form
-        # open until the batch is ordered
+        # open until the batch is submitted
         self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115
         self.url, self.size = "", 0
         self.keys: list[str] = []
@@ -52,7 +52,7 @@ class Spool:
         self._write(self._form.closing)
 
     def opened(self) -> IO[bytes]:
-        """Return the file at its beginning; whoever reads it leaves it open."""
+        """Return the file at its beginning; the reader leaves it open."""
         self._file.seek(0)
         return self._file
 

@@ -19,6 +19,7 @@ from typing import Any, get_args
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
 from alps.event_loop import run_loop
 from alps.ext.calibration.ask import LabelledJudge, askable
+from alps.ext.calibration.examples import Example, disagreements_of
 from alps.ext.calibration.gates import gated
 from alps.ext.calibration.next_steps import after_calibration
 from alps.ext.calibration.report import RubricReport, label_matrices, report_on, report_rows
@@ -64,9 +65,9 @@ CALIBRATION = "calibration.json"
 COMPANIONS = 4
 # Time zones reach from UTC-12 to UTC+14: for two hours of a day, three dates are in use.
 _FURTHEST_AHEAD = timedelta(days=2)
-_OTHERWISE = "sensitivity and base rates are not those of a run"
-_NOT_RANDOM = f"items were not drawn at random: {_OTHERWISE}"
-_CHOSEN = f"pairs were chosen by a judge's verdicts and by likeness: {_OTHERWISE}"
+_OTHERWISE = "so sensitivity and base rates differ from those of a run"
+_NOT_RANDOM = f"items were not drawn at random, {_OTHERWISE}"
+_CHOSEN = f"pairs were chosen by a judge's verdicts and by similarity, {_OTHERWISE}"
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Calibrated:
         calls: What asking took; None where recorded verdicts were read.
         served: What answered, by the purpose of the calls.
         following: What to do next, where the judge is that of a run.
+        examples: Items on which the judge differs from people, by rubric.
     """
 
     judge: str
@@ -95,14 +97,18 @@ class Calibrated:
     calls: Calls | None = None
     served: Mapping[str, Sequence[ServedBy]] = field(default_factory=dict)
     following: tuple[str, ...] = ()
+    examples: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        from alps.ext.calibration.short import headline_of
+
+        return f"<Calibrated {headline_of(self.row)}>"
 
     def _repr_html_(self) -> str:
-        from alps.ext.calibration.table import print_calibration
+        from alps.ext.calibration.short import print_short
         from alps.show.table import as_html
 
-        return as_html(
-            lambda console: print_calibration(self.reports, judge=self.judge, console=console)
-        )
+        return as_html(lambda console: print_short(self, console))
 
 
 def calibrate(
@@ -179,7 +185,16 @@ def _from_verdicts(
         except OSError as error:
             raise RunFolderError(f"{folder}: {error.strerror}; choose another out=") from error
         write_json(folder / CALIBRATION, row)
-    return Calibrated(verdicts.judge, tuple(reports), row, folder, following=following)
+    examples = _examples(labels, verdicts, row)
+    return Calibrated(
+        verdicts.judge, tuple(reports), row, folder, following=following, examples=examples
+    )
+
+
+def _examples(
+    labels: LabelSet, verdicts: Verdicts, row: Mapping[str, Any]
+) -> dict[str, tuple[Example, ...]]:
+    return {rubric: disagreements_of(labels, verdicts, rubric) for rubric in row["rubrics"]}
 
 
 def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
@@ -201,7 +216,7 @@ def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
     except (ValueError, OSError):
         old = None
     if not isinstance(old, dict):
-        raise RunFolderError(f"{path}: can't be read, and is not written over; choose another out=")
+        raise RunFolderError(f"{path}: can't be read and is not overwritten; choose another out=")
     judges = f"another judge ({old.get('judge')}, not {row['judge']})"
     whats = {"judge": judges, "labels": "other labels", "fingerprint": "other verdicts"}
     for name, what in whats.items():
@@ -336,12 +351,13 @@ def _from_judge(
         too_many_unheard=unheard.total() > settings.max_failures * len(answers),
         calls=calls,
         served=served(totals),
+        examples=_examples(labels, verdicts, row),
     )
 
 
 def _without(report: RubricReport, missing: int, most: float) -> RubricReport:
-    """Add to a report how many items could not be asked about; above `most` it is a limit."""
-    limits = [f"{missing} items could not be asked about"] if missing > most else []
+    """Add to a report how many items have no response; above `most` it is a limit."""
+    limits = [f"no response for {missing} items"] if missing > most else []
     return replace(report, counts={**report.counts, "unheard": missing}).limited(*limits)
 
 

@@ -101,7 +101,7 @@ def confusion_map(values: Sequence[str], counts: Sequence[Sequence[int]]) -> Mar
     right = frozenset((n, n) for n in range(len(values)))
     return heat_map(
         HeatMap(names, names, counts, right, down="people", across="judge"),
-        label="What the judge says against what people say.",
+        label="Labels by the judge and by people.",
     )
 
 
@@ -132,7 +132,7 @@ def plane_of(by: str, values: Sequence[Any], bins: Sequence[Mapping[str, Any]]) 
         return Plane(0.0, 1.0, steps, steps, "the judge's probability", positive)
     if len(names) == 2:
         verdicts = list(zip((0.0, 1.0), map(_clipped, names), strict=True))
-        return Plane(0.0, 1.0, verdicts, steps, "what the judge says", positive)
+        return Plane(0.0, 1.0, verdicts, steps, "label by the judge", positive)
     return _plane_of_steps(values, names, bins)
 
 
@@ -150,7 +150,7 @@ def _plane_of_steps(
     # A name stands at every step, or at every second, third … where they would touch.
     each = -(-len(names) // _LARGEST_SCALE) or 1
     ticks = list(zip(places, map(_clipped, names), strict=True))[::each]
-    across, up = "what the judge says", "what people say on average"
+    across, up = "label by the judge", "mean human label"
     return Plane(min(figures), max(figures), ticks, ticks, across, up)
 
 

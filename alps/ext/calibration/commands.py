@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def calibrate(settings: "CalibrateSettings") -> None:
     """Measure a judge against human labels.
 
-    The judge rates the labelled items, unless its verdicts are recorded. labels=stress are items of
-    alps whose answers are known.
+    May the judge be trusted? The judge rates the labelled items, unless its verdicts are recorded.
+    labels=stress are bundled items with known answers.
 
     \b
       alps calibrate judge=lexical labels=stress
@@ -34,6 +34,7 @@ def calibrate(settings: "CalibrateSettings") -> None:
     """
     from alps.ext.calibration.calibrate import calibrate_judge
     from alps.ext.calibration.page import write_calibration_page
+    from alps.ext.calibration.short import print_short
     from alps.ext.calibration.table import print_account, print_calibration
     from alps.llm.secrets import redact
 
@@ -45,14 +46,16 @@ def calibrate(settings: "CalibrateSettings") -> None:
         return
     done = calibrate_judge(settings)
     screen = console()
-    print_calibration(done.reports, judge=done.judge, console=screen)
-    print_account(done, screen)
+    if settings.details:
+        print_calibration(done.reports, judge=done.judge, console=screen)
+        print_account(done, screen)
+        for line in done.following:
+            say(line)
+    else:
+        print_short(done, screen)
     if done.folder is not None:
-        page = write_calibration_page(done.row, done.folder / "calibration.html")
-        say(f"wrote {done.folder / 'calibration.json'}")
-        say(f"wrote {page}")
-    for line in done.following:
-        say(line)
+        page = done.folder / "calibration.html"
+        say(f"Page: {write_calibration_page(done.row, page, examples=done.examples)}")
     stop_at_budget(done)
     if done.too_many_unheard:
         sys.exit(1)
@@ -68,10 +71,10 @@ def calibrate(settings: "CalibrateSettings") -> None:
     quick=True,
 )
 def calibrate_list(folders: list[str], settings: "TrustSettings") -> None:
-    """Write a page of calibrations: which judge may I trust?
+    """Write a page that compares calibrated judges.
 
-    DIR are folders that alps calibrate wrote, or a folder of them; without any, those that runs
-    find. Judges are ranked; with labels= the page shows where they differ from people.
+    DIR are folders that alps calibrate wrote, or a folder of them; by default, those that runs use.
+    The page ranks judges; with labels= it shows where they differ from people.
 
     \b
       alps calibrate list known labels=labels out=trust.html

@@ -32,7 +32,7 @@ def judge_of_run(run: Run) -> JudgeOfRun:
 
 
 def correct_again(folder: Path, typed: Mapping[str, Any]) -> Finished:
-    """Correct the scores of a finished run in its own folder; nobody is asked.
+    """Correct the scores of a finished run in its folder, without requests.
 
     Args:
         folder: The run.

@@ -71,7 +71,7 @@ class Answers:
 
     Attributes:
         names: As the items drawn from them are called.
-        marks: In units of the score; None where the judgement failed.
+        marks: In units of the score; None where judging failed.
         clusters: The session of each.
         failed: The sessions of the answers that failed, and count as the worst without being
             judged.
@@ -86,7 +86,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class CorrectedEstimate:
-    """A corrected score over all answers, those that failed among them.
+    """A corrected score over all answers, including failed ones.
 
     `correction` is of the judged ones alone.
     """
@@ -163,7 +163,7 @@ def _no_fit(
     own: Iterable[Rubric],
 ) -> UsageError:
     if not rubrics:
-        message = "no score of these tracks is a mean of marks; leave it out"
+        message = "a calibration cannot correct F1; use audit_labels=DIR or audit_judge=MODEL"
         return UsageError(f"calibration={given}: {message}")
     rubric = next((name for name in rubrics if name in calibration.rubrics), rubrics[0])
     why = differing_part(calibration, judge, rubric, today=today, own=own)

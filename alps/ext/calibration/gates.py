@@ -11,6 +11,7 @@ from typing import Any
 from alps.ext.calibration.matrix import LabelMatrix, at
 from alps.ext.calibration.report import FAIL, LIMITS, PASS, RubricReport
 from alps.ext.calibration.settings import Gates
+from alps.show.formatting import counted
 from alps.stats.bootstrap import Estimate
 
 # The largest share of items that people leave open without a limit: the figures are of the others.
@@ -51,14 +52,14 @@ def _one_value(matrix: LabelMatrix) -> Iterator[Reason]:
         if matrix.binary:
             rate = "specificity" if only == matrix.scale.values[-1] else "sensitivity"
             untold = f"{rate} and kappa"
-        yield False, f"every labelled item is {only}: {untold} can't be told"
+        yield False, f"every labelled item is {only}: {untold} unknown"
 
 
 def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator[Reason]:
     # Without two classes there are no rates, and all items count together.
     n, threshold = report.counts["n"], report.details.at_threshold
     if not matrix.binary and not threshold and n < 2 * gates.items:
-        yield False, f"{n} items, fewer than {2 * gates.items}"
+        yield False, f"{n} items, {2 * gates.items} needed"
     cells: Mapping[str, Any] = vars(threshold) if threshold else report.counts
     rates: Mapping[str, Any] = vars(threshold) if threshold else report.figures
     for name, right, wrong in (("sensitivity", "tp", "fn"), ("specificity", "tn", "fp")):
@@ -70,18 +71,18 @@ def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterato
 
 def _rate(name: str, estimate: Estimate, labelled: int, gates: Gates) -> Iterator[Reason]:
     if labelled < gates.items:
-        yield False, f"{labelled} items for {name}, fewer than {gates.items}"
+        yield False, f"{name}: {counted(labelled, 'item')}, {gates.items} needed"
     # Of few items an interval is wide: not enough is known then, which is no fault of the judge.
     if estimate.value is not None and estimate.value < gates.rate:
         yield True, f"{name} below {gates.rate:g}"
     elif estimate.low is None or estimate.low < gates.rate:
-        yield False, f"the interval of {name} reaches below {gates.rate:g}"
+        yield False, f"{name}: interval from below {gates.rate:g}"
 
 
 def _people(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator[Reason]:
     kappa, people = report.figures["kappa"].value, report.figures.get("people_kappa")
     if people is None or people.value is None:
-        yield False, f"people's agreement with each other is not known: {_why_unknown(matrix)}"
+        yield False, f"human agreement unknown: {_why_unknown(matrix)}"
         return
     yield from _by_chance(people.value, people.low)
     # A judge that can replace enough people need not reach their kappa.
@@ -89,7 +90,7 @@ def _people(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator
     replaces = test is not None and test.omega is not None and test.omega >= gates.omega
     below = kappa is None or kappa < people.value - gates.below_people
     if below and not replaces and len(set(at(matrix.truth, matrix.parsed))) > 1:
-        yield True, f"kappa more than {gates.below_people:g} below people's with each other"
+        yield True, f"kappa more than {gates.below_people:g} below that between people"
 
 
 def _by_chance(kappa: float, low: float | None) -> Iterator[Reason]:
@@ -98,19 +99,19 @@ def _by_chance(kappa: float, low: float | None) -> Iterator[Reason]:
         yield False, f"people agree with each other no better than by chance {in_brackets}"
     # On too few clusters there is no interval, though people may agree always.
     elif low is None:
-        yield False, "too few items to tell how far people agree"
+        yield False, "too few items to estimate human agreement"
     elif low <= 0:
         yield False, f"people may agree no better than by chance {in_brackets}"
 
 
 def _why_unknown(matrix: LabelMatrix) -> str:
     if not matrix.names:
-        return "the labels are derived, none is a person's own"
+        return "nobody labelled these items"
     if len(matrix.names) == 1:
         return f"only {matrix.names[0]} labelled these items"
     if max(len(row) - row.count(None) for row in matrix.people) < 2:
         return "no two people labelled the same item"
-    return "those who labelled the same items gave one and the same label to all"
+    return "people gave one label to all items that they share"
 
 
 def _itself(report: RubricReport, gates: Gates) -> Iterator[Reason]:
@@ -119,14 +120,14 @@ def _itself(report: RubricReport, gates: Gates) -> Iterator[Reason]:
         yield True, f"more than {gates.unparsed:.0%} of the verdicts can't be parsed"
     if same is not None and same.value is not None and 1 - same.value > gates.self_flip:
         flips = f"{1 - same.value:.1%}, more than {gates.self_flip:.0%}"
-        yield True, f"two of its draws contradict each other in {flips}"
+        yield True, f"repeated verdicts contradict each other in {flips}"
 
 
 def _made_wrong(report: RubricReport, gates: Gates) -> Iterator[Reason]:
     share = report.details.known_wrong
     if share is None or share.value is None:
         return
-    made_wrong = "of the items made wrong on purpose"
+    made_wrong = "of the items known to be wrong"
     if share.value > gates.known_wrong:
         yield True, f"accepts {share.value:.0%} {made_wrong}, more than {gates.known_wrong:.0%}"
     elif share.high is None or share.high > gates.known_wrong:
@@ -137,11 +138,11 @@ def _unsettled(matrix: LabelMatrix) -> Iterator[Reason]:
     tied, items = len(matrix.tied), len(matrix.items)
     if tied > UNSETTLED * items:
         share = f"{tied} of {items} items ({tied / items:.0%})"
-        yield False, f"people tie on {share}: the figures are of the others alone"
+        yield False, f"people tie on {share}; these are left out"
 
 
 def _groups(report: RubricReport, gates: Gates) -> Iterator[Reason]:
     for name, test in (report.details.heterogeneity or {}).items():
         # Calibrated on each group apart it may still be used: no failure.
         if test.p < gates.heterogeneity:
-            yield False, f"not equally good on every {name} (p = {test.p:.2g})"
+            yield False, f"not equally good for every {name} (p = {test.p:.2g})"

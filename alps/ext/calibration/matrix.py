@@ -97,7 +97,7 @@ class LabelMatrix:
 
     @cached_property
     def judge(self) -> list[Value | None]:
-        """What the judge said of each item, None where it could not be parsed."""
+        """Verdict on each item; None if it was not parsed."""
         return [verdict.value for verdict in self.verdicts]
 
     @cached_property
@@ -107,7 +107,7 @@ class LabelMatrix:
 
     @cached_property
     def judge_codes(self) -> Codes:
-        """The place on the scale of what the judge said of each item, -1 where it is not known."""
+        """Position on the scale of each verdict; -1 if unknown."""
         return self.scale.codes(self.judge)
 
     @cached_property

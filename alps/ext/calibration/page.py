@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -18,6 +19,8 @@ from markupsafe import Markup, escape
 from alps.errors import UsageError
 from alps.ext.calibration import charts
 from alps.ext.calibration.charts import JUDGE, PEOPLE
+from alps.ext.calibration.examples import Example
+from alps.ext.calibration.short import Short, headline_of, short_of
 from alps.ext.calibration.table import SAID, TITLES
 from alps.show.charts import share_label
 from alps.show.formatting import visible
@@ -36,8 +39,6 @@ VERDICTS = {
     "limits": ("!", SAID["limits"]),
     "fail": ("✕", SAID["fail"]),
 }
-# Rubrics up to which nothing is folded away.
-MOST_OPEN = 3
 
 # Titles that have more room on a page than in a terminal.
 _TITLES = TITLES | {
@@ -108,10 +109,16 @@ class Group:
     band: tuple[str, str, str] | None = None
 
 
-def write_calibration_page(calibration: Mapping[str, Any], path: Path) -> Path:
+def write_calibration_page(
+    calibration: Mapping[str, Any],
+    path: Path,
+    *,
+    examples: Mapping[str, Sequence[Example]] = MappingProxyType({}),
+) -> Path:
     """Write the page of what `calibration.json` holds; the same calibration gives the same bytes.
 
-    Every key but the counts and the verdict of a rubric may be absent.
+    Every key but the counts and the verdict of a rubric may be absent. `examples` are items on
+    which the judge differs from people, by rubric.
 
     Raises:
         UsageError: If `path` is a folder, or the calibration is of no rubric.
@@ -120,13 +127,13 @@ def write_calibration_page(calibration: Mapping[str, Any], path: Path) -> Path:
     if path.is_dir():
         example = path / "calibration.html"
         raise UsageError(f"{path}: a folder is there; name a file, such as {example}")
-    return write_page(_render(calibration), path)
+    return write_page(_render(calibration, examples), path)
 
 
-def _render(calibration: Mapping[str, Any]) -> str:
+def _render(calibration: Mapping[str, Any], examples: Mapping[str, Sequence[Example]]) -> str:
     """Return the page of a calibration."""
     if not calibration.get("rubrics"):
-        raise UsageError("a calibration of no rubric: nothing to show")
+        raise UsageError("the calibration has no rubric")
     # Python writes NaN and Infinity, which are no figures and are never shown.
     calibration = json.loads(json.dumps(calibration), parse_constant=lambda _: None)
     judge, rows = visible(str(calibration.get("judge") or "judge")), calibration["rubrics"]
@@ -140,25 +147,25 @@ def _render(calibration: Mapping[str, Any]) -> str:
     words: set[str] = set()
     tally: Counter[str] = Counter()
     for n, (name, row) in enumerate(rows.items(), 1):
-        rubric = _view(n, name, row, judge, axis)
+        short = short_of(calibration, name)
+        rubric = _view(n, name, row, judge, axis) | _first(short, row, examples.get(name, ()))
         rubrics.append(rubric)
         scored.update(rubric["scores"])
-        words.update(rubric["found"])
+        words.update(name for name in row if "value" not in _dict(row[name]))
         tally[rubric["verdict"]] += 1
     # Items that somebody made right or wrong are not listed: their labels are no person's.
     derived = all(row.get("labelled") == [] for row in rows.values())
     page: str = _template().render(
         calibration=calibration,
         judge=judge,
+        headline=visible(headline_of({**calibration, "judge": judge})),
         derived=derived,
-        against="known answers" if derived else "people",
         facts=_facts(calibration),
         rubrics=rubrics,
         verdicts=VERDICTS,
         tally=[(verdict, tally[verdict]) for verdict in VERDICTS if tally[verdict]],
         rates="sensitivity" in scored,
         overview_axis=axis_labels(axis),
-        MOST_OPEN=MOST_OPEN,
         rate_axis=axis_labels(Axis()),
         # The glossary explains what is on the page, and nothing else.
         words=words | scored,
@@ -185,12 +192,10 @@ def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any
         "found": row,
         "scores": rates,
         "verdict": str(row.get("verdict", "?")),
-        "reasons": list(map(str, row.get("reasons") or ())),
         "labels": _names(_dict(row.get("scale")).get("values")),
         "overview": charts.interval_dot(
             kappa, name=f"{visible(name)}, kappa", axis=axis, people=people
         ),
-        "tiles": [(_tile(name), rates[name]) for name in _TILES if name in rates],
         "groups": _groups(row, scores),
         "shares": _shares(_dict(row.get("base_rates"))),
         "confusion": _confusion(_dict(row.get("confusion"))),
@@ -203,6 +208,18 @@ def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any
         "ranking": _scores_in(row.get("system_ranking")),
         "acceptance": _acceptance(_dict(row.get("acceptance"))),
     }
+
+
+def _first(short: Short, row: Json, examples: Sequence[Example]) -> dict[str, Any]:
+    """Return what stands first of a rubric: tiles, and items on which the judge differs."""
+    rates = {**_scores_in(row.get("at_threshold")), **_scores_in(row)}
+    notes = {line.title: line.note for line in short.figures}
+    tiles = [(_tile(name), rates[name], notes.get(name, "")) for name in _TILES if name in rates]
+    counts = _dict(row.get("confusion")).get("counts")
+    differing = None
+    if counts:
+        differing = sum(map(sum, counts)) - sum(cells[n] for n, cells in enumerate(counts))
+    return {"short": short, "tiles": tiles, "differing": differing, "examples": examples}
 
 
 def _tile(figure: str) -> str:
@@ -289,12 +306,12 @@ def _groups(row: Json, scores: Mapping[str, Score]) -> list[Group]:
     threshold = _dict(row.get("at_threshold"))
     accepted = " or ".join(_names(threshold.get("accepted")))
     groups = [
-        _group("Against what people say", scores, _RATES),
+        _group("Against human labels", scores, _RATES),
         _group(f"Where {accepted} is accepted", _scores_in(threshold), _RATES),
         _group("Beyond chance", scores, _CHANCE),
-        _group("Distance on the scale", scores, ("mae", "bias"), around_zero=True),
-        _group("As one of the people", alone, _ALONE, _ALONE),
-        _group("Asked again", scores, ("self_agreement",)),
+        _group("Error on the scale", scores, ("mae", "bias"), around_zero=True),
+        _group("As an annotator", alone, _ALONE, _ALONE),
+        _group("Repeated verdicts", scores, ("self_agreement",)),
         _group("Preference for longer answers", length, _LENGTH, _LENGTH, around_zero=True),
         _group("Prevalence and bias", scores, ("prevalence_index", "bias_index"), around_zero=True),
     ]
@@ -364,7 +381,7 @@ def _forest(row: Json, scores: Mapping[str, Score], judge: str) -> Group | None:
     for kind, of_kind in pairs.items():
         rows += [_row(name, score, axis, kind=kind) for name, score in of_kind]
     if kappa is not None:
-        rows.append(_row(f"{judge} – what people say together", kappa, axis, strong=True))
+        rows.append(_row(f"{judge} – consensus of people", kappa, axis, strong=True))
     return Group("", axis_labels(axis), rows, band=_band(ceiling, axis))
 
 

@@ -84,7 +84,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class RaterPair:
-    """The kappa of two raters, of whom one may be the judge.
+    """The kappa of two raters, one of which may be the judge.
 
     `single` are two that gave labels of their own, not derived from those of several people.
     """

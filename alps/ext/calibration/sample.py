@@ -212,7 +212,7 @@ def _open(run: Path) -> tuple[RunSettings, Data]:
     """Open the data of a finished run, if they have not changed."""
     opened = open_run(run)
     if opened.summary_row is None:
-        raise UsageError(f"{run}: not finished; the same alps run again goes on with it")
+        raise UsageError(f"{run}: not finished; the same alps run resumes it")
     return open_again(run, opened.manifest)
 
 

@@ -42,56 +42,64 @@ class CorrectionKeys(Keys):
 
     calibration: str | None = Field(
         None,
-        description="calibration of the judge that corrects scores; off: none [those known]",
+        description="calibration folder that corrects scores; off: none [those found]",
     )
 
 
 class DrawSettings(FrozenSettings):
-    """What `alps annotate draw` can be told."""
+    """Settings of `alps annotate draw`."""
 
-    out: HomePath = Field(description="the label folder to write")
+    out: HomePath = Field(description="label folder to write")
     n: int = Field(100, ge=1, description="items of each rubric")
-    seed: int = Field(0, ge=0, description="of the drawing")
+    seed: int = Field(0, ge=0, description="seed of every random draw")
 
 
 class CalibrateSettings(AskSettings):
-    """What `alps calibrate` can be told."""
+    """Settings of `alps calibrate`."""
 
     labels: str = Field(
-        description="a label folder, or stress: items whose answers are known; of fit=yes, runs"
+        description="label folder, or stress: items with known answers; with fit=yes: runs"
     )
     fit: bool = Field(False, description="fit a cheap judge to the verdicts of runs; out=FILE")
     verdicts: str | None = Field(
-        None, description="recorded verdicts, to be used instead of asking"
+        None, description="file of recorded verdicts, used instead of asking"
     )
     # Recorded verdicts of one judge name it themselves.
     judge: str = Field(
-        "", description="lexical, a litellm model, or one among the recorded verdicts"
+        "", description="PROVIDER/MODEL, lexical, or a judge of the recorded verdicts"
     )
-    valid_days: int = Field(
-        180, ge=1, le=3650, description="for how many days the calibration counts"
+    details: bool = Field(False, description="yes: print all figures, not the verdict alone")
+    valid_days: int = Field(180, ge=1, le=3650, description="days until the calibration expires")
+    gate_items: int = Field(
+        Gates.items, ge=0, description="gate: labelled items of each class, at least"
     )
-    gate_items: int = Field(Gates.items, ge=0, description="labelled items of each class")
     gate_rate: Share = Field(
         Gates.rate,
-        description="sensitivity and specificity; if only an interval is below, it limits",
+        description="gate: sensitivity and specificity, at least; passes with caveats if only the "
+        "interval is below",
     )
     gate_below_people: float = Field(
-        Gates.below_people, ge=0, description="how far kappa may be below people's"
+        Gates.below_people,
+        ge=0,
+        description="gate: kappa at most this far below that between people",
     )
     gate_omega: Share = Field(
-        Gates.omega, description="share of the people that the judge can replace"
+        Gates.omega, description="gate: share of people that the judge can replace, at least"
     )
-    gate_unparsed: Share = Field(Gates.unparsed, description="verdicts that can't be parsed")
+    gate_unparsed: Share = Field(
+        Gates.unparsed, description="gate: verdicts that can't be parsed, at most"
+    )
     gate_heterogeneity: Share = Field(
-        Gates.heterogeneity, description="least p of being as good everywhere"
+        Gates.heterogeneity, description="gate: p of being equally good for every group, at least"
     )
-    gate_epsilon: Share = Field(Gates.epsilon, description="of the alternative-annotator test")
+    gate_epsilon: Share = Field(
+        Gates.epsilon, description="margin of the alternative-annotator test"
+    )
     gate_known_wrong: Share = Field(
-        Gates.known_wrong, description="known-wrong items that are accepted"
+        Gates.known_wrong, description="gate: known-wrong items accepted, at most"
     )
     gate_self_flip: Share = Field(
-        Gates.self_flip, description="verdicts that change when asked again"
+        Gates.self_flip, description="gate: repeated verdicts that differ, at most"
     )
 
     def gates(self) -> Gates:
@@ -100,9 +108,9 @@ class CalibrateSettings(AskSettings):
 
 
 class TrustSettings(FrozenSettings):
-    """What `alps calibrate list` can be told beside the calibrations."""
+    """Settings of `alps calibrate list`."""
 
     labels: HomePath | None = Field(
-        None, description="the label folder that examples of disagreements are taken from"
+        None, description="label folder to take examples of disagreements from"
     )
-    out: HomePath = Field("calibrations.html", description="the page that is written")
+    out: HomePath = Field("calibrations.html", description="page to write")

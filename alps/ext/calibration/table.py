@@ -46,7 +46,7 @@ from alps.tasks import Metric
 # The verdicts of `calibration.json` as people read them.
 SAID = {"pass": "pass", "limits": "passes with caveats", "fail": "fail"}
 _BRIEF = {"limits": "caveats"}
-_COLOURS = {"pass": "green", "limits": "yellow", "fail": "red"}
+COLOURS = {"pass": "green", "limits": "yellow", "fail": "red"}
 # Titles of figures; one that is indented says more of the figure above it.
 TITLES = {
     "sensitivity": "sensitivity",
@@ -55,18 +55,18 @@ TITLES = {
     "specificity": "specificity",
     "specificity_unclustered": "  as if items were independent",
     "specificity_unparsed_wrong": "  unparsed counted as wrong",
-    "ppv": "right where it says {positive}",
-    "npv": "right where it says {negative}",
+    "ppv": "PPV (right if it says {positive})",
+    "npv": "NPV (right if it says {negative})",
     "agreement": "agreement",
     "kappa": "kappa with people{weights}",
-    "people_kappa": "  people with each other",
+    "people_kappa": "  between people",
     "pabak": "PABAK (kappa at even base rates)",
     "prevalence_index": "prevalence index",
     "bias_index": "bias index",
     "ac1": "AC1",
     "ac2": "AC2 (quadratic)",
-    "alpha_people": "alpha of the people",
-    "alpha_with_judge": "  with the judge among them",
+    "alpha_people": "alpha (people)",
+    "alpha_with_judge": "  with the judge added",
     "spearman": "Spearman",
     "kendall": "Kendall tau-b",
     "mae": "mean absolute error",
@@ -83,6 +83,11 @@ _COLUMNS = {
 # Values whose base rates fit into a line, and groups whose agreement does.
 _VALUES, _GROUPS = 7, 4
 
+_UNDATED = "; the model name is undated, so the provider may change the model"
+_RECORDED = (
+    "Recorded verdicts: agreement is reported, scores are not corrected. To correct scores, "
+    "calibrate again without recorded verdicts."
+)
 # What a line is about, and the line.
 Fact = tuple[str, str]
 
@@ -93,8 +98,8 @@ def print_calibration(reports: Sequence[RubricReport], *, judge: str, console: C
     for report in reports:
         parts += [*_rubric(report, judge, narrow=console.width < WIDTH), BLANK]
     if len(reports) > 1:
-        parts.append(Line(f"{judge}: every rubric, none of them pooled", "bold"))
-        parts.append(_overview(reports))
+        parts.append(Line(f"{judge}: all rubrics (not pooled)", "bold"))
+        parts.append(overview(reports))
     show_parts(console, parts)
 
 
@@ -104,52 +109,68 @@ def print_account(done: Calibrated, console: Console) -> None:
         console.print(part)
 
 
+def short_account(done: Calibrated) -> Iterator[str]:
+    """Yield what the short form says of missing items, of cost and of how long it holds."""
+    if done.left_out:
+        yield f"Not rated by {done.judge}: {counted(len(done.left_out), 'other rubric')}."
+    if done.unheard:
+        yield _missing(done.unheard)
+    if done.calls is not None and (done.calls.http or done.calls.cached):
+        yield spent(done.calls)
+    yield from _holds(done, "Valid")
+
+
+def _missing(count: int) -> str:
+    return f"No response for {counted(count, 'item')}; the figures leave them out."
+
+
+def _holds(done: Calibrated, valid: str) -> Iterator[str]:
+    """Yield until when the calibration is valid, or why it corrects nothing."""
+    expires = done.row.get("expires")
+    if expires is None:
+        if done.row:
+            yield _RECORDED
+        return
+    undated = "" if done.row["pinned"] else _UNDATED
+    # A folder that was resumed may hold verdicts that are too old to count.
+    if expires < date.today().isoformat():
+        old = f"Expired on {expires}: its oldest verdict is of {done.row['made']}"
+        yield f"{old}; calibrate into another folder{undated}."
+    else:
+        yield f"{valid} until {expires}{undated}."
+
+
 def account_of(done: Calibrated) -> Iterator[str]:
     """Yield what `print_account` prints, in sentences."""
     if done.left_out:
         yield f"Not rated by {done.judge}: {', '.join(done.left_out)}."
-    if done.row and "expires" not in done.row:
-        yield (
-            "These verdicts were recorded, and bind the calibration to no judge: it corrects no "
-            "run. Without verdicts.jsonl among the labels the judge is asked again."
-        )
     if done.unheard:
-        they_are = "it is" if done.unheard == 1 else "they are"
-        yield f"{counted(done.unheard, 'item')} could not be asked about; {they_are} in no figure."
+        yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):
         yield spent(done.calls)
         yield from price_lines(done.calls)
         yield from served_lines(done.served)
-    expires = done.row.get("expires")
-    if expires is None:
-        return
-    pinned = "" if done.row["pinned"] else "; its name holds no snapshot, so it may change unseen"
-    # A folder that was resumed may hold verdicts that are too old to count.
-    if expires < date.today().isoformat():
-        old = f"Expired on {expires}, as its oldest verdict is of {done.row['made']}"
-        yield f"{old}; calibrate into another folder to ask again{pinned}."
-    else:
-        yield f"Holds for this judge, as it is set here, until {expires}{pinned}."
+    yield from _holds(done, "Valid for this judge with these settings")
 
 
 def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Part]:
     details = report.details
     yield Line(f"{judge} under {report.rubric}", "bold")
     if rows := [row_of(*cells) for cells in _figures(report)]:
-        yield Table("", [named(), *figures("figure", "95 % interval", "n")], rows)
+        yield Table("", [named(), *figures("value", "95 % interval", "n")], rows)
     if details.references is not None:
         alone = details.references["people"].reason is not None
-        people = "" if alone else ", and people, each left out in turn"
-        yield Line(f"Beside judges that know nothing{people}", "bold")
+        people = "" if alone else ", and each person against the others"
+        yield Line(f"Trivial judges{people}", "bold")
         yield _references(report, details.references)
     if details.acceptance is not None:
-        yield Line("Items made right or wrong on purpose", "bold")
+        yield Line("Items with known answers, by kind", "bold")
         yield _acceptance(details.acceptance, narrow=narrow)
     facts = [row_of(Cell(f" {name}", style="dim"), line) for name, line in lines_of(report)]
     yield Table("", [named(wraps="no"), named(wraps="fold")], facts, layout="list")
     verdict = SAID.get(report.verdict, report.verdict)
     colon = ":" if report.verdict == "limits" else ""
-    yield Line(f"Verdict: {verdict}{colon}", f"bold {_COLOURS.get(report.verdict, '')}")
+    yield Line(f"Verdict: {verdict}{colon}", f"bold {COLOURS.get(report.verdict, '')}")
     for reason in report.reasons:
         yield Table("", [named(), named()], [row_of("  –", reason)], layout="points")
 
@@ -222,7 +243,7 @@ def _acceptance(kinds: Mapping[str, Acceptance], *, narrow: bool) -> Table:
     return Table("", [named(wraps="fold"), *figures(*columns)], rows)
 
 
-def _overview(reports: Sequence[RubricReport]) -> Table:
+def overview(reports: Sequence[RubricReport]) -> Table:
     """Put every rubric into one table, never pooled."""
     nothing = Estimate(None, None, None, 0)
     rows = []
@@ -231,7 +252,7 @@ def _overview(reports: Sequence[RubricReport]) -> Table:
         people = report.figures.get("people_kappa", nothing)
         verdict = _BRIEF.get(report.verdict, report.verdict)
         cells = scored(kappa), _between(kappa), scored(people), thousands(report.counts["n"])
-        shown = Cell(verdict, style=_COLOURS.get(report.verdict, ""))
+        shown = Cell(verdict, style=COLOURS.get(report.verdict, ""))
         rows.append(row_of(report.rubric, *cells, shown))
     columns = figures("kappa", "95 % interval", "people", "n", "")
     return Table("", [named(wraps="fold"), *columns], rows)
@@ -271,9 +292,9 @@ def _counts(counts: Mapping[str, int], details: Details) -> Iterator[str]:
     if counts["unparsed"]:
         yield f"{counts['unparsed']:,} verdicts not parsed"
     if unlabelled := counts["unlabelled"]:
-        yield f"{unlabelled:,} that people do not settle ({unlabelled / items:.0%})"
+        yield f"{unlabelled:,} on which people tie ({unlabelled / items:.0%})"
     if counts.get("unheard"):
-        yield f"{counts['unheard']:,} more could not be asked about"
+        yield f"{counts['unheard']:,} more without a response"
 
 
 def _accepted(part: AtThreshold) -> str:
@@ -396,7 +417,7 @@ class Shown(ShownPart):
         if rows:
             headings = ("as judged", "corrected", "labels", "n")
             columns = [named(), *(Column(title, right=True) for title in headings)]
-            title = "Corrected for the judge's errors, as people's labels show them"
+            title = "Corrected for judge errors by human labels"
             notes = list(map(Line, correction_lines(corrected)))
             yield Table(title, columns, rows, notes, layout="roomy")
 
@@ -407,9 +428,9 @@ def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
     lines = list(dict.fromkeys(_METHODS[row.method] for row in corrected))
     # Cut off at the ends of the scale, a correction would hide that it does not fit the run.
     if any(row.impossible for row in corrected):
-        lines.append("! off the scale: a sign that the calibration does not fit this run.")
+        lines.append("! Off the scale: the calibration probably does not fit this run.")
     elif any(row.outside for row in corrected):
-        lines.append("! reaches beyond the scale, and is shown as it is.")
+        lines.append("! The interval reaches beyond the scale.")
     notes: dict[str, None] = {}
     calibrations: dict[str, None] = {}
     for name, row in rows.items():

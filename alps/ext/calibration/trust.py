@@ -9,26 +9,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import combinations
-from math import ceil, isfinite
+from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from alps.errors import UsageError
 from alps.ext.calibration import charts
-from alps.ext.calibration.settings import GATES
+from alps.ext.calibration.answer import CAVEATS, FEW, NO, YES, answer_of
+from alps.ext.calibration.examples import Example, disagreements
 from alps.judges.calibration_file import (
     Calibration,
     FigureRow,
     LabelledItem,
     RubricRow,
-    Value,
     calibration_files,
     read_calibration,
 )
-from alps.judges.labels import Item, LabelSet, read_labels
+from alps.judges.labels import LabelSet, read_labels
 from alps.show.compare import SIGNIFICANT
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.svg import axis_labels
@@ -36,103 +35,8 @@ from alps.stats.agreement import Scale, disagreement, kappa_of, pair_features
 from alps.stats.bootstrap import Floats, cluster_sums, resampled_sums
 from alps.stats.paired import holm, shared_letters, t_tests
 
-MOST = 6
-"""Examples of a rubric."""
-_TITLES = {
-    "query": "query",
-    "response": "response",
-    "memory": "memory of the user",
-    "gold": "gold memory",
-    "predicted": "predicted memory",
-}
-
-
-@dataclass(frozen=True)
-class Said:
-    """What somebody says of an item, and whether it is what people say together."""
-
-    name: str
-    label: Value
-    right: bool
-
-
-@dataclass(frozen=True)
-class Example:
-    """An item that some judge labels otherwise than people do.
-
-    Attributes:
-        texts: Titles and texts.
-        truth: What people say together.
-    """
-
-    item_id: str
-    texts: tuple[tuple[str, str], ...]
-    truth: Value
-    people: tuple[Said, ...]
-    judges: tuple[Said, ...]
-
-
-def disagreements(
-    calibrations: Sequence[Calibration], labels: LabelSet, rubric: str
-) -> tuple[Example, ...]:
-    """Return the items on which most judges differ from people, at most one a cluster.
-
-    Only calibrations on these very labels have a say.
-    """
-    verdicts: dict[str, list[Said]] = {}
-    for calibration in calibrations:
-        row = calibration.rubrics.get(rubric)
-        if row is None or calibration.row.labels != labels.sha256:
-            continue
-        for item in row.labelled:
-            if item.truth is not None and item.verdict is not None:
-                said = Said(calibration.judge, item.verdict, item.verdict == item.truth)
-                verdicts.setdefault(item.item_id, []).append(said)
-    known = [name for name in verdicts if name in labels.items]
-    known.sort(key=lambda name: -sum(not one.right for one in verdicts[name]))
-    chosen: dict[str, Example] = {}
-    for name in known:
-        wrong = not all(one.right for one in verdicts[name])
-        cluster = labels.items[name].cluster or name
-        if wrong and cluster not in chosen and len(chosen) < MOST:
-            chosen[cluster] = _example(labels, name, verdicts[name])
-    return tuple(chosen.values())
-
-
-def _example(labels: LabelSet, name: str, verdicts: Sequence[Said]) -> Example:
-    item, truth = labels.items[name], labels.truth(name)
-    assert truth is not None
-    people = []
-    for annotator, label in labels.labels_of(name).items():
-        people.append(Said(annotator, label, label == truth))
-    return Example(name, tuple(_texts(item)), truth, tuple(people), tuple(verdicts))
-
-
-def _texts(item: Item) -> Iterator[tuple[str, str]]:
-    for name, value in item.payload.items():
-        title = _TITLES.get(name, name.replace("_", " "))
-        text = _text(value)
-        if text:
-            yield title, text
-
-
-def _text(value: Any) -> str:
-    """Return a part of a payload as text: a memory's value, a dialogue's turns, or a list."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        role = f"{value['role']}: " if isinstance(value.get("role"), str) else ""
-        return role + str(value.get("value") or value.get("text") or "")
-    if isinstance(value, list):
-        return "\n".join(filter(None, map(_text, value)))
-    return ""
-
-
-YES, CAVEATS, FEW, NO = "yes", "caveats", "few", "no"
 FEWEST = 20
 """Items that judges must share to be told apart."""
-_MOST_TIMES = 20.0
-"""Times the labels that there are: beyond that nobody is told to label."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +63,7 @@ class Trusted:
 
 @dataclass(frozen=True)
 class RubricTrust:
-    """The judges under one rubric, the best first; `shared` items of those that are ranked."""
+    """The judges under one rubric, best first; `shared`: items that all ranked judges share."""
 
     rubric: str
     judges: tuple[Trusted, ...]
@@ -177,8 +81,7 @@ def trust(calibrations: Sequence[Calibration], *, today: date) -> list[RubricTru
 def _of_rubric(name: str, calibrations: Sequence[Calibration], today: date) -> RubricTrust:
     having = [one for one in calibrations if name in one.rubrics]
     having.sort(key=lambda one: -_kappa(one.rubrics[name]))
-    rows = [one.rubrics[name] for one in having]
-    judges = [_answer(one, row, today) for one, row in zip(having, rows, strict=True)]
+    judges = [_answer(one, name, today) for one in having]
     letters, shared = _ties(having, name)
     ranked = []
     for place, judge in enumerate(judges):
@@ -191,78 +94,14 @@ def _kappa(row: RubricRow) -> float:
     return -2.0 if value is None else value
 
 
-def _answer(calibration: Calibration, row: RubricRow, today: date) -> Trusted:
-    answer, why, todo = _told(calibration, row, today)
+def _answer(calibration: Calibration, name: str, today: date) -> Trusted:
+    row = calibration.rubrics[name]
+    answer, why, todo = answer_of(calibration.row, name, today)
     kappa = row.kappa or FigureRow(value=None)
     on = calibration.row.rests_on
     source = calibration.path.name if on is None else f"{on.source}: {on.what}"
     source = calibration.path.parent.name if source == "calibration.json" else source
     return Trusted(calibration.judge, source, row.n, kappa, row.people_kappa, answer, why, todo)
-
-
-def _told(
-    calibration: Calibration, row: RubricRow, today: date
-) -> tuple[str, tuple[str, ...], str]:
-    """Return the answer, why, and what to do."""
-    again = "Calibrate it again: alps calibrate judge=… labels=…"
-    expires = calibration.row.expires
-    if expires is not None and expires < today.isoformat():
-        return NO, (f"it expired on {expires}",), again
-    if row.acceptance is not None:
-        why = "its items were made right or wrong on purpose, and no person labelled them"
-        return NO, (why,), "Have people label answers of a run: alps annotate draw RUN n=…"
-    reasons = row.reasons
-    if calibration.row.judge_fingerprint is None:
-        reasons = (*reasons, "verdicts were recorded: a judge that is asked today is another one")
-    more = _labels_needed(row)
-    if row.verdict == "fail" and not (more and _may_pass(row)):
-        other = "Take another judge, or have a better one or people audit it: audit_judge="
-        return NO, reasons, other
-    if more:
-        return FEW, reasons, f"Label about {more:,} more items: alps annotate draw RUN n=…"
-    if row.verdict == "pass" and not reasons:
-        return YES, ("every gate is reached",), "Use it: runs are corrected by this calibration."
-    return CAVEATS, reasons, "Use it where these caveats do not touch what you compare."
-
-
-def _may_pass(row: RubricRow) -> bool:
-    """Tell whether a judge that failed on few items may be good enough, by its intervals."""
-    if row.unparsed > GATES.unparsed * (row.n + row.unparsed):
-        return False
-    same = row.self_agreement
-    if same is not None and same.value is not None and 1 - same.value > GATES.self_flip:
-        return False
-    bars = [(rate, GATES.rate) for rate in (row.sensitivity, row.specificity)]
-    if row.people_kappa is not None and row.people_kappa.value is not None:
-        bars.append((row.kappa, row.people_kappa.value - GATES.below_people))
-    return all(_reaches(figure, bar) for figure, bar in bars)
-
-
-def _reaches(figure: FigureRow | None, bar: float) -> bool:
-    if figure is None or figure.value is None:
-        return True
-    return (figure.value if figure.high is None else figure.high) >= bar
-
-
-def _labels_needed(row: RubricRow) -> int:
-    """Return about how many more items would settle the rates; 0 where they are settled."""
-    times = 1.0
-    classes = ((row.tp + row.fn, row.sensitivity), (row.tn + row.fp, row.specificity))
-    rates = [(labelled, rate) for labelled, rate in classes if labelled and rate is not None]
-    if not rates and row.n:
-        times = 2 * GATES.items / row.n
-    for labelled, rate in rates:
-        times = max(times, GATES.items / labelled, _narrower(rate))
-    return ceil((min(times, _MOST_TIMES) - 1) * row.n) if times > 1 else 0
-
-
-def _narrower(rate: FigureRow) -> float:
-    """Return how many times the items an interval needs to end at the gate."""
-    if rate.value is None or rate.low is None or rate.low >= GATES.rate:
-        return 1.0
-    room = rate.value - GATES.rate
-    # The width of an interval falls by the root of the number of items.
-    return _MOST_TIMES if room <= 0 else ((rate.value - rate.low) / room) ** 2
 
 
 def _ties(having: Sequence[Calibration], name: str) -> tuple[dict[int, tuple[str, ...]], int]:
@@ -350,7 +189,7 @@ class RubricView:
 
 
 def find_calibrations(words: Sequence[str]) -> list[Calibration]:
-    """Read calibrations; those that are found by themselves where none is named.
+    """Read the named calibrations, or those found in the usual folders.
 
     Raises:
         UsageError: If there is none.
@@ -386,7 +225,7 @@ def write_trust_page(
     refuse_other_file(out)
     folder = None if labels is None else read_labels(labels)
     if folder is not None and all(one.row.labels != folder.sha256 for one in calibrations):
-        raise UsageError(f"labels={labels}: other labels than those of every calibration")
+        raise UsageError(f"labels={labels}: no calibration rests on these labels")
     views = [_view(found, calibrations, folder) for found in trust(calibrations, today=today)]
     page: str = _render(views, today, examples=folder is not None)
     return write_page(page.lstrip(), out)

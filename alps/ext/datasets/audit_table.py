@@ -23,7 +23,7 @@ def print_audit(report: AuditReport, console: Console) -> None:
     parts: list[RenderableType] = [Text(title, "bold")]
     if report.findings:
         parts += [*printed([_table(report)]), *_explanations(report), Text()]
-    parts += [Text(f"Not looked at: {visible(line)}.", style="dim") for line in report.unchecked]
+    parts += [Text(f"Not checked: {visible(line)}.", style="dim") for line in report.unchecked]
     parts.append(_verdict(report))
     console.print(Group(*parts), width=min(WIDTH, console.width))
 
@@ -66,6 +66,6 @@ def _verdict(report: AuditReport) -> Text:
             parts.append(f"{counts[severity]} {_PLURALS[severity]}")
     shown = f" ({', '.join(parts)})" if parts else ""
     if report.serious:
-        serious = f"Serious findings: scores on this data can't be taken at their word{shown}."
+        serious = f"Serious findings: do not trust scores on this data{shown}."
         return Text(serious, style="bold red")
     return Text(f"Nothing serious{shown}.", style="bold green")

@@ -14,15 +14,15 @@ class DataSettings(FrozenSettings):
 
 
 class AuditSettings(DataSettings):
-    """What `alps data audit` can be told."""
+    """Settings of `alps data audit`."""
 
-    task: str | None = Field(None, description="the task whose files they are [found by layout]")
+    task: str | None = Field(None, description="task of the files [found by layout]")
     format: Format = Field("table", description="table or json")
 
 
 class PoolSettings(DataSettings):
-    """What `alps data pools` can be told."""
+    """Settings of `alps data pools`."""
 
-    out: HomePath = Field(description="the folder to write")
+    out: HomePath = Field(description="folder to write")
     distractors: Distractors = Field("all", description="100, 300, 500, 700, 1000 or all")
-    seed: int = Field(0, ge=0, description="of the drawing")
+    seed: int = Field(0, ge=0, description="seed of every random draw")

@@ -167,7 +167,7 @@ def _asked(task: Task, sample: Any) -> list[ChatMessage]:
 def _input(asked: list[ChatMessage]) -> list[ChatMessage] | str:
     """Return what is asked without the instructions, which stand in the messages."""
     if not asked:
-        return "(the data of the run are not here any more)"
+        return "(the data of the run is missing)"
     return asked[1:] if isinstance(asked[0], ChatMessageSystem) else asked
 
 

@@ -11,7 +11,7 @@ Target = Literal["csv", "parquet", "hf", "inspect", "mlflow", "wandb"]
 
 
 class ExportSettings(FrozenSettings):
-    """What `alps export` can be told beside the runs."""
+    """Settings of `alps export`."""
 
     format: Target = Field(description="csv, parquet, hf, inspect, mlflow or wandb")
-    out: HomePath = Field(description="the folder to write")
+    out: HomePath = Field(description="folder to write")

@@ -41,9 +41,11 @@ async def count_workers(scheduler: str) -> int:
         async with _client(scheduler) as client:
             threads = await client.nthreads()
     except (OSError, ValueError) as error:
-        raise UsageError(f"scheduler={scheduler}: nobody answers there ({error})") from error
+        raise UsageError(f"scheduler={scheduler}: no response ({error})") from error
     if not threads:
-        raise UsageError(f"scheduler={scheduler}: it has no worker yet; say how many, as workers=8")
+        raise UsageError(
+            f"scheduler={scheduler}: it has no worker yet; set their number, such as workers=8"
+        )
     return sum(threads.values())
 
 
@@ -72,8 +74,8 @@ async def carry_out_on_cluster(run: Divided) -> None:
             except (OSError, FutureCancelledError) as error:
                 gone_since = gone_since or time.monotonic()
                 if time.monotonic() - gone_since > run.settings.patience:
-                    raise AlpsError(f"scheduler={scheduler}: it is gone ({error})") from error
-                say_once(f"scheduler={scheduler}: it is gone, and looked for again (patience=)")
+                    raise AlpsError(f"scheduler={scheduler}: connection lost ({error})") from error
+                say_once(f"scheduler={scheduler}: connection lost, retrying (patience=)")
                 await asyncio.sleep(_LOOK_AGAIN)
 
 
@@ -86,7 +88,7 @@ async def _carried_out(run: Divided, number: int, client: Any, endings: Endings)
         try:
             answer = await client.submit(carry_out_shard, order, os.getcwd(), key=key, pure=False)
         except KilledWorker:
-            endings.add(number, "the workers that had it ended")
+            endings.add(number, "its workers ended")
             continue
         if answer.get("error") == "FolderInUseError":
             continue  # by a worker that the scheduler has lost, and that is not ended yet
@@ -106,8 +108,8 @@ async def _wait_for(run: Divided, number: int, host: str) -> None:
     while not (run.shard(number) / SUMMARY).exists():
         if time.monotonic() >= deadline:
             raise RunFolderError(
-                f"{run.shard(number)}: finished on {host}, and not seen here; out= must be in a "
-                "folder that all machines share"
+                f"{run.shard(number)}: finished on {host} but not visible here; out= must be in "
+                "a folder that all machines share"
             )
         await asyncio.sleep(_LOOK_AGAIN)
 
@@ -131,7 +133,7 @@ async def _wait_for_workers(client: Any, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not await client.nthreads():
         if time.monotonic() >= deadline:
-            raise OSError("it was restarted, and no worker has come back")
+            raise OSError("it was restarted, and no worker reconnected")
         await asyncio.sleep(min(_LOOK_AGAIN, max(0.0, deadline - time.monotonic())))
 
 

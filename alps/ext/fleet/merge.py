@@ -118,7 +118,7 @@ def _open(folder: Path) -> _Shard:
     run = open_run(folder)
     shard = run.manifest.settings.get("shard")
     if shard is None:
-        raise UsageError(f"{folder}: no shard; it was run without shard=")
+        raise UsageError(f"{folder}: not a shard, because it was run without shard=")
     _ = run.finished  # one that was killed is refused
     try:
         number, count = shard_of(str(shard))

@@ -24,9 +24,7 @@ class Part(RunPart):
             without = "leave it out, or add engine="
         elif keys.engine == "dask":
             if keys.scheduler is None:
-                raise UsageError(
-                    "engine=dask: which cluster? name it, as scheduler=tcp://HOST:8786"
-                )
+                raise UsageError("engine=dask needs an address: scheduler=tcp://HOST:8786")
             return
         else:
             idle, why = ["scheduler"], f"engine={keys.engine} asks none"

@@ -102,7 +102,7 @@ class Divided:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder of the shards, so that nobody else carries them out.
+        """Lock the folder of the shards against other processes.
 
         Raises:
             RunFolderError: If another process does.
@@ -127,15 +127,15 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
         raise UsageError(f"shard={fleet.shard}: engine={fleet.engine} divides the run itself")
     for key in ("audit_judge", "audit_labels"):
         if (value := getattr(settings, key, None)) is not None:
-            why = f"engine={fleet.engine} audits nothing; audit the finished run, by alps score"
+            why = f"engine={fleet.engine} cannot audit; audit the finished run with alps score"
             raise UsageError(f"{key}={value}: {why}")
     session = resolve(settings, dry=not keys)
     folder = session.folder
     _check_code(session)
     if folder.exists() and any(folder.iterdir()):
         raise RunFolderError(
-            f"{folder}: one process began a run there; go on without engine=, or choose another "
-            "out="
+            f"{folder}: holds a run by one process; resume it without engine=, or choose "
+            "another out="
         )
     at_once = fleet.workers or workers or os.cpu_count() or 1
     at_once = min([at_once, *_limits_of(settings)])
@@ -178,7 +178,7 @@ def merged(run: Divided) -> Finished:
     whole = is_whole(run.folder)
     if run.left():
         raise BudgetError(
-            "the budget is spent; the same command with a larger one goes on, and alps merge OUT "
+            "the budget is spent; a larger one and the same command resume it, and alps merge OUT "
             f"{run.place}/* scores what is there"
         )
     given = run.settings
@@ -276,8 +276,8 @@ class Endings:
         self._endings[number] = 1 if grown else self._endings.get(number, 0) + 1
         if self._endings[number] >= _MOST_ENDINGS:
             raise AlpsError(
-                f"{shard}: {how}, {_MOST_ENDINGS} times before one more record was answered; the "
-                "same command goes on from there"
+                f"{shard}: {how}, {_MOST_ENDINGS} times without another answer; the same command "
+                "resumes from there"
             )
 
 

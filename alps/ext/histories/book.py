@@ -1,4 +1,4 @@
-"""The questions of a set, and its histories, each read again when somebody asks for it."""
+"""Questions and histories of a set; histories are read on demand."""
 
 import hashlib
 from collections import Counter

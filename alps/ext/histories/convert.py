@@ -17,11 +17,11 @@ from alps.values import HomePath
 
 
 class SetSettings(FrozenSettings):
-    """Which set, and where something made of it is written."""
+    """Set and output folder of a conversion."""
 
     task: str = Field(description="the set")
     data: str = Field("samples", description=DATA)
-    out: HomePath = Field(description="the folder to write")
+    out: HomePath = Field(description="folder to write")
     set: str | None = Field(None, description="which of the files of the set")
     size: str | None = Field(None, description="which sizes of the set")
 

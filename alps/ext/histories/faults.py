@@ -42,7 +42,7 @@ def faults_of(story: Story) -> Iterator[Fault]:
     for question in story.questions:
         text = fold(question.text)
         if text in asked:
-            detail = "a question is there twice in one history: the later one adds nothing"
+            detail = "a question is repeated in one history"
             what = f"as {asked[text]}: {question.text}"
             yield Fault("duplicate-question", "serious", detail, question.id, what)
         asked.setdefault(text, question.id)
@@ -58,19 +58,19 @@ def _of_sessions(story: Story) -> Iterator[Fault]:
         if not texts:
             yield Fault("empty-session", "note", "a session has no messages", "", name)
         elif texts in said:
-            detail = "two sessions of a history are the same, word for word"
+            detail = "two sessions of a history are identical"
             yield Fault("doubled-session", "warning", detail, "", f"{name}: as {said[texts]}")
         said.setdefault(texts, session.id)
         if session.written and not EARLIEST <= session.at < LATEST:
-            detail = "a session has a time that never was, or is none"
+            detail = "a session has an invalid time or none"
             yield Fault("impossible-date", "serious", detail, "", f"{name}: {session.written}")
         elif session.at and session.at < before:
-            detail = "sessions do not stand in the order of time"
+            detail = "sessions are not in chronological order"
             yield Fault("out-of-order", "warning", detail, "", f"{name}: {session.written}")
         before = max(before, session.at)
         for message in session.messages:
             if any(mark in message.text for mark in _SPECIAL):
-                detail = "a message has a mark that tokenizers take for a command"
+                detail = "a message contains a special token"
                 yield Fault("special-mark", "note", detail, "", f"{name}: {message.id}")
                 break
 
@@ -80,26 +80,26 @@ def _of_question(question: Question, named: set[str], story: Story) -> Iterator[
     if not question.abstains and len(gold) >= SHORTEST_INSIDE and gold in text:
         what = f"{question.answer}: {question.text}"
         if " or " in text:
-            detail = "the question names the answer among others: a guess is right often"
+            detail = "the question lists the answer among options, so guessing works"
             yield Fault("answer-among-choices", "note", detail, question.id, what)
         else:
-            detail = "the question holds the answer, word for word"
+            detail = "the question contains the answer verbatim"
             yield Fault("answer-in-question", "serious", detail, question.id, what)
     if not gold and not question.abstains and not question.points:
-        detail = "there is no answer that could be right"
+        detail = "the question has no gold answer"
         yield Fault("no-answer", "serious", detail, question.id, question.text)
     missing = [name for name in question.evidence if name not in named]
     if missing:
-        detail = "evidence names messages or sessions that are not there"
+        detail = "evidence points to missing messages or sessions"
         yield Fault("missing-evidence", "warning", detail, question.id, ", ".join(missing))
     elif not question.evidence and not question.abstains:
-        detail = "no evidence is named: retrieval and diagnosis leave these out"
+        detail = "there is no evidence, so retrieval and diagnosis skip these"
         yield Fault("no-evidence", "note", detail, question.id, question.text)
     if question.at and not EARLIEST <= question.at < LATEST:
-        detail = "a question is asked at a time that never was"
+        detail = "a question has an invalid time"
         yield Fault("impossible-date", "serious", detail, question.id, question.at)
     before = story.sessions if question.sessions is None else story.sessions[: question.sessions]
     late = max((session.at for session in before), default="")
     if question.at and late > question.at:
-        detail = "a question is asked before a session that comes before it"
+        detail = "a question is dated before an earlier session"
         yield Fault("asked-too-early", "warning", detail, question.id, f"{question.at} < {late}")

@@ -107,7 +107,7 @@ def items(path: Path) -> Iterator[Slice]:
             if at == len(buffer):
                 base, buffer, at = base + at, file.read(_CHUNK), 0
                 if not buffer:
-                    raise DataError("the list has no end: is the file complete?", path=path)
+                    raise DataError("the list is not closed; is the file complete?", path=path)
                 continue
             if buffer[at : at + 1] == b"]":
                 return
@@ -118,7 +118,7 @@ def items(path: Path) -> Iterator[Slice]:
             while (end := parts.end(buffer)) < 0:
                 more = file.read(_CHUNK)
                 if not more:
-                    raise DataError("the list has no end: is the file complete?", path=path)
+                    raise DataError("the list is not closed; is the file complete?", path=path)
                 buffer += more
             yield Slice(path, base, end)
             at = end

@@ -48,14 +48,14 @@ RATED_BY: Mapping[str, str] = {"judged": ANSWER, "guided": GUIDE, "points": POIN
 
 def _mark(value: object) -> int:
     if isinstance(value, bool) or value not in (0, 1, 2):
-        refuse(f"{value!r} is none of 0, 1 and 2")
+        refuse(f"{value!r} is not one of 0, 1, 2")
     return int(str(value)[0])
 
 
 def _one_of(value: object, known: Sequence[str]) -> str:
     folded = str(value).strip().casefold()
     if folded not in known:
-        refuse(f"{value!r} is none of {', '.join(known)}")
+        refuse(f"{value!r} is not one of {', '.join(known)}")
     return folded
 
 
@@ -296,7 +296,7 @@ async def _related(sample: HistorySample, answer: str, judge: Judge) -> dict[str
 
 
 def right_of(question: Question, answer: str | None, marks: Mapping[str, float]) -> float | None:
-    """Return our score of an answer, in [0, 1]; None where nobody judged it, 0 for a failed one."""
+    """Return the score of an answer in [0, 1]; None if it was not judged, 0 if it failed."""
     if answer is None:
         return 0.0
     if question.scoring == "exact":

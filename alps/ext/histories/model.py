@@ -87,7 +87,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Story:
-    """The sessions of somebody, in the order of time, and what is asked about them."""
+    """The sessions of one user in chronological order, and the questions about them."""
 
     id: str
     sessions: tuple[Session, ...]

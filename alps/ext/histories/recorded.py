@@ -27,7 +27,9 @@ class AnswersSettings(SetSettings):
     """What `alps data answers` takes."""
 
     imported: HomePath = Field(description="the folder that alps import wrote")
-    system: str | None = Field(None, description="whose answers, where the folder has several")
+    system: str | None = Field(
+        None, description="system whose answers to convert, if there are several"
+    )
 
 
 def write_answers(settings: AnswersSettings) -> str:

@@ -24,7 +24,7 @@ _ROLE = re.compile(r"(?:user|assistant): ")
 
 @dataclass(frozen=True)
 class HistorySample:
-    """One question; its history is read from the files when somebody asks for it.
+    """One question; its history is read from the files on demand.
 
     Attributes:
         benchmark_id: The id of the question.

@@ -24,12 +24,12 @@ OURS = (
         inference=Inference(resampled=True, baseline_differences=True),
         on_boards=OnBoards(companions=_BESIDE),
     ),
-    Metric("answerable", "  that have an answer", optional=True, inference=_RESAMPLED),
-    Metric("abstention", "  that have none, declined", optional=True, inference=_RESAMPLED),
-    Metric("sound", "  of which nothing wrong is known", optional=True, inference=_RESAMPLED),
+    Metric("answerable", "  answerable", optional=True, inference=_RESAMPLED),
+    Metric("abstention", "  unanswerable, declined", optional=True, inference=_RESAMPLED),
+    Metric("sound", "  without known errors", optional=True, inference=_RESAMPLED),
     Metric(
         "wrong_gold",
-        "credit where the gold is wrong",
+        "credit on wrong gold",
         optional=True,
         lower_is_better=True,
         inference=_RESAMPLED,
@@ -38,10 +38,10 @@ OURS = (
 
 
 THEIRS = (
-    Metric("authors_sound", "  of which nothing wrong is known", optional=True),
+    Metric("authors_sound", "  without known errors", optional=True),
     Metric(
         "authors_wrong_gold",
-        "  credit where the gold is wrong",
+        "  credit on wrong gold",
         optional=True,
         lower_is_better=True,
         inference=_RESAMPLED,
@@ -64,7 +64,7 @@ def metrics_of(cited: CitedSet) -> tuple[Metric, ...]:
 def breakdowns_of(cited: CitedSet) -> tuple[Breakdown, ...]:
     """Return what is reported by kind of question: our score, then figures of the authors."""
     kinds = dict(cited.kinds)
-    found = [Breakdown("kind", "right answers by kind of question", "right", kinds)]
+    found = [Breakdown("kind", "accuracy by type of question", "right", kinds)]
     for metric in _by_kind(cited):
         found.append(
             Breakdown(f"kind_{metric.name}", f"{metric.title}, by kind", metric.name, kinds)

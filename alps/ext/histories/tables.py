@@ -82,7 +82,7 @@ def _wrong(track: str, held: Mapping[str, Any]) -> Iterable[str]:
         for kind, count in sorted(wrong.items()):
             by_kind.append(f"{kind} {100 - 100 * count / held['kinds'][kind]:.2f}")
         yield (
-            f"{track}: {total} of {of:,} golds are known to be wrong, so no honest score of those "
-            f"that have an answer is above {100 - 100 * total / of:.2f} % (by kind: "
-            f"{', '.join(by_kind)}); more credit there is the judge's"
+            f"{track}: {total} of {of:,} gold answers are known to be wrong, so a correct system "
+            f"scores at most {100 - 100 * total / of:.2f} % on answerable questions (by kind: "
+            f"{', '.join(by_kind)})"
         )

@@ -1,4 +1,4 @@
-"""The task of histories and questions, made of a set: every set is asked and scored alike."""
+"""The task of histories and questions; all sets are asked and scored alike."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -78,7 +78,7 @@ def unread(row: Row, gold: Row | None) -> Any:
     Raises:
         ValueError: Always.
     """
-    raise ValueError("a set of histories has files of its own")
+    raise ValueError("a set of histories has its own files")
 
 
 def tracks_of(cited: CitedSet) -> Callable[[TaskOptions], tuple[Task, ...]]:
@@ -102,7 +102,7 @@ def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
         kept = [one for one in kept if evidence_of(_sample(one.question.id, one, book)) is not None]
         described["evidence"] = {"located": len(kept), "of": len(book.entries)}
         if not kept:
-            raise UsageError(f"memory=oracle: data={data} doesn't tell where any evidence is")
+            raise UsageError(f"memory=oracle: data={data} has no evidence annotations")
     expected = cited.expected(_choice(options))
     if expected and data != "samples" and book.counts != dict(expected):
         described["not_official"] = f"{sum(book.counts.values())} of {sum(expected.values())}"

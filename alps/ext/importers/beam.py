@@ -66,7 +66,7 @@ def read_beam(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
         questions = asked.get(ability, [])
         if asked and len(questions) != len(rows):
             what = f"{len(rows):,} verdicts on {len(questions):,} answers in {beside.name}"
-            raise DataError(f"{what}; evaluate it anew", path=path, field=ability)
+            raise DataError(f"{what}; evaluate it again", path=path, field=ability)
         for number, row in enumerate(rows):
             if row.llm_judge_score is not None and not 0 <= row.llm_judge_score <= 1:
                 field = f"{ability}.{number}.llm_judge_score"
@@ -88,7 +88,7 @@ def read_beam(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
             )
     if not any(row.is_cut for rows in judged.values() for row in rows):
         return answers, []
-    why = "BEAM's script takes a half mark for none, but for event ordering"
+    why = "BEAM's script counts half marks as 0, except for event ordering"
     return answers, [f"{beside.stem}: scores are lower than the judge's marks give: {why}"]
 
 

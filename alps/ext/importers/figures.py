@@ -68,7 +68,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Ties:
-    """Systems of a part with letters: two share one exactly if they are not told apart."""
+    """Letters of systems: two share one exactly if they do not differ significantly."""
 
     part: str
     letters: dict[str, str]

@@ -79,7 +79,7 @@ def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettin
 
 
 def as_json(found: Imported) -> dict[str, Any]:
-    """Return what was found as it stands in `summary.json`."""
+    """Return the results as in `summary.json`."""
     return {
         "format": found.form,
         "figures": [asdict(figure) for figure in found.figures],

@@ -37,7 +37,7 @@ def flags_of(
     for system in dict.fromkeys(answer.system for answer in answers):
         own = [answer for answer in answers if answer.system == system]
         if all(answer.score is None for answer in own):
-            flags.append(f"{system}: nobody judged its {counted(len(own), 'answer')}")
+            flags.append(f"{system}: no verdicts on its {counted(len(own), 'answer')}")
         flags += _missing_in_all(form, system, own)
         for part in parts:
             known = benchmark_of({answer.category for answer in answers if answer.part == part})
@@ -159,7 +159,7 @@ def _reported(
     """Hold a published accuracy against what was recomputed, and against what n can give."""
     value, decimals = parse_share(reported)
     if len({figure.system for figure in figures}) > 1:
-        raise UsageError(f"reported={reported}: of which file? name one alone")
+        raise UsageError(f"reported={reported} needs exactly one file")
     # Of a benchmark with several parts, its questions are the first.
     overall = figures[0]
     own, n = overall.score.value, overall.score.n

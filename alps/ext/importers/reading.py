@@ -23,10 +23,10 @@ from alps.slips import HEAD, refuse_encoding
 
 _MESSAGES = {
     "missing": "is missing",
-    "dict_type": "is no object",
-    "model_type": "is no object",
-    "list_type": "is no list",
-    "finite_number": "is no finite number",
+    "dict_type": "is not an object",
+    "model_type": "is not an object",
+    "list_type": "is not a list",
+    "finite_number": "is not a finite number",
 }
 _MOST_FAULTS = 1_000
 
@@ -48,7 +48,7 @@ _POINTER = re.compile(
 
 
 class Foreign(BaseModel):
-    """A part of somebody else's file: fields that are not read may be there."""
+    """A part of a third-party file; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
@@ -147,7 +147,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _TwiceError(f"the key {key[:80]!r} stands in one object twice; keep one")
+                raise _TwiceError(f"the key {key[:80]!r} is repeated in one object; keep one")
             seen.add(key)
     return node
 

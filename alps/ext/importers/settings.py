@@ -26,17 +26,12 @@ FORMS: Mapping[FileFormat, str] = {
 
 
 class ImportSettings(FrozenSettings):
-    """What `alps import` can be told beside the format and the files."""
+    """Settings of `alps import`."""
 
-    out: HomePath = Field(description="the folder to write")
-    data: HomePath | None = Field(
-        None, description="of longmemeval: the file of its questions, which its results leave out"
-    )
+    out: HomePath = Field(description="folder to write")
+    data: HomePath | None = Field(None, description="file of the questions (longmemeval)")
     verdict: str | None = Field(
         None,
-        description="the field that holds the verdicts, where the format reads none; none: no "
-        "field does",
+        description="field that holds the verdicts; none: there is none",
     )
-    reported: str | None = Field(
-        None, description="the accuracy that was published, to be checked: 74.3% or 0.743"
-    )
+    reported: str | None = Field(None, description="published accuracy to check: 74.3% or 0.743")

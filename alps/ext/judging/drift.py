@@ -74,7 +74,7 @@ def attribute_drift(system: Change, anchors: Change, *, level: float = LEVEL) ->
         ValueError: If lengths differ, or there are no anchors.
     """
     if not len(anchors.then):
-        raise ValueError("no anchors: nothing tells a change of the judge")
+        raise ValueError("no anchors, so a change of the judge cannot be detected")
     changed, own = np.zeros((len(system.then), 4)), np.zeros((len(anchors.then), 4))
     changed[:, 0], changed[:, 1] = 1, system.now - system.then
     own[:, 2], own[:, 3] = 1, anchors.now - anchors.then
@@ -96,7 +96,7 @@ MARK = "anchors.json"
 
 
 def judge_anchors(old: Path, new: Path, folder: Path, given: Mapping[str, Any]) -> Finished:
-    """Judge the answers of a finished run once more, each question anew; what was begun goes on.
+    """Judge the answers of a finished run again without the cache; resume what was started.
 
     Args:
         old: The run.
@@ -108,14 +108,14 @@ def judge_anchors(old: Path, new: Path, folder: Path, given: Mapping[str, Any]) 
         AlpsError: If the folder holds anything else, or the judge can't be used.
     """
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
-        raise UsageError(f"anchors={folder}: no finished run, and no anchors; name a new folder")
+        raise UsageError(f"anchors={folder}: neither a finished run nor anchors; name a new folder")
     open_run(old).finished  # noqa: B018 - refused before a folder is made
     then, judging = open_run(new).manifest.settings, dict(given)
     for name in ("judge", "judge_structured", *OF_THE_JUDGE):
         if then.get(name) is not None and name not in judging:
             judging[name] = then[name]
     told = f"are judged once more by {judging['judge']}, without the cache"
-    click.echo(f"Nothing is generated: the answers of {old} {told}.", err=True)
+    click.echo(f"No answers are generated: those of {old} {told}.", err=True)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / MARK, {"cache": "off"})
     own = {**judging, "out": str(folder), "extras": "none"}
@@ -139,8 +139,8 @@ def check_anchors(old: Run, anchors: Run) -> None:
     kept = anchors.finished.calls.cached
     if kept and not (anchors.folder / MARK).is_file():
         raise UsageError(
-            f"{name}: {kept:,} replies came from the cache, which hides a drift; name a folder "
-            "that is not there, and they are judged without it"
+            f"{name}: {kept:,} replies came from the cache, which hides drift; name a new "
+            "folder, so that they are judged without the cache"
         )
 
 
@@ -220,7 +220,7 @@ def _parts(found: DriftOfRuns) -> Iterator[Part]:
         changed = "Change from the first run to the second"
         title = f"{changed} on {track_title(track)}, n = {found.n[track]:,}"
         p = f"p {p_value(drift.p)}, level {drift.level:g}"
-        alarm = "Alarm: the judge has changed" if drift.alarm else "No alarm of the judge"
+        alarm = "Alarm: judge drift detected" if drift.alarm else "No judge drift detected"
         columns = [named("of"), *figures("change", "95 % interval")]
         yield Table(title, columns, rows, [Line(f"{alarm} ({p}).")])
     same = "the same" if found.fingerprints_equal else "another"

@@ -67,7 +67,7 @@ def variance_components(
         clusters: Shape (records,).
 
     Returns:
-        The components, and the standard deviation that asking once more makes: None with one draw.
+        The components, and the standard deviation that repeated verdicts makes: None with one draw.
         No components with fewer than two clusters or two scores.
     """
     judges, prompts, draws = values.shape[1:]
@@ -326,15 +326,13 @@ def observe(done: JudgedCells) -> Observatory:
         one = _any(next(iter(having.values())))
         metric = judged_metric(one, track)
         if metric is None:
-            notes.append(f"Left out (no judge decides its scores): {track_title(track)}")
+            notes.append(f"Left out (scored without a judge): {track_title(track)}")
             continue
         own = {name: cell for name, cell in cells.items() if _speaks(cell, one, track)}
         found, lacking = _on_track(track, metric, having, own)
         tracks.append(found)
         if lacking:
-            notes.append(
-                f"Left out on {track_title(track)} (gives no score there): {', '.join(lacking)}"
-            )
+            notes.append(f"Left out on {track_title(track)} (no score there): {', '.join(lacking)}")
     notes += _known_of(next(iter(runs.values())), cells)
     return Observatory(folders, tuple(tracks), tuple(notes), done.calls)
 

@@ -40,7 +40,7 @@ _NOT_RUBRICS = ("payload", "support")
 
 @dataclass(frozen=True)
 class Wording:
-    """Rubrics in other words, by the names of ours; those that are not among them stay as ours."""
+    """Prompt variants by rubric; rubrics without a variant use the bundled prompt."""
 
     name: str = OURS
     rubrics: Mapping[str, Prompt] = field(default_factory=dict)
@@ -77,7 +77,8 @@ def read_wordings(folder: Path, used: Sequence[str]) -> tuple[tuple[Wording, ...
         raise UsageError(f"prompts={folder}: no .md file in it, and no folder of them")
     _check_different(folder, found)
     notes = (
-        f"Rubrics that these runs don't ask, left out of the wordings: {', '.join(sorted(unused))}",
+        "Prompts left out, because these runs do not use their rubrics: "
+        f"{', '.join(sorted(unused))}",
     )
     return tuple(sorted(found, key=lambda wording: wording.name)), notes if unused else ()
 
@@ -116,7 +117,7 @@ def _read(path: Path, name: str) -> Prompt:
             "must be an id line: '<!-- id: NAME/VERSION -->'", path=path, line=1
         ) from error
     if not prompt.text:
-        raise DataError("nothing stands below the id line", path=path)
+        raise DataError("no text below the id line", path=path)
     if prompt.sha256 == rubric(name).sha256:
         raise UsageError(
             f"{path}: says {name} as ours does, byte by byte; leave it out, ours is always among "
@@ -155,9 +156,7 @@ def rubrics_of(manifests: Sequence[Manifest]) -> list[str]:
                 used += task.rubrics
     names = [name for name in _known_rubrics() if rubric(name) in used]
     if not names:
-        raise UsageError(
-            "no track of these runs asks a judge by a rubric: there is nothing to say otherwise"
-        )
+        raise UsageError("no task of these runs uses a rubric, so there is no prompt to vary")
     return names
 
 
@@ -223,7 +222,7 @@ class CellPlan:
         names = ", ".join(wording.name for wording in self.wordings)
         runs = str(self.sources[0]) if len(self.sources) == 1 else f"{len(self.sources)} runs"
         return (
-            f"Nothing is generated: the predictions of {runs} are judged by "
+            f"No answers are generated: those of {runs} are judged by "
             f"{', '.join(self.judges)} in the wordings {names}."
         )
 
@@ -344,7 +343,7 @@ def _check_same_data(sources: Sequence[Path], manifests: Sequence[Manifest]) -> 
         tracks = manifest.data.tracks
         shared = [track for track in first if track in tracks]
         if not shared:
-            raise UsageError(f"{source}: no track in common with {sources[0]}")
+            raise UsageError(f"{source}: no task in common with {sources[0]}")
         if other := [track for track in shared if first[track].sha256 != tracks[track].sha256]:
             raise UsageError(
                 f"{source}: not on the data of {sources[0]}: {other[0]} has another sha256"
@@ -407,7 +406,7 @@ def _crossed(judge: str, wordings: Iterable[Wording], draws: int) -> list[Cell]:
 def _check_names(judges: Sequence[str]) -> None:
     for judge in judges:
         if not judge:
-            raise UsageError("judge=: names no judge between two commas")
+            raise UsageError("judge=: no name between two commas")
         if judges.count(judge) > 1:
             raise UsageError(f"judge={judge}: named twice")
 

@@ -230,9 +230,9 @@ def _compare_tracks(
         metric = judged_metric(one, track)
         names = [wording.name for wording in wordings if rewords(wording, one, track)]
         if metric is None:
-            left_out.setdefault("no judge decides their scores", []).append(track)
+            left_out.setdefault("scored without a judge", []).append(track)
         elif not names:
-            left_out.setdefault("no wording says their rubrics otherwise", []).append(track)
+            left_out.setdefault("no other prompt for their rubrics", []).append(track)
         else:
             # A wording that says nothing else here would add a row of zeros to every table.
             same = [wording.name for wording in wordings[1:] if wording.name not in names]
@@ -471,7 +471,7 @@ def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[Part]:
         yield Line(f"{title}: no record is scored under every variant.", "bold")
     yield from map(Line, _noise(spread))
     if lost := [_unscored(one) for one in spread.under if one.unscored]:
-        yield dim(f"Unscored, and so left out under every variant: {', '.join(lost)}.")
+        yield dim(f"Unscored under some variant, so left out under all: {', '.join(lost)}.")
     for one in spread.under:
         if one.error is not None:
             # One line an error: a provider may answer with a page of HTML.
@@ -521,7 +521,7 @@ def _noise(spread: Spread) -> Iterator[str]:
     yield f"Noise of sampling: standard error {number(sampling)} ({half})."
     if spread.deviation != sampling:
         larger = "the prompt variant" if spread.deviation > sampling else "sampling"
-        yield f"The larger noise is that of {larger}."
+        yield f"The larger noise is from {larger}."
 
 
 def _ranking_parts(track: TrackSensitivity, ranking: Ranking) -> Iterator[Part]:
@@ -536,7 +536,7 @@ def _ranking_parts(track: TrackSensitivity, ranking: Ranking) -> Iterator[Part]:
     )
     yield Table(title, [_VARIANT, named("order"), *figures("tau")], rows)
     if not ranking.flips:
-        yield Line("No two runs change places.")
+        yield Line("No two runs swap ranks.")
     else:
         yield BLANK
         yield _flips_table(ranking.flips)
@@ -554,7 +554,7 @@ def _flips_table(flips: Sequence[Flip]) -> Table:
             rows.append(row_of(name, pair, *change(difference), ahead))
         rows[-1] = rows[-1]._replace(ends=True)
     columns = [_VARIANT, *figures("pair", "difference", "95 % interval", "ahead")]
-    return Table("Runs that change places", columns, rows)
+    return Table("Runs that swap ranks", columns, rows)
 
 
 def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
@@ -565,7 +565,7 @@ def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
         yield "changed: records that the variant scores differently from ours; bold: the interval"
         yield f"leaves out 0. Standard error: the half-width over {LEVEL_WIDTH}."
     if any(spread.clusters is None for spread in spreads):
-        yield "The data was not found again: each record stands alone in intervals."
+        yield "Data not found: intervals treat records as independent."
     if any(track.ranking for track in sensitivity.tracks):
         yield "tau: Kendall's tau-b with the order under ours (1: the same, -1: reversed)."
     yield spent(sensitivity.calls)

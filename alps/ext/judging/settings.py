@@ -7,23 +7,21 @@ from alps.values import Format, HomePath
 
 
 class JudgesSettings(AskSettings):
-    """What `alps judges` can be told beside the runs."""
+    """Settings of `alps judges`."""
 
-    judge: str = Field(
-        "", description="judges, with commas between: litellm models or embedded ones"
-    )
+    judge: str = Field("", description="judges, separated by commas")
     prompts: str | None = Field(
         None,
-        description="a folder of prompt variants: NAME/RUBRIC.md, or NAME.md for a single rubric",
+        description="folder of prompt variants: NAME/RUBRIC.md, or NAME.md for a single rubric",
     )
     draws: int = Field(
-        1, ge=1, le=20, description="ask each LLM judge so often, each time a run of its own"
+        1, ge=1, le=20, description="verdicts per item by each LLM judge, each as its own run"
     )
     anchors: HomePath | None = Field(
-        None, description="a folder: the first run's answers, judged once more without the cache"
+        None, description="folder for the first run's answers, judged again without the cache"
     )
     level: float = Field(
-        0.001, gt=0, lt=1, description="the share of checks of an unchanged judge that alarm"
+        0.001, gt=0, lt=1, description="share of false alarms with an unchanged judge"
     )
     out: HomePath | None = Field(
         None,

@@ -76,7 +76,7 @@ def _best(track: TrackJudges) -> Iterator[str]:
         return
     letter = max(track.winner, key=track.winner.__getitem__)
     swapped = [swap.swapped for swap in track.swaps if swap.swapped]
-    orders = "no two judges and prompts order two runs differently"
+    orders = "all judges and prompts agree on the order of every two runs"
     if swapped:
         pairs = f"up to {number(max(swapped))} of the pairs of judges and prompts"
         orders = f"{pairs} order two runs differently"
@@ -157,7 +157,7 @@ def _sources(track: TrackJudges) -> Table:
             rows.append(row_of(one.letter, name, deviation, *share))
         if one.draws is not None:
             draws = Cell(number(one.draws), one.draws)
-            rows.append(row_of(one.letter, "  asking once more", draws, "", ""))
+            rows.append(row_of(one.letter, "  repeated verdicts", draws, "", ""))
         rows[-1] = rows[-1]._replace(ends=True)
     columns = [named("run"), named("source", "no"), *figures("sd", "share", "95 % interval")]
     return Table("Sources of the spread of a score", columns, rows)
@@ -177,12 +177,12 @@ def _swaps(track: TrackJudges) -> Table:
 
 def _explanations(found: Observatory) -> Iterator[str]:
     if any(not one.counts for track in found.tracks for one in track.judged):
-        yield "(beside): not among the judges whose spread and ranks are told."
+        yield "(beside): left out of spread and ranks."
     if any(track.sources for track in found.tracks):
-        yield "noise: other records, or the same judge asked once more. Intervals: other sessions,"
+        yield "noise: other records, or repeated verdicts. Intervals: other sessions,"
         yield "the same judges and prompts."
     if any(track.swaps for track in found.tracks):
         yield "swapped: pairs of judges and prompts that order the two runs differently."
     if any(track.clusters is None for track in found.tracks):
-        yield "The data was not found again: each record stands alone in intervals."
+        yield "Data not found: intervals treat records as independent."
     yield spent(found.calls)

@@ -26,7 +26,7 @@ def examine(settings: BaseModel, console: Console) -> None:
         return
     state = "not installed → alps local install"
     if ENVIRONMENT.is_installed:
-        state = f"{COMES_WITH} in {ENVIRONMENT.folder}; alps local try says how fast it is"
+        state = f"{COMES_WITH} in {ENVIRONMENT.folder}; alps local try measures its speed"
     console.print(Text(visible(f"model=local: {state}")), soft_wrap=True)
     state = f"not installed → {E5.installation}" if E5.missing else f"{E5.model}, {E5.version()}"
     console.print(Text(f"model=e5, memory=e5, memory_embedder=local: {state}"), soft_wrap=True)
@@ -53,7 +53,7 @@ async def _lines(name: str) -> list[str]:
             asked = {"messages": messages, "max_tokens": _TOKENS}
             timings = (await client.post("/v1/chat/completions", json=asked)).json()["timings"]
     except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
-        raise UsageError(f"{name}: its server answers oddly ({error!r})") from error
+        raise UsageError(f"{name}: unexpected response from its server ({error!r})") from error
     finally:
         await server.released()
     return [_what(file.path.name, props, about), _speed(timings)]

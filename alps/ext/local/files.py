@@ -47,7 +47,9 @@ def model_file(name: str) -> ModelFile:
     if path is None:
         path = next(ENVIRONMENT.folder.glob(f"lib/python*/site-packages/*/{COMES_WITH}"), None)
     if path is None:
-        raise UsageError(f"{name}: {COMES_WITH} is gone from {ENVIRONMENT.folder}; remove that")
+        raise UsageError(
+            f"{name}: {COMES_WITH} is missing from {ENVIRONMENT.folder}; remove that folder"
+        )
     return ModelFile(path)
 
 
@@ -59,5 +61,5 @@ def _typed(name: str) -> Path:
     except OSError as error:
         raise UsageError(f"{name}: {path}: {(error.strerror or 'no such file').lower()}") from error
     if begins != _GGUF:
-        raise UsageError(f"{name}: {path}: no GGUF file, which llama.cpp reads")
+        raise UsageError(f"{name}: {path}: not a GGUF file, which llama.cpp needs")
     return path

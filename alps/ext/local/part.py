@@ -17,7 +17,7 @@ class Part(RunPart):
     def check(self, data: Data, *, generate: bool, keys: bool) -> None:
         """Refuse what a server of a chat can't do."""
         if generate and is_served(self.settings.model) and self.settings.answer == "logprob":
-            why = "it is asked by chat alone, which tells no log-probabilities of a given text"
+            why = "it has a chat endpoint only, which returns no log-probabilities of a given text"
             raise UsageError(f"answer=logprob: model={self.settings.model}: {why}")
 
     def versions(self) -> Mapping[str, str]:

@@ -262,7 +262,7 @@ class OwnServer:
         seconds, rate = self._asking.timeout, self._rate
         late = f"no answer within {seconds:g} s"
         if clock.came:
-            late = f"the answer began, and nothing of it came for {seconds:g} s"
+            late = f"the answer started, then stopped for {seconds:g} s"
         # A hung server is asked again; one that is slow would have to start again.
         slow = rate is not None and not clock.came and rate * seconds < _AN_ANSWER
         if slow:
@@ -374,7 +374,7 @@ def _chunks(body: bytes) -> Iterator[Any]:
             try:
                 yield json.loads(data)
             except ValueError as error:
-                raise Unreadable("a part of the stream is no JSON") from error
+                raise Unreadable("a part of the stream is not JSON") from error
 
 
 def _add(whole: dict[str, Any], delta: Mapping[str, Any]) -> None:

@@ -68,7 +68,7 @@ class Server:
         return self.address
 
     async def released(self) -> None:
-        """End it where nobody else in this loop uses it."""
+        """Stop it if nothing else in this loop uses it."""
         key = id(asyncio.get_running_loop()), self._file.path
         type(self)._users[key] -= 1
         if type(self)._users[key] > 0:
@@ -91,5 +91,5 @@ class Server:
     def _last_words(self) -> str:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
-        told = " ".join(lines[-1].split())[:_SHOWN] if lines else "it said nothing"
+        told = " ".join(lines[-1].split())[:_SHOWN] if lines else "no output"
         return f"exit {self._process.returncode}: {told}"

@@ -68,7 +68,7 @@ def list_runs(root: Path, console: Console) -> None:
 
 
 def age(seconds: float) -> str:
-    """Return how long ago something was, in words of at most eleven characters."""
+    """Return how long ago something was, in at most eleven characters."""
     for below, unit, name in _AGES:
         if seconds < below:
             return f"{int(seconds // unit)} {name} ago" if name else "just now"

@@ -115,7 +115,7 @@ def _body(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
     if view.prediction is None or any(not isinstance(part, DialogueView) for part in view.parts):
         return
     if view.compares_lists and view.scores:
-        yield from _heading("Gold and prediction: nothing to find, and nothing predicted")
+        yield from _heading("Gold and prediction: no gold memories, none predicted")
     else:
         yield from _heading("Prediction")
         yield Text(visible(json.dumps(view.prediction, ensure_ascii=False, indent=2)))
@@ -232,7 +232,7 @@ def _pairing(pairing: Pairing) -> Iterator[RenderableType]:
     yield _row(left, sign, right)
     if pairing.kind in ("matched", "kept"):
         reason = f": {visible(pairing.reason)}" if pairing.reason else ""
-        kept = "kept, though it should be gone: " if pairing.kind == "kept" else ""
+        kept = "kept, but should be gone:  " if pairing.kind == "kept" else ""
         said = Text(f"{kept}{pairing.relation}{reason}", style=style)
         yield Padding(said, (0, 0, 0, 4), expand=False)
 

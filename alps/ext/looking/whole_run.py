@@ -197,7 +197,7 @@ def _floor_tables(
                 rows.append(row_of(f"  {shown}", *with_interval(score), *change(apart)))
     own = [*figures("score"), *figures("95 % interval", from_width=NARROW)]
     columns = [named(wraps="fold"), *own, *figures("Δ", "95 % interval of Δ")]
-    title = "Trivial baselines, and how far the run is above each (Δ)"
+    title = "Trivial baselines and Δ of the run"
     yield Table(title, columns, rows, layout="roomy")
 
 

@@ -101,7 +101,7 @@ def _holds(hits: Sequence[Hit], code: str) -> bool:
 async def _nothing_before(desk: _Desk) -> None:
     hits = await desk.search(desk.user(), _asked("locker"))
     if hits:
-        raise _Failed(f"a user of whom nothing was told has {len(hits)} hits")
+        raise _Failed(f"an unknown user has {len(hits)} hits")
 
 
 async def _found_once_settled(desk: _Desk) -> None:
@@ -113,8 +113,8 @@ async def _found_once_settled(desk: _Desk) -> None:
             continue
         await asyncio.sleep(min(max(10 * desk.settling, SHORTEST_WAIT), LONGEST_WAIT))
         if _holds(await desk.search(user, _asked(topic)), code):
-            raise _Failed("settle returned before what was told could be found")
-        raise _Failed("what a user said is not found")
+            raise _Failed("settle returned before the session could be found")
+        raise _Failed("the user's turn is not found")
 
 
 async def _both_roles(desk: _Desk) -> None:
@@ -124,7 +124,7 @@ async def _both_roles(desk: _Desk) -> None:
     await desk.tell(user, desk.session(*turns))
     hits = await desk.search(user, "Which code does the reservation of the kayak have?")
     if not _holds(hits, code):
-        raise _Failed("what the assistant said is not found")
+        raise _Failed("the assistant's turn is not found")
 
 
 async def _whole_turns(desk: _Desk) -> None:
@@ -153,7 +153,7 @@ async def _users_apart(desk: _Desk) -> None:
         await desk.tell(user, desk.session(("user", _told("garage", code)), *others))
     for user, foreign in ((first, codes[second]), (second, codes[first])):
         if _holds(await desk.search(user, _asked("garage")), foreign):
-            raise _Failed("a user's search finds what another user said")
+            raise _Failed("a search finds another user's turns")
 
 
 async def _k_is_kept(desk: _Desk) -> None:
@@ -199,10 +199,10 @@ async def _questions_leave_no_trace(desk: _Desk) -> None:
     await desk.call("settle", user, desk.timeout)
     for other in (asked[0], asked[-1]):
         if _holds(await desk.search(user, f"Is {other} the code of my piano?"), other):
-            raise _Failed("a search finds what was only asked")
+            raise _Failed("a search finds text of an earlier query")
     again = await desk.search(user, _asked("piano"))
     if [hit.text for hit in again] != [hit.text for hit in before]:
-        raise _Failed("the same search finds something else after another question")
+        raise _Failed("a search changes the hits of a later one")
 
 
 async def _only_what_was_told(desk: _Desk) -> None:
@@ -212,7 +212,7 @@ async def _only_what_was_told(desk: _Desk) -> None:
     await desk.tell(user, session)
     for hit in await desk.search(user, "How many plum trees are there?"):
         if _says_more(hit.text, f"{told} 11 {session.started_at}"):
-            raise _Failed(f"a hit says what nobody told: {hit.text[:60]!r}")
+            raise _Failed(f"a hit has text that was not ingested: {hit.text[:60]!r}")
 
 
 def _says_more(text: str, told: str) -> bool:
@@ -237,7 +237,7 @@ async def _times(desk: _Desk) -> None:
     for hit in await desk.search(user, _asked("bicycle")):
         if hit.created_at is not None and hit.created_at[:10] != session.started_at[:10]:
             when = f"created at {hit.created_at[:10]}, but said at {session.started_at[:10]}"
-            raise _Failed(f"a hit has another time than its session: {when}")
+            raise _Failed(f"a hit has a wrong time: {when}")
 
 
 async def _reset(desk: _Desk) -> None:
@@ -247,12 +247,12 @@ async def _reset(desk: _Desk) -> None:
     await desk.tell(other, desk.session(("user", _told("kayak", kept))))
     await desk.call("reset", user)
     if _holds(await desk.search(user, _asked("kayak")), code):
-        raise _Failed("what was told is found after a reset")
+        raise _Failed("memories are found after a reset")
     if not _holds(await desk.search(other, _asked("kayak")), kept):
-        raise _Failed("a reset of one user takes another's memories")
+        raise _Failed("a reset of one user deletes another's memories")
     await desk.tell(user, desk.session(("user", _told("tent", desk.code()))))
     if _holds(await desk.search(user, _asked("kayak")), code):
-        raise _Failed("what was told before a reset is found again after the next session")
+        raise _Failed("memories from before a reset come back with the next session")
 
 
 async def _fresh_folder(desk: _Desk) -> None:
@@ -260,7 +260,7 @@ async def _fresh_folder(desk: _Desk) -> None:
     await desk.tell(user, desk.session(("user", _told("library card", code))))
     await desk.call("open", replace(desk.opening, folder=desk.opening.folder.with_name("second")))
     if _holds(await desk.search(user, _asked("library card")), code):
-        raise _Failed("what was told in one run is found in another")
+        raise _Failed("memories of one run are found in another")
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ OPENS = "opens"
 
 
 def declared_in(names: Iterable[str]) -> list[str]:
-    """Return the checks that were declared otherwise, from the names of those that were made."""
+    """Return the declared checks among the names of performed ones."""
     there = set(names)
     return [name for name in CHECKS if f"{name}{DECLARED}" in there]
 
@@ -361,11 +361,11 @@ def _wrongly_declared(declared: Any) -> str:
         return "declares: expected a list of names of checks"
     for name in declared:
         if name in CHECKS and name not in DECLARATIONS:
-            return f"declares {name!r}: without that check no score means anything"
+            return f"declares {name!r}: scores mean nothing without that check"
         if name not in CHECKS:
             known = ", ".join(DECLARATIONS)
             hint = closest(name[:80], DECLARATIONS)
-            return f"declares {name!r:.80}: no check is called so{hint} (known: {known})"
+            return f"declares {name!r:.80}: no such check{hint} (known: {known})"
     return ""
 
 

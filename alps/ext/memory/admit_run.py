@@ -38,7 +38,7 @@ async def admitted(memory: Memory | None, when: Literal["before", "after"]) -> l
     try:
         checks = await memory.admit(when)
     except MemoryFailed as failure:
-        why = f"{failure}; the same command goes on from here"
+        why = f"{failure}; the same command resumes from here"
         raise UsageError(f"memory={memory.name}: not checked {when} the run: {why}") from failure
     failed = [check for check in checks if not check.passed]
     if failed:
@@ -46,7 +46,7 @@ async def admitted(memory: Memory | None, when: Literal["before", "after"]) -> l
         others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         raise UsageError(
             f"memory={memory.name}: not admitted {when} the run, so there are no scores: "
-            f"{first.name}: {first.fault}{others}; `alps doctor memory={memory.name}` says all"
+            f"{first.name}: {first.fault}{others}; for all checks: alps doctor memory={memory.name}"
         )
     return checks
 
@@ -67,13 +67,13 @@ def check_estimable(memory: Memory | None, tasks: Sequence[Task]) -> None:
     if lost:
         mend = f"; give task={','.join(left)}" if left else ""
         raise UsageError(
-            f"memory={memory.name}: it has no `memories`, so {' and '.join(lost)} can't be "
+            f"memory={memory.name} has no `memories`, so {' and '.join(lost)} can't be "
             f"estimated{mend}"
         )
 
 
 def checks_of(settings: DoctorKeys) -> list[Check]:
-    """Check the memory system that `memory=` names by itself, with the models that it is given.
+    """Check the memory system of `memory=` without a run, with its models.
 
     Raises:
         AlpsError: If nothing is called so, it is no memory system, or a model can't be asked.
@@ -112,7 +112,7 @@ def checks_of(settings: DoctorKeys) -> list[Check]:
         )
         memory = open_memory(name, options, lambda: ())
         if not isinstance(memory, Store):
-            raise UsageError(f"memory={name}: no memory system, so there is nothing to check")
+            raise UsageError(f"memory={name}: not a memory system, so there is nothing to check")
         return run_loop(_checked(memory, clients))
 
 

@@ -40,7 +40,7 @@ def shaped(model: type[ModelT], value: Any, where: str) -> ModelT:
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError("expected a text that is not empty")
+        raise ValueError("expected a non-empty text")
     # Halves of characters, which broken escapes bring in, can be neither sent nor written.
     whole = value.encode(errors="replace")
     check_size(len(whole), LARGEST_TEXT, "the text")
@@ -134,7 +134,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def read_answer(method: str, value: Any) -> Any:
-    """Return what a call of `method` returned, by type; None where nobody reads it.
+    """Return the parsed result of a call of `method`; None if its result is unused.
 
     Raises:
         ValueError: If it is not of the type; names the field.

@@ -102,7 +102,7 @@ class MemoryPart(BoardPart):
         return setup_of(card, track, task)
 
     def setup_words(self, setup: Mapping[str, Any]) -> str:
-        """Return in words how memory systems were run."""
+        """Describe how memory systems were run."""
         from alps.ext.memory.board_setup import words_of
 
         return words_of(setup)

@@ -129,7 +129,7 @@ def read_diary(folder: Path, memory: MemoryCard, findings: Findings) -> PackedDi
         samples[str(row.get("sample"))] += row.get("sample") is not None
         diary.note(row)
     if twice := [name for name, count in samples.items() if count > 1]:
-        what = f"{len(twice):,} samples stand twice: {some_of(twice)}"
+        what = f"{len(twice):,} samples are repeated: {some_of(twice)}"
         findings.serious("duplicate_ids", f"{inside}/{FILE}", what, PACK_AGAIN)
     if memory.calls is not None:
         for _ in _read(folder / inside / CALLS, f"{inside}/{CALLS}", AskedRow, findings):
@@ -182,7 +182,7 @@ def check_memory(folder: Path, card: Submission, findings: Findings) -> dict[int
     for n, run in enumerate(card.runs):
         name = memory_of_run(run.settings)
         if name is not None and runs.count(n) != 1:
-            what = f"memory={shown(name)} is a memory system, and its hits are not here"
+            what = f"memory={shown(name)} is a memory system, but its hits are missing"
             findings.serious("memory", f"runs.{n}", what, PACK_AGAIN)
         elif name is None and n in runs:
             what = "the run has no memory system"

@@ -35,10 +35,10 @@ MOST_HITS = 10
 _NO_HITS = '<p class="empty">nothing</p>'
 # What the reader of a memory system is shown in the rows beside it, and what to make of them.
 _BESIDE = {
-    NO_MEMORY: "what question and options give away; all differences are from it",
-    FULL: "all of the history",
-    ORACLE: "the evidence that the data name: what is left to the reader alone",
-    PLACEBO: "as much of another user's history: expected to add nothing",
+    NO_MEMORY: "the reader without memory; every Δ is from it",
+    FULL: "the full history",
+    ORACLE: "the annotated evidence: an upper bound for memory",
+    PLACEBO: "as much of another user's history (placebo)",
 }
 
 

@@ -36,7 +36,7 @@ from alps.text import letters
 
 SIGNIFICANCE = 0.01
 """The p, by Holm's method over the runs of one reader, at which two of them differ."""
-ALONE = "its run without memory was held against no other: nobody else sent one of this reader"
+ALONE = "no other submission has this reader without memory to compare with"
 # Sampling that moves what a reader is expected to score by less than its own chance does. Whoever
 # set one of them anew would else have a reader that nobody else has.
 _OF_CHANCE = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
@@ -235,7 +235,7 @@ def check_same_reader(folder: Path, card: Submission, findings: Findings) -> Non
     for name in sorted(unread.keys() - {card.slug})[:MOST_EXAMPLES]:
         why = shown(unread[name], 160)
         what = f"runs without memory of {shown(name, 60)}, which can't be read ({why})"
-        findings.unchecked.append(f"{what}: nothing is held against them")
+        findings.unchecked.append(f"{what}: not compared")
 
 
 def _say(card: Submission, where: str, held: HeldAgainst, findings: Findings) -> None:

@@ -105,7 +105,7 @@ def beside_of(run: RunCard, track: Track) -> dict[str, Any]:
 
 
 def transport_of(memory: str) -> str:
-    """Return in words how a memory system was called, by its published name."""
+    """Describe how a memory system was called, by its published name."""
     if memory in (scheme.partition(":")[0] for scheme in HTTP):
         return "server"
     for prefix, words in _TRANSPORTS.items():
@@ -119,7 +119,7 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def words_of(setup: Mapping[str, Any]) -> str:
-    """Return in words how memory systems were run."""
+    """Describe how memory systems were run."""
     words = []
     for name in sorted(setup, key=_place):
         value = setup[name]

@@ -51,7 +51,7 @@ def check_boxed(name: str, options: Mapping[str, str]) -> None:
     for key, value in options.items():
         if key not in takes:
             known = f"it takes {', '.join(f'memory.{one}=' for one in takes) or 'none'}"
-            raise UsageError(f"memory.{key}={value}: no option of memory={name}; {known}")
+            raise UsageError(f"memory.{key}={value}: not an option of memory={name}; {known}")
     retriever = options.get("retriever", "bm25")
     if retriever not in RETRIEVERS:
         known = ", ".join(RETRIEVERS)

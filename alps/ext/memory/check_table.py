@@ -1,4 +1,4 @@
-"""Memory systems shown by themselves: those that there are, and the admission of one."""
+"""Tables of the known memory systems, and of one system's admission."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -46,14 +46,14 @@ def _table(name: str, checks: list[Check]) -> Table:
         mark = Cell("ok", style="green") if check.passed else Cell("bad", style="bold red")
         took = Cell(f"{check.seconds:.2f}", check.seconds)
         rows.append(row_of(mark, check.name, check.fault, took))
-    columns = [named(wraps="no"), named("check", "fold"), named("what is wrong", "fold")]
+    columns = [named(wraps="no"), named("check", "fold"), named("problem", "fold")]
     return Table(f"Admission of {name}", [*columns, *figures("s")], rows, layout="plain")
 
 
 def list_memories(console: Console) -> None:
     """Print the memory systems that `memory=` takes, and what is missing of each."""
     # A command in two lines could not be copied.
-    columns = [named("memory=", "no"), named("what it is", "fold"), named("installed", "no")]
+    columns = [named("memory=", "no"), named("description", "fold"), named("installed", "no")]
     rows = [row_of(*cells) for cells in _known()]
     console.print(*printed([Table("", columns, rows, layout="plain")]))
 
@@ -70,6 +70,6 @@ def _known() -> Iterator[tuple[str, str, str]]:
         yield name, "in the process of the run", "yes" if find_spec(name) else missing
     for name in APART:
         there = installed(name)
-        what = f"in an environment of its own: {' '.join(packages(name))}"
+        what = f"in its own environment: {' '.join(packages(name))}"
         what += f" ({environment(name).folder})" if there else ""
         yield name, what, "yes" if there else f"alps memory install {name}"

@@ -94,7 +94,7 @@ class Beside:
 
 
 def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> Beside:
-    """Compare runs with the one among them that shows no history; `notes` stand with those of it.
+    """Compare runs with the run without memory; `notes` are added to its own.
 
     Raises:
         UsageError: If there is none, or the runs can't be compared.
@@ -102,7 +102,9 @@ def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> Beside:
     runs = [open_run(folder) for folder in folders]
     memories = [str(run.manifest.settings.get("memory", FULL)) for run in runs]
     if NOTHING not in memories:
-        raise UsageError(f"none of these runs has memory={NOTHING}, which the others are held to")
+        raise UsageError(
+            f"none of these runs has memory={NOTHING}, which the others are compared with"
+        )
     comparison = compare_runs(folders)
     letters = [side.letter for side in comparison.sides]
     named = dict(zip(letters, zip(memories, runs, strict=True), strict=True))
@@ -190,8 +192,8 @@ def print_beside(result: Beside, console: Console) -> None:
         *(f"{note}." for note in result.notes),
         f"Δ: the paired difference from memory={NOTHING}, by which the rows are sorted.",
         *([ties] if tied else []),
-        f"{REFUSAL}: what a reader gets that always declines; it has no part in the ties.",
-        "tokens: of history that the reader was shown, on average; –: all of it.",
+        f"{REFUSAL}: score of a reader that always declines; left out of the ties.",
+        "tokens: mean tokens of history shown to the reader; –: all.",
     ]
     parts: list[Part] = []
     for track in result.tracks:

@@ -50,7 +50,7 @@ def run_beside(
     """
     known = open_run(folder)
     if not any(task.by_memory.recall is not None for task in known.tasks.values()):
-        raise UsageError(f"{folder}: no task of it has a history that a memory could choose from")
+        raise UsageError(f"{folder}: none of its tasks has a history")
     if typed is not None:
         refuse_untyped(known, typed)
     assert known.finished

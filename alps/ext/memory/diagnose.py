@@ -120,7 +120,7 @@ def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> 
     """
     run = open_run(folder)
     if not run.finished.tracks:
-        raise UsageError(f"{folder}: nothing is scored here")
+        raise UsageError(f"{folder}: no scores")
     if typed is not None:
         refuse_untyped(run, typed)
     settings, data = resolve_again(folder, {})
@@ -226,10 +226,10 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
         memory = desk.memory
         if not isinstance(memory, Store):
             name = desk.keys.memory
-            raise UsageError(f"{desk.run.folder}: memory={name} is no memory system")
+            raise UsageError(f"{desk.run.folder}: memory={name} is not a memory system")
         answers = sum(1 for _ in _scored(desk))
         if not answers:
-            raise UsageError(f"{desk.run.folder}: no answer that a memory has a part in is scored")
+            raise UsageError(f"{desk.run.folder}: no scored answer depends on a memory")
         missed = list(_missed(desk))
         lives = _lives(desk, [one for one in missed if one.needed and not one.failed])
         if lives:

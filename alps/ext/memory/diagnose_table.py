@@ -23,14 +23,14 @@ from alps.show.table import (
 
 _MEANINGS: dict[Stage, str] = {
     "memory failed": "a call of the memory system failed",
-    "not extracted": "it is in no memory",
-    "lost in update": "a memory had it, and was replaced or removed",
-    "not indexed": "a memory has it, and a search for its own words does not find it",
-    "ranked too low": "it is found, and not among the first k",
-    "cut by the budget": "it is among the hits, and was not shown",
-    "not used by the reader": "it was shown, and the answer is wrong",
-    "gold suspect": "the reader is wrong with the evidence alone, too",
-    "not estimable": "the data don't say what is needed, or the system lists no memories",
+    "not extracted": "no memory contains it",
+    "lost in update": "the memory with it was replaced or removed",
+    "not indexed": "a memory contains it, but a search for its own words does not find it",
+    "ranked too low": "it is found, but not among the first k",
+    "cut by the budget": "it is among the hits, but was not shown",
+    "not used by the reader": "it was shown, but the answer is wrong",
+    "gold suspect": "the reader is wrong even with the evidence alone",
+    "not estimable": "the data has no evidence, or the system lists no memories",
 }
 
 
@@ -51,8 +51,8 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     looked = [one for one in located if one is not None]
     if differing := sum(not one.same for one in looked):
         notes.append(
-            f"Fed again, the system finds something else for {differing:,} of {len(looked):,}: "
-            "what is said of them is less sure"
+            f"When replayed, the system's hits differ for {differing:,} of {len(looked):,}, "
+            "so their cause is less certain"
         )
     shown = [stage for stage in STAGES if diagnosis.count(stage)]
     lines = [*(f"{note}." for note in notes), *(f"{stage}: {_MEANINGS[stage]}." for stage in shown)]
@@ -88,7 +88,7 @@ def _rows(miss: Miss) -> Iterator[tuple[str, str]]:
         yield name, "no" if found is None else f"{found.place}: {'same' if again else found.text}"
         said |= set() if found is None else {found.text}
     if facts.located is None:
-        yield "fed again", "not looked at, or the system failed"
+        yield "fed again", "not checked, or the system failed"
     elif facts.located.listed is None:
         yield "memories", "the system lists none"
     yield "with the evidence alone", _right(facts.with_evidence)
@@ -103,9 +103,9 @@ def _looked_through(facts: Facts) -> Iterator[tuple[str, Found | None]]:
     yield f"among {DEEPER} k hits", located.ranked
     yield "by its own words", located.indexed
     if located.listed is not None:
-        yield "once it was told", located.was
+        yield "after ingestion", located.was
         yield f"in {counted(located.listed, 'memory', 'memories')}", located.kept
 
 
 def _right(right: bool | None) -> str:
-    return "not asked, or not answered" if right is None else "right" if right else "wrong"
+    return "not sent, or no response" if right is None else "right" if right else "wrong"

@@ -88,7 +88,7 @@ class Oracle:
         evidence = _recall(task).evidence(sample)
         if evidence is None:
             name = sample.benchmark_id
-            raise UsageError(f"memory=oracle: the data don't tell where the evidence of {name} is")
+            raise UsageError(f"memory=oracle: the data has no evidence for {name}")
         if max_tokens is None:
             return evidence
         memories, whole = fitting(evidence.memories, max_tokens)
@@ -107,7 +107,7 @@ def _recall(task: Task) -> Recall:
 
 
 def open_embedded(name: str) -> Memory | None:
-    """Return what chooses from a history by itself; None where `name` is a system of its own."""
+    """Return the built-in selector of a history; None if `name` is a memory system."""
     if name == FULL:
         return Whole()
     if name == NOTHING:

@@ -1,4 +1,4 @@
-"""Embedders in the box, by the name that `memory_embedder=` gives: they ask nobody."""
+"""Bundled embedders by the name in `memory_embedder=`; they send no requests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

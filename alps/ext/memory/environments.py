@@ -87,10 +87,10 @@ class Environment:
         if self.is_installed:
             return folder
         try:
-            with status(f"{self.name}: making its environment", announced=True):
+            with status(f"{self.name}: creating its environment", announced=True):
                 EnvBuilder(with_pip=True, clear=True, symlinks=True).create(folder)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise UsageError(f"{folder}: can't make an environment: {error}") from error
+            raise UsageError(f"{folder}: can't create an environment: {error}") from error
         # Isolated: no module of the folder that the user is in, or of PYTHONPATH, stands in for
         # pip's.
         pip = [self.python, "-I", "-m", "pip", "install"]

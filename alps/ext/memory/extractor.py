@@ -42,7 +42,7 @@ class LlmMemory:
             ValueError: If the run gives no LLM or no embedder.
         """
         if opening.llm is None or opening.embedder is None:
-            raise ValueError("it needs an LLM and an embedder, which this run does not give")
+            raise ValueError("it needs an LLM and an embedder, which this run does not have")
         self._llm, self._embedder, self._seed = opening.llm, opening.embedder, opening.seed
         for kept in (self._kept, self._vectors, self._known):
             kept.clear()
@@ -113,5 +113,5 @@ def _texts(reply: str) -> list[str]:
     """Read a JSON array of texts, whatever stands around it."""
     array = re.search(r"\[.*\]", reply, re.DOTALL)
     if array is None:
-        raise ValueError(f"the LLM gave no list: {reply[:80]!r}")
+        raise ValueError(f"the LLM returned no list: {reply[:80]!r}")
     return [text.strip() for text in json.loads(array[0]) if isinstance(text, str) and text.strip()]

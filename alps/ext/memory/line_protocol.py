@@ -133,7 +133,7 @@ class SpokenConnection:
         """Ask the program."""
         async with self._turn:
             if self._hangs == _HANGS:
-                raise MemoryFailed(method, f"not started again after {_HANGS} time-outs in a row")
+                raise MemoryFailed(method, f"not restarted after {_HANGS} time-outs in a row")
             try:
                 if method == "open":
                     # A process each, so that what one holds of the other opening is gone.
@@ -188,7 +188,7 @@ class SpokenConnection:
                 self._log.write_bytes(text.encode()[-STDERR_KEPT:])
 
     async def aclose(self) -> None:
-        """Let the program end, or make it; neither it nor its children stay behind."""
+        """Wait for the program to end, or kill it with its children."""
         await self._process.end(at_once=False)
         self._keep_stderr()
 
@@ -215,7 +215,7 @@ class _Process:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and not ended; it may have ended by itself."""
+        """Whether it was started and not stopped; it may have exited."""
         return self._process is not None
 
     async def ask(

@@ -50,5 +50,5 @@ class Direct:
         remembered = [[Remembered(hit.id, hit.text) for hit in hits] for hits in found]
         answer = task.by_memory.answers.prediction(sample, remembered)
         if answer is None:
-            return Prediction(**row, outcome="empty", error="memory, search: nothing was found")
+            return Prediction(**row, outcome="empty", error="memory, search: no hits")
         return Prediction(**row, outcome="ok", prediction=answer)

@@ -75,7 +75,7 @@ class Meter:
 
     @property
     def endpoints(self) -> tuple[Endpoint | None, Endpoint | None]:
-        """The LLM and the embedder, as a system is told them."""
+        """The LLM and the embedder that a system is given."""
         llm, embedder = self._behind
         return self._endpoint(llm), self._endpoint(embedder)
 
@@ -95,7 +95,7 @@ class Meter:
         if self._file is not None:
             self._file.append({"phase": self.phases.current, **asdict(metered)})
         if metered.outcome in UNHEARD:
-            why = f"its model {metered.model} was not heard ({metered.outcome})"
+            why = f"no response from its model {metered.model} ({metered.outcome})"
             self._unheard.append(MemoryFailed(self.phases.current, why, outcome=metered.outcome))
 
     async def during(

@@ -22,7 +22,7 @@ IN_THE_BOX = ("hash", *_OF_PACKAGES)
 
 @dataclass(frozen=True)
 class Given:
-    """What stands behind the LLM and the embedder that a memory system is told of."""
+    """The models behind the LLM and the embedder of a memory system."""
 
     llm: "Behind | None" = None
     embedder: "Behind | None" = None
@@ -42,7 +42,7 @@ def asked_models(settings: MemoryModels) -> list[tuple[str, str, str | None]]:
 def memory_models(
     settings: MemoryModels, client: "Callable[[str | None, str], Client] | None"
 ) -> Given:
-    """Return what stands behind the models of a memory system.
+    """Return the models of a memory system.
 
     `client` returns who asks a model at an endpoint; None where no model is to be asked.
     """
@@ -62,14 +62,14 @@ def memory_models(
 
 
 def check_memory_models(settings: MemoryModels, memory: str) -> None:
-    """Refuse models that nobody would ask, and an embedder whose extra is not installed.
+    """Refuse models without use, and an embedder whose extra is not installed.
 
     Raises:
         UsageError: Names the key.
     """
     for key in KEYS:
         if getattr(settings, key) is not None and open_embedded(memory) is not None:
-            why = f"memory={memory} is no memory system; leave it out"
+            why = f"memory={memory} is not a memory system; leave it out"
             raise UsageError(f"{key}= would change nothing: {why}")
     for of in ("memory_llm", "memory_embedder"):
         name = getattr(settings, of)

@@ -1,4 +1,4 @@
-"""The part of a memory in a run: it stands before the reader, is admitted, and is accounted for."""
+"""The memory's part in a run: before the reader; with admission and accounting."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -64,7 +64,7 @@ class Part(RunPart):
         return key == "env" and self.keys.memory.startswith(SPOKEN)
 
     def check(self, data: Data, *, generate: bool, keys: bool) -> None:
-        """Refuse a memory that nobody knows, and models of it that can't be asked."""
+        """Refuse an unknown memory, and models of it that cannot be called."""
         if generate:
             check_memory(self.keys.memory, memory_options(self.keys, None))
             check_memory_models(self.keys, self.keys.memory)
@@ -90,7 +90,7 @@ class Part(RunPart):
         return replace(services, systems=tuple(rows))
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of the packages that the memory is made of."""
+        """Return the versions of the packages of the memory."""
         return adapter_versions(self.keys.memory) | embedder_versions(self.keys)
 
     async def before(self, course: Course) -> None:
@@ -113,7 +113,7 @@ class Part(RunPart):
         return summary.model_copy(update=found)
 
     def stages(self, session: Session, estimated: Estimated) -> Sequence[Stage]:
-        """Name the models that the memory asks; nobody knows how often."""
+        """Name the models that the memory calls; the number of calls is unknown."""
         asked = asked_models(self.keys)
         return [Stage(key.replace("_", " "), redact(name), unknown=True) for key, name, _ in asked]
 

@@ -110,7 +110,7 @@ def question_of(folder: Path, inside: Path, track: str) -> Question:
 
 
 def tokens_shown(inside: Path, track: str) -> float | None:
-    """Return how many tokens of a history a reader was shown; None where nobody counted them."""
+    """Return how many tokens of a history the reader saw; None if they were not counted."""
     counts = []
     with stored_rows(inside / "predictions.jsonl", track=track) as rows:
         for key, row in rows.items():
@@ -124,7 +124,7 @@ def _is_of(row: Row, track: str) -> bool:
 
 
 def stored_by(folder: Path) -> float | None:
-    """Return the bytes that a system keeps for each 1,000 turns; None where that can't be told.
+    """Return the bytes that a system stores per 1,000 turns; None if unknown.
 
     They are those that it declares of its users, else those of the files in its folder.
     """

@@ -50,14 +50,14 @@ class Recorded:
         """Return what was extracted from a session.
 
         Raises:
-            ValueError: If the model gave nothing that can be read.
+            ValueError: If the model's reply could not be parsed.
         """
         key = _hashed([(turn.role, turn.text) for turn in session.turns])
         if key not in self._texts:
             return list(whole_turns(session))
         texts = self._texts[key]
         if texts is None:
-            raise ValueError("the model gave nothing that can be read")
+            raise ValueError("the model's reply could not be parsed")
         return [Said("user", text, session.started_at) for text in texts]
 
 

@@ -101,13 +101,13 @@ def find(texts: Iterable[str], needed: Sequence[str]) -> Found | None:
 
 
 def is_verbatim(text: str, needed: Sequence[str]) -> bool:
-    """Tell whether a text has one of those that are needed word for word."""
+    """Tell whether a text contains one of the needed texts verbatim."""
     folded = fold_value(text)
     return any(fold_value(one) in folded for one in needed)
 
 
 def says(text: str, needed: str) -> bool:
-    """Tell whether a memory says what was told: the whole of it, or a statement drawn from it."""
+    """Tell whether a memory contains an ingested text, or a statement from it."""
     if is_verbatim(text, (needed,)):
         return True
     return closeness(text, needed) >= COVERED

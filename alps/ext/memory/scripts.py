@@ -1,4 +1,4 @@
-"""Scripts of a sample, carried out on a memory system: told, deleted, opened again, searched."""
+"""Scripts of a sample on a memory system: ingest, delete, reopen, search."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -19,7 +19,7 @@ _ATTEMPTS = 5
 
 
 class Gate:
-    """Lets users be told and asked beside each other, but nobody while a system is opened again."""
+    """Lets users ingest and search in parallel, but not while a system is reopened."""
 
     def __init__(self) -> None:
         self._inside = 0
@@ -27,7 +27,7 @@ class Gate:
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:
-        """Wait for whoever is alone."""
+        """Wait until nobody has exclusive use."""
         async with self._changed:
             self._inside += 1
         try:
@@ -64,7 +64,7 @@ class _Run:
     changes: Counter[str] = field(default_factory=Counter)
 
     def text(self) -> str:
-        """Return all that was told."""
+        """Return all ingested text."""
         return " ".join(turn.text for turns in self.told.values() for turn in turns)
 
 
@@ -73,7 +73,7 @@ class _BegunAnewError(Exception):
 
 
 class Scripts:
-    """Carries out scripts, once each; whoever else calls the system passes `gate`, too.
+    """Carries out scripts once each; all other calls of the system pass `gate`, too.
 
     Attributes:
         opening: What the system was opened with, set before the first script.

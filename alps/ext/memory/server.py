@@ -63,7 +63,7 @@ class HttpConnection:
         self._client = httpx.AsyncClient(headers=headers, timeout=None)
 
     async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
-        """Send the request that stands for a method."""
+        """Send the request of a method."""
         async with self._turns:
             started = time.perf_counter()
             try:
@@ -134,7 +134,7 @@ class HttpConnection:
         try:
             return parse_json(content) if content.strip() else None
         except ValueError as error:
-            what = f"/{path} answered no JSON: {beginning(content.decode(errors='replace'))}"
+            what = f"/{path} did not answer JSON: {beginning(content.decode(errors='replace'))}"
             raise MemoryFailed(method, what) from error
 
     async def _post(self, method: str, path: str, body: Row) -> tuple[int, bytes]:

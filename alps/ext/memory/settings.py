@@ -44,9 +44,7 @@ class MemoryKeys(MemoryModels, RunKeys):
     memory_options: MemoryExtra = Field(
         None, description="memory.NAME=VALUE: option of the memory system"
     )
-    reader: str | None = Field(
-        None, description="model that answers behind model=memory:NAME [rules]"
-    )
+    reader: str | None = Field(None, description="reader of model=memory:NAME [rules]")
     max_context_tokens: ContextSizes = Field(
         None,
         description="limit on tokens of history, oldest turns dropped; several, as 256,1k,4k, "
@@ -81,28 +79,28 @@ class MemoryKeys(MemoryModels, RunKeys):
 class DoctorKeys(MemoryModels):
     """The memory system that `alps doctor` examines."""
 
-    memory: str | None = Field(None, description="a memory system, as alps run takes it")
+    memory: str | None = Field(None, description="memory system, as in alps run")
     memory_options: MemoryExtra = as_of(MemoryKeys, "memory_options")
     env: EnvNames = as_of(RunKeys, "env")
-    timeout: float = Field(120.0, gt=0, description="seconds for one call of it")
+    timeout: float = Field(120.0, gt=0, description="seconds for one call of the memory system")
 
 
-_TYPED_AGAIN = "that of the run, to be typed where it is code or a server of yours"
+_TYPED_AGAIN = "as in the run; needed if it is your code or server"
 
 
 class BesideSettings(FrozenSettings):
-    """What `alps memory compare` can be told beside the run."""
+    """Settings of `alps memory compare`."""
 
     model: str | None = Field(None, description=_TYPED_AGAIN)
     rows: str = Field(
-        "none,last:10,full,bm25,oracle,placebo", description="memories, as alps run takes them"
+        "none,last:10,full,bm25,oracle,placebo", description="memories, as in alps run"
     )
     max_cost: float | None = Field(None, ge=0, description="US dollars for each row")
     format: Format = Field("table", description="table or json")
 
 
 class DiagnoseSettings(FrozenSettings):
-    """What `alps memory diagnose` can be told beside the run."""
+    """Settings of `alps memory diagnose`."""
 
     model: str | None = Field(None, description=_TYPED_AGAIN)
     memory: str | None = Field(None, description=_TYPED_AGAIN)

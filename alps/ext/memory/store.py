@@ -127,7 +127,7 @@ class Store:
         return self._connection, self._opening
 
     async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
-        """Return the hits for `sample` that fit; those that it found before are cut anew.
+        """Return the hits for `sample` that fit; earlier hits are cut again.
 
         Raises:
             MemoryFailed: If the system failed at any stage before.
@@ -169,7 +169,7 @@ class Store:
         return checks
 
     async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
-        """Return what each probe of `sample` found by the user who is told its history.
+        """Return the hits of each probe of `sample`, for a separate user with its history.
 
         Raises:
             MemoryFailed: If the system failed at any stage before.

@@ -39,14 +39,14 @@ class Shown(ShownPart):
             yield f"Admission of the memory system: {passed} passed in {took:.1f} s."
             if declared:
                 not_for_it = ", ".join(declared_in(tests))
-                yield f"It declares that these checks are not for it: {not_for_it}."
+                yield f"Checks declared as not applicable: {not_for_it}."
         if settled := summary.phases.get("settle"):
             each = zip(("p50", "p95", "p99"), (settled.p50, settled.p95, settled.p99), strict=True)
             lag = ", ".join(f"{seconds:.4f} s ({name})" for name, seconds in each)
-            yield f"Write to readable: {lag} from the end of ingest until settle says ready."
+            yield f"Time until searchable: {lag} (end of ingest to ready)."
         if summary.bytes_per_1000_turns is not None:
             size = f"{summary.bytes_per_1000_turns:,.0f} bytes for each 1,000 turns"
-            yield f"It holds {size} that it was told."
+            yield f"Storage: {size} ingested."
 
     def withheld(self, runs: Mapping[str, Run], track: str) -> Mapping[Pair, str]:
         """Return the pairs that have no difference from no memory."""
@@ -62,7 +62,7 @@ def _phases(phases: Mapping[str, Phase]) -> Table:
         total = Cell(f"{phase.seconds:.1f}", phase.seconds)
         rows.append(row_of(name, thousands(phase.calls), *each, total, *_used(phase.used)))
     columns = [named(wraps="no"), *figures("calls", "p50", "p95", "p99", "in all", *used)]
-    title = "Memory system: seconds a call by phase"
+    title = "Memory system: latency per call (s)"
     return Table(title, columns, rows, layout="roomy")
 
 

@@ -1,4 +1,4 @@
-"""Labels of people: a page where they are given, what is made of them, and their agreement."""
+"""Human labels: the page to give them, their export, and their agreement."""
 
 from alps.extension import Extension
 

@@ -62,7 +62,7 @@ def _serve(folder: Path, parsed: Any) -> None:
             click.echo(f"{folder}: {seat.done:,} of {len(seat.order):,} items finished")
             for line in lines:
                 click.echo(line)
-            click.echo(f"{address_of(bound, token)} (Ctrl-C ends it)")
+            click.echo(f"{address_of(bound, token)} (Ctrl-C to stop)")
             with suppress(KeyboardInterrupt):  # how the page is closed
                 server.run(sockets=[bound])
         finally:
@@ -89,7 +89,11 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
 
     drawn = draw_labels(run, n=settings.n, out=Path(settings.out), seed=settings.seed)
     for rubric, counts in drawn.rubrics.items():
-        how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
+        how = (
+            "at random"
+            if counts.random
+            else "half chosen as likely matches, so not a random sample"
+        )
         say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
     say(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
 

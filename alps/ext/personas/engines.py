@@ -151,7 +151,7 @@ class Model:
     async def tellings(
         self, persona: Persona, drawn: Material, rng: random.Random
     ) -> dict[tuple[str, str], Telling]:
-        """Have the events of each topic told, in the timeline's own words where they matter."""
+        """Have the model write the events of each topic, with the timeline's words where needed."""
         interests = persona.interests
         replies = await asyncio.gather(
             *(self._told(persona, interest, drawn) for interest in interests)

@@ -215,10 +215,10 @@ async def _make(
             kept = await blind.kept(asked, about=f"persona {number}")
     except UnwrittenError as error:
         if error.outcome == "budget":
-            what = "stopped by the budget; the same command with a larger one goes on"
+            what = "stopped by the budget; a larger one and the same command resume it"
             raise BudgetError(what) from error
         if error.outcome == "transport":
-            what = f"{error}; the same command goes on where it stopped"
+            what = f"{error}; the same command resumes"
             raise TooManyFailuresError(what) from error
         return str(error)
     return _Made(persona, history, kept, len(asked) - len(kept), places)

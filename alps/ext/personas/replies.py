@@ -48,7 +48,7 @@ class ReasonReply(ReplyModel):
 
 
 class MaterialReply(ReplyModel):
-    """A biography, and lists of entries that can stand for one another."""
+    """A biography, and lists of interchangeable entries."""
 
     biography: str
     topics: list[ItemsReply]

@@ -12,13 +12,13 @@ from alps.values import Address, Concurrency, HomePath, Seconds, Temperature, gi
 
 
 class PersonaSettings(FrozenSettings):
-    """What `alps data personas` can be told."""
+    """Settings of `alps data personas`."""
 
-    out: HomePath = Field(description="the folder to write")
+    out: HomePath = Field(description="folder to write")
     n: int = Field(20, ge=1, le=10_000, description="how many personas, of 35 questions each")
     size: Literal["32k", "128k", "1M"] = Field("32k", description="tokens of each history")
     language: Literal["en", "zh"] = Field("en", description="en or zh")
-    seed: int = Field(0, ge=0, description="of the drawing")
+    seed: int = Field(0, ge=0, description="seed of every random draw")
     model: str = Field(
         "templates", description="who writes the texts: templates, or a litellm model"
     )

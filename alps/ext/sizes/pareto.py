@@ -70,12 +70,12 @@ class Place:
 
     @property
     def ties(self) -> bool:
-        """Whether it can't be told from its rival."""
+        """Whether it does not differ significantly from its rival."""
         return self.rival is not None and (self.corrected is None or self.corrected > SIGNIFICANT)
 
     @property
     def standing(self) -> str:
-        """How it stands to the front, in words."""
+        """Relation to the front, in words."""
         if self.rival is None:
             return "front"
         return f"ties with {self.rival.name}" if self.ties else f"below {self.rival.name}"

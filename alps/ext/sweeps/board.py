@@ -1,4 +1,4 @@
-"""Live table of a sweep, systems × tasks, on one screen; plain lines where nobody watches."""
+"""Live table of a sweep, systems × tasks, on one screen; plain lines in a log."""
 
 import sys
 import time

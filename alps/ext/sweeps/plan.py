@@ -33,7 +33,7 @@ _TABLES = ("matrix", "exclude", "extends")
 
 
 class SweepSettings(FrozenSettings):
-    """What `alps sweep` can be told beside the plan."""
+    """Settings of `alps sweep`."""
 
     only: Literal["all", "failed"] = Field(
         "all", description="failed: only the runs that failed or lost records"
@@ -356,7 +356,7 @@ def _varying(matrix: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
 
 
 def _cells(path: Path, drafts: Sequence[_Draft], faults: list[str]) -> list[Cell]:
-    """Check the settings of every run; a fault that many of them have is told once."""
+    """Check the settings of every run; a fault that many of them have is Made once."""
     cells: list[Cell] = []
     told: dict[str, list[str]] = {}
     twins: dict[str, str] = {}

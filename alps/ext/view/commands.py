@@ -53,6 +53,6 @@ def _serve_view(folders: Sequence[Path], port: int) -> None:
     token = new_token()
     with listen(port) as bound:
         server = server_of(application(folders, token))
-        click.echo(f"{address_of(bound, token)} (Ctrl-C ends it)")
+        click.echo(f"{address_of(bound, token)} (Ctrl-C to stop)")
         with suppress(KeyboardInterrupt):  # how the page is closed
             server.run(sockets=[bound])

@@ -62,7 +62,7 @@ class _Desk:
 
 
 def application(folders: Sequence[Path], token: str) -> "Starlette":
-    """Return the application that serves the records of some runs to whoever has the token."""
+    """Return the application that serves records of runs to holders of the token."""
     from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse
     from starlette.routing import Route
 

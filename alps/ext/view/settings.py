@@ -7,7 +7,7 @@ from alps.values import HomePath
 
 
 class ViewSettings(FrozenSettings):
-    """What `alps view` can be told beside the runs."""
+    """Settings of `alps view`."""
 
     out: HomePath = Field("view", description="the folder that the page is written into")
     serve: bool = Field(

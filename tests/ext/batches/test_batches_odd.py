@@ -1,4 +1,4 @@
-"""Batches over loopback whose interface names, lists or loses them oddly: none is ordered twice."""
+"""Batches over loopback whose interface names, lists or loses them oddly: none is sent twice."""
 
 import json
 import re
@@ -70,7 +70,7 @@ def test_an_order_that_was_taken_is_not_sent_again_where_its_name_can_not_be_fou
         return listed(body) if kind == "list" else body
 
     server.troubles.edited = edited
-    with pytest.raises(UsageError, match="could not be ordered"):
+    with pytest.raises(UsageError, match="could not be submitted"):
         ask(desk, questions(server, shape))
     assert len(server.batches) == 1
     assert server.bill == []
@@ -97,7 +97,7 @@ def test_a_batch_that_is_gone_when_it_was_just_ordered_is_not_ordered_again_and_
     assert len(server.batches) == 1
     assert [batched for *_, batched in server.bill] == [appears] * 6
     if not appears:
-        assert any(line.endswith("is gone; its requests are asked one by one") for line in told)
+        assert any(line.endswith("is gone; its requests are sent one by one") for line in told)
         lost = [row for row in desk.rows if row["outcome"] == "transport"]
         assert len(lost) == 6
 
@@ -175,7 +175,7 @@ def test_a_batch_of_somebody_else_that_looks_alike_is_neither_waited_for_nor_can
 def test_one_odd_time_in_a_list_hides_no_batch_that_was_ordered(
     server, shape, desk, monkeypatch, at
 ):
-    """Else it is taken for the end of the list, and the batch is ordered and paid for again."""
+    """Else it is taken for the end of the list, and the batch is submitted and paid for again."""
 
     def edited(kind, body):
         if kind != "list":

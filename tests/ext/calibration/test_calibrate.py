@@ -105,7 +105,7 @@ def test_few_items_are_a_limit_and_wrong_verdicts_a_failure(tmp_path):
         write(tmp_path / "few", {"pa": BINARY}, [binary(n % 2, n % 2) for n in range(40)])
     )["pa"]
     assert few.verdict == LIMITS
-    assert "20 items for sensitivity, fewer than 50" in few.reasons
+    assert "sensitivity: 20 items, 50 needed" in few.reasons
     wrong = reports(
         write(tmp_path / "wrong", {"pa": BINARY}, [binary(n % 2, n % 3 == 0) for n in range(240)])
     )["pa"]
@@ -123,7 +123,7 @@ def test_rubrics_are_never_pooled(tmp_path):
     assert {name: report.counts["n"] for name, report in found.items()} == {"pa": 40, "ei": 2}
     assert found["ei"].figures["mae"].value == 0
     assert "sensitivity" not in found["ei"].figures
-    assert "every rubric, none of them pooled" in printed(found)
+    assert "all rubrics (not pooled)" in printed(found)
 
 
 def test_on_a_scale_that_says_what_is_accepted_the_rates_of_accepting_are_told(tmp_path):
@@ -202,7 +202,7 @@ def test_a_judge_that_contradicts_itself_fails(tmp_path):
     report = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"]
     assert report.figures["self_agreement"].value == pytest.approx(1 - 0.2 * 2 / 3)
     assert (report.verdict, len(report.reasons)) == (FAIL, 1)
-    assert "two of its draws contradict each other in 13.3%" in report.reasons[0]
+    assert "repeated verdicts contradict each other in 13.3%" in report.reasons[0]
     assert reports(tmp_path, gates=Gates(self_flip=0.2))["pa"].verdict == PASS
 
 
@@ -213,27 +213,27 @@ def test_a_judge_that_contradicts_itself_fails(tmp_path):
         ([("pa", {"anna": 1, "ben": 0}, 1)], "no item has both a label and a verdict"),
         (
             [("pa", {"anna": 1}, 1)] * 5,
-            "every labelled item is 1: specificity and kappa can't be told",
+            "every labelled item is 1: specificity and kappa unknown",
         ),
         (
             [binary(0, 1), binary(0, 0)],
-            "every labelled item is 0: sensitivity and kappa can't be told",
+            "every labelled item is 0: sensitivity and kappa unknown",
         ),
         (
             [("ei", {"anna": 3}, 3)] * 5,
-            "every labelled item is 3: agreement beyond chance can't be told",
+            "every labelled item is 3: agreement beyond chance unknown",
         ),
         (
             [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)],
-            "is not known: only anna labelled these items",
+            "human agreement unknown: only anna labelled these items",
         ),
         (
             [("pa", {"anna": 1}, 1), ("pa", {"ben": 0}, 1)],
-            "is not known: no two people labelled the same item",
+            "human agreement unknown: no two people labelled the same item",
         ),
         (
             [binary(1, 1)] * 5,
-            "is not known: those who labelled the same items gave one and the same label to all",
+            "human agreement unknown: people gave one label to all items that they share",
         ),
         ([("names", {"anna": "yes", "ben": "yes"}, "no")], "every labelled item is yes"),
     ],
@@ -292,7 +292,9 @@ def test_the_command_prints_a_table_and_writes_a_calibration(alps, tmp_path):
     finished = alps("calibrate", "labels=labels", "out=out")
     assert finished.returncode == 0, finished.stderr
     assert max(len(line) for line in finished.stdout.splitlines()) <= 80
-    assert "Verdict: pass" in finished.stdout
+    assert finished.stdout.startswith(
+        "j on pa: PASS, you may rank systems with it (120 labelled items)\n"
+    )
     found = json.loads((tmp_path / "out" / "calibration.json").read_text())
     assert found["rubrics"]["pa"]["sensitivity"]["value"] == 1
     assert found["rubrics"]["pa"]["verdict"] == "pass"
@@ -319,25 +321,25 @@ def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
     assert accounted() == []
     assert accounted(unheard=1, left_out=("pa", "pf"), calls=Calls(**CALLS)) == [
         "Not rated by org/[bold]judge: pa, pf.",
-        "1 item could not be asked about; it is in no figure.",
+        "No response for 1 item; the figures leave them out.",
         "1 call (1,200 more from the cache), 3,000 tokens in, 40 out, cost –.",
     ]
-    assert accounted(unheard=2) == ["2 items could not be asked about; they are in no figure."]
+    assert accounted(unheard=2) == ["No response for 2 items; the figures leave them out."]
     assert accounted(calls=Calls(**CALLS | {"http": 0, "cached": 0})) == []
 
 
 def test_how_long_a_calibration_holds_is_said():
     (recorded,) = accounted(row={"made": "2026-01-01"})
-    assert "bind the calibration to no judge: it corrects no run" in recorded
+    assert "agreement is reported, scores are not corrected" in recorded
     row = {"made": "2026-01-01", "expires": "9999-12-31", "pinned": True}
-    assert accounted(row=row) == ["Holds for this judge, as it is set here, until 9999-12-31."]
+    assert accounted(row=row) == ["Valid for this judge with these settings until 9999-12-31."]
     (old,) = accounted(row={**row, "expires": "2026-02-01"})
     assert old.startswith(
-        "Expired on 2026-02-01, as its oldest verdict is of 2026-01-01; calibrate into"
+        "Expired on 2026-02-01: its oldest verdict is of 2026-01-01; calibrate into"
     )
     (unpinned,) = accounted(row={**row, "pinned": False})
     assert unpinned.endswith(
-        "until 9999-12-31; its name holds no snapshot, so it may change unseen."
+        "until 9999-12-31; the model name is undated, so the provider may change the model."
     )
 
 
@@ -376,7 +378,9 @@ def public(sample, tmp_path_factory):
 
 @pytest.mark.real
 def test_the_recorded_judge_of_the_public_set_gets_its_published_figures(alps, public, tmp_path):
-    printed = alps("calibrate", f"labels={public / 'openqa'}", "judge=gpt-4", "out=out").stdout
+    printed = alps(
+        "calibrate", f"labels={public / 'openqa'}", "judge=gpt-4", "details=yes", "out=out"
+    ).stdout
     assert re.search(r"confusion +tp 679, fn 137, fp 89, tn 583 *\n", printed)
     found = json.loads((tmp_path / "out" / "calibration.json").read_text())["rubrics"][
         "answer_match"

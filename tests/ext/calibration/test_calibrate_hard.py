@@ -26,7 +26,7 @@ from tests.loopback import Answer, serve
 from tests.tracks import alps_here, met, payload_of
 
 pytestmark = QUIET_LITELLM
-CHOSEN = "pairs were chosen by a judge's verdicts and by likeness"
+CHOSEN = "pairs were chosen by a judge's verdicts and by similarity"
 PAIR = {"gold": {"value": "Keeps bees"}, "predicted": {"value": "Keeps bees"}}
 
 
@@ -50,7 +50,8 @@ def lexical(folder, *more):
 
 
 def recorded(folder, *more):
-    ran = alps_here("calibrate", f"labels={folder / 'labels'}", f"out={folder / 'out'}", *more)
+    words = (f"labels={folder / 'labels'}", f"out={folder / 'out'}", "details=yes")
+    ran = alps_here("calibrate", *words, *more)
     assert "Traceback" not in ran.err
     return ran
 
@@ -126,8 +127,8 @@ def test_items_that_people_do_not_settle_are_a_limit(tmp_path):
     some = reports(write(tmp_path / "one", {"pa": BINARY}, [*even, split]))["pa"]
     many = reports(write(tmp_path / "many", {"pa": BINARY}, [*even, split, split]))["pa"]
     assert not any("tie" in reason for reason in some.reasons)
-    assert "people tie on 2 of 22 items (9%): the figures are of the others alone" in many.reasons
-    assert "2 that people do not settle (9%)" in dict(lines_of(many))["items"]
+    assert "people tie on 2 of 22 items (9%); these are left out" in many.reasons
+    assert "2 on which people tie (9%)" in dict(lines_of(many))["items"]
 
 
 def test_copies_of_one_question_are_one_cluster_unless_they_have_their_own(tmp_path):
@@ -166,10 +167,10 @@ def test_items_that_could_not_be_asked_about_stand_in_the_calibration_and_limit_
         row = found(tmp_path)
         assert calibrate(tmp_path, server.url, "max_failures=20%").code == 0
     assert (row["unheard"], row["rubrics"]["pa"]["unheard"]) == (2, 2)
-    assert "2 items could not be asked about" in row["rubrics"]["pa"]["reasons"]
+    assert "no response for 2 items" in row["rubrics"]["pa"]["reasons"]
     assert found(tmp_path)["unheard"] == 2
-    assert "2 items could not be asked about" not in found(tmp_path)["rubrics"]["pa"]["reasons"]
-    assert "2 more could not be asked about" in words(
+    assert "no response for 2 items" not in found(tmp_path)["rubrics"]["pa"]["reasons"]
+    assert "2 without a response" in words(
         (tmp_path / "out" / "calibration.html").read_text()
     ).replace('<data value="2">2</data>', "2")
 
@@ -373,7 +374,7 @@ def test_a_kind_whose_verdicts_can_not_be_parsed_is_shown(tmp_path):
     assert next(line for line in lines if "injection" in line).split() == ["injection", *"00––05"]
     assert any("[red]vague␛" in line for line in lines)
     assert "\x1b" not in ran.out
-    assert max(len(line) for line in lines if not line.startswith("wrote")) <= 80
+    assert max(len(line) for line in lines if not line.startswith(("Page", "Next"))) <= 80
     page = (tmp_path / "out" / "calibration.html").read_text()
     assert "injection" in page
     assert "not parsed" in page
@@ -395,7 +396,8 @@ def test_what_is_accepted_says_on_how_many_items_and_a_kappa_of_one_has_no_inter
 
 
 def test_answers_that_are_known_are_not_said_to_be_peoples(tmp_path):
-    known = alps_here("calibrate", "judge=lexical", "labels=stress", f"out={tmp_path / 'stress'}")
+    words = ("judge=lexical", "labels=stress", "details=yes")
+    known = alps_here("calibrate", *words, f"out={tmp_path / 'stress'}")
     write(
         tmp_path / "labels",
         {"pa": BINARY},

@@ -115,7 +115,7 @@ def test_a_calibration_from_an_export_is_for_the_judge_of_its_run_alone(llm):
     terminal, _ = annotated(printed("annotate", shown), "0")
     pasted(printed("annotate export", terminal))
     calibrated = pasted(["calibrate", "labels=work-mine-labels", "out=known"])
-    assert "Holds for this judge" in calibrated
+    assert "Valid until" in calibrated
     given = (*judged, "calibration=known")
     other = alps_here("score", "runs/mine", "judge=openai/another", *given, "out=runs/another")
     assert (other.code, "judge.judge was" in other.err) == (2, True)
@@ -125,5 +125,5 @@ def test_a_calibration_from_an_export_is_for_the_judge_of_its_run_alone(llm):
     verdicts = Path("work-mine-labels", "verdicts.jsonl")
     verdicts.write_text(verdicts.read_text().replace('"verdict":1', '"verdict":0', 1))
     calibrated = pasted(["calibrate", "labels=work-mine-labels", "out=changed"])
-    assert "it corrects no run" in " ".join(calibrated.split())
-    assert "To correct" not in calibrated
+    assert "scores are not corrected" in " ".join(calibrated.split())
+    assert "To correct the scores of" not in calibrated

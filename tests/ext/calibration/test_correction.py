@@ -306,7 +306,7 @@ def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, tmp_p
         ),
         (lambda row: row.update(expires="2020-01-01"), "it expired on 2020-01-01"),
         (lambda row: row.pop("judge_fingerprint"), "recorded verdicts"),
-        (lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")), "it holds no rubric pa"),
+        (lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")), "it has no rubric pa"),
     ],
     ids=["parser", "decoding", "rubric", "expired", "recorded", "another rubric"],
 )
@@ -348,7 +348,7 @@ def test_a_calibration_of_another_judge_is_refused(run):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(None, "no calibration there"), ("{", "not JSON"), ("[]", "not a calibration")],
+    [(None, "no calibration there"), ("{", "not valid JSON"), ("[]", "not a calibration")],
 )
 def test_what_is_no_calibration_is_one_line(run, tmp_path, text, said):
     if text is not None:
@@ -402,7 +402,7 @@ def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp
                 f"calibration={calibration}",
             )
         )
-    assert "no score of these tracks is a mean of marks" in ran.one_line
+    assert "a calibration cannot correct F1; use audit_labels=DIR" in ran.one_line
 
 
 def test_an_answer_that_the_judge_could_not_rate_is_of_the_population_and_pulls_no_score(
@@ -565,11 +565,11 @@ def test_an_expiry_that_is_no_day_is_none_that_lies_ahead(once, calibration, tmp
     run, server, _ = once
     rewrite(calibration, lambda row: row.update(expires=expires))
     said = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
-    assert "is no day" in said or "expires" in said
+    assert "is not a date" in said or "expires" in said
 
 
 def test_nothing_is_corrected_by_items_made_wrong_on_purpose(once, calibration, tmp_path):
     run, server, _ = once
     rewrite(calibration, only(lambda report: report.update(acceptance={"good": {"n": 1}})))
     refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
-    assert "made right or wrong on purpose" in refused
+    assert "it rests on known answers" in refused

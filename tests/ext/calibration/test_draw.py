@@ -438,7 +438,7 @@ def test_a_folder_that_is_in_use_and_a_draw_of_nothing_are_refused(rated, tmp_pa
     assert f"out={tmp_path / 'labels'}" in refusal(UsageError, rated, tmp_path / "labels", seed=1)
     assert (tmp_path / "labels" / "items.jsonl").read_bytes() == before
     (tmp_path / "file").write_text("")
-    assert "there is something here already" in refusal(UsageError, rated, tmp_path / "file")
+    assert "already exists" in refusal(UsageError, rated, tmp_path / "file")
     assert "n=0" in refusal(UsageError, rated, tmp_path / "new", n=0)
 
 

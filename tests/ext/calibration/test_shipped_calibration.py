@@ -32,7 +32,7 @@ def test_it_says_what_it_rests_on_and_holds_no_text_and_no_label_of_an_item():
 
 def test_another_fingerprint_and_an_expired_one_are_refused(monkeypatch):
     assert said().startswith("with people kappa .45 [.38, .51] on 829 pairs")
-    assert "it is of the fingerprint" in said(fingerprint="0" * 12)
+    assert "its fingerprint is" in said(fingerprint="0" * 12)
     assert "it expired on" in said(today=date(2099, 1, 1))
     assert said("minilm") == said("openai/gpt-4.1") == ""
     monkeypatch.setattr(embedded, "VERSION", embedded.VERSION + 1)

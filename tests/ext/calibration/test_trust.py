@@ -100,7 +100,7 @@ def test_examples_show_texts_and_each_persons_label_and_only_from_the_users_fold
     shown = Page(page.read_text())
     assert HOSTILE in shown.text
     assert HOSTILE not in page.read_text()
-    assert "People say" in shown.text
+    assert "People: " in shown.text
     assert "anna" in shown.text
     without = here / "without.html"
     assert alps_here("calibrate", "list", here / "known-labels", f"out={without}").code == 0
@@ -111,11 +111,12 @@ def test_examples_show_texts_and_each_persons_label_and_only_from_the_users_fold
 def test_what_can_not_be_shown_is_said_in_one_line(here, tmp_path, monkeypatch):
     known, few = here / "known-labels", here / "few"
     other = alps_here("calibrate", "list", known, f"labels={few}", f"out={tmp_path / 'x.html'}")
-    assert "other labels than those of every calibration" in other.one_line
+    assert "no calibration rests on these labels" in other.one_line
     assert "no calibration there" in alps_here("calibrate", "list", tmp_path / "nowhere").one_line
     mine = tmp_path / "mine.html"
     mine.write_text("mine")
-    assert "a file is there" in alps_here("calibrate", "list", known, f"out={mine}").one_line
+    refused = alps_here("calibrate", "list", known, f"out={mine}")
+    assert "this file is not a report" in refused.one_line
     assert mine.read_text() == "mine"
 
 

@@ -120,20 +120,20 @@ def test_what_a_killed_parent_leaves_goes_on_with_the_same_command(place):
 
 def test_ctrl_c_ends_the_workers(place):
     done = stopped(place, lambda process: process.send_signal(signal.SIGINT))
-    kept = "alps: interrupted; what is finished is kept, the same command resumes it"
+    kept = "alps: interrupted; finished records are kept, the same command resumes"
     assert (done.returncode, done.stderr.split("\n")) == (130, ["", kept, ""])
 
 
 def test_a_system_that_ends_its_process_ends_the_run_in_a_line(place):
     said = one_line(run(place, *of("Ends", *TWO, "out=divided")))
-    assert "its process ended, 3 times before one more record was answered" in said
+    assert "its process ended, 3 times without another answer" in said
 
 
 def test_an_error_of_a_worker_is_that_of_the_run(place):
     words = of("Slow", *TWO, "out=divided")
     (place / "divided.shards" / "1-of-2").mkdir(parents=True)
     (place / "divided.shards" / "1-of-2" / "scores.jsonl").write_text("{}")
-    assert "no run wrote it" in one_line(run(place, *words))
+    assert "not a run folder" in one_line(run(place, *words))
 
 
 def asking(server, *words):
@@ -188,7 +188,7 @@ def test_a_scheduler_that_restarts_without_workers_is_awaited_for_the_patience(t
         done = finish(process)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()[-1:]
-    assert line.startswith(f"alps: scheduler={made.address}: it is gone (")
+    assert line.startswith(f"alps: scheduler={made.address}: connection lost (")
 
 
 def test_workers_keep_to_one_limit_and_their_keys_stay_with_them(dask):
@@ -225,7 +225,7 @@ def test_a_secret_in_the_settings_does_not_go_through_the_scheduler(dask):
     [
         (("workers=2",), "workers=2 would change nothing: engine=asyncio is this process"),
         (("scheduler=tcp://here:1",), "scheduler=tcp://here:1 would change nothing"),
-        (("engine=dask",), "engine=dask: which cluster"),
+        (("engine=dask",), "engine=dask needs an address"),
         ((*TWO, "scheduler=tcp://here:1"), "engine=processes asks none"),
         ((*TWO, "shard=1/2"), "shard=1/2: engine=processes divides the run itself"),
         ((*TWO, "audit_judge=openai/x", "audit=10%"), "engine=processes audits nothing"),
@@ -239,5 +239,5 @@ def test_settings_that_do_not_go_together_are_refused(tmp_path, words, said):
 def test_a_folder_that_one_process_began_is_not_divided(tmp_path):
     whole = ran(tmp_path / "whole", *WORDS).folder
     (whole / "summary.json").unlink()
-    with pytest.raises(AlpsError, match="one process began a run there"):
+    with pytest.raises(AlpsError, match="holds a run by one process"):
         ran(whole, *WORDS, *TWO)

@@ -138,7 +138,7 @@ def shards(tmp_path_factory):
         (["s1", "s2", "twin"], "twin: shard 1/2 is there twice, in "),
         (["s1", "other"], "other: no shard of the same run as "),
         (["s1", "of-three"], "one of 3 shards, and "),
-        (["s1", "whole"], "whole: no shard; it was run without shard="),
+        (["s1", "whole"], "whole: not a shard, because it was run without shard="),
         ([], "name the run folders of the shards"),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_list_of_any_size_is_read_an_object_at_a_time(tmp_path, monkeypatch):
 
 WRONG = {
     "no list": ("longmemeval", "{}", "expected a JSON list"),
-    "cut off": ("longmemeval", '[{"question_id": "a"', "the list has no end"),
+    "cut off": ("longmemeval", '[{"question_id": "a"', "the list is not closed"),
     "a field is missing": (
         "longmemeval",
         '[{"question_id": "a"}]',

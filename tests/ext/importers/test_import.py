@@ -396,8 +396,8 @@ def test_a_file_that_is_no_log_of_inspect_is_one_line(tmp_path):
         (("mem0", "out=out"), "name at least one file"),
         (("mem0", "f.json", "data=f.json", "out=out"), "mem0 files need no other"),
         (("mem0", "f.json", "reported=best", "out=out"), "reported=best: it takes a share"),
-        (("mem0", "f.json", "out=."), "there is something here already"),
-        (("mem0", "f.json", "g.json", "reported=1", "out=out"), "of which file? name one alone"),
+        (("mem0", "f.json", "out=."), "already exists"),
+        (("mem0", "f.json", "g.json", "reported=1", "out=out"), "needs exactly one file"),
     ],
 )
 def test_what_cannot_be_imported_is_one_line(tmp_path, words, told):

@@ -113,7 +113,7 @@ def test_a_key_that_stands_in_a_file_twice_is_not_lost_in_silence(tmp_path):
     one = json.dumps(by_conversation(mem0_row)["0"])
     path = tmp_path / "f.json"
     path.write_text(f'{{"0": {one}, "0": {one}}}', encoding="utf-8")
-    with pytest.raises(DataError, match="the key '0' stands in one object twice"):
+    with pytest.raises(DataError, match="the key '0' is repeated in one object"):
         imported(tmp_path, "mem0", path)
 
 
@@ -221,7 +221,7 @@ def test_answers_that_nobody_judged_can_be_judged_here(tmp_path):
     content["0"].append(trap)
     found = imported(tmp_path, "mem0", write(tmp_path / "results.json", content))
     assert overall(found) == (None, 0, 9)
-    assert "results: nobody judged its 9 answers" in found.flags
+    assert "results: no verdicts on its 9 answers" in found.flags
     assert len(found.predictions) == 1
 
 

@@ -93,7 +93,7 @@ def test_a_change_of_the_judge_is_found_and_told_from_that_of_the_system(here, j
     assert found["change"]["value"] == pytest.approx(-8 / RECORDS)
     table = here.drift("old", "new", "anchors=now")
     assert judge.asked == before + RECORDS
-    assert "Alarm: the judge has changed" in table.out
+    assert "Alarm: judge drift detected" in table.out
 
 
 def test_anchors_that_say_nothing_of_today_are_refused(here, judge):
@@ -112,7 +112,7 @@ def test_a_folder_with_something_else_in_it_takes_no_anchors(here):
     (here.folder / "mine").mkdir()
     (here.folder / "mine" / "notes.txt").write_text("mine")
     refused = here.drift("old", "new", "anchors=mine").one_line
-    assert "anchors=mine: no finished run, and no anchors; name a new folder" in refused
+    assert "anchors=mine: neither a finished run nor anchors; name a new folder" in refused
     assert sorted(path.name for path in (here.folder / "mine").iterdir()) == ["notes.txt"]
     refused = here.drift("old", "new", "anchors=now", "draws=2").one_line
     assert "draws=2 would change nothing" not in refused

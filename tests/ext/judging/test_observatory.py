@@ -110,7 +110,7 @@ def test_judges_prompts_and_trivial_judges_stand_beside_each_other(server, obser
     ("words", "said"),
     [
         (("judge=lexical,lexical",), "judge=lexical: named twice"),
-        (("judge=lexical,",), "names no judge between two commas"),
+        (("judge=lexical,",), "no name between two commas"),
         (("judge=lexical", "prompts=words"), "prompts=words would change nothing"),
         (("judge=lexical", "draws=2"), "draws=2 would change nothing"),
     ],

@@ -165,7 +165,7 @@ def test_several_runs_change_places_with_the_wording_and_nothing_is_asked_twice(
     asked = len(server.requests)
     table = ask(server, *ANSWERS, "out=spread")
     assert (table.code, len(server.requests)) == (0, asked)
-    assert "Runs that change places" in table.out
+    assert "Runs that swap ranks" in table.out
     assert "5 of 6 records (83 %)" in table.out
 
 
@@ -200,9 +200,7 @@ def test_a_record_that_one_wording_leaves_unjudged_counts_under_none(here, serve
     ran = ask(server, "torn", "max_failures=0.5")
     assert ran.code == 0, ran.err
     assert "5 records from 3 sessions" in ran.out
-    assert "left out under every variant: 1 under harsh (1 unparsable)." in " ".join(
-        ran.out.split()
-    )
+    assert "left out under all: 1 under harsh (1 unparsable)." in " ".join(ran.out.split())
     assert ask(server, "torn", "max_failures=0").code == 1
 
 
@@ -283,7 +281,7 @@ def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
     out = " ".join(ran.out.split())
     assert "On extraction as ours, and left out there: harsh." in out
     assert "On persona awareness as ours, and left out there: brief." in out
-    assert "Rubrics that these runs don't ask, left out of the wordings: cf." in out
+    assert "Prompts left out, because these runs do not use their rubrics: cf." in out
 
 
 def mine(text: str) -> Any:
@@ -353,7 +351,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         ),
         ({"same.md": OURS.read_bytes()}, (), "new/same.md: says pa as ours does, byte by byte"),
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
-        ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: nothing stands below the id line"),
+        ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: no text below the id line"),
         ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),
         ({"ours.md": "<!-- id: a/1 -->\nx"}, (), "'ours' is the name of our own wording"),
         (

@@ -288,10 +288,10 @@ def test_the_chosen_records_follow_the_rule(copied_run: Path) -> None:
         for group, keys in choose(groups, run.rows("scores"), run.rows("predictions"))
     }
     assert chosen["invalid responses"] == ["refused", "truncated", "unparsable", "invalid", "empty"]
-    assert chosen["the judgement failed"] == ["unjudged"]
-    assert chosen["the most gold memories, and none of them found"][0] == "script"
+    assert chosen["judging failed"] == ["unjudged"]
+    assert chosen["most gold memories, none found"][0] == "script"
     assert chosen["repaired before they could be read"] == ["mended"]
-    assert chosen["the best answers"][:1] == ["perfect"]
+    assert chosen["best answers"][:1] == ["perfect"]
     every = [key for keys in chosen.values() for key in keys]
     assert len(every) == len(set(every)) <= LIMIT
     assert {"withheld", "unheard"}.isdisjoint(every)

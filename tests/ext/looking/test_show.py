@@ -94,12 +94,12 @@ def test_a_record_is_named_by_number_or_by_its_beginning(
     [
         ("refsued", "did you mean 'refused'"),
         ("un", "begins 3 ids"),
-        ("18", "has 17 records; there is no number 18"),
+        ("18", "has 17 records; no record has number 18"),
         ("", "no such record"),
         ("perfect#2", "no such record"),
         ("²", "no such record"),
         ("perfect#²", "no such record"),
-        ("9" * 400, "there is no number 9"),
+        ("9" * 400, "no record has number 9"),
         ("perfect#" + "9" * 5_000, "no such record"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_record_of_several_tracks_is_found(word: str, key: Key) -> None:
         ("s2", "'s2' is in 2 tasks of run; write extraction/s2 or update/s2"),
         ("1", "run has 2 tasks; write extraction/1, or another task"),
         ("update/s1", "'s1': no such record in update of run"),
-        ("task1/3", "extraction of run has 2 records; there is no number 3"),
+        ("task1/3", "extraction of run has 2 records; no record has number 3"),
         ("s", "'s' begins 2 ids of run"),
     ],
 )

@@ -102,7 +102,7 @@ def test_a_rule_that_overruled_the_judge_is_told(copied_run: Path) -> None:
         "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
     )
     text = folded(shown(copied_run, "ability1"))
-    assert "verdict not met overruled the judge said otherwise" in text
+    assert "verdict not met overruled the judge disagreed" in text
     assert "the response says nothing" in text
 
 
@@ -117,7 +117,7 @@ def test_a_failed_side_verdict_leaves_the_record_scored_and_is_told(copied_run: 
     )
     text = folded(shown(copied_run, "task3_d100/anna"))
     assert "ok: answered and judged" in text
-    assert "memory used the judgement failed (refused)" in text
+    assert "memory used judging failed (refused)" in text
     assert "The judgement failed: no, thanks" in text
 
 
@@ -268,7 +268,7 @@ def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run: 
         "the right memory": ["anna"],
     }
     (low,) = choose(load_task("utilization").shown.highlights, _of(rows, "task4_ability4"), {})
-    assert low[0].title == "the worst mark, though the words of the memory are there"
+    assert low[0].title == "worst rating, though the words of the memory are there"
 
 
 def _of(rows: dict[Key, Any], track: str) -> dict[Key, Any]:

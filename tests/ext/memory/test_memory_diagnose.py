@@ -168,7 +168,7 @@ def test_a_run_without_a_memory_system_is_not_diagnosed(tmp_path):
 def test_a_run_without_a_scored_answer_is_not_diagnosed(tmp_path):
     words = {"task": "utilization", "model": "rules", "memory": "bm25", "ability": "pa"}
     evaluate(**words, out=str(tmp_path / "run"))
-    with pytest.raises(UsageError, match="no answer that a memory has a part in is scored"):
+    with pytest.raises(UsageError, match="no scored answer depends on a memory"):
         diagnose(tmp_path / "run")
 
 

@@ -72,7 +72,7 @@ def test_a_session_that_nobody_recorded_is_kept_turn_by_turn(files):
 
 
 def test_an_output_that_was_not_recorded_fails_to_be_ingested(files):
-    with pytest.raises(ValueError, match="the model gave nothing that can be read"):
+    with pytest.raises(ValueError, match="the model's reply could not be parsed"):
         recorded(files).ingest("u1", session(DIALOGUE[:1]))
 
 
@@ -102,8 +102,12 @@ def test_rows_that_are_no_json_are_named(files, tmp_path):
     [
         ("recorded:", {}, "memory=recorded: names no file; write recorded:FILE"),
         ("recorded:none", {}, "memory=recorded:none: no such file"),
-        ("rules", {"size": "7"}, "memory.size=7: no option of memory=rules; it takes memory.ret"),
-        ("bm25", {"size": "7"}, "memory.size=7: no option of memory=bm25; it takes none"),
+        (
+            "rules",
+            {"size": "7"},
+            "memory.size=7: not an option of memory=rules; it takes memory.ret",
+        ),
+        ("bm25", {"size": "7"}, "memory.size=7: not an option of memory=bm25; it takes none"),
         ("rules", {"retriever": "bm"}, "memory.retriever=bm: unknown"),
     ],
 )
@@ -186,7 +190,7 @@ def test_a_reply_without_a_list_is_a_failure(system, tmp_path):
     with serve(lambda body: Answer("I can't help with that.")) as server:
         endpoint = Endpoint(server.url, "key", "scripted")
         system.open(Opening(tmp_path, endpoint, endpoint, 0, {}))
-        with pytest.raises(ValueError, match="the LLM gave no list: \"I can't"):
+        with pytest.raises(ValueError, match="the LLM returned no list: \"I can't"):
             system.ingest("u1", session(DIALOGUE))
 
 

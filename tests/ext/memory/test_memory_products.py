@@ -125,7 +125,7 @@ def test_a_run_goes_on_once_its_models_are_heard_again(tmp_path, monkeypatch):
     with serve(script) as server:
         with pytest.raises(UsageError, match=r"not checked after the run: .*was not heard") as told:
             carried_out(tmp_path, server.url, memory="llm", patience=0.01)
-        assert "the same command goes on from here" in str(told.value)
+        assert "the same command resumes from here" in str(told.value)
         working.append(True)
         done = carried_out(tmp_path, server.url, memory="llm", patience=0.01)
     track = done.summary.tracks[TRACK]
@@ -156,7 +156,7 @@ def test_the_doctor_gives_a_system_its_models(alps):
 def test_a_product_apart_is_listed_and_run_once_it_is_installed(alps, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     listed = " ".join(alps("memory", "list").stdout.split())
-    assert "memos in an environment of its own: alps memory install memos MemoryOS==" in listed
+    assert "memos in its own environment: alps memory install memos MemoryOS==" in listed
     done = alps("run", "task=personamem", "model=rules", "memory=memos")
     assert done.returncode == 2
     assert "memory=memos: not installed — alps memory install memos" in done.stderr

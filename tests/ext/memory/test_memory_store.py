@@ -166,7 +166,7 @@ class Says(Watched):
     [
         (Breaks(), "memory, search: raised RuntimeError: no index"),
         (Pends(), "memory, settle: 'pending' after 10 s"),
-        (Says(), "memory, search: hits[0].text: expected a text that is not empty"),
+        (Says(), "memory, search: hits[0].text: expected a non-empty text"),
     ],
 )
 def test_a_failure_is_one_of_its_stage_and_never_an_empty_result(personas, tmp_path, system, said):

@@ -208,7 +208,7 @@ CARDS = [
     (f"tracks.{TRACK}.scores.accuracy.value", 0.9, "score", "scores.accuracy.value: printed 0.9"),
     (f"{AHEAD}.value", 0.9, "score", f"{AHEAD}.value: printed 0.9"),
     ("memory.0.admission.after.2.name", "another check", "admission", "memory.0.admission.after"),
-    ("memory", DROPPED, "memory", "is a memory system, and its hits are not here"),
+    ("memory", DROPPED, "memory", "is a memory system, but its hits are missing"),
     (f"tracks.{TRACK}.conditions.k", 20, "memory", f"{TRACK}.conditions.k: printed 20"),
     (f"{NONE}.model", "floor/random", "beside", "beside.none.personamem: settings.model"),
     ("memory.0.beside.placebo", DROPPED, "stray", "placebo"),
@@ -329,7 +329,7 @@ def test_pages_name_differences_baselines_and_failed_checks(site: Path) -> None:
         "Δ from no memory",
         "not admitted: <bdi>k is kept (before the run)</bdi>",
         "not ranked: <bdi>no run without memory beside it</bdi>",
-        "as much of another user&#39;s history: expected to add nothing",
+        "as much of another user&#39;s history (placebo)",
         "reader rules, k 5, max_context_tokens none, median tokens shown ",
         "tokens shown (median)",
     ):

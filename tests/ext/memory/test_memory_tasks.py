@@ -155,7 +155,7 @@ def test_a_place_without_a_candidate_is_shown_in_words():
     record = AnsweredRecord(sample, {"prediction": answer}, None, None)
     parts = {part.title: part for part in task.shown.record_parts(record)}
     shown = [(side.id, side.value, side.detail) for side in parts["Gold and choice"].sides]
-    no_candidate = "no candidate, or one that a higher hit is"
+    no_candidate = "not a candidate, or a duplicate of a higher hit"
     assert shown[1:] == [("–", no_candidate, "chosen: not the gold")]
     ranked = parts["The first 5 of the ranking"].sides
     assert [side.id for side in ranked] == ["–", "c2", "–", "–", "–"]
@@ -292,7 +292,7 @@ class Broken(Turns):
     ("system", "task", "outcome", "error"),
     [
         (Empty(), "extraction", "ok", None),
-        (Empty(), "retrieval", "empty", "memory, search: nothing was found"),
+        (Empty(), "retrieval", "empty", "memory, search: no hits"),
         (Broken(), "update", "invalid", "memory, memories: raised OSError: the index is gone"),
     ],
 )

@@ -193,7 +193,7 @@ def test_the_doctor_passes_what_env_names(tmp_path, monkeypatch):
     (without,) = checks_of(parse_words(named, DoctorSettings))
     assert without.fault == "memory, open: the program ended (exit code 1): WANTED is not set"
     opened = checks_of(parse_words([*named, "env=WANTED"], DoctorSettings))
-    assert "what a user said is not found" in [check.fault for check in opened]
+    assert "the user's turn is not found" in [check.fault for check in opened]
     with pytest.raises(UsageError, match="env=WANTED would change nothing: only program:CMD"):
         checks_of(parse_words(["memory=bm25", "env=WANTED"], DoctorSettings))
 

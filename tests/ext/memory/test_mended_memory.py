@@ -130,8 +130,11 @@ def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_t
 ):
     with kept_of_users_alone(way, tmp_path) as (memory, mend, declare):
         refused = one_line(asked(tmp_path, memory))
-        assert f"{BOTH}: what the assistant said is not found; a system that " in refused
-        assert f"keeps what users say alone declares it: {HOW[way]}; `alps doctor" in refused
+        assert f"{BOTH}: the assistant's turn is not found; a system that " in refused
+        assert (
+            f"keeps what users say alone declares it: {HOW[way]}; for all checks: alps doctor"
+            in refused
+        )
         (declare if declared else mend)()
         done = asked(tmp_path, memory)
         assert done.returncode == 0, done.stderr
@@ -140,7 +143,7 @@ def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_t
         declares = [BOTH] * declared + ["runs are kept apart"] * (way == "http")
         passed = 24 - 2 * len(declares)  # before the run and after it
         assert f"memory admitted ({passed} of {passed})" in done.stdout
-        says = f"It declares that these checks are not for it: {', '.join(declares)}."
+        says = f"Checks declared as not applicable: {', '.join(declares)}."
         shown = run(tmp_path, "show", "out").stdout
         assert (says in " ".join(shown.split())) is bool(declares)
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -176,9 +179,9 @@ def test_a_run_that_is_refused_at_its_end_leaves_no_answer_to_go_on_from(tmp_pat
     [
         (
             "both roles are ingestd",
-            "no check is called so — did you mean 'both roles are ingested'?",
+            "no such check — did you mean 'both roles are ingested'?",
         ),
-        ("users are kept apart", "without that check no score means anything"),
+        ("users are kept apart", "scores mean nothing without that check"),
     ],
 )
 def test_a_declaration_that_is_none_is_refused_by_its_name(name, said, tmp_path):
@@ -196,11 +199,12 @@ def test_an_id_that_no_submission_may_have_is_refused_by_the_run(tmp_path):
 def test_the_documentation_lists_every_check_and_every_declaration():
     page = (ROOT / "docs" / "memory-systems.md").read_text()
     listed: dict[str, bool] = {}
-    for name, starred in re.findall(r"^\| `([^`]+)`( \*)? \| .{20,} \|$", page, re.MULTILINE):
+    rows = re.findall(r"^\| `([^`]+)` \| [^|]{20,} \| ([^|]*)\|$", page, re.MULTILINE)
+    for name, declared_if in rows:
         if name in CHECKS:
-            listed[name] = bool(starred)
+            listed[name] = bool(declared_if.strip())
     assert list(listed) == list(CHECKS)
-    assert {name for name, starred in listed.items() if starred} == set(DECLARATIONS)
+    assert {name for name, declarable in listed.items() if declarable} == set(DECLARATIONS)
 
 
 def test_a_submission_and_its_page_say_what_a_program_declares(tmp_path):
@@ -219,4 +223,4 @@ def test_a_submission_and_its_page_say_what_a_program_declares(tmp_path):
     built = run(tmp_path, "leaderboard", "build", "submissions=boards", "out=site")
     assert built.returncode == 0, built.stderr
     pages = [path.read_text() for path in (tmp_path / "site").rglob("*.html")]
-    assert any(f"as it declares to do without: {BOTH}" in page for page in pages)
+    assert any(f"declared as not applicable: {BOTH}" in page for page in pages)

@@ -328,7 +328,7 @@ def test_scales_that_cannot_be_are_refused(kind, values, message):
         ),
         (lambda: pair_table([1], [1, 2], FIVE), "lengths differ"),
         (lambda: pair_estimates([1], [1], FIVE, []), "lengths differ"),
-        (lambda: encode([[1, 2], [1]], FIVE), "write None where somebody gave no label"),
+        (lambda: encode([[1, 2], [1]], FIVE), "write None for a missing label"),
     ],
 )
 def test_labels_that_contradict_the_scale_are_named(call, message):

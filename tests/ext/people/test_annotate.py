@@ -133,7 +133,7 @@ def test_a_label_from_another_tab_is_kept_beside_and_the_page_says_so(work):
         desk.text = desk.client.post(
             "/label", data={**first_tab, "label": "0"}, headers=desk.headers
         ).text
-        assert "You labelled this item in another tab, too" in Page(desk.text).text
+        assert "You also labelled this item in another tab" in Page(desk.text).text
         assert desk.hidden["item"] == item
         checked = [i["value"] for i in Page(desk.text).all("input") if "checked" in i]
         assert checked == ["0"]
@@ -189,7 +189,7 @@ def test_without_the_token_nothing_is_shown_and_nothing_is_taken(work):
         form = {**desk.hidden, "label": "1"}
         for path in ("/label", f"/label?token={TOKEN}", "/guessed/label"):
             assert stranger.post(path, data=form, headers=desk.headers).status_code == 403
-        assert "whole address that alps printed" in stranger.get("/").text
+        assert "full address that alps printed" in stranger.get("/").text
         assert lines(work) == []
         let_in = stranger.get(f"/{TOKEN}")
         assert let_in.status_code == 200
@@ -247,7 +247,7 @@ def test_two_people_label_in_one_folder_and_one_person_has_one_page(work):
     with Desk(work) as anna, Desk(work, "ben") as ben:
         anna.say(label="1")
         ben.say(label="0")
-        with pytest.raises(UsageError, match="as=anna: a page is open for them already"):
+        with pytest.raises(UsageError, match="as=anna: their page is already open"):
             Seat(work, "anna")
     assert {name: len(said) for name, said in people_in(work).items()} == {"anna": 1, "ben": 1}
 
@@ -267,14 +267,14 @@ def test_relations_are_labelled_by_their_keys(works, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("nowhere",), "nothing to annotate there; make it with job= (rate, match, gold, queries)"),
+        (("nowhere",), "nothing to annotate; create it with job= (rate, match, gold, queries)"),
         (("w", "job=rate", "from=samples"), "no such run folder"),
         (("w", "job=gold", "from=nowhere"), "nowhere"),
         (("w", "job=wash"), "job=wash"),
         (("w", "as=a/b"), "a name has letters"),
-        (("w", "job=queries", "from=samples", "target=.05"), "queries are for no figure"),
+        (("w", "job=queries", "from=samples", "target=.05"), "queries have no metric"),
         (("w", "job=gold", "from=samples", "people=anna"), "name 2 or more different people"),
-        (("w", "job=gold", "from=samples", "annotators=3"), "name all who label with people="),
+        (("w", "job=gold", "from=samples", "annotators=3"), "list all annotators with people="),
     ],
 )
 def test_what_cannot_be_annotated_is_told_in_one_line(tmp_path, monkeypatch, words, told):

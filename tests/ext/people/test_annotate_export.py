@@ -84,7 +84,7 @@ def test_what_is_exported_calibrates_the_judge_on_labels_from_before_it_was_seen
     assert calibrated.code == 0, calibrated.err
     report = json.loads((tmp_path / "calibrated" / "calibration.json").read_text())
     assert report["judge"] == "openai/judge"
-    assert "it corrects no run" in " ".join(calibrated.out.split())
+    assert "scores are not corrected" in " ".join(calibrated.out.split())
 
 
 def test_revised_labels_are_exported_where_they_are_asked_for(tmp_path):
@@ -117,7 +117,9 @@ def test_what_was_adjudicated_is_the_truth_and_no_further_vote(tmp_path):
     labels = read_labels(tmp_path / "out")
     assert labels.annotators["adjudicated"].derived
     assert labels.annotators_of("pa") == ("anna", "ben")
-    with pytest.raises(UsageError, match="as=anna: has labelled here; adjudicate as somebody else"):
+    with pytest.raises(
+        UsageError, match="as=anna: has labelled here; another person must adjudicate"
+    ):
         Seat(folder, "anna", adjudicate=True)
 
 
@@ -233,9 +235,9 @@ def test_queries_are_exported_with_the_memory_that_they_are_for(tmp_path):
 
 def test_nothing_is_exported_over_other_files_or_without_labels(tmp_path):
     folder = plain_work(tmp_path / "work", 2)
-    with pytest.raises(UsageError, match="nobody has labelled anything yet"):
+    with pytest.raises(UsageError, match="no labels yet"):
         export(folder, tmp_path / "out")
-    with pytest.raises(UsageError, match="there is something here already"):
+    with pytest.raises(UsageError, match="already exists"):
         export(folder, folder)
 
 
@@ -281,7 +283,7 @@ def test_how_people_agree_on_gold_is_measured_on_what_is_exported(tmp_path):
     label_all(folder, "anna", verify)
     label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else verify(step))
     done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
-    assert "How people agree: alps annotate agreement" in done.out
+    assert "Agreement: alps annotate agreement" in done.out
     words = (tmp_path / "out", f"out={tmp_path / 'agreement.json'}")
     measured = alps_here("annotate", "agreement", *words)
     assert measured.code == 0, measured.err
@@ -301,11 +303,7 @@ def test_three_people_and_several_records_of_a_session_are_compared(tmp_path):
     for name in people[1:]:
         label_all(folder, name, verify)
     done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
-    said = [
-        line
-        for line in done.out.splitlines()
-        if "How people agree: alps annotate agreement " in line
-    ]
+    said = [line for line in done.out.splitlines() if "Agreement: alps annotate agreement " in line]
     assert len(said) == 3
     for line in said:
         measured = alps_here("annotate", "agreement", *line.partition("agreement ")[2].split())

@@ -170,7 +170,7 @@ def annotation_files(paths: list[Path]) -> list[Path]:
         return []
     if len(files) != 2:
         names = ", ".join(path.name for path in files)
-        raise UsageError(f"agreement is that of two annotators; name two files (found: {names})")
+        raise UsageError(f"agreement needs two annotators; name two files (found: {names})")
     return files
 
 

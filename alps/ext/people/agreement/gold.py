@@ -152,7 +152,7 @@ async def gold_agreement(
     if not parts and not unjudged:
         names = " and ".join(people.names)
         raise UsageError(
-            f"{names} left nothing that can be compared: a line has memories, memory or queries "
+            f"{names} have nothing to compare: a line has memories, memory or queries "
             f"under one of {', '.join(TITLES)}"
         )
     return GoldAgreement(

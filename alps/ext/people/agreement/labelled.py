@@ -15,7 +15,7 @@ PAIRS = 15
 
 
 def label_agreement(labels: LabelSet, *, seed: int = 0, draws: int = DRAWS) -> LabelAgreement:
-    """Measure how far people agree on each rubric; those that one person labelled are left out.
+    """Measure human agreement per rubric; items with one label are left out.
 
     Kappa is quadratic unless the scale is nominal, and the mean over pairs of people, weighted by
     the items that they share. Derived labels (an adjudication) are nobody's own, and left out.
@@ -31,7 +31,7 @@ def label_agreement(labels: LabelSet, *, seed: int = 0, draws: int = DRAWS) -> L
         if row is not None:
             rubrics[rubric] = row
     if not rubrics:
-        raise UsageError("no item has labels of two people: agreement needs two of each")
+        raise UsageError("no item has labels of two people, which agreement needs")
     return LabelAgreement(labels=labels.sha256, rubrics=rubrics)
 
 

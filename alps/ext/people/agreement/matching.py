@@ -32,7 +32,7 @@ Pairs = list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Matched:
-    """The pairs of two lists; unless `ok`, the rule said nothing of them."""
+    """The pairs of two lists; unless `ok`, the rule gave no result."""
 
     pairs: Pairs
     outcome: Outcome = "ok"
@@ -62,7 +62,7 @@ def folded(value: str) -> str:
 
 
 class PublishersRule:
-    """The rule of the publishers; see the module."""
+    """The matching rule of the publishers (see the module docstring)."""
 
     row: Mapping[str, Any] = {"rule": PUBLISHERS, "version": 1, "rouge_l": LEAST}
     title = f"{PUBLISHERS}, the same text or ROUGE-L F1 of {LEAST} or more, best first"

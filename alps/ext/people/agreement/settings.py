@@ -7,18 +7,18 @@ from alps.values import Format, HomePath
 
 
 class AgreementSettings(AskSettings):
-    """What `alps annotate agreement` can be told beside the labels."""
+    """Settings of `alps annotate agreement`."""
 
     rule: str = Field(
         "publishers",
-        description="what matches memories: publishers, lexical, minilm, or a litellm model",
+        description="rule that matches memories: publishers, lexical, minilm or PROVIDER/MODEL",
     )
     draft: HomePath | None = Field(
         None,
-        description="what both people started from: a release, or a file as theirs; off: none [the "
-        "release beside them]",
+        description="draft that both people started from: a release or a file; off: none "
+        "[the release next to their files]",
     )
-    judge: str = Field("", description="not here: write rule=")
+    judge: str = Field("", description="use rule= instead")
     seed: int = Field(0, ge=0, description="of resampling the items of a label folder")
-    out: HomePath | None = Field(None, description="the file that is written")
+    out: HomePath | None = Field(None, description="file to write")
     format: Format = Field("table", description="table or json")

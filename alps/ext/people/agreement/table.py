@@ -82,7 +82,7 @@ def _head(row: GoldAgreement) -> Iterator[str]:
     yield f"{names} on {counted(row.sessions, 'session')}{alone}"
     yield f"Matching: {row.matching}"
     if row.draft is None:
-        yield "Draft: not known; what both kept of one counts as agreement (draft= names it)"
+        yield "Draft: unknown, so kept parts of a draft count as agreement (draft= names it)"
     else:
         drafted = any(part.drafts for part in row.parts.values())
         none = "" if drafted else ", with none of these sessions"
@@ -159,7 +159,7 @@ def _pairs(pairs: Sequence[PairOfPeople]) -> Table:
 def _foot(row: GoldAgreement, calls: Calls | None) -> Iterator[str]:
     if row.unjudged:
         why = ", ".join(f"{name} {count:,}" for name, count in row.unjudged.items())
-        yield f"Not matched, and in no figure: {why}."
+        yield f"Not matched, left out of all figures: {why}."
     if calls is not None and (calls.http or calls.cached):
         yield spent(calls)
         yield from price_lines(calls)

@@ -1,1 +1,1 @@
-"""Labels of people: a page on this machine where they are given, and what is made of them."""
+"""Human labels: a local page to give them, and their export."""

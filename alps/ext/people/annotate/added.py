@@ -12,7 +12,7 @@ from alps.text import fold
 
 @dataclass(frozen=True)
 class Added:
-    """A memory that somebody adds.
+    """A memory that a person adds.
 
     Attributes:
         item: The memory as an item of its own, for somebody else to decide about.

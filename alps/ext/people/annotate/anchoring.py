@@ -16,7 +16,7 @@ ALL = "all labels"
 
 @dataclass(frozen=True)
 class Anchoring:
-    """How the labels of one field changed after something was shown.
+    """How the labels of one field changed after the judge or draft was shown.
 
     Attributes:
         seen: How many first labels were followed by what was shown.

@@ -14,7 +14,7 @@ Which = Literal["first", "revised"]
 
 @dataclass(frozen=True)
 class Ruling:
-    """What somebody decided where people differed."""
+    """Decision on an item on which people differed."""
 
     by: str
     answer: Answer
@@ -38,7 +38,7 @@ class Decided:
 
     @property
     def open(self) -> int:
-        """How much of it people differ about, and nobody has decided."""
+        """Number of items on which people differ without a decision."""
         waiting = [one for one, ruling in self.added if ruling is None and not one.agreed]
         return len(waiting) + (self.answer is None)
 
@@ -46,7 +46,7 @@ class Decided:
 def decided(
     work: Work, people: Mapping[str, Sequence[Said]], which: Which = "first"
 ) -> dict[str, Decided]:
-    """Return what is said of each item that somebody labelled, in the order of the items.
+    """Return the decision on each labelled item, in the order of the items.
 
     Args:
         work: The items.

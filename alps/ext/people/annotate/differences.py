@@ -15,7 +15,7 @@ _NOT_COMPARED = ("quote",)
 
 @dataclass(frozen=True)
 class Difference:
-    """The different labels of an item, in an order that says nothing of who gave them.
+    """The different labels of an item, in an order that hides who gave them.
 
     Of a memory that one of two people adds there is that person's label alone.
     """

@@ -48,7 +48,7 @@ class Exported:
 
 
 def export(folder: Path, out: Path, which: Which = "first") -> Exported:
-    """Write what the labels in `folder` become to `out`, a folder that is not there yet, or empty.
+    """Export the labels in `folder` to `out`, a new or empty folder.
 
     Raises:
         UsageError: If nobody has labelled anything, or `out` is not an empty folder.
@@ -58,7 +58,7 @@ def export(folder: Path, out: Path, which: Which = "first") -> Exported:
     work, people = open_work(folder), people_in(folder)
     labels = decided(work, people, which)
     if not labels:
-        raise UsageError(f"{folder}: nobody has labelled anything yet; alps annotate {folder}")
+        raise UsageError(f"{folder}: no labels yet; start with alps annotate {folder}")
     scale = folder / SCALE
     scales = read_scales(scale)[0] if scale.is_file() else {}
     out.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ def _people(work: Work, names: set[str]) -> Row:
     annotators: dict[str, Any] = {}
     for name in sorted(names):
         if name == ADJUDICATED:
-            how = "somebody else decided what two people had labelled differently"
+            how = "a third person decided where two people differed"
             annotators[name] = {"kind": "derived", "how": how}
         else:
             annotators[name] = {"kind": "person", "blind": work.plan.blind}

@@ -97,7 +97,7 @@ def open_work(folder: Path) -> Work:
     """
     path = folder / PLAN
     if not path.is_file():
-        raise UsageError(f"{folder}: nothing to annotate there ({PLAN} is missing)")
+        raise UsageError(f"{folder}: nothing to annotate ({PLAN} is missing)")
     try:
         plan = Plan.model_validate(parse_json(path.read_bytes()))
     except (ValueError, ValidationError) as error:

@@ -51,7 +51,7 @@ class Journal:
     def __init__(self, folder: Path, person: str) -> None:
         for other in map(_person, _journals(folder)):
             if other != person and same_file(other) == same_file(person):
-                fault = f"would have the file of {other} on some disks; name somebody else"
+                fault = f"has the same file name as {other} on some disks; choose another name"
                 raise UsageError(f"as={person}: {fault}")
         path = folder / f"{_BEGINNING}{person}{_END}"
         self._lock = FileLock(f"{path}.lock")
@@ -59,7 +59,7 @@ class Journal:
             self._lock.acquire(timeout=0)
         except Timeout as error:
             raise UsageError(
-                f"as={person}: a page is open for them already; name somebody else, or close it"
+                f"as={person}: their page is already open; close it, or choose another name"
             ) from error
         except OSError as error:
             raise UsageError(f"{folder}: can't be written ({error.strerror})") from error
@@ -99,7 +99,7 @@ def read_journal(path: Path) -> Iterator[Said]:
         try:
             yield Said.model_validate(row)
         except ValidationError as error:
-            message = "is no label; restore the line, or remove it"
+            message = "is not a label; restore the line, or remove it"
             raise DataError(message, path=path, line=number) from error
 
 

@@ -142,7 +142,7 @@ def begin(folder: Path, settings: Settings) -> None:
         if settings.job is None or settings.source is None:
             known = ", ".join(JOBS)
             raise UsageError(
-                f"{folder}: nothing to annotate there; make it with job= ({known}) and from="
+                f"{folder}: nothing to annotate; create it with job= ({known}) and from="
             )
         make_work(folder, _plan(settings, settings.source, settings.job))
         return
@@ -170,14 +170,14 @@ def _plan(settings: Settings, source: str, job: Job) -> Plan:
             f"people={settings.people}: name {settings.annotators} or more different people"
         )
     if "annotators" in settings.model_fields_set and not people:
-        raise UsageError(f"annotators={settings.annotators}: name all who label with people=")
+        raise UsageError(f"annotators={settings.annotators}: list all annotators with people=")
     counted = job not in ("rate", "match") or "n" in settings.model_fields_set
     if settings.audit is not None and counted:
         raise UsageError(f"audit={100 * settings.audit:g}%: is for job=rate or match, without n=")
     if settings.audit_seed is not None and settings.audit is None:
         raise UsageError(f"audit_seed={settings.audit_seed}: would change nothing without audit=")
     if job == "queries" and settings.target is not None:
-        raise UsageError(f"target={settings.target:g}: queries are for no figure; leave it out")
+        raise UsageError(f"target={settings.target:g}: queries have no metric; leave it out")
     of_plan = {name: getattr(settings, name) for name in _TAKEN}
     return Plan(job=job, source=source, people=people, **of_plan)
 

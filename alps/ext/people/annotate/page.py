@@ -1,5 +1,6 @@
 """The page: one item, its questions, and how far the work is."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -156,11 +157,13 @@ def lines_of(item: Item) -> list[Line]:
 
 
 def rubric_text(item: Item, folder: Path) -> str:
-    """Return what people are told to look for; nothing where the form says all."""
+    """Return the guideline for people; empty if the form needs none."""
     if not (folder / SCALE).is_file():
         return ""
     # People don't reply with JSON.
-    return rubric_of(item.rubric).text.partition("## The reply")[0].strip()
+    text = rubric_of(item.rubric).text.partition("## The reply")[0].strip()
+    # A paragraph of the file is broken into lines; on the page it flows.
+    return re.sub(r"(?<=\S)\n(?=[^\s\d#-])", " ", text)
 
 
 class Other(NamedTuple):

@@ -28,16 +28,16 @@ CONFIDENCES = (0.95, 0.8, 0.65, 0.5)
 TIME_SCOPES = ("long_term", "short_term", "past", "future")
 TYPES = ("direct", "indirect")
 _GLOSSES: Mapping[Any, str] = {
-    KEEP: "right as it is, and about this user",
-    EDIT: "about this user, but worded wrongly",
+    KEEP: "correct, and about this user",
+    EDIT: "about this user, but badly worded",
     REJECT: "wrong, or not about this user",
     ADD: "write a memory that the draft lacks",
     NOTHING: "the draft lacks no memory",
     "direct": "the user says it",
     "indirect": "it follows from what the user says",
     "long_term": "a trait or habit that lasts",
-    "short_term": "true for days or weeks",
-    "past": "was true, is not any more",
+    "short_term": "holds for days or weeks",
+    "past": "no longer true",
     "future": "a plan or an intention",
     0.95: "said explicitly, and stable",
     0.8: "said more than once",
@@ -79,7 +79,7 @@ class Question:
     unless: tuple[str, ...] = ()
 
     def read(self, word: str) -> Any:
-        """Return the value that a form's word stands for.
+        """Return the value of a form's word.
 
         Raises:
             UsageError: If it stands for none.
@@ -114,10 +114,10 @@ def form_of(item: Item, scales: Mapping[str, Scale]) -> Form:
     if item.rubric in scales:
         return Form((_on_scale(scales[item.rubric], item.rubric),))
     if item.rubric == "queries":
-        texts = {"query": "A query that this memory matters for", "second": "Another one, or none"}
+        texts = {"query": "A query that needs this memory", "second": "Another one, or none"}
         return Form((), texts)
     verdicts = (ADD, NOTHING) if item.rubric == "missing" else (KEEP, EDIT, REJECT)
-    texts = {"value": "The memory", "quote": "The quote that shows it"}
+    texts = {"value": "The memory", "quote": "Quote from the dialogue (evidence)"}
     values = {} if item.rubric == "missing" else {"value": item.payload["memory"]["value"]}
     return Form((_verdict(verdicts), *_of_a_memory(item)), texts, values)
 
@@ -186,8 +186,8 @@ def _of_a_memory(item: Item) -> list[Question]:
     """Return the questions about a memory that is kept, edited or added."""
     named: list[tuple[str, str, Sequence[Any]]] = [
         ("type", "Said or implied?", TYPES),
-        ("time_scope", "Until when does it hold?", TIME_SCOPES),
-        ("confidence", "How sure is it?", CONFIDENCES),
+        ("time_scope", "How long does it hold?", TIME_SCOPES),
+        ("confidence", "How certain is it?", CONFIDENCES),
     ]
     questions = []
     for name, text, values in named:
@@ -250,7 +250,9 @@ def _texts(item: Item, answer: Answer, given: Mapping[str, str]) -> dict[str, st
     if not value:
         raise UsageError("Write the memory")
     if fold(quote) not in fold(turn):
-        raise UsageError("The quote is not in the turn that you chose: leave it empty, or copy it")
+        raise UsageError(
+            "The quote is not in the turn that you chose: copy it from there, or leave it empty"
+        )
     old = item.payload.get("memory", {}).get("value", "")
     if answer["verdict"] == EDIT and fold(value) == fold(old):
         raise UsageError("Nothing is edited: change the memory, or keep it")
@@ -274,5 +276,5 @@ def read_queries(item: Item, given: Mapping[str, str]) -> list[str]:
         if len(query.split()) > WORDS:
             raise UsageError(f"A query has at most {WORDS} words, this one {len(query.split())}")
         if value in fold(query):
-            raise UsageError("The query holds the memory word by word: ask without saying it")
+            raise UsageError("The query repeats the memory: ask without stating it")
     return queries

@@ -62,9 +62,9 @@ class Seat:
         self.scales, self.positive = _scales(folder)
         plan = self.work.plan
         if plan.people and person not in plan.people and not adjudicate:
-            raise UsageError(f"as={person}: not among those who label ({', '.join(plan.people)})")
+            raise UsageError(f"as={person}: not one of the annotators ({', '.join(plan.people)})")
         if adjudicate and person in people_in(folder) and by_item(people_in(folder)[person]):
-            raise UsageError(f"as={person}: has labelled here; adjudicate as somebody else")
+            raise UsageError(f"as={person}: has labelled here; another person must adjudicate")
         self._journal = Journal(folder, person)
         self._since: tuple[str, float] = ("", 0.0)
         rulings = [one for one in self._journal.said if one.stage == "adjudicated"]

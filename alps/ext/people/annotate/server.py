@@ -1,4 +1,4 @@
-"""Server of the page: on this machine alone, and for nobody who asks from another page."""
+"""Server of the page: on loopback, and closed to requests from other pages."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -111,7 +111,7 @@ class _Desk:
 
 
 def application(seat: Seat, token: str, purpose: Sequence[str] = ()) -> "Starlette":
-    """Return the application that serves `seat` to whoever has the token.
+    """Return the application that serves `seat` to holders of the token.
 
     `purpose` says what the labels are for, before the first and after the last one.
     """

@@ -22,19 +22,17 @@ PersonName = Annotated[str, Field(max_length=40), AfterValidator(_name)]
 
 
 class Settings(FrozenSettings):
-    """What `alps annotate` can be told, but for the two words that Python keeps for itself."""
+    """Settings of `alps annotate`, except the two that are Python keywords."""
 
-    job: Job | None = Field(None, description="rate, match, gold or queries; of a new folder")
-    split: str | None = Field(None, description="the split of from=DATA, where it has several")
+    job: Job | None = Field(None, description="rate, match, gold or queries (new folder)")
+    split: str | None = Field(None, description="split of from=DATA, if there are several")
     n: int = Field(100, ge=1, description="items of each rubric, or memories")
-    seed: int = Field(0, ge=0, description="of the drawing and of who labels what")
-    annotators: int = Field(
-        2, ge=1, le=10, description="people an item, of those that people= names"
-    )
+    seed: int = Field(0, ge=0, description="seed of the draw and of the assignment")
+    annotators: int = Field(2, ge=1, le=10, description="annotators per item, out of people=")
     people: str | None = Field(
-        None, description="all who label, as anna,ben,cleo; else whoever comes labels everything"
+        None, description="annotators, such as anna,ben,cleo; default: everybody labels everything"
     )
-    blind: bool = Field(True, description="show judge and draft only after one's own label")
+    blind: bool = Field(True, description="show judge and draft only after the person's own label")
     target: float | None = Field(
         None, gt=0, lt=0.5, description="stop at this half-width of the interval, such as .05"
     )
@@ -42,10 +40,10 @@ class Settings(FrozenSettings):
         None, description="label this share of a run's sessions whole, for audit_labels=: 20%"
     )
     audit_seed: int | None = Field(
-        None, ge=0, lt=2**36, description="draws these sessions; else the answers draw them"
+        None, ge=0, lt=2**36, description="seed of the audited sessions; default: from the answers"
     )
-    adjudicate: bool = Field(False, description="decide what two people label differently")
-    port: int = Field(0, ge=0, le=65_535, description="0 for any that is free")
+    adjudicate: bool = Field(False, description="decide where two people differ")
+    port: int = Field(0, ge=0, le=65_535, description="port; 0: any free one")
 
     @property
     def source(self) -> str | None:
@@ -61,16 +59,16 @@ class Settings(FrozenSettings):
 
 
 _WORDS: dict[str, Any] = {
-    "from": (str | None, Field(None, description="a run, or data in the release layout")),
-    "as": (PersonName, Field("me", description="the name of who labels")),
+    "from": (str | None, Field(None, description="run, or data in the release layout")),
+    "as": (PersonName, Field("me", description="name of the annotator")),
 }
 AnnotateSettings = create_model("AnnotateSettings", __base__=Settings, **_WORDS)
 
 
 class ExportSettings(FrozenSettings):
-    """What `alps annotate export` can be told."""
+    """Settings of `alps annotate export`."""
 
-    out: HomePath = Field(description="the folder to write")
+    out: HomePath = Field(description="folder to write")
     labels: Literal["first", "revised"] = Field(
-        "first", description="those given before anything was shown, or the last ones"
+        "first", description="first: labels before anything was shown; revised: last ones"
     )

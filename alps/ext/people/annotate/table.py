@@ -15,7 +15,14 @@ def print_export(done: Exported, console: Any) -> None:
     parts = [f"{count:,} {name}" for name, count in done.counts.items()]
     console.print(f"{done.folder}: {', '.join(parts)}", soft_wrap=True)
     if done.anchoring:
-        titles = "changed after something was shown", "towards it", "interval", "of", "away", "of"
+        titles = (
+            "changed after the judge or draft was shown",
+            "towards it",
+            "interval",
+            "of",
+            "away",
+            "of",
+        )
         rows = []
         for name, moved in done.anchoring.items():
             towards, away = moved.towards, moved.away
@@ -23,19 +30,19 @@ def print_export(done: Exported, console: Any) -> None:
             rows.append(row_of(name, *cells))
         console.print(*printed([Table("", list(map(named, titles)), rows, layout="plain")]))
         console.print(
-            "Anchoring is the share changed towards it, of first labels that differed from it; "
-            "away is the share of those that were the same."
+            "Anchoring: share of differing first labels changed towards what was shown; away: "
+            "share of equal ones changed."
         )
     if done.differing:
         what = counted(done.differing, "item")
         console.print(
-            f"{what} differ between people: let somebody else decide with adjudicate=yes",
+            f"{what} differ between people: a third person decides with adjudicate=yes",
             soft_wrap=True,
         )
     if done.next:
         console.print(f"Next: {done.next}", soft_wrap=True)
     for words in _compared(done):
-        console.print(f"How people agree: alps annotate agreement {words}", soft_wrap=True)
+        console.print(f"Agreement: alps annotate agreement {words}", soft_wrap=True)
 
 
 def _compared(done: Exported) -> Iterator[str]:

@@ -1,0 +1,158 @@
+"""What is said first of a calibration: may this judge be trusted, why, and what to do next."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from rich.console import Console
+
+from alps.ext.calibration.answer import answer_of
+from alps.ext.calibration.calibrate import Calibrated
+from alps.ext.calibration.table import COLOURS, overview, short_account
+from alps.judges.calibration_file import CalibrationRow
+from alps.judges.rubric import MATCHING
+from alps.show.formatting import counted, interval, number
+from alps.show.table import Cell, Line, Part, Table, figures, named, row_of, show_parts
+
+_FIGURES = ("sensitivity", "specificity", "kappa")
+_HEADLINES = {
+    "pass": "PASS, you may rank systems{by} with it",
+    "limits": "PASS WITH CAVEATS, rank systems{by} with care",
+    "fail": "FAIL, do not rank systems{by} with it",
+}
+
+
+@dataclass(frozen=True)
+class FigureLine:
+    """A figure on the first screen; `note` says what is wrong with it, or what to compare it to."""
+
+    title: str
+    figure: Mapping[str, Any]
+    note: str
+
+
+@dataclass(frozen=True)
+class Short:
+    """What is said first of a judge under one rubric.
+
+    Attributes:
+        why: What is wrong, apart from what the figures' notes say.
+        todo: What to do next, in a sentence.
+    """
+
+    headline: str
+    on: str
+    figures: tuple[FigureLine, ...]
+    why: tuple[str, ...]
+    todo: str
+
+
+def headline(judge: str, rubric: str, verdict: str) -> str:
+    """Return whether a judge may be trusted under a rubric, in one line."""
+    by = " by F1" if rubric == MATCHING else ""
+    return f"{judge} on {rubric}: {_HEADLINES.get(verdict, verdict).format(by=by)}"
+
+
+def headline_of(calibration: Mapping[str, Any]) -> str:
+    """Return the first line of a calibration: under its rubric, or how many it passes."""
+    judge, rubrics = calibration.get("judge") or "judge", calibration["rubrics"]
+    verdicts = {name: str(row.get("verdict", "?")) for name, row in rubrics.items()}
+    if len(verdicts) == 1:
+        ((name, verdict),) = verdicts.items()
+        return headline(judge, name, verdict)
+    tally = list(verdicts.values())
+    parts = [f"{tally.count('pass')} of {len(tally)} rubrics pass"]
+    if caveats := tally.count("limits"):
+        parts.append(f"{caveats} with caveats")
+    if failed := tally.count("fail"):
+        parts.append(f"{failed} fail")
+    return f"{judge}: {', '.join(parts)}"
+
+
+def short_of(calibration: Mapping[str, Any], rubric: str, *, today: date | None = None) -> Short:
+    """Return what is said first of a rubric of `calibration.json`.
+
+    Without `today` nothing is said of whether it has expired.
+    """
+    row, judge = calibration["rubrics"][rubric], str(calibration.get("judge") or "judge")
+    parsed = CalibrationRow.model_validate(
+        {**calibration, "judge": judge, "rubrics": {rubric: row}}
+    )
+    _, reasons, todo = answer_of(parsed, rubric, today)
+    lines = tuple(_figures(row, reasons))
+    noted = tuple(line.title for line in lines)
+    kind = "known answer" if row.get("acceptance") else "labelled item"
+    return Short(
+        headline=headline(judge, rubric, str(row.get("verdict", "?"))),
+        on=counted(row["n"], kind),
+        figures=lines,
+        why=tuple(reason for reason in reasons if not reason.startswith(noted)),
+        todo=todo,
+    )
+
+
+def _figures(row: Mapping[str, Any], reasons: Sequence[str]) -> Iterator[FigureLine]:
+    accepted = row.get("at_threshold") or {}
+    for name in _FIGURES:
+        figure = row.get(name) or accepted.get(name)
+        if not figure or figure.get("value") is None:
+            continue
+        about = [one.removeprefix(name).lstrip(": ") for one in reasons if one.startswith(name)]
+        yield FigureLine(name, figure, "; ".join(about) or _compared(name, row))
+
+
+def _compared(name: str, row: Mapping[str, Any]) -> str:
+    """Return what a figure without a fault is to be compared with."""
+    if name != "kappa":
+        return "ok"
+    people = (row.get("people_kappa") or {}).get("value")
+    if people is not None:
+        return f"people with each other: {number(people)}"
+    constant = (row.get("references") or {}).get("always-met") or {}
+    kappa = (constant.get("kappa") or {}).get("value")
+    return "" if kappa is None else f"a constant judge: {number(kappa)}"
+
+
+def print_short(done: Calibrated, console: Console) -> None:
+    """Print whether the judge may be trusted, the figures that decide it, and what to do next."""
+    show_parts(console, list(_parts(done)))
+    # Commands are not wrapped, so that they can be pasted.
+    for line in _next(done):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def _next(done: Calibrated) -> Iterator[str]:
+    if done.following or len(done.row["rubrics"]) > 1:
+        yield from done.following
+        return
+    (name,) = done.row["rubrics"]
+    todo = short_of(done.row, name, today=date.today()).todo
+    yield f"Next: {todo[0].lower()}{todo[1:]}"
+
+
+def _parts(done: Calibrated) -> Iterator[Part]:
+    first, rubrics = headline_of(done.row), done.row["rubrics"]
+    if len(rubrics) > 1:
+        yield Line(first, "bold")
+        yield overview(done.reports)
+        yield from map(Line, short_account(done))
+        return
+    ((name, row),) = rubrics.items()
+    short = short_of(done.row, name, today=date.today())
+    first = f"{first} ({short.on})" if len(first) + len(short.on) < 78 else first
+    yield Line(first, f"bold {COLOURS.get(row['verdict'], '')}")
+    yield _table(short)
+    if short.why:
+        yield Line(f"Why: {'; '.join(short.why)}.")
+    yield from map(Line, short_account(done))
+
+
+def _table(short: Short) -> Table:
+    rows = []
+    for line in short.figures:
+        value = line.figure["value"]
+        cells = (Cell(number(value), value), interval(line.figure), str(line.figure.get("n", "")))
+        rows.append(row_of(line.title, *cells, line.note))
+    columns = [named(), *figures("value", "95 % interval", "n"), named("required")]
+    return Table("", columns, rows)
