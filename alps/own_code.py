@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -62,13 +62,6 @@ def hashes_of_command(command: str) -> Hashes:
         for words in _commands(shlex.split(command)):
             found |= _hashes_of_words(words)
     return found
-
-
-def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Say of each file that differs what happened to it: `notes.py changed`."""
-    told = [f"{name} changed" for name in now if name in then and then[name] != now[name]]
-    told += [f"{name} is new" for name in now if name not in then]
-    return told + [f"{name} is gone" for name in then if name not in now]
 
 
 _imported: dict[str, Hashes] = {}

@@ -23,7 +23,6 @@ from alps.jsonl import dump
 from alps.judges.rubric import SUPPORT, rubric
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
-from alps.own_code import Hashes, changes
 from alps.run.opened import MANIFEST, manifest_row
 from alps.settings import RunSettings
 from alps.tasks import Task
@@ -132,17 +131,26 @@ def difference_between(there: Mapping[str, Any], here: Mapping[str, Any]) -> str
     return changed_code(there.get("code"), here.get("code") or {})
 
 
-def changed_code(then: Mapping[str, Hashes] | None, now: Mapping[str, Hashes]) -> str:
+def changed_code(
+    then: Mapping[str, Mapping[str, str]] | None, now: Mapping[str, Mapping[str, str]]
+) -> str:
     """Say which file of a run's code differs from what is there now, or nothing.
 
     What a run does not know, as one of an older version, is not compared.
     """
     told: list[str] = []
     for name in {**then, **now} if then is not None else ():
-        told += changes((then or {}).get(name, {}), now.get(name, {}))
+        told += _changes((then or {}).get(name, {}), now.get(name, {}))
     if not told:
         return ""
     return told[0] + (f" (and {len(told) - 1} more)" if len(told) > 1 else "")
+
+
+def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Say of each file that differs what happened to it: `notes.py changed`."""
+    told = [f"{name} changed" for name in now if name in then and then[name] != now[name]]
+    told += [f"{name} is new" for name in now if name not in then]
+    return told + [f"{name} is gone" for name in then if name not in now]
 
 
 def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:

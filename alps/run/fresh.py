@@ -7,18 +7,20 @@ those of the code that is there now.
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alps.errors import RunFolderError
 from alps.extension import extensions, load
 from alps.jsonl import parse_json
-from alps.own_code import Hashes, hashes_of_command, hashes_of_module
 from alps.run.folder import CONFIG, LOCK, changed_code, locked_folder
 from alps.run.opened import MANIFEST, SUMMARY, read_manifest
 from alps.settings import RunSettings
 from alps.systems.base import STDERR, TRACEBACKS
 
-Code = dict[str, Hashes]
+if TYPE_CHECKING:
+    from alps.own_code import Hashes
+
+Code = dict[str, "Hashes"]
 """The hashes of the user's own code, by the setting that names it; only of those that name any."""
 
 _MODULE, _COMMANDS = "python:", ("program:", "mcp:")
@@ -41,13 +43,17 @@ def code_of(settings: RunSettings) -> Code:
 
 def task_code(settings: RunSettings) -> Code:
     """Return those of tasks of the user's own, which judge, too."""
-    hashes: Hashes = {}
+    hashes: dict[str, str] = {}
     for name in settings.task.split(","):
         hashes |= _hashes(name)
     return {"task": hashes} if hashes else {}
 
 
-def _hashes(name: str) -> Hashes:
+def _hashes(name: str) -> "Hashes":
+    if not name.startswith((_MODULE, *_COMMANDS)):
+        return {}
+    from alps.own_code import hashes_of_command, hashes_of_module
+
     if name.startswith(_MODULE):
         return hashes_of_module(name.removeprefix(_MODULE).partition(":")[0])
     for prefix in _COMMANDS:

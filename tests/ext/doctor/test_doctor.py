@@ -186,7 +186,8 @@ def test_ways_to_look_stay_light() -> None:
     )
     probe = (
         f"import sys, io, {names}; from rich.console import Console; "
-        "before = set(sys.modules); alps.ext.doctor.examination.examine(Console(file=io.StringIO())); "
+        "before = set(sys.modules); "
+        "alps.ext.doctor.examination.examine(Console(file=io.StringIO())); "
         "print([name for name in ('litellm', 'sklearn', 'scipy', 'instructor', 'datasets') if "
         "name in sys.modules], "
         "'jinja2' in before)"
