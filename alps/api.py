@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from alps.errors import closest
 from alps.event_loop import run_apart, run_beside
 from alps.rows import Score
-from alps.run.opened import Run as RunFolder
-from alps.run.opened import find_run
+from alps.run.opened import RunFolder, find_run
 from alps.run.opened import open_run as open_folder
 from alps.tasks.registry import track_named, track_title
 

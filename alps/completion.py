@@ -17,7 +17,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from alps.explained import Key, Words, needed_first
+from alps.explained import SettingKey, Words, needed_first
 
 COMPLETE_VAR = "_ALPS_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
@@ -69,7 +69,7 @@ def script(command: click.Command, shell: str) -> str:
 
 
 def _settings(
-    keys: Mapping[str, Key], incomplete: str, given: Mapping[str, str]
+    keys: Mapping[str, SettingKey], incomplete: str, given: Mapping[str, str]
 ) -> list[CompletionItem[str]]:
     """Answer `key` or `key=value`."""
     name, equals, begun = incomplete.partition("=")
@@ -94,13 +94,13 @@ def _settings(
 
 
 def _with_values(
-    name: str, begun: str, keys: Mapping[str, Key], given: Mapping[str, str]
+    name: str, begun: str, keys: Mapping[str, SettingKey], given: Mapping[str, str]
 ) -> list[CompletionItem[str]]:
     words = _values(name, keys[name], begun, given) if name in keys else []
     return [CompletionItem(f"{name}={word}") for word in words]
 
 
-def _values(name: str, key: Key, begun: str, given: Mapping[str, str]) -> list[str]:
+def _values(name: str, key: SettingKey, begun: str, given: Mapping[str, str]) -> list[str]:
     """Return the values of a setting that begin with `begun`; known names come before paths."""
     kind = begun.partition(":")[0] + ":"
     if name in ("model", "judge") and kind in _OF_A_FILE and begun.startswith(kind):
@@ -115,7 +115,7 @@ def _values(name: str, key: Key, begun: str, given: Mapping[str, str]) -> list[s
     return values
 
 
-def _known(name: str, key: Key, given: Mapping[str, str]) -> Sequence[str]:
+def _known(name: str, key: SettingKey, given: Mapping[str, str]) -> Sequence[str]:
     """Return the values of a setting that are known by name; only tasks know their systems."""
     if name not in ("task", "model"):
         return key.values or VALUES.get(name, ())

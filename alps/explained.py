@@ -21,7 +21,7 @@ _NAMED_VALUES = ".NAME=VALUE: "
 _WIDTH = 80
 
 
-class Key(NamedTuple):
+class SettingKey(NamedTuple):
     """A setting: its text, the only values it takes (else none), and whether it is required."""
 
     text: str
@@ -52,13 +52,13 @@ class Words(click.Argument):
         super().__init__(names, **others)
         self._settings, self._own_task = settings, own_task
 
-    def keys(self) -> dict[str, Key]:
+    def keys(self) -> dict[str, SettingKey]:
         """Return the settings by name."""
         keys = {}
         for name, field in self._fields().items():
             choices, needed = _choices(field.annotation), field.is_required()
-            keys[name] = Key(field.description or "", choices, needed, _default(field))
-        return keys | ({"task": Key(_OWN_TASK)} if self._own_task else {})
+            keys[name] = SettingKey(field.description or "", choices, needed, _default(field))
+        return keys | ({"task": SettingKey(_OWN_TASK)} if self._own_task else {})
 
     def groups(self) -> dict[str, list[str]]:
         """Return the names of the settings by group, `EVERYDAY` first; empty where few have any."""
@@ -285,12 +285,12 @@ class WithCommands(ExplainedGroup):
         return [*items, *first.shell_complete(ctx, incomplete)]
 
 
-def needed_first(keys: Mapping[str, Key]) -> list[tuple[str, Key]]:
+def needed_first(keys: Mapping[str, SettingKey]) -> list[tuple[str, SettingKey]]:
     """Return settings in their order, those that must be given first."""
     return sorted(keys.items(), key=lambda item: not item[1].needed)
 
 
-def typed_as(name: str, key: Key) -> str:
+def typed_as(name: str, key: SettingKey) -> str:
     """Return how a setting is typed: `limit`, or `request.NAME` for a table."""
     before, is_table, _ = key.text.partition(_NAMED_VALUES)
     return f"{before}.NAME" if is_table else name
@@ -310,18 +310,18 @@ def _in_current_words(ctx: click.Context, args: list[str]) -> list[str]:
     return args
 
 
-def _explain(formatter: click.HelpFormatter, keys: Mapping[str, Key]) -> None:
+def _explain(formatter: click.HelpFormatter, keys: Mapping[str, SettingKey]) -> None:
     formatter.write_dl([(f"{typed_as(name, key)}=", key.explained) for name, key in keys.items()])
 
 
-def _section(formatter: click.HelpFormatter, title: str, keys: Mapping[str, Key]) -> None:
+def _section(formatter: click.HelpFormatter, title: str, keys: Mapping[str, SettingKey]) -> None:
     with formatter.section(title):
         _explain(formatter, keys)
 
 
 def _list_others(
     formatter: click.HelpFormatter,
-    keys: Mapping[str, Key],
+    keys: Mapping[str, SettingKey],
     groups: Mapping[str, Sequence[str]],
     everyday: Sequence[str],
 ) -> None:
@@ -335,7 +335,9 @@ def _list_others(
         formatter.write_dl(rows)
 
 
-def _as_setting(error: click.NoSuchOption, words: Sequence[str], keys: Mapping[str, Key]) -> str:
+def _as_setting(
+    error: click.NoSuchOption, words: Sequence[str], keys: Mapping[str, SettingKey]
+) -> str:
     """Say how what was meant by an option is written: as the setting closest to its name."""
     from alps.parsing import is_secret
 

@@ -87,7 +87,7 @@ class Extension:
         operational: Those of its keys that say how a run is carried out, not what it measures: a
             resumed run may change them.
         serves: Tells whether a model of that name is served by it, and by no provider.
-        sends: What sends the requests to an endpoint, from an `alps.llm.types.Asking` to an
+        sends: What sends the requests to an endpoint, from an `alps.llm.types.EndpointCalls` to an
             `alps.llm.types.Sender`; None where that is none of its own: `mine:sender`.
         takes_words: Tells whether the words of `alps run` are its own to carry out.
         run_words: What carries them out: `mine:run`.

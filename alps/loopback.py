@@ -89,11 +89,11 @@ def server_of(application: "Starlette") -> Any:
     """Return the server of an application; its `run` serves sockets until it is interrupted."""
     import uvicorn
 
-    from alps.loopback_connections import BACKLOG, Connection
+    from alps.loopback_connections import BACKLOG, TimedConnection
 
     config = uvicorn.Config(
         application,
-        http=Connection,
+        http=TimedConnection,
         backlog=BACKLOG,
         # Its warnings are of what strangers send, a line and more for each; we say that once.
         log_level="error",

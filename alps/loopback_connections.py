@@ -16,13 +16,13 @@ _SAID = "connections that send no request are closed: {}"
 _MANY, _LATE, _BROKEN = "there are too many", "they wait for too long", "they do not send HTTP"
 
 
-class Connection(H11Protocol):  # type: ignore[misc]
+class TimedConnection(H11Protocol):  # type: ignore[misc]
     """A connection that has to send its requests in time."""
 
     def __init__(self, config: Any, server_state: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, server_state, *args, **kwargs)
         # Of one server: in the order in which they began to wait.
-        self._waiting: dict[Connection, asyncio.TimerHandle]
+        self._waiting: dict[TimedConnection, asyncio.TimerHandle]
         self._waiting = server_state.__dict__.setdefault("waiting", {})
         self._state = server_state
 

@@ -291,7 +291,7 @@ class TrackSummary(Fields):
         return row
 
 
-class Asked(Fields):
+class CallCounts(Fields):
     """How often models were asked, and what that took.
 
     Attributes:
@@ -309,7 +309,7 @@ class Asked(Fields):
     unpriced: int = 0
 
 
-class Calls(Asked):
+class Calls(CallCounts):
     """What the calls of a run came to.
 
     Attributes:
@@ -343,7 +343,7 @@ class Check(Fields):
         return not self.fault
 
 
-class Used(Fields):
+class MemoryUsage(Fields):
     """What a memory system used of the models that the run gives it.
 
     Attributes:
@@ -372,7 +372,7 @@ class Phase(Fields):
     p50: float
     p95: float
     p99: float
-    used: Used | None = None
+    used: MemoryUsage | None = None
 
 
 class RubricCheck(Fields):

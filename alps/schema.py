@@ -84,20 +84,20 @@ _LIST_KEYS = (
 )
 
 
-class Record(BaseModel):
+class FrozenRow(BaseModel):
     """A frozen row: unknown fields and numbers that are not finite are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Turn(Record):
+class Turn(FrozenRow):
     """One utterance of a dialogue."""
 
     role: Literal["user", "assistant", "system"]
     text: str
 
 
-class Evidence(Record):
+class Evidence(FrozenRow):
     """Where in a dialogue a memory was said."""
 
     session_id: str | None
@@ -105,7 +105,7 @@ class Evidence(Record):
     text: str
 
 
-class Memory(Record):
+class Memory(FrozenRow):
     """One memory of a user: twelve fields, all of them written, some of them null.
 
     `label` is a path of the taxonomy (`CANONICAL_LABELS`), any other path, or `UNMAPPED` with a
@@ -126,13 +126,13 @@ class Memory(Record):
     updated_at: str | None
 
 
-class MemoryList(Record):
+class MemoryList(FrozenRow):
     """What a prediction of extraction is in files."""
 
     memory_items: tuple[Memory, ...]
 
 
-class BriefMemory(Record):
+class BriefMemory(FrozenRow):
     """One memory in the six fields that the recall-minded extraction prompt asks for."""
 
     type: Literal["direct", "indirect"]
@@ -143,7 +143,7 @@ class BriefMemory(Record):
     evidence_text: str
 
 
-class BriefMemoryList(Record):
+class BriefMemoryList(FrozenRow):
     """What a system answers in extraction under `prompt=recall`."""
 
     memory_items: tuple[BriefMemory, ...]
@@ -159,13 +159,13 @@ class UpdatedMemory(Memory):
     replaces: str | None
 
 
-class UpdatedMemoryList(Record):
+class UpdatedMemoryList(FrozenRow):
     """A prediction of update in files: the whole list, where deleted memories may be absent."""
 
     memory_items: tuple[UpdatedMemory, ...]
 
 
-class ExtractionSample(Record):
+class ExtractionSample(FrozenRow):
     """One dialogue to extract memories from; `gold` is None where the reference is withheld."""
 
     benchmark_id: str
@@ -174,7 +174,7 @@ class ExtractionSample(Record):
     gold: tuple[Memory, ...] | None
 
 
-class UpdateSample(Record):
+class UpdateSample(FrozenRow):
     """Memories of an old dialogue, and a new dialogue that may change them.
 
     `gold` is the whole list afterwards.
@@ -188,14 +188,14 @@ class UpdateSample(Record):
     gold: tuple[Memory, ...] | None
 
 
-class Candidate(Record):
+class Candidate(FrozenRow):
     """One memory of a pool, under an id that means nothing outside it."""
 
     id: str
     value: str
 
 
-class RetrievalSample(Record):
+class RetrievalSample(FrozenRow):
     """A query and the pool that the one right memory, `gold` by its id, is to be found in.
 
     `told` is the conversation that the right memory comes from, where the data have it: it is
@@ -210,7 +210,7 @@ class RetrievalSample(Record):
     told: tuple[Turn, ...] = ()
 
 
-class RetrievalAnswer(Record):
+class RetrievalAnswer(FrozenRow):
     """What a system answers in retrieval: the memory it chose, and what it makes of it."""
 
     selected_memory_id: str
@@ -218,7 +218,7 @@ class RetrievalAnswer(Record):
     reason: str
 
 
-class Target(Record):
+class Target(FrozenRow):
     """What a response is judged by: a memory, all that is known of the user, the whole dialogue.
 
     `rubric` names the judge's rubric, `language` the language of the query where scores are
@@ -232,7 +232,7 @@ class Target(Record):
     language: str | None
 
 
-class UtilizationSample(Record):
+class UtilizationSample(FrozenRow):
     """A past dialogue and a new query; `memories` are shown under the condition `gold_memory`."""
 
     benchmark_id: str
@@ -243,13 +243,13 @@ class UtilizationSample(Record):
     gold: Target | None
 
 
-class TextAnswer(Record):
+class TextAnswer(FrozenRow):
     """What a system answers in utilization, where it is not an LLM that answers in plain text."""
 
     answer: str
 
 
-class ShownToReader(Record):
+class ShownToReader(FrozenRow):
     """How much of a history a reader was shown through a memory.
 
     `tokens` are counted at 4 bytes each, and one more for each turn or memory; `left_out` is how
@@ -264,7 +264,7 @@ class ShownToReader(Record):
     positions: tuple[int, ...] | None = None
 
 
-class UsedToAnswer(Record):
+class UsedToAnswer(FrozenRow):
     """What a model used for an answer, re-asks included; that of a kept reply is what it once took.
 
     `cost` is in US dollars, None where it is not known; `cached` tells that nobody was asked.
@@ -286,7 +286,7 @@ class UsedToAnswer(Record):
         )
 
 
-class Prediction(Record):
+class Prediction(FrozenRow):
     """What one system gave for one sample; `repeat` tells several answers to the same sample apart.
 
     `prediction` is the typed answer in the release's form (extraction: `{"memory_items": […]}`),

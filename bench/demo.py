@@ -14,7 +14,7 @@ import click
 import alps
 from alps.ext.looking.report_page import write_report
 from alps.ext.view.files import write_files
-from alps.ext.view.records import Records
+from alps.ext.view.records import RecordLines
 from alps.run.opened import open_run
 
 FOLDER = Path("runs/demo")
@@ -46,7 +46,7 @@ def run_system() -> Tracks:
     shutil.rmtree(RUN, ignore_errors=True)
     run = alps.evaluate(task=TASKS, model="rules", data="samples", size="32k", out=RUN)
     write_report([RUN], PAGE)
-    write_files(Records([open_run(RUN)]), RECORDS)
+    write_files(RecordLines([open_run(RUN)]), RECORDS)
     tracks: Tracks = run.summary["tracks"]
     return tracks
 

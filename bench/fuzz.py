@@ -63,7 +63,7 @@ from alps.judges.rubric import (
     rating_answer,
     support_answer,
 )
-from alps.leaderboard.cards import Details
+from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.packing import pack
 from alps.leaderboard.submission import CARD, STAGES, checksum_of
@@ -238,7 +238,7 @@ def readers(folder: Path) -> tuple[Reader, ...]:
     words += [f"data={data}", f"out={folder / 'run'}"]
     run(parse_words(words, RunSettings))
     packed = folder / "packed" / "fuzzed"
-    pack([folder / "run"], Details(name="Fuzzed", submitted="2026-01-31"), out=packed)
+    pack([folder / "run"], SubmitterDetails(name="Fuzzed", submitted="2026-01-31"), out=packed)
     verified = partial(read_submission, data=str(data))
     samples = {name: list(_samples_of(data, name)) for name in TRACKS}
     found = []

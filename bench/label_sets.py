@@ -28,10 +28,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from alps.errors import AlpsError, DataError, UsageError, closest, shown
 from alps.jsonl import dump
-from alps.judges.label_rows import Row, Value, read_rows
+from alps.judges.label_rows import LabelRow, Value, read_rows
 from alps.judges.labels import CROWD, ITEMS, LABELS, PEOPLE, SCALE, VERDICTS
 from alps.parsing import parse_words
-from alps.stats.agreement import Scale
+from alps.stats.agreement import LabelScale
 from alps.values import HomePath
 
 
@@ -60,13 +60,13 @@ class Collected:
     """
 
     people: Mapping[str, Any]
-    scales: dict[str, Scale] = field(default_factory=dict)
+    scales: dict[str, LabelScale] = field(default_factory=dict)
     items: dict[str, dict[str, Any]] = field(default_factory=dict)
     labels: dict[tuple[str, str], Value] = field(default_factory=dict)
     verdicts: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     means: dict[tuple[str, str], float] = field(default_factory=dict)
 
-    def add_scale(self, row: Row, rubric: str, scale: Scale) -> None:
+    def add_scale(self, row: LabelRow, rubric: str, scale: LabelScale) -> None:
         """Declare the scale of a rubric.
 
         Raises:
@@ -79,7 +79,7 @@ class Collected:
             )
 
     def add_item(
-        self, row: Row, item_id: str, rubric: str, *, cluster: str, payload: Mapping[str, Any]
+        self, row: LabelRow, item_id: str, rubric: str, *, cluster: str, payload: Mapping[str, Any]
     ) -> None:
         """Add an item of no known system, in English; the same item again changes nothing.
 
@@ -93,7 +93,7 @@ class Collected:
                 f"another item {shown(item_id)} stands above", path=row.path, line=row.line
             )
 
-    def add_label(self, row: Row, source: str, item_id: str, annotator: str) -> None:
+    def add_label(self, row: LabelRow, source: str, item_id: str, annotator: str) -> None:
         """Add the label that the field `source` holds.
 
         Raises:
@@ -103,7 +103,7 @@ class Collected:
         self.labels[item_id, annotator] = self._value(row, source, item_id)
 
     def add_verdict(
-        self, row: Row, source: str, item_id: str, judge: str, **details: str | float | None
+        self, row: LabelRow, source: str, item_id: str, judge: str, **details: str | float | None
     ) -> None:
         """Add the verdict that the field `source` holds, null where it was not parsed.
 
@@ -118,7 +118,7 @@ class Collected:
         ids = {"item_id": item_id, "judge": judge}
         self.verdicts[item_id, judge] = {**ids, "verdict": verdict, **given}
 
-    def add_mean(self, row: Row, source: str, item_id: str, annotator: str) -> None:
+    def add_mean(self, row: LabelRow, source: str, item_id: str, annotator: str) -> None:
         """Add the mean of many people that the field `source` holds.
 
         Raises:
@@ -129,13 +129,13 @@ class Collected:
             source, self.scales[self.items[item_id]["rubric"]]
         )
 
-    def _value(self, row: Row, source: str, item_id: str) -> Value:
+    def _value(self, row: LabelRow, source: str, item_id: str) -> Value:
         rubric = self.items[item_id]["rubric"]
         return row.value(source, self.scales[rubric], rubric)
 
     def _refuse_second(
         self,
-        row: Row,
+        row: LabelRow,
         source: str,
         item_id: str,
         name: str,
@@ -229,7 +229,7 @@ def openqa_eval(path: Path) -> Collected:
     }
     rubric, collected = "answer_match", Collected(people)
     for row in read_rows(path):
-        collected.add_scale(row, rubric, Scale("nominal", (0, 1)))
+        collected.add_scale(row, rubric, LabelScale("nominal", (0, 1)))
         item_id = f"row-{_whole(row, 'row'):04d}"
         payload = {name: row.get(name) for name in ("question", "gold_answers", "candidate")}
         collected.add_item(row, item_id, rubric, cluster=row.text("question_id"), payload=payload)
@@ -301,7 +301,7 @@ def llmbar(path: Path) -> Collected:
     for row in read_rows(path):
         subset = row.text("subset").lower()
         rubric, item_id = f"llmbar/{subset}", f"{subset}/{_whole(row, 'i')}"
-        collected.add_scale(row, rubric, Scale("nominal", (1, 2)))
+        collected.add_scale(row, rubric, LabelScale("nominal", (1, 2)))
         payload = {name: row.get(name) for name in ("input", "output_1", "output_2")}
         collected.add_item(row, item_id, rubric, cluster=item_id, payload=payload)
         collected.add_label(row, "label", item_id, "gold")
@@ -313,7 +313,7 @@ def llmbar(path: Path) -> Collected:
                     f"must be two verdicts, in either order of the outputs, got {shown(pair)}",
                 )
             both = dict(zip(("0", "1"), pair, strict=True))
-            orders = Row(row.path, row.line, both, f"verdicts.{judge}.")
+            orders = LabelRow(row.path, row.line, both, f"verdicts.{judge}.")
             collected.add_verdict(orders, "0", item_id, judge)
             collected.add_verdict(orders, "1", item_id, f"{judge}#swapped")
     return collected
@@ -326,14 +326,14 @@ CONVERTERS: Mapping[str, Callable[[Path], Collected]] = {
 }
 
 
-def _whole(row: Row, field: str) -> int:
+def _whole(row: LabelRow, field: str) -> int:
     value = row.get(field)
     if not isinstance(value, int) or isinstance(value, bool):
         raise row.wrong(field, f"must be a whole number, got {shown(value)}")
     return value
 
 
-def _csv_rows(path: Path, numbers: Iterable[str]) -> Iterator[Row]:
+def _csv_rows(path: Path, numbers: Iterable[str]) -> Iterator[LabelRow]:
     """Yield the rows of a CSV file with a header.
 
     The columns `numbers` as numbers, all others as text.
@@ -346,8 +346,10 @@ def _csv_rows(path: Path, numbers: Iterable[str]) -> Iterator[Row]:
                 line = reader.line_num
                 if None in values:
                     raise DataError("has more cells than the header", path=path, line=line)
-                row = Row(path, line, values)
-                yield Row(path, line, {**values, **{name: _number(row, name) for name in numbers}})
+                row = LabelRow(path, line, values)
+                yield LabelRow(
+                    path, line, {**values, **{name: _number(row, name) for name in numbers}}
+                )
     except csv.Error as error:
         raise DataError(f"not CSV ({error})", path=path, line=line + 1) from error
     except UnicodeDecodeError as error:
@@ -373,7 +375,7 @@ def _undecodable(path: Path) -> int | None:
     return None
 
 
-def _number(row: Row, column: str) -> float:
+def _number(row: LabelRow, column: str) -> float:
     text = row.get(column)
     try:
         return float(text)
@@ -381,7 +383,7 @@ def _number(row: Row, column: str) -> float:
         raise row.wrong(column, f"must be a number, got {shown(text)}") from error
 
 
-def _declared(row: Row) -> Scale:
+def _declared(row: LabelRow) -> LabelScale:
     """Return the scale of the whole numbers from `scale_min` to `scale_max`."""
     low, high = row.get("scale_min"), row.get("scale_max")
     if not (low.is_integer() and high.is_integer() and low < high <= low + 100):
@@ -389,7 +391,7 @@ def _declared(row: Row) -> Scale:
             "scale_max",
             f"from {low:g} to {high:g}: expected two ascending whole numbers, at most 100 apart",
         )
-    return Scale("ordinal", tuple(range(int(low), int(high) + 1)))
+    return LabelScale("ordinal", tuple(range(int(low), int(high) + 1)))
 
 
 class ImportSettings(BaseModel):

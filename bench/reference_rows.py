@@ -24,20 +24,20 @@ from alps.data.release import Row, read_rows
 from alps.errors import AlpsError, DataError, UsageError
 from alps.ext.people.agreement.matching import PUBLISHERS
 from alps.ext.people.agreement.measure import measure
-from alps.ext.people.agreement.rows import FigureRow, GoldAgreement
+from alps.ext.people.agreement.rows import AgreementFigure, GoldAgreement
 from alps.ext.people.agreement.settings import AgreementSettings
 from alps.ext.people.board import AgreementFile
 from alps.jsonl import dump
 from alps.judges.resolve import AGREEMENTS
-from alps.leaderboard.provenance import Place
+from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.references import (
     REFERENCES,
-    Above,
     Anchored,
-    Data,
     JudgeNamed,
     Recipe,
+    ReferenceData,
     ReferenceFigure,
+    ReferenceLead,
     ReferenceRow,
     References,
     ReferenceTable,
@@ -45,7 +45,7 @@ from alps.leaderboard.references import (
 )
 from alps.parsing import parse_settings, parse_words, part_words
 from alps.rows import Floor, Interval, Score, TrackSummary
-from alps.run.opened import Run, open_run
+from alps.run.opened import RunFolder, open_run
 from alps.run.start import run
 from alps.settings import RunSettings
 from alps.show.formatting import number, visible
@@ -125,7 +125,7 @@ def recompute(table: ReferenceTable, found: Found) -> ReferenceTable:
     judge = table.judge
     if judge is not None:
         judge = JudgeNamed(name=opened.judge, agreement=AGREEMENTS.get(opened.judge, ""))
-    data = Data(name=table.data.name, sha256=about.sha256, n=opened.summary_of(track).n)
+    data = ReferenceData(name=table.data.name, sha256=about.sha256, n=opened.summary_of(track).n)
     return table.model_copy(update={"rows": rows, "data": data, "judge": judge})
 
 
@@ -193,7 +193,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
         yield line, row
 
 
-def _run(words: Sequence[str], out: Path) -> Run:
+def _run(words: Sequence[str], out: Path) -> RunFolder:
     finished = run(parse_words([*words, f"out={out}"], RunSettings))
     return open_run(finished.folder)
 
@@ -203,7 +203,7 @@ def _key(file: Path) -> str:
     return file.stem if file.suffix == ".csv" else file.parent.name
 
 
-def _figure(score: Interval | Score | FigureRow | None) -> ReferenceFigure | None:
+def _figure(score: Interval | Score | AgreementFigure | None) -> ReferenceFigure | None:
     if score is None or score.value is None:
         return None
     return ReferenceFigure(
@@ -214,7 +214,7 @@ def _figure(score: Interval | Score | FigureRow | None) -> ReferenceFigure | Non
     )
 
 
-def _system(table: ReferenceTable, found: Found, file: Path, opened: Run) -> ReferenceRow:
+def _system(table: ReferenceTable, found: Found, file: Path, opened: RunFolder) -> ReferenceRow:
     summary = opened.summary_of(table.columns[0].track)
     return ReferenceRow(
         name=_recipe_of(table).names.get(_key(file), _key(file)),
@@ -225,7 +225,7 @@ def _system(table: ReferenceTable, found: Found, file: Path, opened: Run) -> Ref
     )
 
 
-def _above(summary: TrackSummary, metric: str) -> Above | None:
+def _above(summary: TrackSummary, metric: str) -> ReferenceLead | None:
     """Return how far a run is above the strongest trivial baseline by a metric."""
     strongest = strongest_floor(summary.floors, metric)
     if strongest is None:
@@ -235,7 +235,7 @@ def _above(summary: TrackSummary, metric: str) -> Above | None:
     if difference is None and floor.lead == metric:
         difference = floor.above
     figure = _figure(difference)
-    return None if figure is None else Above(baseline=strongest, **figure.model_dump())
+    return None if figure is None else ReferenceLead(baseline=strongest, **figure.model_dump())
 
 
 def strongest_floor(floors: Mapping[str, Floor], metric: str) -> str | None:
@@ -266,13 +266,13 @@ def _people(table: ReferenceTable, found: Found) -> Iterator[ReferenceRow]:
         return
     metrics = {metric.name: metric for metric in all_tracks()[table.columns[0].track].metrics}
     asked = [metrics[column.metric] for column in table.columns]
-    row = AgreementFile(agreement, Place("", "", agreement.as_json())).on(asked)
+    row = AgreementFile(agreement, FilePlace("", "", agreement.as_json())).on(asked)
     if row is None:
         return
     figures = []
     for column in table.columns:
         place = row.scores.get(column.metric)
-        figures.append(None if place is None else _figure(FigureRow(**place.value)))
+        figures.append(None if place is None else _figure(AgreementFigure(**place.value)))
     anchored = None
     if row.verbatim is not None:
         one, other = (round(share.value, DIGITS) for share in row.verbatim)

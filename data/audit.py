@@ -33,8 +33,8 @@ from alps.data.audit_findings import (
     SAME_ID,
     SEVERITIES,
     AuditReport,
-    Example,
-    Finding,
+    DataFinding,
+    FoundPlace,
     Severity,
     Tally,
     TrackLooked,
@@ -47,7 +47,7 @@ from alps.data.audit_findings import (
 )
 from alps.data.audit_records import (
     MISALIGNED,
-    Overlap,
+    SplitOverlap,
     UpdateAudit,
     at,
     check_alignment,
@@ -105,7 +105,7 @@ class PoolAudit:
         self._bank = _read_bank(folder)
         self._sizes: list[int] = []
         self._hits: Counter[str] = Counter()
-        self._hit_examples: dict[str, list[Example]] = {}
+        self._hit_examples: dict[str, list[FoundPlace]] = {}
         self._gold_ids: Counter[str] = Counter()
         self._fixed_places: Counter[int] = Counter()
         self._places: list[float] = []
@@ -255,18 +255,18 @@ class PoolAudit:
         self._hits[rule] += 1
         kept = self._hit_examples.setdefault(rule, [])
         if len(kept) < MOST_EXAMPLES:
-            kept.append(Example(name, shorten(f"{rule}: {what}")))
+            kept.append(FoundPlace(name, shorten(f"{rule}: {what}")))
 
     @property
     def _unit(self) -> str:
         return "pools" if self._sizes else _OVER_BANK
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[DataFinding]:
         """Return what the figures of all pools say: `id-leak`, `position-cue`, `length-cue`."""
         cues = [self._id_leak(), self._position_cue(), self._length_cue(), self._bank_duplicates()]
         return list(filter(None, cues))
 
-    def _id_leak(self) -> Finding | None:
+    def _id_leak(self) -> DataFinding | None:
         """Test every rule over ids alone; the one that finds most is reported, as serious."""
         # Test: `above_chance` over all pools with at least two candidates, corrected for the number
         # of rules; for «always the same id» also for the ids that could have been it (the size of
@@ -278,7 +278,7 @@ class PoolAudit:
             rules[SAME_ID] = tried * max(self._sizes)
         return self._by_rule("id-leak", rules, self._sizes)
 
-    def _position_cue(self) -> Finding | None:
+    def _position_cue(self) -> DataFinding | None:
         """Test where the gold stands: serious."""
         # Tests: `above_chance` for the first, the last and the most frequent place (corrected for
         # all of these), and `far_from_uniform` over the relative places.
@@ -298,7 +298,7 @@ class PoolAudit:
             return self._tally.finding("position-cue", "serious", (n, n), "pools", detail)
         return None
 
-    def _length_cue(self) -> Finding | None:
+    def _length_cue(self) -> DataFinding | None:
         """Test the length of the gold's value among those of its pool."""
         # Serious: the longest, or the shortest, is the gold (`above_chance`). Warning: its mean
         # rank is off (`shifted`).
@@ -314,7 +314,9 @@ class PoolAudit:
             return self._tally.finding("length-cue", "warning", (count, n), self._unit, detail)
         return None
 
-    def _by_rule(self, code: str, rules: Mapping[str, int], sizes: Sequence[int]) -> Finding | None:
+    def _by_rule(
+        self, code: str, rules: Mapping[str, int], sizes: Sequence[int]
+    ) -> DataFinding | None:
         """Test the rule that hits most; `rules` are mapped to how many were tried with each."""
         rule = max(rules, key=self._hits.__getitem__)
         hits = self._hits[rule]
@@ -326,13 +328,13 @@ class PoolAudit:
         share, examples = (hits, len(sizes)), self._hit_examples.get(rule, ())
         return self._tally.finding(code, "serious", share, self._unit, detail, *examples)
 
-    def _bank_duplicates(self) -> Finding | None:
+    def _bank_duplicates(self) -> DataFinding | None:
         bank = self._bank or ()
         counts = Counter(folded for _, folded in bank)
         spare, examples = len(bank) - len(counts), []
         for value, count in counts.items():
             if count > 1:
-                examples.append(Example(BANK, shorten(f"{count} times «{value}»")))
+                examples.append(FoundPlace(BANK, shorten(f"{count} times «{value}»")))
         if not spare:
             return None
         code, detail = "duplicate-candidate", f"{BANK} has equal values, of which a pool gets one"
@@ -393,7 +395,7 @@ def _p(p: float) -> str:
     return "< 1e-12" if p < 1e-12 else f"= {p:.1g}"
 
 
-__all__ = ["AuditReport", "Example", "Finding", "TrackLooked", "audit"]
+__all__ = ["AuditReport", "DataFinding", "FoundPlace", "TrackLooked", "audit"]
 
 Known = defaultdict[str, set[str]]
 
@@ -413,11 +415,11 @@ def audit(data: str, split: str | None) -> AuditReport:
             "them all"
         )
     else:
-        overlap = Overlap(opened)
+        overlap = SplitOverlap(opened)
         if not overlap.splits:
             unchecked.append("split-overlap: there is no other split beside this one")
     looked: list[TrackLooked] = []
-    findings: list[Finding] = []
+    findings: list[DataFinding] = []
     # What the other tracks say of a user is known before the pools are looked at, and to nobody
     # where there are none.
     tracks = sorted(track_folders(opened), key=lambda pair: _has_pools(pair[0]))
@@ -442,8 +444,8 @@ def _has_pools(track: str) -> bool:
 
 
 def _audit_track(
-    track: str, folder: Path, known: Known | None, overlap: Overlap | None
-) -> tuple[list[Finding], TrackLooked]:
+    track: str, folder: Path, known: Known | None, overlap: SplitOverlap | None
+) -> tuple[list[DataFinding], TrackLooked]:
     tally = Tally(track)
     pools = PoolAudit(folder, tally, known) if known is not None and _has_pools(track) else None
     updates = UpdateAudit(tally) if task_of(track) == "task2" else None

@@ -15,7 +15,7 @@ LONGEST_EXAMPLE = 160
 
 
 @dataclass(frozen=True)
-class Example:
+class FoundPlace:
     """One place where something was found."""
 
     benchmark_id: str
@@ -23,7 +23,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Finding:
+class DataFinding:
     """One thing that is wrong, or worth knowing, in one track.
 
     Attributes:
@@ -46,7 +46,7 @@ class Finding:
     of: int
     unit: str
     detail: str
-    examples: tuple[Example, ...]
+    examples: tuple[FoundPlace, ...]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class AuditReport:
     data: str
     split: str
     tracks: tuple[TrackLooked, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[DataFinding, ...]
     unchecked: tuple[str, ...]
 
     @property
@@ -96,7 +96,7 @@ class Tally:
         self.track = track
         self._looked: Counter[str] = Counter()
         self._counts: Counter[tuple[str, Severity, str, str]] = Counter()
-        self._examples: dict[tuple[str, Severity, str, str], list[Example]] = {}
+        self._examples: dict[tuple[str, Severity, str, str], list[FoundPlace]] = {}
 
     def look(self, unit: str, count: int = 1) -> None:
         """Count things looked at."""
@@ -120,9 +120,9 @@ class Tally:
         self._counts[key] += 1
         kept = self._examples.setdefault(key, [])
         if len(kept) < MOST_EXAMPLES:
-            kept.append(Example(name, shorten(what)))
+            kept.append(FoundPlace(name, shorten(what)))
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[DataFinding]:
         """Return what was counted."""
         findings = []
         for key, count in self._counts.items():
@@ -138,12 +138,12 @@ class Tally:
         share: tuple[int, int],
         unit: str,
         detail: str,
-        *examples: Example,
-    ) -> Finding:
+        *examples: FoundPlace,
+    ) -> DataFinding:
         """Return a finding of this track; `share` is how often it is, out of how many."""
         count, of = share
         first = examples[:MOST_EXAMPLES]
-        return Finding(code, severity, self.track, count, of, unit, detail, first)
+        return DataFinding(code, severity, self.track, count, of, unit, detail, first)
 
 
 def shorten(text: str, longest: int = LONGEST_EXAMPLE) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from rapidfuzz import fuzz
 
-from alps.data.audit_findings import ALPHA, Example, Finding, Tally, shorten
+from alps.data.audit_findings import ALPHA, DataFinding, FoundPlace, Tally, shorten
 from alps.data.hub import HubSplit
 from alps.data.release import GOLD, INPUT, JoinError, Row, Split, read_track
 from alps.rejection import is_rejected
@@ -390,7 +390,7 @@ class UpdateAudit:
         self._distances: Counter[int] = Counter()
         self._user_turns: list[int] = []
         self._changes: Counter[tuple[int, int]] = Counter()
-        self._examples: list[Example] = []
+        self._examples: list[FoundPlace] = []
 
     def look(self, name: str, row: Row, gold: Row | None) -> None:
         """Look at one record: how many values changed, and where the new ones are told."""
@@ -413,14 +413,14 @@ class UpdateAudit:
                 distance = len(texts) - holding[0]
                 self._distances[distance] += 1
                 self._user_turns.append(len(texts))
-                example = Example(name, shorten(f"user turn {distance} from the end: «{quote}»"))
+                example = FoundPlace(name, shorten(f"user turn {distance} from the end: «{quote}»"))
                 self._examples.append(example)
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[DataFinding]:
         """Return what the records have in common that gives their changes away."""
         return [*self._position_cue(), *self._count_cue()]
 
-    def _position_cue(self) -> Iterator[Finding]:
+    def _position_cue(self) -> Iterator[DataFinding]:
         """Compare the commonest distances from the end with as many turns drawn by chance."""
         # One-sided exact binomial test against the mean share that `NEAR` turns have of a
         # dialogue's user turns, times the number of pairs of distances that could have been the
@@ -446,7 +446,7 @@ class UpdateAudit:
         code, examples = "update-position-cue", self._examples[:3]
         yield self._tally.finding(code, "serious", (hits, n), "changes", detail, *examples)
 
-    def _count_cue(self) -> Iterator[Finding]:
+    def _count_cue(self) -> Iterator[DataFinding]:
         n = sum(self._changes.values())
         if n < FEWEST:
             return
@@ -481,7 +481,7 @@ def order_of(track: str) -> tuple[str, int, str]:
     return track.partition("/")[0], len(track), track
 
 
-class Overlap:
+class SplitOverlap:
     """Knows the sessions and texts of the other splits of a data set, by their digests."""
 
     def __init__(self, split: Split) -> None:

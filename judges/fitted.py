@@ -55,7 +55,7 @@ Floats = NDArray[np.float64]
 _WORD = re.compile(r"[^\W_]+")
 
 
-class Line(BaseModel):
+class LogisticLine(BaseModel):
     """A logistic regression on features as they are: a bias, and a weight by feature."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -82,8 +82,8 @@ class Fitted(BaseModel):
 
     judge: Literal["fitted"] = "fitted"
     version: Literal[1] = VERSION
-    related: Line
-    same: Line
+    related: LogisticLine
+    same: LogisticLine
     fitted_on: dict[str, Any]
     agreement: str
 

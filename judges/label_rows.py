@@ -13,14 +13,14 @@ from typing import Any
 from alps.errors import DataError, closest, shown
 from alps.jsonl import NoNumberError, TwiceError, parse_json, parse_strict
 from alps.slips import HEAD, Slips, refuse_encoding, refuse_form
-from alps.stats.agreement import Scale
+from alps.stats.agreement import LabelScale
 
 Value = int | float | str
 _ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 _HALF = re.compile(r"[\ud800-\udfff]")
 
 
-def on_scale(value: object, scale: Scale) -> Value | None:
+def on_scale(value: object, scale: LabelScale) -> Value | None:
     """Return the declared value that `value` means, or None where it is not on the scale.
 
     Numbers count by value, and true and false only on a scale of 0 and 1.
@@ -35,7 +35,7 @@ def on_scale(value: object, scale: Scale) -> Value | None:
 
 
 @dataclass(frozen=True)
-class Row:
+class LabelRow:
     """An object of a file that somebody wrote, and where it is, so that errors can name the place.
 
     `within` is the dotted path of the object inside its line, with a dot at the end; empty for the
@@ -83,11 +83,11 @@ class Row:
             raise self.wrong(field, f"must be an object, got {shown(value)}: write {{…}}")
         return value
 
-    def part(self, field: str) -> "Row":
+    def part(self, field: str) -> "LabelRow":
         """Return an object inside this one."""
-        return Row(self.path, self.line, self.object(field), f"{self.within}{field}.")
+        return LabelRow(self.path, self.line, self.object(field), f"{self.within}{field}.")
 
-    def value(self, field: str, scale: Scale, rubric: str) -> Value:
+    def value(self, field: str, scale: LabelScale, rubric: str) -> Value:
         """Return a value of the scale."""
         value = self.get(field)
         declared = on_scale(value, scale)
@@ -99,7 +99,7 @@ class Row:
             )
         return declared
 
-    def mean(self, field: str, scale: Scale) -> float:
+    def mean(self, field: str, scale: LabelScale) -> float:
         """Return a number between the ends of the scale."""
         value = self.get(field)
         if any(isinstance(declared, str) for declared in scale.values):
@@ -132,7 +132,7 @@ class Row:
                 raise self.wrong(field, f"unknown field — did you mean '{near}'?")
 
 
-def read_rows(path: Path, slips: Slips | None = None) -> Iterator[Row]:
+def read_rows(path: Path, slips: Slips | None = None) -> Iterator[LabelRow]:
     """Yield the rows of a file of one JSON object a line; blank lines are left out.
 
     Args:
@@ -161,16 +161,16 @@ def read_rows(path: Path, slips: Slips | None = None) -> Iterator[Row]:
         slips.settle()
 
 
-def _row(raw: bytes, path: Path, line: int, slips: Slips | None) -> Iterator[Row]:
+def _row(raw: bytes, path: Path, line: int, slips: Slips | None) -> Iterator[LabelRow]:
     if slips is None:
-        yield Row(path, line, _decode(raw, path, line))
+        yield LabelRow(path, line, _decode(raw, path, line))
         return
     slips.rows += 1
     with slips.leaving_out():
-        yield Row(path, line, _decode(raw, path, line))
+        yield LabelRow(path, line, _decode(raw, path, line))
 
 
-def read_object(path: Path) -> Row:
+def read_object(path: Path) -> LabelRow:
     """Read a file that is one JSON object.
 
     Raises:
@@ -183,14 +183,14 @@ def read_object(path: Path) -> Row:
     if not raw.strip():
         raise DataError("is empty: expected a JSON object", path=path)
     refuse_encoding(raw[:HEAD], path)
-    return Row(path, None, _decode(raw, path, None))
+    return LabelRow(path, None, _decode(raw, path, None))
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _repair(value: object, scale: Scale) -> str:
+def _repair(value: object, scale: LabelScale) -> str:
     """Return how to repair a value that is not on the scale."""
     if isinstance(value, str):
         if any(str(declared) == value for declared in scale.values):

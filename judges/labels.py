@@ -34,12 +34,12 @@ from typing import Any, get_args
 
 from alps.errors import DataError, UsageError, closest, shown
 from alps.judges.calibration_file import rubric_of
-from alps.judges.label_rows import Row, Value, on_scale, read_object, read_rows
+from alps.judges.label_rows import LabelRow, Value, on_scale, read_object, read_rows
 from alps.judges.matching import Item as Memory
 from alps.judges.rubric import Rubric, RubricQuestion, rubric
 from alps.schema import Outcome
 from alps.slips import Slips
-from alps.stats.agreement import Kind, Scale
+from alps.stats.agreement import Kind, LabelScale
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
@@ -51,7 +51,7 @@ LARGEST = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Item:
+class JudgedItem:
     """Something to be labelled.
 
     Attributes:
@@ -92,8 +92,8 @@ class LabelSet:
         left_out: Items whose row is wrong; what is said of them is left out, too.
     """
 
-    items: Mapping[str, Item]
-    scales: Mapping[str, Scale]
+    items: Mapping[str, JudgedItem]
+    scales: Mapping[str, LabelScale]
     labels: Mapping[str, Mapping[str, Value]]
     annotators: Mapping[str, Annotator]
     sha256: str
@@ -121,7 +121,7 @@ class LabelSet:
         """The rubrics that have items, in the order of `scale.json`."""
         return tuple(rubric for rubric in self.scales if rubric in self._by_rubric)
 
-    def items_of(self, rubric: str) -> tuple[Item, ...]:
+    def items_of(self, rubric: str) -> tuple[JudgedItem, ...]:
         """Return the items of `rubric`.
 
         Raises:
@@ -149,8 +149,8 @@ class LabelSet:
         return truth_of(said, people, derived, scale)
 
     @cached_property
-    def _by_rubric(self) -> dict[str, tuple[Item, ...]]:
-        by_rubric: defaultdict[str, list[Item]] = defaultdict(list)
+    def _by_rubric(self) -> dict[str, tuple[JudgedItem, ...]]:
+        by_rubric: defaultdict[str, list[JudgedItem]] = defaultdict(list)
         for item in self.items.values():
             by_rubric[item.rubric].append(item)
         return {rubric: tuple(items) for rubric, items in by_rubric.items()}
@@ -296,7 +296,7 @@ def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
     return dict(means)
 
 
-def read_scales(path: Path) -> tuple[dict[str, Scale], dict[str, frozenset[Value]]]:
+def read_scales(path: Path) -> tuple[dict[str, LabelScale], dict[str, frozenset[Value]]]:
     """Return the scales, and the values that count as accepted where any are declared.
 
     Raises:
@@ -315,7 +315,7 @@ def read_scales(path: Path) -> tuple[dict[str, Scale], dict[str, frozenset[Value
     return scales, positive
 
 
-def _positive(entry: Row, scale: Scale) -> frozenset[Value]:
+def _positive(entry: LabelRow, scale: LabelScale) -> frozenset[Value]:
     """Return the values that count as accepted; none if a scale of more than two declares none."""
     entry.refuse_near_misses(("positive",))
     values, last = entry.values.get("positive"), scale.values[-1]
@@ -335,7 +335,7 @@ def _positive(entry: Row, scale: Scale) -> frozenset[Value]:
     return frozenset(declared)  # type: ignore[arg-type]
 
 
-def _scale(entry: Row) -> Scale:
+def _scale(entry: LabelRow) -> LabelScale:
     kind, values = entry.get("kind"), entry.get("values")
     if kind not in get_args(Kind):
         hint = closest(kind, get_args(Kind)) if isinstance(kind, str) else ""
@@ -351,7 +351,7 @@ def _scale(entry: Row) -> Scale:
         message = f"a scale has two or more values, got {shown(values)}"
         raise entry.wrong("values", f"{message}: declare unused values, too")
     try:
-        return Scale(kind, tuple(values))
+        return LabelScale(kind, tuple(values))
     except (ValueError, OverflowError) as error:
         raise entry.wrong("values", str(error)) from error
 
@@ -371,9 +371,11 @@ def _fault(value: object, before: Sequence[object]) -> str | None:
     return None
 
 
-def _read_items(path: Path, scales: Mapping[str, Scale]) -> tuple[dict[str, Item], frozenset[str]]:
+def _read_items(
+    path: Path, scales: Mapping[str, LabelScale]
+) -> tuple[dict[str, JudgedItem], frozenset[str]]:
     """Return the items, and the ids of those that are left out."""
-    items: dict[str, Item] = {}
+    items: dict[str, JudgedItem] = {}
     named: set[str] = set()
     slips = Slips(path)
     for row in read_rows(path, slips):
@@ -387,7 +389,7 @@ def _read_items(path: Path, scales: Mapping[str, Scale]) -> tuple[dict[str, Item
     return items, frozenset(named - items.keys())
 
 
-def _item(row: Row, scales: Mapping[str, Scale], slips: Slips) -> Item:
+def _item(row: LabelRow, scales: Mapping[str, LabelScale], slips: Slips) -> JudgedItem:
     optional = ("system", "cluster", "language", "kind")
     item_id, rubric = row.text("item_id"), row.text("rubric")
     if rubric not in scales:
@@ -400,17 +402,17 @@ def _item(row: Row, scales: Mapping[str, Scale], slips: Slips) -> Item:
     for name in optional:
         with slips.leaving_out():
             texts[name] = row.optional_text(name)
-    return Item(item_id, rubric, payload=payload, line=row.line, **texts)
+    return JudgedItem(item_id, rubric, payload=payload, line=row.line, **texts)
 
 
-def _is_of(row: Row, items: frozenset[str]) -> bool:
+def _is_of(row: LabelRow, items: frozenset[str]) -> bool:
     return str(row.values.get("item_id")) in items
 
 
 def _read_labels(
     path: Path,
-    items: Mapping[str, Item],
-    scales: Mapping[str, Scale],
+    items: Mapping[str, JudgedItem],
+    scales: Mapping[str, LabelScale],
     left_out: frozenset[str],
 ) -> dict[str, dict[str, Value]]:
     labels: dict[str, dict[str, Value]] = {}
@@ -433,7 +435,7 @@ def _read_labels(
     return labels
 
 
-def _item_of(row: Row, items: Mapping[str, Item]) -> Item:
+def _item_of(row: LabelRow, items: Mapping[str, JudgedItem]) -> JudgedItem:
     item = items.get(row.text("item_id"))
     if item is None:
         message = f"unknown item {shown(row.values['item_id'])}: it has no row in {ITEMS}"
@@ -448,13 +450,13 @@ def _read_people(path: Path, names: Sequence[str]) -> dict[str, Annotator]:
         return {}
     row = read_object(path)
     row.refuse_near_misses(("annotators", "guidelines"))
-    people = row.part("annotators") if "annotators" in row.values else Row(path, None, {})
+    people = row.part("annotators") if "annotators" in row.values else LabelRow(path, None, {})
     annotators = {name: _annotator(people, name, names) for name in people.values}
     row.optional_text("guidelines")
     return annotators
 
 
-def _annotator(people: Row, name: str, names: Sequence[str]) -> Annotator:
+def _annotator(people: LabelRow, name: str, names: Sequence[str]) -> Annotator:
     if name not in names:
         # A misspelt name would let derived labels pass as a person's.
         raise people.wrong(name, f"has no label in {LABELS}{closest(name, names)}")
@@ -470,7 +472,7 @@ def _annotator(people: Row, name: str, names: Sequence[str]) -> Annotator:
     return Annotator(name, kind == "derived")
 
 
-def _draws(row: Row, scale: Scale, rubric: str) -> tuple[Value | None, ...]:
+def _draws(row: LabelRow, scale: LabelScale, rubric: str) -> tuple[Value | None, ...]:
     draws = row.values.get("draws")
     if draws is None:
         return ()
@@ -501,17 +503,17 @@ def stress_labels() -> LabelSet:
     # Folders list their files in any order, and the hash must not depend on it.
     paths = sorted(folder.iterdir(), key=lambda path: path.name)
     texts = [path.read_bytes() for path in paths if path.name.endswith(".jsonl")]
-    items: dict[str, Item] = {}
+    items: dict[str, JudgedItem] = {}
     labels: dict[str, dict[str, Value]] = {}
     for text in texts:
         for line in text.decode().splitlines():
             for item, label in _stress_items(json.loads(line)):
                 items[item.item_id], labels[item.item_id] = item, {KNOWN: label}
-    scales: dict[str, Scale] = {}
+    scales: dict[str, LabelScale] = {}
     positive: dict[str, frozenset[Value]] = {}
     for item in items.values():
         by = rubric_of(item.rubric)
-        scales[item.rubric] = Scale(by.kind, by.scale)
+        scales[item.rubric] = LabelScale(by.kind, by.scale)
         positive[item.rubric] = by.accepted
     return LabelSet(
         items=items,
@@ -539,20 +541,20 @@ def pair_payload(gold: Memory, predicted: Memory) -> dict[str, Any]:
     return payload
 
 
-def _stress_items(row: dict[str, Any]) -> list[tuple[Item, Value]]:
+def _stress_items(row: dict[str, Any]) -> list[tuple[JudgedItem, Value]]:
     name, payload, kind = row["item_id"], row["payload"], row["kind"]
     by = rubric(row["rubric"])
     labels = [row["label"]] if len(by.marks) == 1 else row["label"]
     items = []
     for labelled, label in zip(by.labels, labels, strict=True):
         # The marks of one answer come from one reading of it: they are one cluster.
-        item = Item(f"{name}{by.part(labelled)}", labelled, None, name, None, payload, kind)
+        item = JudgedItem(f"{name}{by.part(labelled)}", labelled, None, name, None, payload, kind)
         items.append((item, label))
     return items
 
 
 def truth_of(
-    labels: Mapping[str, Value], people: Sequence[str], derived: Sequence[str], scale: Scale
+    labels: Mapping[str, Value], people: Sequence[str], derived: Sequence[str], scale: LabelScale
 ) -> Value | None:
     """Return what people say of an item: the adjudicated label, else the most frequent one.
 
@@ -566,7 +568,7 @@ def truth_of(
     return most[0] if len(most) == 1 else None
 
 
-def most_frequent(labels: Sequence[Value], scale: Scale) -> list[Value]:
+def most_frequent(labels: Sequence[Value], scale: LabelScale) -> list[Value]:
     """Return the most frequent label.
 
     Where several tie, all of them on a nominal scale. On another scale the median of all labels by

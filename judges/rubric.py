@@ -253,7 +253,7 @@ BUDGETS = {"reply": A_REASON.row(), "list": A_REASON_EACH.row()}
 
 
 @dataclass(frozen=True)
-class Rule:
+class HardRule:
     """A hard rule of a rubric: what breaks it gets the worst marks, whatever the judge says."""
 
     why: str
@@ -282,7 +282,7 @@ class Rubric(Prompt):
     scale: tuple[int | str, ...] = (0, 1)
     accepted: frozenset[int | str] = frozenset({1})
     reply: type[ReplyModel] = BinaryReply
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[HardRule, ...] = ()
     within: OutputBudget = A_REASON
     checks: Path | None = None
 
@@ -351,9 +351,9 @@ def _is_copied(question: RubricQuestion) -> bool:
     return is_copied(question.response, question.dialogue)
 
 
-NOTHING = Rule("the response says nothing", _says_nothing)
-REPEATED = Rule("the answer only repeats the query", _repeats_the_query)
-COPY = Rule("the response is copied from the dialogue", _is_copied)
+NOTHING = HardRule("the response says nothing", _says_nothing)
+REPEATED = HardRule("the answer only repeats the query", _repeats_the_query)
+COPY = HardRule("the response is copied from the dialogue", _is_copied)
 _RULES = (NOTHING, COPY)
 
 _OURS: Mapping[str, Callable[..., Rubric]] = {

@@ -12,14 +12,14 @@ from alps.errors import RunFolderError, UsageError
 from alps.jsonl import dump, scan
 from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.checks.files import file_card
-from alps.leaderboard.checks.rows import CallRow, ScoreRow
+from alps.leaderboard.checks.rows import CallRow, SubmittedScore
 from alps.leaderboard.parts import MEMORY as MEMORY_FIELD
 from alps.leaderboard.parts import needed, parts_of_run
 from alps.leaderboard.submission import (
     MEMORY,
     SAMPLES,
     STAGES,
-    Calls,
+    PublishedCalls,
     kinds_of,
     memory_of_run,
     only,
@@ -27,7 +27,7 @@ from alps.leaderboard.submission import (
     without,
 )
 from alps.leaderboard.untrusted import all_text, leak_in, leak_in_answer, shown
-from alps.run.opened import Run
+from alps.run.opened import RunFolder
 from alps.tasks.by_memory import keeps_memories
 
 # What a card calls the split of data that have none, as a task's files of its own.
@@ -40,7 +40,7 @@ LEFT_OUT = (
 
 
 @dataclass(frozen=True)
-class Details:
+class SubmitterDetails:
     """What only the submitter can say.
 
     `kind`, `snapshot` and `open_weights` are about the system; `public` says whether everybody can
@@ -58,7 +58,7 @@ class Details:
     public: bool | None = None
 
 
-def model_of(run: Run) -> str:
+def model_of(run: RunFolder) -> str:
     """Return what a run evaluated: its memory system where it has one, else its model."""
     memory = memory_of_run(run.manifest.settings)
     return run.model if memory is None else f"{MEMORY}{_memory_name(memory)}"
@@ -68,7 +68,7 @@ def _memory_name(memory: str) -> str:
     return needed(MEMORY_FIELD).public_name(memory) if keeps_memories(memory) else memory
 
 
-def system_card(run: Run, details: Details) -> dict[str, Any]:
+def system_card(run: RunFolder, details: SubmitterDetails) -> dict[str, Any]:
     """Return the card of the system of a run.
 
     Raises:
@@ -93,7 +93,7 @@ def system_card(run: Run, details: Details) -> dict[str, Any]:
     }
 
 
-def run_card(run: Run, details: Details) -> dict[str, Any]:
+def run_card(run: RunFolder, details: SubmitterDetails) -> dict[str, Any]:
     """Return the card of a run."""
     asked, data = run.manifest.settings, _data(run, details)
     settings = without(asked, *LEFT_OUT)
@@ -106,7 +106,7 @@ def run_card(run: Run, details: Details) -> dict[str, Any]:
         "prompts": run.manifest.prompts,
         "data": data,
         "judge": run.manifest.judge,
-        "calls": only(run.finished.calls.row(), Calls.model_fields),
+        "calls": only(run.finished.calls.row(), PublishedCalls.model_fields),
         "seconds": _seconds(run),
     }
     if run.finished.judge_check is not None:
@@ -120,7 +120,7 @@ def run_card(run: Run, details: Details) -> dict[str, Any]:
     return {**card, "served": served} if served else card
 
 
-def _data(run: Run, details: Details) -> dict[str, Any]:
+def _data(run: RunFolder, details: SubmitterDetails) -> dict[str, Any]:
     about = run.manifest.data
     name = public_data(str(run.manifest.settings.get("data", SAMPLES)))
     split = about.split or WHOLE
@@ -130,7 +130,7 @@ def _data(run: Run, details: Details) -> dict[str, Any]:
     return {"name": name, "split": split, "commit": about.commit, "public": public}
 
 
-def calls_of(run: Run) -> Iterator[dict[str, Any]]:
+def calls_of(run: RunFolder) -> Iterator[dict[str, Any]]:
     """Yield the calls of a run."""
     for _, _, row in scan(run.folder / "calls.jsonl"):
         # A torn line is one call that a crash cut off, and nothing to refuse a run for.
@@ -138,7 +138,7 @@ def calls_of(run: Run) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _seconds(run: Run) -> float | None:
+def _seconds(run: RunFolder) -> float | None:
     seconds = [float(call.get("seconds") or 0) for call in calls_of(run)]
     return round(sum(seconds), 3) if seconds else None
 
@@ -149,7 +149,7 @@ def _served_name(name: str | None) -> str | None:
     return bare if bare and leak_in(bare) is None else None
 
 
-def track_card(run: Run, index: int, name: str, files: Mapping[str, Any]) -> dict[str, Any]:
+def track_card(run: RunFolder, index: int, name: str, files: Mapping[str, Any]) -> dict[str, Any]:
     """Return the card of a track; `index` is that of its run."""
     summary, track = run.finished, run.summary_of(name)
     floors = {}
@@ -193,7 +193,7 @@ def _scores(scores: Mapping[str, rows.Score]) -> dict[str, Any]:
 
 
 def write_track(
-    folder: Path, run: Run, name: str, calls: bool, verdicts: bool, *, withheld: bool = False
+    folder: Path, run: RunFolder, name: str, calls: bool, verdicts: bool, *, withheld: bool = False
 ) -> dict[str, Any]:
     """Write the files of one track; return their cards by their stage.
 
@@ -244,7 +244,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _published(stage: str, row: Mapping[str, Any], calls: bool) -> dict[str, Any]:
     """Return what of a row is published; raw texts, thoughts and errors only where calls are."""
     if stage == "scores":
-        return only(row, ScoreRow.model_fields)
+        return only(row, SubmittedScore.model_fields)
     kept = dict(row)
     if calls:
         return kept
@@ -257,7 +257,7 @@ def _published(stage: str, row: Mapping[str, Any], calls: bool) -> dict[str, Any
     return kept
 
 
-def check_publishable(rows: Sequence[Mapping[str, Any]], where: str, run: Run) -> None:
+def check_publishable(rows: Sequence[Mapping[str, Any]], where: str, run: RunFolder) -> None:
     """Refuse rows that hold what must not be published.
 
     Raises:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import BudgetError, UsageError
-from alps.leaderboard.cards import Details
+from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.checks.files import SUBMISSIONS
 from alps.leaderboard.findings import SEVERITIES, Finding, Verification
 from alps.leaderboard.packing import Packed, missing, pack, today, write_request
@@ -31,9 +31,9 @@ from alps.leaderboard.settings import (
 from alps.leaderboard.submission import (
     CARD,
     REVIEW,
+    PublishedScore,
     Review,
     RunCard,
-    Score,
     Submission,
     read_entry,
     write_card,
@@ -67,7 +67,7 @@ def submit_command(words: Sequence[str]) -> int:
     runs = list(map(find_run, words_of_runs))
     if not runs:
         raise UsageError("name at least one finished run")
-    details = Details(
+    details = SubmitterDetails(
         name=settings.name or open_run(runs[0]).model,
         submitted=settings.date or today(),
         org=settings.org,
@@ -425,7 +425,7 @@ def _scores(card: Submission) -> Table:
     return table
 
 
-def _interval(score: Score) -> str:
+def _interval(score: PublishedScore) -> str:
     if score.low is None or score.high is None:
         return _NOTHING
     return f"{score.low:.4f} – {score.high:.4f}"

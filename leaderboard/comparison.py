@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.leaderboard.provenance import Place
+from alps.leaderboard.provenance import FilePlace
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
 from alps.stats.bootstrap import Floats, cluster_index, clustered_difference
@@ -66,7 +66,7 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Baseline:
+class StrongestBaseline:
     """The strongest trivial baseline of a board.
 
     Attributes:
@@ -77,21 +77,21 @@ class Baseline:
 
     name: str
     slug: str
-    score: Place
+    score: FilePlace
     records: Records
 
 
 @dataclass(frozen=True)
-class Above:
+class SystemLead:
     """How far a system is above a baseline; without records of both there is no interval."""
 
-    baseline: Baseline
+    baseline: StrongestBaseline
     value: float
     low: float | None = None
     high: float | None = None
 
 
-def strongest(baselines: Sequence[Baseline]) -> Baseline | None:
+def strongest(baselines: Sequence[StrongestBaseline]) -> StrongestBaseline | None:
     """Return the baseline with the highest score; of equals one with records, then by name."""
     if not baselines:
         return None
@@ -99,12 +99,12 @@ def strongest(baselines: Sequence[Baseline]) -> Baseline | None:
 
 
 def above(
-    baseline: Baseline,
-    score: Place,
+    baseline: StrongestBaseline,
+    score: FilePlace,
     records: Records,
     sessions: Mapping[str, str],
     metric: Metric,
-) -> Above:
+) -> SystemLead:
     """Return how far a system is above a baseline, paired by record and clustered by session.
 
     Args:
@@ -118,7 +118,7 @@ def above(
     shared = sorted(records.keys() & baseline.records.keys())
     # On fewer records than either has the difference would not be that of the two scores.
     if len(shared) < max(len(records), len(baseline.records)) or len(shared) < 2:
-        return Above(baseline, difference)
+        return SystemLead(baseline, difference)
     first, second = (
         np.array([own[name] for name in shared]) for own in (records, baseline.records)
     )
@@ -126,8 +126,8 @@ def above(
     bounds = (metric.lowest, metric.highest)
     estimate = clustered_difference(first, second, clusters, bounds=bounds)
     if estimate.value is None:
-        return Above(baseline, difference)
-    return Above(baseline, estimate.value, estimate.low, estimate.high)
+        return SystemLead(baseline, difference)
+    return SystemLead(baseline, estimate.value, estimate.low, estimate.high)
 
 
 SIGNIFICANCE = 0.05

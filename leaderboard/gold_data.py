@@ -12,9 +12,9 @@ from typing import Any
 from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split
 from alps.errors import AlpsError, UsageError
-from alps.leaderboard.submission import SAMPLES, RunCard, Track
+from alps.leaderboard.submission import SAMPLES, PublishedTrack, RunCard
 from alps.parsing import parse_settings
-from alps.run.source import Data, TrackData, open_data, options_of
+from alps.run.source import RunData, TrackData, open_data, options_of
 from alps.settings import RunSettings
 from alps.tasks import Task, board_tracks, load_tracks
 from alps.tasks.base import DEFAULTS, TaskOptions
@@ -39,7 +39,7 @@ class SampleTrack:
 class GoldTrack(SampleTrack):
     """A track of any data that a submission is held against, under the conditions of its run."""
 
-    data: Data
+    data: RunData
 
 
 # Pages and checks ask for a track again with every submission on it.
@@ -98,7 +98,7 @@ def _pools(split: Split, seed: int) -> PoolSource:
     return PoolSource(split, seed=seed)
 
 
-def task_of(name: str, track: Track) -> Task:
+def task_of(name: str, track: PublishedTrack) -> Task:
     """Return the task of a track, under the conditions that its card gives.
 
     Raises:
@@ -122,7 +122,9 @@ def needs_reader(task: Task) -> bool:
     return task.by_memory.recall is not None and task.by_memory.answers is None
 
 
-def open_gold(name: str, track: Track, run: RunCard, *, data: str, split: str | None) -> GoldTrack:
+def open_gold(
+    name: str, track: PublishedTrack, run: RunCard, *, data: str, split: str | None
+) -> GoldTrack:
     """Read the records of a track, under its conditions and with the pools of its run.
 
     `data` is what `data=` takes, and never a word of the submission itself.

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from alps.data.hub import is_hub
 from alps.errors import DataError, RunFolderError, UsageError
-from alps.leaderboard.cards import Details, run_card, system_card, track_card, write_track
+from alps.leaderboard.cards import SubmitterDetails, run_card, system_card, track_card, write_track
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.files import SUBMISSIONS, check_folder
 from alps.leaderboard.findings import Findings, Verification
@@ -29,8 +29,8 @@ from alps.leaderboard.submission import (
     CARD,
     REVIEW,
     SAMPLES,
+    PublishedTrack,
     Submission,
-    Track,
     checksum_of,
     kinds_of,
     memory_of_run,
@@ -43,7 +43,7 @@ from alps.leaderboard.untrusted import (
 )
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import SAMPLING
-from alps.run.opened import Run, open_run
+from alps.run.opened import RunFolder, open_run
 from alps.show.formatting import interval, number
 from alps.systems.resolve import RECORDED
 from alps.tasks import board_tracks
@@ -73,7 +73,7 @@ class Packed:
 
 def pack(
     runs: Sequence[Path],
-    details: Details,
+    details: SubmitterDetails,
     *,
     out: Path | None = None,
     calls: bool = False,
@@ -101,7 +101,7 @@ def pack(
             must not be published.
         RunFolderError: If the files of a run can't be read, or have changed since its summary.
     """
-    opened: list[Run] = []
+    opened: list[RunFolder] = []
     stopped: list[bool] = []
     for path in runs:
         run = open_run(path)
@@ -165,8 +165,8 @@ def today() -> str:
 
 def make_card(
     slug: str,
-    runs: Sequence[Run],
-    details: Details,
+    runs: Sequence[RunFolder],
+    details: SubmitterDetails,
     files: Mapping[str, Mapping[str, Any]],
     further: Mapping[str, Sequence[Mapping[str, Any]]] = MappingProxyType({}),
 ) -> Submission:
@@ -208,13 +208,13 @@ def make_card(
         raise UsageError(f"{field}: {fault}; it can't be published") from error
 
 
-def _stopped(run: Run) -> Run | None:
+def _stopped(run: RunFolder) -> RunFolder | None:
     """Return a run that an extension stopped, with no scores; None where none did."""
     stopped = (part.stopped(run) for part in parts_of_run(run).values())
     return next((one for one in stopped if one is not None), None)
 
 
-def _finished(folder: Path, run: Run) -> Run:
+def _finished(folder: Path, run: RunFolder) -> RunFolder:
     settings = run.manifest.settings
     fault = ""
     if run.summary is None:
@@ -235,10 +235,10 @@ def _finished(folder: Path, run: Run) -> Run:
     return run
 
 
-def _check_together(runs: Sequence[Run]) -> None:
+def _check_together(runs: Sequence[RunFolder]) -> None:
     if not runs:
         raise UsageError("name at least one run")
-    first, seen = system_of(runs[0]), dict[str, Run]()
+    first, seen = system_of(runs[0]), dict[str, RunFolder]()
     for run in runs:
         for part, value in system_of(run).items():
             if value != first[part]:
@@ -251,7 +251,7 @@ def _check_together(runs: Sequence[Run]) -> None:
             seen[name] = run
 
 
-def system_of(run: Run) -> dict[str, Any]:
+def system_of(run: RunFolder) -> dict[str, Any]:
     """Return what two runs must share to be of one system."""
     settings, kind = run.manifest.settings, kinds_of(run.model)[0]
     # An embedded system is another function in each task, and recorded predictions lie in a file a
@@ -276,7 +276,7 @@ def _check_leaks(card: Submission) -> None:
         raise UsageError(f"{path}: holds {leak}, which must not be published; {mend}")
 
 
-def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verification:
+def _verified(folder: Path, runs: Sequence[RunFolder], data: str | None) -> Verification:
     """Verify what was packed on the data of the runs, without fetching any from the hub.
 
     Raises:
@@ -398,7 +398,7 @@ def request_text(packed: Packed) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _request_row(name: str, track: Track) -> str:
+def _request_row(name: str, track: PublishedTrack) -> str:
     metrics = board_tracks()[name].metrics
     lead = next((one for one in metrics if one.headline and one.name in track.scores), metrics[0])
     score = track.scores.get(lead.name)

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from alps.extension import extensions, load
-from alps.leaderboard.submission import Entry, Submission, Track, memory_of_run
+from alps.leaderboard.submission import PublishedTrack, Submission, SubmissionEntry, memory_of_run
 from alps.rows import Corrected
 from alps.tasks import Metric, Task
 
 if TYPE_CHECKING:
-    from alps.leaderboard.cards import Details
+    from alps.leaderboard.cards import SubmitterDetails
     from alps.leaderboard.checks.rows import TrackRows
     from alps.leaderboard.findings import Findings
     from alps.leaderboard.gold_data import GoldTrack
-    from alps.leaderboard.pages.board_table import Column, Section
+    from alps.leaderboard.pages.board_table import BoardColumn, BoardSection
     from alps.leaderboard.pages.common import Renderer
-    from alps.leaderboard.provenance import Place
-    from alps.leaderboard.ranking import Board, People, RowBeside, Standing
+    from alps.leaderboard.provenance import FilePlace
+    from alps.leaderboard.ranking import Board, People, RankedSystem, RowBeside
     from alps.leaderboard.recompute import Rows
     from alps.leaderboard.rescore import SampledRun
     from alps.leaderboard.settings import RescoreSettings
-    from alps.leaderboard.site_data import System
-    from alps.leaderboard.verify import Checked, TrackCheck
-    from alps.run.opened import Run
+    from alps.leaderboard.site_data import SiteSystem
+    from alps.leaderboard.verify import CheckedTrack, TrackCheck
+    from alps.run.opened import RunFolder
     from alps.systems import System as Answering
 
 MEMORY, AUDIT, CORRECTED, PEOPLE = "memory", "audit", "corrected", "people"
@@ -39,7 +39,7 @@ MEMORY, AUDIT, CORRECTED, PEOPLE = "memory", "audit", "corrected", "people"
 
 
 @dataclass(frozen=True)
-class Difference:
+class BoardDifference:
     """How far a system is ahead of its own run without what a board is about.
 
     Attributes:
@@ -49,7 +49,7 @@ class Difference:
         scores: What that other run scored on each record, by metric.
     """
 
-    value: "Place | None" = None
+    value: "FilePlace | None" = None
     reason: str = ""
     note: str = ""
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class BoardPart:
     """The title of the column of differences, on boards that sort by one."""
 
     # Packing.
-    def stopped(self, run: "Run") -> "Run | None":
+    def stopped(self, run: "RunFolder") -> "RunFolder | None":
         """Return a run that the extension stopped, with a summary of no scores; None of others."""
         return None
 
@@ -73,20 +73,20 @@ class BoardPart:
         """Return a name among the settings of a run as it is published."""
         return name
 
-    def track_rows(self, run: "Run", name: str) -> Mapping[str, list[dict[str, Any]]]:
+    def track_rows(self, run: "RunFolder", name: str) -> Mapping[str, list[dict[str, Any]]]:
         """Return rows of a track that are published besides its own, by the name of their file."""
         return {}
 
-    def track_card(self, run: "Run", name: str, files: Mapping[str, Any]) -> dict[str, Any]:
+    def track_card(self, run: "RunFolder", name: str, files: Mapping[str, Any]) -> dict[str, Any]:
         """Return fields of the card of a track, whose files were written."""
         return {}
 
     def run_card(
         self,
         folder: Path,
-        run: "Run",
+        run: "RunFolder",
         index: int,
-        details: "Details",
+        details: "SubmitterDetails",
         *,
         calls: bool,
         verdicts: bool,
@@ -105,14 +105,14 @@ class BoardPart:
     def check_answers(self, check: "TrackCheck", gold: "GoldTrack", rows: "TrackRows") -> None:
         """Check rows that are in order, with the records of the track."""
 
-    def check_scores(self, check: "TrackCheck", checked: "Checked") -> None:
+    def check_scores(self, check: "TrackCheck", checked: "CheckedTrack") -> None:
         """Check a track that was scored again."""
 
     def check_all(self, folder: Path, card: Submission, findings: "Findings") -> None:
         """Check the submission as a whole, among those that lie beside it."""
 
     def corrected(
-        self, gold: "GoldTrack", track: Track, predictions: "Rows", scores: "Rows"
+        self, gold: "GoldTrack", track: PublishedTrack, predictions: "Rows", scores: "Rows"
     ) -> dict[str, Corrected]:
         """Return the corrected scores of a track that was scored again, by metric."""
         return {}
@@ -126,12 +126,16 @@ class BoardPart:
         return system
 
     # A maintainer's review.
-    def review(self, entry: Entry) -> dict[str, Any]:
+    def review(self, entry: SubmissionEntry) -> dict[str, Any]:
         """Return fields of a review that a submission gets."""
         return {}
 
     def judge_sample(
-        self, entry: Entry, source: Path, settings: "RescoreSettings", judging: Mapping[str, Any]
+        self,
+        entry: SubmissionEntry,
+        source: Path,
+        settings: "RescoreSettings",
+        judging: Mapping[str, Any],
     ) -> "SampledRun":
         """Judge a share of the answers of a run again, and correct its scores by it."""
         raise NotImplementedError
@@ -145,11 +149,13 @@ class BoardPart:
         """Return a setup in words."""
         return ""
 
-    def differences(self, systems: "Sequence[System]", track: str) -> dict[str, Difference]:
+    def differences(
+        self, systems: "Sequence[SiteSystem]", track: str
+    ) -> dict[str, BoardDifference]:
         """Return the differences that a board of a track sorts by, by the slug of the system."""
         return {}
 
-    def beside(self, system: "System", track: str) -> "Iterator[RowBeside]":
+    def beside(self, system: "SiteSystem", track: str) -> "Iterator[RowBeside]":
         """Yield the rows beside a system that are shown and never ranked."""
         return iter(())
 
@@ -158,27 +164,31 @@ class BoardPart:
         raise NotImplementedError
 
     # Pages.
-    def columns(self, board: "Board") -> "Sequence[tuple[Column, Callable[[Standing], Markup]]]":
+    def columns(
+        self, board: "Board"
+    ) -> "Sequence[tuple[BoardColumn, Callable[[RankedSystem], Markup]]]":
         """Return further columns of a board, each with what makes a cell of it."""
         return ()
 
-    def under_name(self, board: "Board", row: "Standing") -> Markup:
+    def under_name(self, board: "Board", row: "RankedSystem") -> Markup:
         """Return what stands under the name of a system."""
         return Markup()
 
-    def sections(self, board: "Board", shown: Sequence[Metric], width: int) -> "Iterator[Section]":
+    def sections(
+        self, board: "Board", shown: Sequence[Metric], width: int
+    ) -> "Iterator[BoardSection]":
         """Yield sections of rows below the ranked ones."""
         return iter(())
 
-    def download(self, board: "Board", row: "Standing") -> dict[str, Any]:
+    def download(self, board: "Board", row: "RankedSystem") -> dict[str, Any]:
         """Return fields of the row of a system in downloads."""
         return {}
 
-    def on_page(self, renderer: "Renderer", system: "System") -> Iterator[Markup]:
+    def on_page(self, renderer: "Renderer", system: "SiteSystem") -> Iterator[Markup]:
         """Yield sections of the page of a system."""
         return iter(())
 
-    def under_answers(self, system: "System", track: str) -> Callable[[str], str]:
+    def under_answers(self, system: "SiteSystem", track: str) -> Callable[[str], str]:
         """Return what stands under the answer of a system to a record, as HTML."""
         return lambda record: ""
 
@@ -234,7 +244,7 @@ def fields_of(card: Submission) -> list[str]:
     return fields
 
 
-def parts_of_run(run: "Run") -> dict[str, BoardPart]:
+def parts_of_run(run: "RunFolder") -> dict[str, BoardPart]:
     """Return the parts that have to do with a run that is packed, by their field or setting."""
     settings = run.manifest.settings
     fields = [] if memory_of_run(settings) is None else [MEMORY]

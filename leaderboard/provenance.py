@@ -22,14 +22,14 @@ NOTHING = Markup('<span class="nothing">–</span>')
 
 # Not frozen: a site makes millions of places, and each would take three times as long.
 @dataclass(slots=True)
-class Place:
+class FilePlace:
     """A value in a file: the file as pages name it, a JSON pointer, and what stands there."""
 
     file: str
     pointer: str
     value: Any
 
-    def __getitem__(self, key: str | int) -> "Place":
+    def __getitem__(self, key: str | int) -> "FilePlace":
         """Return the place one step further in; one that is not there holds None."""
         value, inner = self.value, None
         if isinstance(value, dict):
@@ -38,19 +38,19 @@ class Place:
             inner = value[key]
         if isinstance(key, str) and ("/" in key or "~" in key):
             key = key.replace("~", "~0").replace("/", "~1")
-        return Place(self.file, f"{self.pointer}/{key}", inner)
+        return FilePlace(self.file, f"{self.pointer}/{key}", inner)
 
     def __bool__(self) -> bool:
         """Tell whether something is there."""
         return self.value is not None
 
-    def items(self) -> Iterator[tuple[str, "Place"]]:
+    def items(self) -> Iterator[tuple[str, "FilePlace"]]:
         """Yield the fields of an object with their places, in their order."""
         for key in self.value or ():
             yield key, self[key]
 
 
-def figure(place: Place, written: Callable[[Any], str] = number) -> Markup:
+def figure(place: FilePlace, written: Callable[[Any], str] = number) -> Markup:
     """Return a number that says where it stands; a dash where there is none."""
     value, origin = place.value, f"{place.file}#{place.pointer}"
     if value is None:
@@ -91,7 +91,7 @@ def seconds(value: float) -> str:
     return f"{1000 * value:.3g} ms" if value and value < 1 else f"{value:,.1f} s"
 
 
-def bounds(score: Place) -> Markup:
+def bounds(score: FilePlace) -> Markup:
     """Return `[low, high]` of a score; a dash where there is no interval."""
     low, high = score["low"], score["high"]
     if low.value is None or high.value is None:
@@ -99,7 +99,7 @@ def bounds(score: Place) -> Markup:
     return Markup(f'<span class="interval">[{figure(low)}, {figure(high)}]</span>')
 
 
-def pair(score: Place) -> Markup:
+def pair(score: FilePlace) -> Markup:
     """Return a score and its interval in one cell; where there is none, why, or a dash."""
     if not score["value"]:
         reason = score["unscored"].value

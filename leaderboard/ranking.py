@@ -15,11 +15,11 @@ import numpy as np
 
 from alps.judges.base import fingerprint_id
 from alps.judges.embedded import LexicalJudge
-from alps.leaderboard.checks.copies import Answers, answers_of, originals
+from alps.leaderboard.checks.copies import AnswerHashes, answers_of, originals
 from alps.leaderboard.comparison import (
-    Above,
-    Baseline,
     Rank,
+    StrongestBaseline,
+    SystemLead,
     above,
     rank_classes,
     record_scores,
@@ -27,10 +27,10 @@ from alps.leaderboard.comparison import (
 )
 from alps.leaderboard.gold_data import needs_reader, task_under
 from alps.leaderboard.official import ORDER, JudgedBy, judged_by
-from alps.leaderboard.parts import BoardPart, Difference, fields_of, part_of, parts_of
-from alps.leaderboard.provenance import Place
+from alps.leaderboard.parts import BoardDifference, BoardPart, fields_of, part_of, parts_of
+from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.references import ReferenceFile, Reported
-from alps.leaderboard.site_data import System
+from alps.leaderboard.site_data import SiteSystem
 from alps.leaderboard.submission import without
 from alps.tasks import Metric, Task, board_tracks
 
@@ -39,7 +39,7 @@ Scores = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Key:
+class BoardKey:
     """What must be the same for systems to stand on one board.
 
     `judge` is None where no judge has a part in it. `setup` is how systems were run by which an
@@ -65,7 +65,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankedSystem:
     """A system on a board; `rank` is None where nothing was tested.
 
     `recomputed` says whether the score that the board is about was recomputed: one that was not is
@@ -77,18 +77,18 @@ class Standing:
     `records` is what is tested, by record.
     """
 
-    system: System
-    track: Place
+    system: SiteSystem
+    track: FilePlace
     rank: Rank | None
     recomputed: bool
     copy_of: str | None = None
-    again: Place | None = None
-    difference: Difference = field(default_factory=Difference)
-    above: Above | None = None
+    again: FilePlace | None = None
+    difference: BoardDifference = field(default_factory=BoardDifference)
+    above: SystemLead | None = None
     records: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
-    def ahead(self) -> Place | None:
+    def ahead(self) -> FilePlace | None:
         """The place of the difference."""
         return self.difference.value
 
@@ -98,19 +98,19 @@ class Standing:
         memory = self.system.card.memory_of(self.track["run"].value)
         return "" if memory is None else memory.withheld or ""
 
-    def score(self, metric: str) -> Place:
+    def score(self, metric: str) -> FilePlace:
         """Return the place of one of its scores, as it was submitted."""
         return self.track["scores"][metric]
 
-    def audit(self, metric: str) -> Place:
+    def audit(self, metric: str) -> FilePlace:
         """Return the place of a score that audits correct."""
         return self.track["audit"]["scores"][metric]
 
-    def lead(self, metric: str) -> Place:
+    def lead(self, metric: str) -> FilePlace:
         """Return the score that a board is about: a maintainer's where there is one."""
         return self.again if self.again is not None else self.score(metric)
 
-    def counted(self, metric: str) -> Place:
+    def counted(self, metric: str) -> FilePlace:
         """Return the figure that a board sorts by: a failed answer counts as the worst."""
         score = self.lead(metric)
         return score["worst_case"] if score["worst_case"] else score["value"]
@@ -121,10 +121,10 @@ class RowBeside:
     """The reader of a memory system with another memory: never ranked."""
 
     memory: str
-    track: Place
-    ahead: Place
+    track: FilePlace
+    ahead: FilePlace
 
-    def score(self, metric: str) -> Place:
+    def score(self, metric: str) -> FilePlace:
         """Return the place of one of its scores."""
         return self.track["scores"][metric]
 
@@ -143,11 +143,11 @@ class PeopleRow:
     """
 
     names: tuple[str, str]
-    scores: dict[str, Place]
-    sessions: Place
+    scores: dict[str, FilePlace]
+    sessions: FilePlace
     rule: str
-    verbatim: tuple[Place, Place] | None
-    without: Place | None
+    verbatim: tuple[FilePlace, FilePlace] | None
+    without: FilePlace | None
 
 
 class People(Protocol):
@@ -158,11 +158,11 @@ class People(Protocol):
 
 
 @dataclass(frozen=True)
-class FloorRow:
+class RankedFloor:
     """A trivial baseline that a submission comes with; `judge` is who judged it."""
 
     name: str
-    scores: Place
+    scores: FilePlace
     judge: str
 
 
@@ -173,17 +173,17 @@ class Board:
     Floors, reported rows and that of people are apart; `baseline` is the strongest floor.
     """
 
-    key: Key
+    key: BoardKey
     task: Task
     metric: Metric
-    standings: tuple[Standing, ...]
-    floor_systems: tuple[Standing, ...]
-    floors: tuple[FloorRow, ...]
+    standings: tuple[RankedSystem, ...]
+    floor_systems: tuple[RankedSystem, ...]
+    floors: tuple[RankedFloor, ...]
     reported: tuple[Reported, ...]
     judge_known: bool = True
     beside: tuple[RowBeside, ...] = ()
     people: PeopleRow | None = None
-    baseline: Baseline | None = None
+    baseline: StrongestBaseline | None = None
 
     @property
     def by_difference(self) -> bool:
@@ -196,7 +196,7 @@ class Board:
         return self.key.id
 
     @property
-    def any(self) -> Standing:
+    def any(self) -> RankedSystem:
         """One of its systems, to read from it what is the same for all."""
         return (*self.standings, *self.floor_systems)[0]
 
@@ -244,14 +244,14 @@ class Board:
 
 
 def build_boards(
-    systems: Sequence[System], references: ReferenceFile, people: People | None = None
+    systems: Sequence[SiteSystem], references: ReferenceFile, people: People | None = None
 ) -> list[Board]:
     """Return every board, by track; those under the official judge and with more systems first."""
-    groups: dict[Key, list[Standing]] = {}
+    groups: dict[BoardKey, list[RankedSystem]] = {}
     for system in systems:
         for track, place in system.tracks.items():
             for metric in _leads(system, track, place):
-                standing = Standing(system, place, None, system.recomputed(track, metric))
+                standing = RankedSystem(system, place, None, system.recomputed(track, metric))
                 groups.setdefault(_key(system, track, metric, place), []).append(standing)
     order, known = list(board_tracks()), known_judges(systems)
     boards: list[Board] = []
@@ -273,15 +273,15 @@ class _Files:
 
     track: str
     _scores: dict[str, Scores]
-    _answers: dict[str, Answers]
+    _answers: dict[str, AnswerHashes]
 
-    def scores(self, system: System) -> Scores:
+    def scores(self, system: SiteSystem) -> Scores:
         """Return what a system scored on each record."""
         if system.slug not in self._scores:
             self._scores[system.slug] = _scores_of(system, board_tracks()[self.track])
         return self._scores[system.slug]
 
-    def answers(self, system: System) -> Answers:
+    def answers(self, system: SiteSystem) -> AnswerHashes:
         """Return the sketch of what a system answered."""
         if system.slug not in self._answers:
             task = task_under(self.track, system.card.tracks[self.track].conditions)
@@ -291,13 +291,13 @@ class _Files:
         return self._answers[system.slug]
 
 
-def _differences(systems: Sequence[System], track: str) -> dict[str, Difference]:
+def _differences(systems: Sequence[SiteSystem], track: str) -> dict[str, BoardDifference]:
     """Return the differences of a track by the slug of the system."""
     parts: dict[BoardPart, None] = {}
     for system in systems:
         if track in system.tracks:
             parts |= dict.fromkeys(parts_of(system.card))
-    found: dict[str, Difference] = {}
+    found: dict[str, BoardDifference] = {}
     for part in parts:
         found |= part.differences(systems, track)
     return found
@@ -310,7 +310,7 @@ def _printed(board: Board) -> Iterator[Metric]:
             yield metric
 
 
-def known_judges(systems: Sequence[System]) -> frozenset[str]:
+def known_judges(systems: Sequence[SiteSystem]) -> frozenset[str]:
     """Return the fingerprints of judges that others than submitters asked: ours, maintainers'."""
     # Anybody can name a judge and invent its verdicts. A maintainer's review under it is what lets
     # its board compare.
@@ -322,7 +322,7 @@ def known_judges(systems: Sequence[System]) -> frozenset[str]:
     return frozenset(filter(None, known))
 
 
-def _leads(system: System, track: str, place: Place) -> Iterator[str]:
+def _leads(system: SiteSystem, track: str, place: FilePlace) -> Iterator[str]:
     """Yield the metrics that a submission stands on a board for."""
     # One that was not admitted stands on the boards that it would have stood on.
     withheld = system.card.withheld(track)
@@ -337,7 +337,7 @@ def _leads_a_board(metric: Metric) -> bool:
     return metric.headline or metric.on_boards.own_board
 
 
-def _key(system: System, track: str, metric: str, place: Place) -> Key:
+def _key(system: SiteSystem, track: str, metric: str, place: FilePlace) -> BoardKey:
     row = place.value
     conditions, setup = row["conditions"], ""
     field_of_part = ""
@@ -351,10 +351,10 @@ def _key(system: System, track: str, metric: str, place: Place) -> Key:
     words = json.dumps(conditions, sort_keys=True, ensure_ascii=False)
     # What needs no judge is the same under all of them, and stands on one board.
     judge = None if metric in board_tracks()[track].unjudged else row["judge_fingerprint"]
-    return Key(track, metric, row["data_sha256"], words, row["n"], judge, setup, field_of_part)
+    return BoardKey(track, metric, row["data_sha256"], words, row["n"], judge, setup, field_of_part)
 
 
-def _by_difference(key: Key, task: Task, metric: Metric) -> bool:
+def _by_difference(key: BoardKey, task: Task, metric: Metric) -> bool:
     return bool(key.setup) and metric.headline and needs_reader(task)
 
 
@@ -369,13 +369,13 @@ def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _board(
-    key: Key,
-    rows: list[Standing],
+    key: BoardKey,
+    rows: list[RankedSystem],
     files: _Files,
     references: ReferenceFile,
     known: frozenset[str],
     *,
-    held: Mapping[str, Difference],
+    held: Mapping[str, BoardDifference],
 ) -> Board:
     task = task_under(key.track, rows[0].track["conditions"].value)
     metric = next(metric for metric in task.metrics if metric.name == key.metric)
@@ -388,9 +388,9 @@ def _board(
             judged = replace(judged, difference=held[row.system.slug])
         found.append(replace(judged, records=_records(judged, metric, files)))
     rows = sorted(found, key=lambda row: _worth(row, metric, by_difference))
-    proven: list[Standing] = []
-    others: list[Standing] = []
-    floors: list[Standing] = []
+    proven: list[RankedSystem] = []
+    others: list[RankedSystem] = []
+    floors: list[RankedSystem] = []
     for row in rows:
         # Sorted by their worth, those that are not proven are the last.
         is_proven = row.recomputed and not row.system.refuted and not row.withheld
@@ -417,18 +417,20 @@ def _board(
 
 
 def _baselines(
-    systems: Sequence[Standing], embedded: Sequence[FloorRow], metric: Metric
-) -> Iterator[Baseline]:
+    systems: Sequence[RankedSystem], embedded: Sequence[RankedFloor], metric: Metric
+) -> Iterator[StrongestBaseline]:
     """Yield the trivial baselines of a board that were recomputed."""
     for row in systems:
         if row.recomputed and not row.system.refuted:
             card, score = row.system.card, row.lead(metric.name)
-            yield Baseline(card.name, row.system.slug, score, row.records)
+            yield StrongestBaseline(card.name, row.system.slug, score, row.records)
     for floor in embedded:
-        yield Baseline(floor.name, "", floor.scores[metric.name], {})
+        yield StrongestBaseline(floor.name, "", floor.scores[metric.name], {})
 
 
-def _above(row: Standing, baseline: Baseline | None, metric: Metric, track: str) -> Standing:
+def _above(
+    row: RankedSystem, baseline: StrongestBaseline | None, metric: Metric, track: str
+) -> RankedSystem:
     """Return a standing with how far it is above the strongest trivial baseline."""
     if baseline is None or row.withheld or row.ahead is not None:
         return row
@@ -437,7 +439,7 @@ def _above(row: Standing, baseline: Baseline | None, metric: Metric, track: str)
     return replace(row, above=found)
 
 
-def _rows_beside(rows: Sequence[Standing], track: str) -> tuple[RowBeside, ...]:
+def _rows_beside(rows: Sequence[RankedSystem], track: str) -> tuple[RowBeside, ...]:
     """Return the rows beside the systems of a board, each memory once, the furthest ahead first."""
     found: dict[str, RowBeside] = {}
     for row in sorted((row for row in rows if row.recomputed), key=lambda row: row.system.slug):
@@ -447,14 +449,14 @@ def _rows_beside(rows: Sequence[Standing], track: str) -> tuple[RowBeside, ...]:
     return tuple(sorted(found.values(), key=lambda row: -(row.ahead["value"].value or 0.0)))
 
 
-def _reported(key: Key, metrics: Set[str], references: ReferenceFile) -> Iterator[Reported]:
+def _reported(key: BoardKey, metrics: Set[str], references: ReferenceFile) -> Iterator[Reported]:
     conditions = json.loads(key.conditions)
     for row in references.on(key.track):
         if metrics & row.scores.keys() and row.table.fits(conditions):
             yield row
 
 
-def _worth(row: Standing, metric: Metric, by_difference: bool) -> tuple[Any, ...]:
+def _worth(row: RankedSystem, metric: Metric, by_difference: bool) -> tuple[Any, ...]:
     """Return what a board is sorted by: recomputed scores, then those of all records, the best."""
     if row.withheld:
         return row.system.refuted, True, True, 0.0, row.system.slug
@@ -468,7 +470,7 @@ def _worth(row: Standing, metric: Metric, by_difference: bool) -> tuple[Any, ...
     return row.system.refuted, unproven, partial, worth, row.system.slug
 
 
-def _with_ranks(rows: list[Standing], files: _Files) -> list[Standing]:
+def _with_ranks(rows: list[RankedSystem], files: _Files) -> list[RankedSystem]:
     """Return the standings with their ranks; copies of a submission have its rank."""
     if not rows:
         return []
@@ -493,11 +495,11 @@ def _with_ranks(rows: list[Standing], files: _Files) -> list[Standing]:
     return ranked
 
 
-def _seniority(row: Standing) -> tuple[Any, ...]:
+def _seniority(row: RankedSystem) -> tuple[Any, ...]:
     return row.again is None, row.system.card.submitted, row.system.slug
 
 
-def _records(row: Standing, metric: Metric, files: _Files) -> dict[str, float]:
+def _records(row: RankedSystem, metric: Metric, files: _Files) -> dict[str, float]:
     """Return what is tested by record: scores, moved to a maintainer's mean if any.
 
     On a board that sorts by the difference from no memory it is that difference.
@@ -513,7 +515,7 @@ def _records(row: Standing, metric: Metric, files: _Files) -> dict[str, float]:
     return {name: value - none[name] for name, value in own.items() if name in none}
 
 
-def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:
+def _floors(rows: Sequence[RankedSystem], key: BoardKey) -> Iterator[RankedFloor]:
     """Yield each floor once: on one board they are the same for all submissions."""
     # Those of a submission that nobody could recompute are its own word, and left out.
     rows = sorted((row for row in rows if row.recomputed), key=lambda row: row.system.slug)
@@ -522,10 +524,10 @@ def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:
         for name, floor in row.track["floors"].items():
             if name not in seen and floor["scores"][key.metric]["value"]:
                 seen.add(name)
-                yield FloorRow(name, floor["scores"], str(floor["judge"].value))
+                yield RankedFloor(name, floor["scores"], str(floor["judge"].value))
 
 
-def _scores_of(system: System, task: Task) -> Scores:
+def _scores_of(system: SiteSystem, task: Task) -> Scores:
     """Read what a system scored on each record of a track, by metric."""
     leading = [metric for metric in task.metrics if _leads_a_board(metric)]
     return record_scores(system.rows(task.track, "scores"), leading)

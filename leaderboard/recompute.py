@@ -22,12 +22,12 @@ from alps.judges.resolve import RECORDED
 from alps.judges.rubric import Rubric, RubricQuestion
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.parts import CORRECTED, part_of
-from alps.leaderboard.submission import RunCard, Track, only, without
+from alps.leaderboard.submission import PublishedTrack, RunCard, only, without
 from alps.rows import PEOPLE, Corrected, TrackSummary
-from alps.run.collector import Journals, Plan, run_tracks
+from alps.run.collector import Journals, RunPlan, run_tracks
 from alps.run.engine import TrackPlan
 from alps.run.journal import Journal, key_of
-from alps.run.scores import Board
+from alps.run.scores import RecordScores
 from alps.run.summary import summarise_track
 from alps.schema import Prediction
 from alps.systems import Unheard, floor_systems
@@ -98,7 +98,7 @@ class ReplayedJudge(EmbeddedJudge):
         return {**self.fingerprint, "rubrics": hashes}
 
 
-def judge_of(track: Track, run: RunCard) -> Judge:
+def judge_of(track: PublishedTrack, run: RunCard) -> Judge:
     """Return the judge to score a track with: the lexical one if it is named, else a replay.
 
     Under rubrics whose known items it could not tell apart it gives no scores.
@@ -133,7 +133,7 @@ def fingerprints(judge: Judge, task: Task) -> set[str]:
 
 def recompute(
     gold: GoldTrack,
-    track: Track,
+    track: PublishedTrack,
     run: RunCard,
     predictions: Rows,
     verdicts: Rows | None,
@@ -157,7 +157,7 @@ def recompute(
     plan_of = TrackPlan(task, gold.samples.values, systems, baselines)
     verdicts_made, scores = _JournalInMemory(), _JournalInMemory()
     # Nothing waits for a network here, so that one worker is as fast as many.
-    plan = Plan(
+    plan = RunPlan(
         tracks=(plan_of,),
         judge=judge,
         options=JudgingOptions(extras=run.settings.get("extras") == "judge"),
@@ -194,7 +194,7 @@ def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
 def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
     """Return means and counts, without intervals, from the scores of single answers alone."""
     # For data that are not here: sessions, which the intervals need, are part of them.
-    board = Board(task.metrics)
+    board = RecordScores(task.metrics)
     failed: dict[str, Counter[str]] = {"generate": Counter(), "judge": Counter()}
     unrated = 0
     for index, ((name, repeat), row) in enumerate(sorted(scores.items())):
@@ -320,7 +320,7 @@ class _JournalInMemory(Journal):
 
 
 def _corrected(
-    gold: GoldTrack, track: Track, predictions: Rows, scores: Rows
+    gold: GoldTrack, track: PublishedTrack, predictions: Rows, scores: Rows
 ) -> dict[str, Corrected]:
     part = part_of(CORRECTED) if any(one.corrected for one in track.scores.values()) else None
     return {} if part is None else part.corrected(gold, track, predictions, scores)

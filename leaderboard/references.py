@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import from_json
 
 from alps.extension import extensions
-from alps.leaderboard.provenance import Place
+from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.untrusted import read_model
 
 REFERENCES = Path(__file__).with_name("references.json")
@@ -32,7 +32,7 @@ class Source(_Part):
     place: str
 
 
-class Column(_Part):
+class ReferenceColumn(_Part):
     """The metric of a column, in our names."""
 
     track: str
@@ -48,7 +48,7 @@ class ReferenceFigure(_Part):
     n: int | None = Field(None, ge=0)
 
 
-class Above(ReferenceFigure):
+class ReferenceLead(ReferenceFigure):
     """How far a row is above a trivial baseline, by the metric of the first column."""
 
     baseline: str
@@ -83,11 +83,11 @@ class ReferenceRow(_Part):
     file: str | None = None
     sha256: str | None = None
     figures: list[ReferenceFigure | None]
-    above: Above | None = None
+    above: ReferenceLead | None = None
     anchored: Anchored | None = None
 
 
-class Data(_Part):
+class ReferenceData(_Part):
     """What systems were run on; a hash and n where we have seen it."""
 
     name: str
@@ -143,13 +143,13 @@ class ReferenceTable(_Part):
     group: Literal["models", "memory systems", "retrievers"]
     benchmark: str
     ran_by: str
-    data: Data
+    data: ReferenceData
     judge: JudgeNamed | None = None
     source: Source
     note: str = ""
     conditions: dict[str, str] = {}
     recipe: Recipe | None = None
-    columns: list[Column] = Field(min_length=1)
+    columns: list[ReferenceColumn] = Field(min_length=1)
     rows: list[ReferenceRow]
 
     @property
@@ -184,9 +184,9 @@ class Reported:
     """A row as it stands on the boards of one track: the places of its figures by metric."""
 
     row: ReferenceRow
-    place: Place
+    place: FilePlace
     table: ReferenceTable
-    scores: dict[str, Place]
+    scores: dict[str, FilePlace]
 
     @property
     def name(self) -> str:
@@ -199,7 +199,7 @@ class ReferenceFile:
     """Reference tables and the places of their figures; `more` are those of extensions."""
 
     references: References
-    root: Place
+    root: FilePlace
     more: tuple["ReferenceFile", ...] = ()
 
     @property
@@ -207,7 +207,7 @@ class ReferenceFile:
         """All tables."""
         return [table for table, _ in self.placed()]
 
-    def placed(self) -> Iterator[tuple[ReferenceTable, Place]]:
+    def placed(self) -> Iterator[tuple[ReferenceTable, FilePlace]]:
         """Yield the tables with their places."""
         for n, table in enumerate(self.references.tables):
             yield table, self.root["tables"][n]
@@ -234,7 +234,7 @@ def read_references(path: Path = REFERENCES) -> ReferenceFile:
     """
     references = read_model(path, References)
     more = tuple(map(read_references, files_of_extensions())) if path == REFERENCES else ()
-    return ReferenceFile(references, Place(path.name, "", from_json(path.read_bytes())), more)
+    return ReferenceFile(references, FilePlace(path.name, "", from_json(path.read_bytes())), more)
 
 
 def files_of_extensions() -> list[Path]:

@@ -28,9 +28,9 @@ from alps.leaderboard.submission import (
     REFUTED,
     REVIEW,
     SAMPLES,
-    Entry,
     Review,
     Sampled,
+    SubmissionEntry,
     only,
     read_entry,
     without,
@@ -127,7 +127,7 @@ def rescore(
 
 
 def _judge_all(
-    folder: Path, entry: Entry, settings: RescoreSettings, runs: Sequence["_Run"]
+    folder: Path, entry: SubmissionEntry, settings: RescoreSettings, runs: Sequence["_Run"]
 ) -> Rescored:
     finished: list[Finished] = []
     for run in runs:
@@ -147,7 +147,7 @@ def _judge_all(
 
 
 def _judge_samples(
-    folder: Path, entry: Entry, settings: RescoreSettings, runs: Sequence["_Run"]
+    folder: Path, entry: SubmissionEntry, settings: RescoreSettings, runs: Sequence["_Run"]
 ) -> Rescored:
     tracks: dict[str, Any] = {}
     judged: list[Path] = []
@@ -170,7 +170,7 @@ def _judge_samples(
 
 
 def _estimate(
-    entry: Entry, settings: RescoreSettings, typed: Sequence[str], work: Path
+    entry: SubmissionEntry, settings: RescoreSettings, typed: Sequence[str], work: Path
 ) -> list[Stage]:
     """Return what the judge would be asked, by run, besides what `work` has of it already."""
     calls: list[Stage] = []
@@ -183,7 +183,7 @@ def _estimate(
 
 def _rescored(
     folder: Path,
-    entry: Entry,
+    entry: SubmissionEntry,
     settings: RescoreSettings,
     tracks: Mapping[str, Any],
     fingerprint: str,
@@ -227,7 +227,9 @@ class _Run(NamedTuple):
     out: Path
 
 
-def _runs(entry: Entry, settings: RescoreSettings, typed: Sequence[str], work: Path) -> list[_Run]:
+def _runs(
+    entry: SubmissionEntry, settings: RescoreSettings, typed: Sequence[str], work: Path
+) -> list[_Run]:
     """Write the runs of a submission below `work`, all before the first of them is judged."""
     # What is judged again are a stranger's answers; of baselines the boards have figures of their
     # own.
@@ -271,7 +273,7 @@ def _left(settings: RescoreSettings, judged: Sequence[Path]) -> dict[str, int | 
     return caps_left(settings, counted_in([*judged, *(folder / AUDIT for folder in judged)]))
 
 
-def _as_run(entry: Entry, index: int, settings: RescoreSettings, folder: Path) -> Path:
+def _as_run(entry: SubmissionEntry, index: int, settings: RescoreSettings, folder: Path) -> Path:
     """Write what of a submission's run is needed to judge it again, as the folder of a run.
 
     Raises:

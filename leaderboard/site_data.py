@@ -13,16 +13,16 @@ from pydantic_core import from_json
 from alps.errors import DataError, UsageError
 from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.gold_data import SampleTrack, known_track
-from alps.leaderboard.provenance import Place
+from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.recompute import judge_of
 from alps.leaderboard.submission import (
     CARD,
     REFUTED,
     REVIEW,
     SAMPLES,
-    Entry,
     Review,
     Submission,
+    SubmissionEntry,
     read_entry,
 )
 from alps.tasks import Metric, board_tracks
@@ -106,12 +106,12 @@ def drawn_by_a_maintainer(card: Submission, review: Review | None, track: str) -
 
 
 @dataclass(frozen=True)
-class System:
+class SiteSystem:
     """One submission; `root` is its `submission.json`, in which every number of it stands."""
 
-    entry: Entry
-    root: Place
-    review: Place
+    entry: SubmissionEntry
+    root: FilePlace
+    review: FilePlace
 
     @property
     def card(self) -> Submission:
@@ -138,7 +138,7 @@ class System:
         """How far it is confirmed."""
         return REFUTED if self.refuted else self.entry.status
 
-    def again(self, track: str, metric: str) -> Place | None:
+    def again(self, track: str, metric: str) -> FilePlace | None:
         """Return a maintainer's score under the same judge, which replaces the submitted one."""
         if not same_judge(self.card, self.entry.review, track, metric):
             return None
@@ -146,11 +146,11 @@ class System:
         return score if score["value"] else None
 
     @cached_property
-    def tracks(self) -> dict[str, Place]:
+    def tracks(self) -> dict[str, FilePlace]:
         """The places of its tracks."""
         return dict(self.root["tracks"].items())
 
-    def run(self, track: str) -> Place:
+    def run(self, track: str) -> FilePlace:
         """Return the place of the run that a track comes from."""
         return self.root["runs"][self.card.tracks[track].run]
 
@@ -185,11 +185,11 @@ class System:
         return drawn_by_a_maintainer(self.card, self.entry.review, track)
 
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a file of a track, as `Entry.rows` does."""
+        """Yield the rows of a file of a track, as `SubmissionEntry.rows` does."""
         return self.entry.rows(track, stage)
 
 
-def load(submissions: Path) -> list[System]:
+def load(submissions: Path) -> list[SiteSystem]:
     """Read every submission below `submissions`, in the order of their names.
 
     Raises:
@@ -205,7 +205,7 @@ def load(submissions: Path) -> list[System]:
     return systems
 
 
-def load_one(folder: Path) -> System:
+def load_one(folder: Path) -> SiteSystem:
     """Read the submission in `folder`.
 
     Raises:
@@ -215,10 +215,10 @@ def load_one(folder: Path) -> System:
     if entry.card.slug != folder.name:
         fault = f"is '{entry.card.slug}', but its folder has another name"
         raise DataError(fault, path=folder / CARD, field="slug")
-    return System(entry, _root(folder, CARD), _root(folder, REVIEW))
+    return SiteSystem(entry, _root(folder, CARD), _root(folder, REVIEW))
 
 
-def _root(folder: Path, name: str) -> Place:
+def _root(folder: Path, name: str) -> FilePlace:
     path = folder / name
     value = from_json(path.read_bytes()) if path.is_file() else None
-    return Place(f"{folder.name}/{name}", "", value)
+    return FilePlace(f"{folder.name}/{name}", "", value)

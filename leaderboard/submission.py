@@ -75,7 +75,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
-class System(Part):
+class PublishedSystem(Part):
     """The system: `model` is its name, `settings` everything that can change its answers."""
 
     kind: Kind
@@ -95,7 +95,7 @@ class DataCard(Part):
 
 
 # The rows of a run's summary, each with stricter limits: a stranger wrote these.
-class Calls(rows.Asked, Part):
+class PublishedCalls(rows.CallCounts, Part):
     """What a run asked, and what it cost in US dollars; a cost of None is not known."""
 
     http: Count
@@ -106,14 +106,14 @@ class Calls(rows.Asked, Part):
     unpriced: Count
 
 
-class ServedBy(rows.ServedBy, Part):
+class PublishedServedBy(rows.ServedBy, Part):
     """A model that answered, and its build, as the provider named them."""
 
     model: Line | None
     fingerprint: Line | None
 
 
-class RubricCheck(rows.RubricCheck, Part):
+class PublishedRubricCheck(rows.RubricCheck, Part):
     """How many of the known items of a rubric a judge got right, of `n` that it answered."""
 
     right: Count
@@ -132,12 +132,15 @@ class RunCard(Part):
     prompts: Annotated[dict[Name, Sha256], Field(max_length=100)]
     data: DataCard
     judge: Settings
-    calls: Calls
+    calls: PublishedCalls
     seconds: Seconds | None
     served: (
-        dict[Literal["generate", "judge"], Annotated[list[ServedBy], Field(max_length=100)]] | None
+        dict[
+            Literal["generate", "judge"], Annotated[list[PublishedServedBy], Field(max_length=100)]
+        ]
+        | None
     ) = None
-    judge_check: Annotated[dict[Name, RubricCheck], Field(max_length=100)] | None = None
+    judge_check: Annotated[dict[Name, PublishedRubricCheck], Field(max_length=100)] | None = None
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -145,7 +148,7 @@ class RunCard(Part):
         return without(self.judge, "id")
 
 
-class Interval(rows.Interval, Part):
+class PublishedInterval(rows.Interval, Part):
     """A figure with its 95 % interval."""
 
     n: Count = 0
@@ -153,7 +156,7 @@ class Interval(rows.Interval, Part):
     method: Long | None = None
 
 
-class Corrected(rows.Corrected, Part):
+class PublishedCorrection(rows.Corrected, Part):
     """A score corrected for the judge's known errors, and the calibrations it rests on."""
 
     labelled: Count
@@ -161,26 +164,26 @@ class Corrected(rows.Corrected, Part):
     n: Count
     calibration: Annotated[dict[Name, Sha256], Field(max_length=20)]
     notes: Annotated[list[Long], Field(max_length=20)] = []
-    youden: Interval | None = None
+    youden: PublishedInterval | None = None
     reason: Long | None = None
 
 
-class Score(rows.Score, Part):
+class PublishedScore(rows.Score, Part):
     """A score with its 95 % interval; bounds where records are unscored."""
 
     n: Count
     reason: Long | None = None
     method: Long | None = None
     unscored: Long | None = None
-    corrected: Corrected | None = None
+    corrected: PublishedCorrection | None = None
 
 
-class Floor(Part):
+class PublishedFloor(Part):
     """A trivial baseline on the same records, under an embedded judge; `lead`: its first metric."""
 
     lead: Name
     judge: Line
-    scores: Annotated[dict[Name, Score], Field(max_length=60)]
+    scores: Annotated[dict[Name, PublishedScore], Field(max_length=60)]
 
 
 class File(Part):
@@ -191,7 +194,7 @@ class File(Part):
     rows: Count
 
 
-class Files(Part):
+class TrackFiles(Part):
     """The files of a track."""
 
     predictions: File
@@ -205,18 +208,18 @@ class Files(Part):
         return {stage: file for stage in STAGES if (file := getattr(self, stage)) is not None}
 
 
-class AuditedScore(rows.AuditedScore, Part):
+class PublishedAuditedScore(rows.AuditedScore, Part):
     """A score that audits correct."""
 
     n: Count
     audited: Count
-    cheap: Interval
-    alone: Interval | None = None
+    cheap: PublishedInterval
+    alone: PublishedInterval | None = None
     needed: Count | None = None
     reason: Long | None = None
 
 
-class Audit(Part):
+class PublishedAudit(Part):
     """An audit: who audited, how many sessions, which by the seed, and what it corrects.
 
     `judge_check` has how many known items its judge got right, by rubric; empty or None where it
@@ -227,11 +230,11 @@ class Audit(Part):
     fingerprint: Settings
     sessions: Count
     seed: Count
-    scores: Annotated[dict[Name, AuditedScore], Field(max_length=60)]
-    judge_check: Annotated[dict[Name, RubricCheck], Field(max_length=100)] | None = None
+    scores: Annotated[dict[Name, PublishedAuditedScore], Field(max_length=60)]
+    judge_check: Annotated[dict[Name, PublishedRubricCheck], Field(max_length=100)] | None = None
 
 
-class TokensShown(rows.TokensShown, Part):
+class PublishedTokensShown(rows.TokensShown, Part):
     """Tokens of a history that a reader was shown through a memory, for an answer."""
 
     median: Count
@@ -239,7 +242,7 @@ class TokensShown(rows.TokensShown, Part):
     most: Count
 
 
-class Track(Part):
+class PublishedTrack(Part):
     """The results of one track; `run` is the index of its run among `Submission.runs`."""
 
     run: Annotated[int, Field(ge=0, lt=100)]
@@ -254,16 +257,16 @@ class Track(Part):
     judge_fingerprint: FingerprintId
     judge: Line
     comparable: bool
-    scores: Annotated[dict[Name, Score], Field(max_length=60)]
+    scores: Annotated[dict[Name, PublishedScore], Field(max_length=60)]
     counts: Annotated[dict[Name, Count], Field(max_length=60)]
     seconds_per_query: Seconds | None = None
-    floors: Annotated[dict[Name, Floor], Field(max_length=20)]
-    files: Files
-    tokens_shown: TokensShown | None = None
-    audit: Audit | None = None
+    floors: Annotated[dict[Name, PublishedFloor], Field(max_length=20)]
+    files: TrackFiles
+    tokens_shown: PublishedTokensShown | None = None
+    audit: PublishedAudit | None = None
 
 
-class Check(rows.Check, Part):
+class PublishedCheck(rows.Check, Part):
     """A check of admission: why it failed, which is empty where it passed."""
 
     name: Line
@@ -271,7 +274,7 @@ class Check(rows.Check, Part):
     seconds: Seconds = 0.0
 
 
-class Used(rows.Used, Part):
+class PublishedUsage(rows.MemoryUsage, Part):
     """What a phase used of models."""
 
     requests: Count
@@ -281,7 +284,7 @@ class Used(rows.Used, Part):
     cost: Seconds | None
 
 
-class Phase(rows.Phase, Part):
+class PublishedPhase(rows.Phase, Part):
     """How long the calls of a phase took."""
 
     calls: Count
@@ -289,18 +292,18 @@ class Phase(rows.Phase, Part):
     p50: Seconds
     p95: Seconds
     p99: Seconds
-    used: Used | None = None
+    used: PublishedUsage | None = None
 
 
-class Beside(Part):
+class PublishedBeside(Part):
     """The same run with another memory: nothing, all, the evidence, another user's memories.
 
     `ahead` is how far it is ahead of the run without memory, by track.
     """
 
     run: RunCard
-    tracks: Annotated[dict[TrackName, Track], Field(min_length=1, max_length=20)]
-    ahead: Annotated[dict[TrackName, Interval], Field(max_length=20)] = {}
+    tracks: Annotated[dict[TrackName, PublishedTrack], Field(min_length=1, max_length=20)]
+    ahead: Annotated[dict[TrackName, PublishedInterval], Field(max_length=20)] = {}
 
 
 class MemoryCard(Part):
@@ -323,15 +326,15 @@ class MemoryCard(Part):
     run: Annotated[int, Field(ge=0, lt=100)]
     settings: Settings
     versions: Annotated[dict[Name, Line], Field(max_length=50)]
-    admission: dict[When, Annotated[list[Check], Field(max_length=50)]]
+    admission: dict[When, Annotated[list[PublishedCheck], Field(max_length=50)]]
     withheld: Long | None = None
-    phases: Annotated[dict[Name, Phase], Field(max_length=20)]
-    used_otherwise: Used | None = None
+    phases: Annotated[dict[Name, PublishedPhase], Field(max_length=20)]
+    used_otherwise: PublishedUsage | None = None
     bytes_per_1000_turns: Seconds | None = None
     diary: File
     calls: File | None = None
-    ahead: Annotated[dict[TrackName, Interval], Field(max_length=20)] = {}
-    beside: Annotated[dict[Slug, Beside], Field(max_length=MOST_BESIDE)] = {}
+    ahead: Annotated[dict[TrackName, PublishedInterval], Field(max_length=20)] = {}
+    beside: Annotated[dict[Slug, PublishedBeside], Field(max_length=MOST_BESIDE)] = {}
 
 
 class Submission(Part):
@@ -349,9 +352,9 @@ class Submission(Part):
     submitted: Day
     alps: Line
     notes: Notes | None
-    system: System
+    system: PublishedSystem
     runs: Annotated[list[RunCard], Field(min_length=1, max_length=100)]
-    tracks: Annotated[dict[TrackName, Track], Field(min_length=1, max_length=20)]
+    tracks: Annotated[dict[TrackName, PublishedTrack], Field(min_length=1, max_length=20)]
     memory: Annotated[list[MemoryCard], Field(min_length=1, max_length=100)] | None = None
     checksum: Sha256 | None = None
 
@@ -403,7 +406,7 @@ class ReviewedTrack(Part):
     Where only a sample was judged, the scores are the submitted ones, corrected by it.
     """
 
-    scores: Annotated[dict[Name, Score], Field(max_length=60)]
+    scores: Annotated[dict[Name, PublishedScore], Field(max_length=60)]
     judge_fingerprint: FingerprintId | None = None
     sample: Sampled | None = None
 
@@ -428,7 +431,7 @@ class Review(Part):
 
 
 @dataclass(frozen=True)
-class Entry:
+class SubmissionEntry:
     """A submission that could be read, in its folder."""
 
     folder: Path
@@ -477,7 +480,7 @@ class Entry:
                 yield row
 
 
-def read_entry(folder: Path) -> Entry:
+def read_entry(folder: Path) -> SubmissionEntry:
     """Read the card of a submission, and its review where there is one.
 
     Raises:
@@ -486,7 +489,9 @@ def read_entry(folder: Path) -> Entry:
     card = read_model(folder / CARD, Submission)
     # A link that leads nowhere is no missing review: a refutation must not be hidden by one.
     has_review = os.path.lexists(folder / REVIEW)
-    return Entry(folder, card, read_model(folder / REVIEW, Review) if has_review else None)
+    return SubmissionEntry(
+        folder, card, read_model(folder / REVIEW, Review) if has_review else None
+    )
 
 
 def histories(links: Mapping[str, str | None]) -> dict[str, frozenset[str]]:

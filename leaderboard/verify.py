@@ -37,10 +37,10 @@ from alps.leaderboard.submission import (
     FORMAT_CHECKED,
     SAMPLES,
     STATUSES,
+    PublishedTrack,
     Review,
     RunCard,
     Submission,
-    Track,
 )
 from alps.leaderboard.untrusted import shown
 from alps.tasks import Task, board_tracks
@@ -175,7 +175,7 @@ def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedTrack:
     """A track that was checked.
 
     Attributes:
@@ -209,7 +209,7 @@ class TrackCheck:
     review: Review | None = None
 
     @property
-    def track(self) -> Track:
+    def track(self) -> PublishedTrack:
         """Its card."""
         return self.card.tracks[self.name]
 
@@ -224,29 +224,29 @@ class TrackCheck:
         printed: Mapping[str, Any] = self.track.model_dump(exclude_unset=True)
         return printed
 
-    def check(self) -> Checked:
+    def check(self) -> CheckedTrack:
         """Check the track, and recompute what can be."""
         where, expected = f"tracks.{self.name}", board_tracks()[self.name].name
         if self.track.task != expected:
             what = f"{self.track.task}, but the track is of {expected}"
             self.findings.serious("identity", f"{where}.task", what, "pack the runs again")
-            return Checked()
+            return CheckedTrack()
         try:
             task = task_of(self.name, self.track)
         except AlpsError as error:
             what = shown(str(error), 160)
             self.findings.serious("identity", f"{where}.conditions", what, "pack the runs again")
-            return Checked()
+            return CheckedTrack()
         cards.check_identity(self.name, self.track, self.run, task, self.findings)
         check_judge_check(self.name, self.track, self.run, task, self.findings)
         cards.check_prompt(self.name, self.run, task, self.findings)
         compare.check_silence(self.name, self.track, self.findings)
         if self.card.withheld(self.name) is not None:
             # There is nothing to recompute, and what is said of it was compared.
-            return Checked(recomputed=True)
+            return CheckedTrack(recomputed=True)
         return self._check_scores(task)
 
-    def _check_scores(self, task: Task) -> Checked:
+    def _check_scores(self, task: Task) -> CheckedTrack:
         # Apart from the others: on these alone it hangs whether the rows can be scored at all.
         of_rows = Findings()
         rows = read_track(self.folder, task, self.track, of_rows)
@@ -258,7 +258,7 @@ class TrackCheck:
         self.findings.take(of_rows)
         if of_rows.refused:
             self.findings.unchecked.append(f"{self.name}: the scores, before its rows are in order")
-            return Checked()
+            return CheckedTrack()
         lexical = isinstance(judge_of(self.track, self.run), LexicalJudge)
         unjudged = rows.verdicts is None and not lexical
         # Means follow from the scores of single answers, whatever else is lacking here.
@@ -266,11 +266,11 @@ class TrackCheck:
             means = recompute_from_scores(task, rows.scores)
             compare.compare_means(self.name, self.printed, means, self.findings)
         if gold is None:
-            return Checked()
+            return CheckedTrack()
         for part in self.notes:
             part.check_answers(self, gold, rows)
         again = self._recompute_unjudged(gold, rows) if unjudged else self._recompute(gold, rows)
-        return Checked(again, gold, rows.scores, rows.predictions)
+        return CheckedTrack(again, gold, rows.scores, rows.predictions)
 
     def _check_rows(
         self, task: Task, gold: GoldTrack | None, rows: TrackRows, findings: Findings

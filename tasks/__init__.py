@@ -1,9 +1,9 @@
 """The questions, and the counting of verdicts: one module a task."""
 
 from alps.tasks.base import (
-    Asking,
     ByMemory,
     JudgingOptions,
+    Prompting,
     PublicAnswers,
     SampleLike,
     Scored,
@@ -35,7 +35,6 @@ from alps.tasks.registry import (
 
 __all__ = [
     "TASKS",
-    "Asking",
     "Breakdown",
     "ByMemory",
     "Inference",
@@ -47,6 +46,7 @@ __all__ = [
     "MicroRatio",
     "Needs",
     "OnBoards",
+    "Prompting",
     "PublicAnswers",
     "SampleLike",
     "Scored",

@@ -33,18 +33,18 @@ from alps.schema import (
     UNMAPPED,
     BriefMemoryList,
     ExtractionSample,
+    FrozenRow,
     Memory,
     MemoryList,
     Prediction,
-    Record,
     read_gold,
     read_memories,
 )
 from alps.tasks.base import (
     AGREEMENT,
     JUST_THE_SCORE,
+    GoldOverlap,
     JudgingOptions,
-    Overlap,
     PublicAnswers,
     Row,
     Scored,
@@ -97,7 +97,7 @@ Id = Annotated[str, Field(max_length=80)]
 MOST_ITEMS = 100
 
 
-class WrittenMemory(Record):
+class WrittenMemory(FrozenRow):
     """One memory as an LLM is asked for it: everything bounded, its ids and its quote left out."""
 
     turn: Annotated[int, Field(ge=0)]
@@ -112,7 +112,7 @@ class WrittenMemory(Record):
     preference_attitude: Attitude | None
 
 
-class WrittenMemories(Record):
+class WrittenMemories(FrozenRow):
     """What an LLM answers in extraction."""
 
     memory_items: Annotated[tuple[WrittenMemory, ...], Field(max_length=MOST_ITEMS)]
@@ -423,9 +423,9 @@ def gold_lines(sample: Any) -> list[tuple[str, str, str]]:
     return [(f"g{n}", shown_value(memory.value), memory.label) for n, memory in numbered]
 
 
-def _overlap(sample: ExtractionSample, answer: Row) -> Overlap:
+def _overlap(sample: ExtractionSample, answer: Row) -> GoldOverlap:
     golds = [shown_value(memory.value) for memory in sample.gold or ()]
-    return Overlap(golds, values_of(answer), [turn.text for turn in sample.dialogue])
+    return GoldOverlap(golds, values_of(answer), [turn.text for turn in sample.dialogue])
 
 
 def _paired(sample: ExtractionSample, prediction: Prediction) -> tuple[int, int]:

@@ -18,9 +18,9 @@ from alps.prompts import load_prompt
 from alps.rejection import shown_value
 from alps.schema import (
     Action,
+    FrozenRow,
     Memory,
     Prediction,
-    Record,
     Turn,
     UpdatedMemory,
     UpdatedMemoryList,
@@ -29,9 +29,9 @@ from alps.schema import (
     read_memories,
 )
 from alps.tasks.base import (
-    Asking,
+    GoldOverlap,
     JudgingOptions,
-    Overlap,
+    Prompting,
     PublicAnswers,
     Row,
     Shown,
@@ -55,13 +55,13 @@ from alps.tasks.record_parts import (
     AnsweredRecord,
     Dialogue,
     Highlight,
-    Listed,
+    MemoryItems,
+    MemoryText,
     Paired,
     Pairing,
     Part,
     Rank,
     ScoredAnswer,
-    Side,
     align,
     memory_side,
     numbered_gold,
@@ -70,7 +70,7 @@ from alps.tasks.record_parts import (
 from alps.tasks.update_scores import (
     ACTIONS,
     METRICS,
-    Lists,
+    MatchedLists,
     compare,
     memories_of,
     predicted_lists,
@@ -84,14 +84,14 @@ PROMPT = load_prompt("alps.tasks", "prompts", "update")
 WITHIN = OutputBudget(2_048, a_byte=0.25)
 
 
-class NamedMemory(Record):
+class NamedMemory(FrozenRow):
     """An old memory that stays as it is, or goes; the rest of it is known."""
 
     action: Literal["retain", "delete"]
     memory_id: Id
 
 
-class Change(Record):
+class Change(FrozenRow):
     """What is done with a memory that is written; it is said before the memory is."""
 
     action: Literal["add", "modify"]
@@ -102,7 +102,7 @@ class ChangedMemory(WrittenMemory, Change):
     """A new memory, or one that takes the place of an old one."""
 
 
-class Changes(Record):
+class Changes(FrozenRow):
     """What an LLM answers in update."""
 
     memory_items: Annotated[tuple[NamedMemory | ChangedMemory, ...], Field(max_length=MOST_ITEMS)]
@@ -290,13 +290,13 @@ def _with_action(memory: Memory, given: Mapping[str, object], notes: Counter[str
     )
 
 
-def _overlap(sample: UpdateSample, answer: Row) -> Overlap:
+def _overlap(sample: UpdateSample, answer: Row) -> GoldOverlap:
     old = [memory.value for memory in sample.memory]
     # Memories to be kept are handed back by every honest system: only changed gold can be copied.
     kept = set(map(fold, old))
     golds = [shown_value(m.value) for m in sample.gold or () if fold(m.value) not in kept]
     turns = [turn.text for turn in (*sample.old_dialogue, *sample.new_dialogue)]
-    return Overlap(golds, values_of(answer), [*turns, *old], given=old)
+    return GoldOverlap(golds, values_of(answer), [*turns, *old], given=old)
 
 
 def _paired(sample: UpdateSample, prediction: Prediction) -> tuple[int, int]:
@@ -312,11 +312,11 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
     deleted = []
     for item in record.items:
         if item.get("action") == "delete":
-            deleted.append(Side(item["memory_id"], item["value"]))
-    return [*parts, Listed("Deleted by the prediction", tuple(deleted))]
+            deleted.append(MemoryText(item["memory_id"], item["value"]))
+    return [*parts, MemoryItems("Deleted by the prediction", tuple(deleted))]
 
 
-def _before(record: AnsweredRecord, lists: Lists) -> list[Part]:
+def _before(record: AnsweredRecord, lists: MatchedLists) -> list[Part]:
     """Return the old list and the dialogues, with what old and new memories quote of them."""
     old = record.of_sample("memory")
     successors: dict[int, str] = {}
@@ -335,7 +335,7 @@ def _before(record: AnsweredRecord, lists: Lists) -> list[Part]:
     quoted = {memory.memory_id: memory for memory in old}
     before, after = record.of_sample("old_dialogue"), record.of_sample("new_dialogue")
     return [
-        Listed("Old memories", tuple(sides)),
+        MemoryItems("Old memories", tuple(sides)),
         Dialogue("Old dialogue", before, quoted=quoted, folded=True),
         Dialogue("New dialogue", after, quoted=new),
     ]
@@ -358,7 +358,7 @@ def _in_any_turn(memory: Memory) -> Memory:
     return memory.model_copy(update={"evidence": evidence})
 
 
-def _pairings(record: AnsweredRecord, lists: Lists) -> list[Pairing]:
+def _pairings(record: AnsweredRecord, lists: MatchedLists) -> list[Pairing]:
     """Align the gold list with the predicted one, each with its actions, changes first."""
     old, gold = record.of_sample("memory"), record.of_sample("gold")
     golds, gone = {}, {}
@@ -369,7 +369,7 @@ def _pairings(record: AnsweredRecord, lists: Lists) -> list[Pairing]:
         golds[name] = memory_side(name, memory, action=action, annotated=True)
     for n, position in enumerate(lists.gone, start=len(gold) + 1):
         value = shown_value(old[position].value)
-        gone[f"g{n}"] = Side(f"old {old[position].memory_id}", value, "should be gone")
+        gone[f"g{n}"] = MemoryText(f"old {old[position].memory_id}", value, "should be gone")
     score = record.score or {}
     predictions = predicted_sides(record, dict(enumerate(score.get("actions", ()), start=1)))
     unchanged = set()
@@ -430,7 +430,7 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
-    asking=Asking(filled=filled),
+    asking=Prompting(filled=filled),
     public=PublicAnswers(
         schema=UpdatedMemoryList,
         paired=_paired,

@@ -93,7 +93,7 @@ class GoldChange:
 
 
 @dataclass(frozen=True)
-class Lists:
+class MatchedLists:
     """Gold and old memories of one sample in the rows of one matching question.
 
     Attributes:
@@ -124,7 +124,7 @@ class Lists:
         return self.changes[row].old if self.changes[row].action == "retain" else None
 
 
-def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> Lists:
+def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> MatchedLists:
     """Derive the gold actions.
 
     The same value is retained, `<id>_updated` and a rewritten id modified, others added.
@@ -148,7 +148,7 @@ def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> Lists:
             replaced.add(before)
     gone = tuple(sorted([*replaced, *free]))
     rows = (*gold, *(old[place] for place in gone))
-    return Lists(tuple(changes), gone, frozenset(replaced), rows)
+    return MatchedLists(tuple(changes), gone, frozenset(replaced), rows)
 
 
 def _retained(old: Sequence[Memory], gold: Sequence[Memory]) -> dict[int, int]:
@@ -174,7 +174,7 @@ def base_id(name: str) -> str:
 def predicted_actions(
     old: Sequence[Memory],
     predicted: Sequence[UpdatedMemory],
-    lists: Lists,
+    lists: MatchedLists,
     *,
     matches: Iterable[Match],
     pairs: Sequence[Pair],
@@ -200,7 +200,7 @@ def predicted_actions(
     return actions
 
 
-def _kept_places(matches: Iterable[Match], lists: Lists) -> dict[int, int]:
+def _kept_places(matches: Iterable[Match], lists: MatchedLists) -> dict[int, int]:
     """Return the old memory that each prediction repeats, by their positions."""
     kept: dict[int, int] = {}
     for match in matches:
@@ -257,7 +257,7 @@ def _twins(one: Memory, other: Memory, *, same_id: bool) -> bool:
     )
 
 
-def _related(pairs: Sequence[Pair], lists: Lists, *, taken: set[int]) -> set[int]:
+def _related(pairs: Sequence[Pair], lists: MatchedLists, *, taken: set[int]) -> set[int]:
     """Return the predictions that a judge relates to an old memory which no prediction keeps."""
     found = set()
     for pair in pairs:
@@ -341,7 +341,7 @@ def score(
 
 
 def _kept_gone(
-    lists: Lists, listed: Sequence[UpdatedMemory], matches: Sequence[Match]
+    lists: MatchedLists, listed: Sequence[UpdatedMemory], matches: Sequence[Match]
 ) -> dict[int, int]:
     """Return which prediction has each memory that should be gone, by row and position.
 
@@ -374,7 +374,12 @@ def states_besides(value: str, new: str, old: str) -> bool:
 
 
 def _reworded(
-    lists: Lists, matches: Sequence[Match], relations: Relations, judge: Judge, *, listed: int
+    lists: MatchedLists,
+    matches: Sequence[Match],
+    relations: Relations,
+    judge: Judge,
+    *,
+    listed: int,
 ) -> int:
     """Return how many of the retained memories that are lost stand in the list reworded."""
     # A judge that tells relations says which: those that it relates to a prediction which matches
@@ -393,7 +398,7 @@ def _reworded(
 
 
 def _changes(
-    lists: Lists,
+    lists: MatchedLists,
     matches: Sequence[Match],
     kept: Mapping[int, int],
     *,
@@ -427,7 +432,7 @@ def _changes(
 
 
 def _cells(
-    lists: Lists,
+    lists: MatchedLists,
     matches: Sequence[Match],
     actions: Sequence[Action],
     *,
@@ -473,7 +478,7 @@ def _action_counts(cells: Counter[tuple[str, str]], *, failed: bool) -> dict[str
 
 
 def _fates(
-    lists: Lists,
+    lists: MatchedLists,
     matches: Sequence[Match],
     kept: Mapping[int, int],
     rewritten: set[int],
@@ -495,12 +500,12 @@ def _fates(
     }
 
 
-def _rows_of(lists: Lists, places: set[int]) -> set[int]:
+def _rows_of(lists: MatchedLists, places: set[int]) -> set[int]:
     return {row for row in lists.retained if lists.changes[row].old in places}
 
 
 def _details(
-    lists: Lists,
+    lists: MatchedLists,
     predicted: Sequence[UpdatedMemory],
     matches: Sequence[Match],
     actions: Sequence[Action],

@@ -11,7 +11,7 @@ import pytest
 from alps.errors import UsageError
 from alps.ext.memory.comparison_runs import run_beside
 from alps.ext.memory.turns import Turns
-from alps.leaderboard.cards import Details
+from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
 from alps.tasks.personamem.personas import write_set
 from tests.submissions import make_run
@@ -93,4 +93,4 @@ def run_memory(folder: Path, data: Path, name: str) -> Path:
 
 def pack_memory(run: Path, folder: Path, name: str) -> Path:
     """Pack a run as the submission `name`."""
-    return pack([run], Details(name=name, submitted=DAY), out=folder / name).folder
+    return pack([run], SubmitterDetails(name=name, submitted=DAY), out=folder / name).folder

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.data.release import write_track
-from alps.run.opened import Key
+from alps.run.opened import AnswerKey
 from alps.show.record import Highlights, state_of
 from alps.tasks.record_parts import Highlight, Row, ScoredAnswer
 from tests.endtoend import run
@@ -336,8 +336,10 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def choose(
-    groups: Sequence[Highlight], scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
-) -> list[tuple[Highlight, list[Key]]]:
+    groups: Sequence[Highlight],
+    scores: Mapping[AnswerKey, Row],
+    predictions: Mapping[AnswerKey, Row],
+) -> list[tuple[Highlight, list[AnswerKey]]]:
     """Return the instructive records among rows, as a report does."""
     passing = Highlights(groups)
     for key, row in scores.items():

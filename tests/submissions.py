@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.data.release import write_track
-from alps.leaderboard.cards import Details
+from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.findings import Finding, Verification
 from alps.leaderboard.packing import pack
@@ -24,7 +24,7 @@ from tests.visitors import write_visitors
 
 SLUG = "thumb-rules"
 DAY = "2026-01-31"
-WHO = Details(
+WHO = SubmitterDetails(
     name="Rules of thumb",
     submitted=DAY,
     org="Graz",

@@ -55,7 +55,7 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlannedCall:
     """A call that is to be made, as far as a budget looks at it.
 
     Attributes:
@@ -154,7 +154,7 @@ class Budget:
         call = wanted(request, messages, self._price(request.model), service=service)
         return await self.set_aside(replace(call, sent=sent))
 
-    async def set_aside(self, call: Wanted) -> int | None:
+    async def set_aside(self, call: PlannedCall) -> int | None:
         """Set aside what a call is likely to use; return its ticket, None if it does not fit."""
         seen = self._seen.setdefault((call.model, call.purpose), _Seen())
         price = self._price(call.model)
@@ -203,7 +203,7 @@ class Budget:
         return self._max_cost is None or cost <= self._max_cost
 
 
-def _reserve(call: Wanted, price: Price, seen: _Seen) -> Spending:
+def _reserve(call: PlannedCall, price: Price, seen: _Seen) -> Spending:
     prompt = ceil(call.size * seen.most_tokens_a_byte)
     answer = seen.answer() if call.most is None else call.most
     if not call.in_full:
@@ -217,11 +217,11 @@ def wanted(
     price: Price,
     *,
     service: str | None = None,
-) -> Wanted:
+) -> PlannedCall:
     """Return what a budget looks at of a call."""
     size, most = prompt_bytes(request, messages), answer_bound(request, price)
     in_full = request.passed is not None
-    return Wanted(request.model, request.purpose, size, most, service, in_full=in_full)
+    return PlannedCall(request.model, request.purpose, size, most, service, in_full=in_full)
 
 
 def first_reserve(

@@ -23,7 +23,7 @@ class GatheredResult(Protocol):
         ...
 
 
-class Gathered(Protocol):
+class GatheredAnswer(Protocol):
     """An answer that came with others; `batch` is the provider's name of what it came in."""
 
     @property
@@ -59,7 +59,7 @@ class Gathering(Protocol):
 
     async def answered(
         self, request: Request[Any], messages: list[dict[str, str]], key: str
-    ) -> Gathered | None:
+    ) -> GatheredAnswer | None:
         """Return the answer; None if a single request must be sent."""
         ...
 

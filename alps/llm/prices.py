@@ -55,7 +55,7 @@ BATCH = "batch"
 
 
 @dataclass(frozen=True)
-class Used:
+class ReplyTokens:
     """The tokens of a reply, as far as it counted them.
 
     All are from 0, and parts are at most their whole.
@@ -87,7 +87,7 @@ class Rates:
     cache_write_hour: float | None = None
     reasoning: float | None = None
 
-    def cost(self, used: Used) -> float:
+    def cost(self, used: ReplyTokens) -> float:
         """Return the dollars for what was used."""
         cached = min(used.cached, used.prompt)
         written = min(used.cache_write, used.prompt - cached)
@@ -151,10 +151,10 @@ class Price:
         service: str | None = None,
     ) -> float | None:
         """Return the dollars for so many tokens; None where it has no price."""
-        used = Used(prompt_tokens, completion_tokens, cached_tokens, service=service)
+        used = ReplyTokens(prompt_tokens, completion_tokens, cached_tokens, service=service)
         return self.cost_of(used)
 
-    def cost_of(self, used: Used) -> float | None:
+    def cost_of(self, used: ReplyTokens) -> float | None:
         """Return the dollars for what was used, or None where the price is not known.
 
         A way of being served without rates of its own has the standard ones, unless it is known to

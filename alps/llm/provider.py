@@ -18,7 +18,7 @@ from alps.llm.endpoints import credentials
 from alps.llm.failures import redirected, requests_left, transport_error
 from alps.llm.libraries import libraries
 from alps.llm.options import sent
-from alps.llm.prices import Used, price_of
+from alps.llm.prices import ReplyTokens, price_of
 from alps.llm.secrets import redact
 from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments
 from alps.llm.types import Cost, Count, Reply, Request, TransportError
@@ -98,7 +98,7 @@ class _Drafted(BaseException):
 
 
 @dataclass(frozen=True)
-class Draft:
+class DraftRequest:
     """A request as its provider would have been sent it: address, headers, and the JSON body."""
 
     url: str
@@ -106,16 +106,16 @@ class Draft:
     body: bytes
 
 
-async def draft(request: Request[Any], messages: list[dict[str, str]]) -> Draft:
+async def draft(request: Request[Any], messages: list[dict[str, str]]) -> DraftRequest:
     """Return what `send` would send, without sending it.
 
     Raises:
         TransportError: If it could not even be sent.
     """
-    drafts: list[Draft] = []
+    drafts: list[DraftRequest] = []
 
     def keep(sent: Any) -> Any:
-        drafts.append(Draft(str(sent.url), dict(sent.headers), sent.content))
+        drafts.append(DraftRequest(str(sent.url), dict(sent.headers), sent.content))
         raise _Drafted
 
     with suppress(_Drafted):
@@ -312,7 +312,7 @@ def passed_in(text: str) -> PassedBody:
     return PassedBody.model_validate(parse_json(text))
 
 
-def used_in(response: Any) -> Used:
+def used_in(response: Any) -> ReplyTokens:
     """Return the tokens that a reply says it used; 0 for what it does not tell, or can't be meant.
 
     A cost that it reports is not read: gateways report negative ones, `nan`, and those of another
@@ -330,7 +330,7 @@ def used_in(response: Any) -> Used:
     cached = _count(asked, "cached_tokens") or _count(usage, "cache_read_input_tokens")
     cached = min(cached, prompt)
     cache_write = _count(asked, "cache_write_tokens") or _count(asked, "cache_creation_tokens")
-    return Used(
+    return ReplyTokens(
         prompt,
         completion,
         cached,
@@ -341,7 +341,7 @@ def used_in(response: Any) -> Used:
     )
 
 
-def _completion(response: Any, used: Used) -> int | None:
+def _completion(response: Any, used: ReplyTokens) -> int | None:
     """Return how many tokens were answered; None where a reply with text does not say."""
     choices = _part(response, "choices") or ()
     silent = not any(_part(_part(choice, "message"), "content") for choice in choices)

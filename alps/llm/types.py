@@ -245,7 +245,7 @@ class TransportError(Exception):
 
 
 @dataclass(frozen=True)
-class Asking:
+class EndpointCalls:
     """A model at an endpoint, and what its requests keep to; nothing where its name is checked."""
 
     model: str

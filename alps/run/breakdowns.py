@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.rows import BreakdownRow, GroupRow, Interval
-from alps.run.scores import Board
+from alps.run.scores import RecordScores
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean, ratio, resampled_statistic
 from alps.tasks import Breakdown, Metric, Task
 
@@ -18,7 +18,7 @@ FEWEST = 10
 
 
 def break_down(
-    board: Board, task: Task, *, without: Collection[str] = ()
+    board: RecordScores, task: Task, *, without: Collection[str] = ()
 ) -> dict[str, BreakdownRow]:
     """Return the breakdowns of a task, those without any record left out.
 
@@ -61,7 +61,7 @@ def _listed(
     return listed
 
 
-def _shares(board: Board, members: Members) -> dict[str, GroupRow]:
+def _shares(board: RecordScores, members: Members) -> dict[str, GroupRow]:
     """Return the share of each group among the records that are in one."""
     any_of = np.logical_or.reduce(list(members.values()))
     clusters, rows = board.clusters()[any_of], {}
@@ -74,7 +74,7 @@ def _shares(board: Board, members: Members) -> dict[str, GroupRow]:
 
 
 def _figures(
-    board: Board, breakdown: Breakdown, metric: Metric, members: Members
+    board: RecordScores, breakdown: Breakdown, metric: Metric, members: Members
 ) -> dict[str, GroupRow]:
     values, clusters = board.values(metric), board.clusters()
     defined = ~np.isnan(values)

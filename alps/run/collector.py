@@ -13,9 +13,9 @@ from alps.jsonl import Row
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion
 from alps.run.engine import (
-    Result,
     TrackPlan,
     Unit,
+    UnitResult,
     evaluate,
     floor_answers,
     free_verdict,
@@ -25,7 +25,7 @@ from alps.run.engine import (
 )
 from alps.run.journal import Journal, journal_key
 from alps.run.progress import Advance
-from alps.run.scores import Board, count_failure
+from alps.run.scores import RecordScores, count_failure
 from alps.schema import FAILURES, Prediction
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.base import JUST_THE_SCORE
@@ -92,8 +92,8 @@ class Outcome:
     error of each kind, by the order of the data, and where in that order it stands.
     """
 
-    board: Board
-    floors: Mapping[str, Board]
+    board: RecordScores
+    floors: Mapping[str, RecordScores]
     repaired: int = 0
     truncated: int = 0
     shown: "array[int]" = field(default_factory=lambda: array("L"))
@@ -104,10 +104,10 @@ class Outcome:
     def of(cls, track: TrackPlan) -> "Outcome":
         """Return that of a track of which nothing is done."""
         sessions: dict[str, int] = {}
-        floors = {name: Board(track.task.metrics, sessions) for name in track.floor_systems}
-        return cls(Board(track.task.metrics, sessions), floors)
+        floors = {name: RecordScores(track.task.metrics, sessions) for name in track.floor_systems}
+        return cls(RecordScores(track.task.metrics, sessions), floors)
 
-    def add(self, unit: Unit, result: Result) -> None:
+    def add(self, unit: Unit, result: UnitResult) -> None:
         """Count a result that is scored, or can't be."""
         prediction, verdict, score = result.prediction, result.verdict, result.score
         assert score is not None
@@ -149,7 +149,7 @@ def _with_reply(name: str, outcome: str, error: str | None, raw: object) -> str 
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """Everything that a run needs.
 
     Attributes:
@@ -168,13 +168,13 @@ class Plan:
     workers: int
     places: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
 
-    def under(self, judge: Judge) -> "Plan":
+    def under(self, judge: Judge) -> "RunPlan":
         """Return the plan with another judge, who judges the floors where its own one does."""
         floor_judge = judge if self.floor_judge is self.judge else self.floor_judge
         return replace(self, judge=judge, floor_judge=floor_judge)
 
 
-async def run_tracks(plan: Plan, *, progress: Advance) -> dict[str, Outcome]:
+async def run_tracks(plan: RunPlan, *, progress: Advance) -> dict[str, Outcome]:
     """Take every sample through the stages that its journals do not hold yet.
 
     Samples are drawn one by one by `plan.workers` workers, so that memory does not grow with their
@@ -224,7 +224,7 @@ def is_unrated(task: Task, judge: Judge) -> bool:
     return task.only_rated and RubricQuestion not in judge.answers
 
 
-def is_scored(task: Task, judge: Judge, result: Result) -> bool:
+def is_scored(task: Task, judge: Judge, result: UnitResult) -> bool:
     """Tell whether a result counts as scored, in summaries and while a run goes on."""
     if result.score is None or result.score.scored is None:
         return False
@@ -248,11 +248,11 @@ async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asy
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _evaluate(plan: Plan, unit: Unit) -> Result:
+async def _evaluate(plan: RunPlan, unit: Unit) -> UnitResult:
     """Evaluate a unit; what is new is on disk before the next stage begins."""
     journals = plan.journals
 
-    async def keep(result: Result) -> None:
+    async def keep(result: UnitResult) -> None:
         if result.verdict is not None:
             await journals.verdicts.append_together(result.verdict)
             return
@@ -271,16 +271,16 @@ async def _evaluate(plan: Plan, unit: Unit) -> Result:
     return result
 
 
-def _known(journals: Journals, unit: Unit) -> Result | None:
+def _known(journals: Journals, unit: Unit) -> UnitResult | None:
     """Return what the journals hold of a unit; None where its answer is to be asked for."""
     prediction = heard_prediction(journals.predictions, unit)
     if prediction is None:
         return None
     row = journals.verdicts.get(unit.key) if prediction.outcome == "ok" else None
-    return Result(prediction, row if row is not None and is_judged(row) else None)
+    return UnitResult(prediction, row if row is not None and is_judged(row) else None)
 
 
-async def _score_free_floors(plan: Plan, unit: Unit, outcome: Outcome) -> None:
+async def _score_free_floors(plan: RunPlan, unit: Unit, outcome: Outcome) -> None:
     """Score the floors on one record where their judge needs no call."""
     for name, prediction in floor_answers(unit):
         if prediction.outcome == "ok":
@@ -294,7 +294,7 @@ async def _score_free_floors(plan: Plan, unit: Unit, outcome: Outcome) -> None:
         outcome.remember_error(name, prediction.error, unit.place)
 
 
-async def _judge_floors(plan: Plan, journal: Journal, outcomes: Mapping[str, Outcome]) -> None:
+async def _judge_floors(plan: RunPlan, journal: Journal, outcomes: Mapping[str, Outcome]) -> None:
     """Judge the floors on the records that were drawn for it.
 
     Last, so that a budget goes to the run first.
@@ -343,7 +343,7 @@ def _floor_units(tracks: Sequence[TrackPlan]) -> Iterator[Unit]:
 
 
 async def _floor_verdict(
-    plan: Plan, journal: Journal, unit: Unit, name: str, prediction: Prediction
+    plan: RunPlan, journal: Journal, unit: Unit, name: str, prediction: Prediction
 ) -> Row:
     about = {**unit.row({}), "baseline": name}
     row = journal.get(str(baseline_key(about)))
@@ -355,6 +355,8 @@ async def _floor_verdict(
     return row
 
 
-def _add_floor(plan: Plan, unit: Unit, board: Board, prediction: Prediction, verdict: Row) -> None:
+def _add_floor(
+    plan: RunPlan, unit: Unit, board: RecordScores, prediction: Prediction, verdict: Row
+) -> None:
     scored = unit.track.task.score(unit.sample, prediction, verdict, plan.floor_judge)
     board.add(unit.place, unit.sample.session_id, scored)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from alps.judges.base import fingerprint_id
 from alps.judges.resolve import embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
-from alps.run.collector import Journals, Plan, run_tracks
+from alps.run.collector import Journals, RunPlan, run_tracks
 from alps.run.engine import TrackPlan
 from alps.run.folder import (
     add_learned,
@@ -30,8 +30,8 @@ from alps.run.services import (
     Services,
     closing,
 )
-from alps.run.session import DATA_ASKED, Session
-from alps.run.source import Data, TrackData
+from alps.run.session import DATA_ASKED, RunSession
+from alps.run.source import RunData, TrackData
 from alps.run.summary import served_row
 from alps.settings import RunSettings
 from alps.systems import floor_systems, is_local
@@ -47,7 +47,7 @@ STRUCTURED = "structured"
 
 
 @dataclass(frozen=True)
-class Ran:
+class RunResult:
     """What a run came to.
 
     How it went, how many answers were there when it began, and the check of its judge.
@@ -60,7 +60,7 @@ class Ran:
 
 
 async def run_course(
-    session: Session,
+    session: RunSession,
     *,
     services: Services,
     ledger: Ledger,
@@ -71,7 +71,7 @@ async def run_course(
     begun: bool,
     shown: Path,
     asked_as: AskedAs = AS_EVER,
-) -> Ran:
+) -> RunResult:
     """Claim the folder, and ask, judge and score what its journals do not hold yet.
 
     Args:
@@ -105,7 +105,7 @@ async def run_course(
         floor_judge = judge if judge.comparable else embedded_judge("lexical")
         journals = Journals.open(folder, baselines=floor_judge.comparable)
         resumed = len(journals.predictions) if judged is None and not merging else 0
-        plan = Plan(
+        plan = RunPlan(
             tracks=track_plans(settings, data, services, folder),
             judge=judge,
             options=JudgingOptions(extras=settings.extras == "judge"),
@@ -142,7 +142,7 @@ async def run_course(
             journals.close()
             modes = _structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
-    return Ran(course, resumed, checked.checks, checked.before)
+    return RunResult(course, resumed, checked.checks, checked.before)
 
 
 def _places(settings: RunSettings, services: Services) -> AbstractAsyncContextManager[None]:
@@ -153,7 +153,7 @@ def _places(settings: RunSettings, services: Services) -> AbstractAsyncContextMa
 
 
 def track_plans(
-    settings: RunSettings, data: Data, services: Services, folder: Path | None = None
+    settings: RunSettings, data: RunData, services: Services, folder: Path | None = None
 ) -> tuple[TrackPlan, ...]:
     """Return what is evaluated on each track of a run."""
     return tuple(
@@ -182,7 +182,7 @@ def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
 
 
 def _claim(
-    session: Session,
+    session: RunSession,
     manifest: Mapping[str, Any],
     judged: "Predictions | None",
     *,
@@ -204,7 +204,9 @@ def _claim(
         judged.place(folder)
 
 
-def _manifest(session: Session, services: Services, judged: "Predictions | None") -> dict[str, Any]:
+def _manifest(
+    session: RunSession, services: Services, judged: "Predictions | None"
+) -> dict[str, Any]:
     settings, data = session.settings, session.data
     fingerprint = services.judge.fingerprint_for(rubrics_of(data.tasks))
     manifest = build_manifest(

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from alps.errors import DataError
 from alps.run.services import say_once
-from alps.run.source import Data, TrackData
+from alps.run.source import RunData, TrackData
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, is_local
 from alps.systems.resolve import PYTHON, RECORDED
 
 
-def check_recorded(settings: RunSettings, data: Data) -> None:
+def check_recorded(settings: RunSettings, data: RunData) -> None:
     """Refuse recorded answers that do not belong to the data.
 
     Raises:
@@ -62,7 +62,7 @@ def _some(names: Sequence[str]) -> str:
     return f"{shown}, …" if len(names) > 2 else shown
 
 
-def check_shown(settings: RunSettings, data: Data) -> None:
+def check_shown(settings: RunSettings, data: RunData) -> None:
     """Refuse records that lack a part of their input.
 
     Embedded systems and recorded answers are shown nothing.

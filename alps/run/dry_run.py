@@ -19,7 +19,7 @@ from alps.run.opened import PREDICTIONS
 from alps.run.parts import parts_of
 from alps.run.services import open_services
 from alps.run.session import resolve, resolve_again
-from alps.run.source import Data
+from alps.run.source import RunData
 from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.tasks.base import JudgingOptions, rubrics_of
@@ -59,7 +59,7 @@ def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
 
 
 def _estimated(
-    settings: RunSettings, data: Data, answered: Path, judged: Path, *, generate: bool = True
+    settings: RunSettings, data: RunData, answered: Path, judged: Path, *, generate: bool = True
 ) -> list[Stage]:
     """Count what is left to ask, where these folders hold predictions and verdicts already."""
     with TemporaryDirectory() as scratch, ExitStack() as opened:

@@ -149,7 +149,7 @@ def failure_of(outcome: str, stage: str) -> str:
 
 
 @dataclass(frozen=True)
-class Result:
+class UnitResult:
     """What is known of a unit: its answer, then the row of its verdict, then its score.
 
     It can be pickled: the one who evaluates may be another process than the one who keeps it.
@@ -160,12 +160,12 @@ class Result:
     score: ScoreRow | None = None
 
 
-Keep = Callable[[Result], Awaitable[None]]
+Keep = Callable[[UnitResult], Awaitable[None]]
 
 
 async def evaluate(
-    unit: Unit, judge: Judge, options: JudgingOptions, keep: Keep, known: Result | None = None
-) -> Result:
+    unit: Unit, judge: Judge, options: JudgingOptions, keep: Keep, known: UnitResult | None = None
+) -> UnitResult:
     """Take a unit through the stages that are not known yet; return all of it, with the score.
 
     Nothing is written here. After each stage `keep` is given what is known by then and awaited, so
@@ -183,11 +183,11 @@ async def evaluate(
     verdict = known.verdict if known is not None else None
     if prediction is None:
         prediction = await _answer(unit)
-        await keep(Result(prediction))
+        await keep(UnitResult(prediction))
     if prediction.outcome == "ok" and verdict is None and task.has_gold(unit.sample):
         verdict = unit.row(await task.judge(unit.sample, prediction, judge, options))
-        await keep(Result(prediction, verdict))
-    return Result(prediction, verdict, _score(unit, prediction, verdict, judge))
+        await keep(UnitResult(prediction, verdict))
+    return UnitResult(prediction, verdict, _score(unit, prediction, verdict, judge))
 
 
 async def _answer(unit: Unit) -> Prediction:

@@ -24,7 +24,7 @@ Checks = dict[str, RubricCheck]
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedJudge:
     """A judge that answered known items.
 
     Attributes:
@@ -71,7 +71,7 @@ class _Asked:
 
 async def admit_judge(
     judge: Judge, rubrics: Sequence[Rubric], folder: Path, *, check: bool, ask: bool = True
-) -> Checked:
+) -> CheckedJudge:
     """Ask a judge the known items that the journal in `folder` holds no answer to.
 
     Args:
@@ -86,9 +86,9 @@ async def admit_judge(
     """
     # How an embedded judge errs is known from calibrations; recorded verdicts have nobody to ask.
     if not rubrics or isinstance(judge, EmbeddedJudge):
-        return Checked(judge)
+        return CheckedJudge(judge)
     if not check or not (ask or (folder / FILE).exists()):
-        return Checked(judge, {}, before=_before(judge, rubrics, folder))
+        return CheckedJudge(judge, {}, before=_before(judge, rubrics, folder))
     asked = _drawn(judge, rubrics)
     with closing(Journal(folder / FILE, key=_key)) as journal:
         waiting = [one for one in asked if ask and journal.get(one.key) is None]
@@ -99,7 +99,7 @@ async def admit_judge(
         checks = _counted(asked, journal)
     stopped = "budget" in outcomes
     unheard: Outcome = "budget" if stopped else "transport"
-    return Checked(partly_admitted(judge, checks, unheard=unheard), checks, stopped)
+    return CheckedJudge(partly_admitted(judge, checks, unheard=unheard), checks, stopped)
 
 
 def _before(judge: Judge, rubrics: Sequence[Rubric], folder: Path) -> Checks | None:

@@ -27,11 +27,11 @@ RUNS = Path("runs")
 _IN_SUMMARY = ("model", "judge", "judge_fingerprint", "comparable", "tracks", "calls")
 
 
-class Calibration(UsageError):
+class CalibrationFolder(UsageError):
     """A calibration folder was given instead of a run."""
 
 
-class Key(NamedTuple):
+class AnswerKey(NamedTuple):
     """One answer of a run: its track, its record, and the number of the repeat from 0."""
 
     track: str
@@ -43,7 +43,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFolder:
     """One run folder; `summary_row` is None while the run is not finished."""
 
     folder: Path
@@ -177,7 +177,7 @@ class Run:
             return self.tasks[track].headline
         return lead_of(self.summary.tracks[track], self.tasks[track].metrics)
 
-    def rows(self, stage: str, *, ids: Collection[str] | None = None) -> dict[Key, Row]:
+    def rows(self, stage: str, *, ids: Collection[str] | None = None) -> dict[AnswerKey, Row]:
         """Return the last readable row of each answer in the journal `stage`, or of some `ids`."""
         return read_rows(self.journal(stage), track=self.unnamed, ids=ids)
 
@@ -191,7 +191,9 @@ class Run:
         return next(iter(self.tracks), "")
 
 
-def read_rows(path: Path, *, track: str = "", ids: Collection[str] | None = None) -> dict[Key, Row]:
+def read_rows(
+    path: Path, *, track: str = "", ids: Collection[str] | None = None
+) -> dict[AnswerKey, Row]:
     """Return the last readable row of each answer in a journal.
 
     Args:
@@ -199,7 +201,7 @@ def read_rows(path: Path, *, track: str = "", ids: Collection[str] | None = None
         track: That of rows without one.
         ids: The records to keep, all if None.
     """
-    rows: dict[Key, Row] = {}
+    rows: dict[AnswerKey, Row] = {}
     for _, _, row in scan(path):
         key = None if row is None else key_of(row, track)
         if row is None or key is None:
@@ -209,12 +211,12 @@ def read_rows(path: Path, *, track: str = "", ids: Collection[str] | None = None
     return rows
 
 
-def key_of(row: Row, track: str) -> Key | None:
+def key_of(row: Row, track: str) -> AnswerKey | None:
     """Return which answer a row is of, on `track` where it names none; None where on no record."""
     name, repeat = row.get("benchmark_id"), row.get("repeat", 0)
     if not isinstance(name, str) or not isinstance(repeat, int):
         return None
-    return Key(sys.intern(str(row.get("track", track))), name, repeat)
+    return AnswerKey(sys.intern(str(row.get("track", track))), name, repeat)
 
 
 def lead_of(track: TrackSummary, metrics: Sequence[Metric]) -> Metric:
@@ -293,7 +295,7 @@ def refuse_same_names(folders: Sequence[Path]) -> None:
         names[name] = folder
 
 
-def open_run(folder: Path) -> Run:
+def open_run(folder: Path) -> RunFolder:
     """Read the manifest of a run, and its summary where it is finished.
 
     Raises:
@@ -304,11 +306,11 @@ def open_run(folder: Path) -> Run:
     if _is_of_calibration(manifest.settings):
         raise _no_run(folder)
     if not path.is_file():
-        return Run(folder, manifest, None)
+        return RunFolder(folder, manifest, None)
     row = _read_json(path)
     if missing := [name for name in _IN_SUMMARY if not isinstance(row, dict) or name not in row]:
         raise RunFolderError(f"{path}: not written by alps ('{missing[0]}' is missing)")
-    return Run(folder, manifest, row)
+    return RunFolder(folder, manifest, row)
 
 
 def find_run(word: str) -> Path:
@@ -340,8 +342,8 @@ def _is_of_calibration(settings: Row) -> bool:
     return "labels" in settings and "task" not in settings
 
 
-def _no_run(folder: Path) -> Calibration:
-    return Calibration(
+def _no_run(folder: Path) -> CalibrationFolder:
+    return CalibrationFolder(
         f"{folder}: a calibration, no run; its page is {folder / 'calibration.html'}"
     )
 
@@ -361,23 +363,23 @@ class Samples:
     problem: str | None = None
 
 
-def read_keys(run: Run) -> list[Key]:
+def read_keys(run: RunFolder) -> list[AnswerKey]:
     """Return the first answer to every known record of a run, in the order of the data."""
     # Of a run that is not finished, records that nobody asked for yet can be shown, too.
     if run.summary_row is None:
         try:
-            return [Key(track, name) for track in run.tracks for name in _ids(run, track)]
+            return [AnswerKey(track, name) for track in run.tracks for name in _ids(run, track)]
         except (AlpsError, OSError, LookupError):
             pass
-    names: dict[Key, None] = {}
+    names: dict[AnswerKey, None] = {}
     for stage in ("scores", "predictions"):
-        names |= dict.fromkeys(Key(key.track, key.id) for key in run.rows(stage))
+        names |= dict.fromkeys(AnswerKey(key.track, key.id) for key in run.rows(stage))
     places = {track: place for place, track in enumerate(run.tracks)}
     return sorted(names, key=lambda key: places.get(key.track, 0))
 
 
 def read_wanted(
-    run: Run, track: str, wanted: Collection[str], *, of: Callable[[Any], Any] = itself
+    run: RunFolder, track: str, wanted: Collection[str], *, of: Callable[[Any], Any] = itself
 ) -> Samples:
     """Read the samples of `track` that are in `wanted`, or what `of` makes of each.
 
@@ -403,7 +405,7 @@ def read_wanted(
     return Samples({}, f"{data.place} {changed}")
 
 
-def _ids(run: Run, track: str) -> Iterator[str]:
+def _ids(run: RunFolder, track: str) -> Iterator[str]:
     data = _track_data(run, track)
     if isinstance(data.place, PoolSource):
         # The ids are known before any pool is built.
@@ -414,7 +416,7 @@ def _ids(run: Run, track: str) -> Iterator[str]:
             yield sample.benchmark_id
 
 
-def _track_data(run: Run, track: str) -> TrackData:
+def _track_data(run: RunFolder, track: str) -> TrackData:
     """Find the records of a track again, where the settings of the run say that they lie."""
     settings, task = run.manifest.settings, run.tasks[track]
     if task.data.open_records is not None:

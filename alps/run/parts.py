@@ -15,16 +15,16 @@ from alps.run.progress import Advance
 if TYPE_CHECKING:
     from alps.llm.gathering import Gathering
     from alps.rows import Summary
-    from alps.run.collector import Outcome, Plan
+    from alps.run.collector import Outcome, RunPlan
     from alps.run.engine import TrackPlan
     from alps.run.estimate import Stage
-    from alps.run.services import Asked, Services
-    from alps.run.session import Session
+    from alps.run.services import Services, UsedModel
+    from alps.run.session import RunSession
     from alps.run.shared import Shared
-    from alps.run.source import Data
+    from alps.run.source import RunData
     from alps.settings import RunSettings
 
-Estimated = Callable[["RunSettings", "Data", Path, Path], "list[Stage]"]
+Estimated = Callable[["RunSettings", "RunData", Path, Path], "list[Stage]"]
 """Counts what a run of data asks, whose answers and verdicts lie in two folders."""
 
 
@@ -39,9 +39,9 @@ class Course:
         outcomes: What came out of each track; empty until all are answered.
     """
 
-    session: "Session"
+    session: "RunSession"
     services: "Services"
-    plan: "Plan"
+    plan: "RunPlan"
     outcomes: "Mapping[str, Outcome]"
 
 
@@ -61,11 +61,11 @@ class RunPart:
         """Tell whether it makes use of a key of the spine that means nothing to the rest."""
         return False
 
-    def narrow(self, data: "Data") -> "Data":
+    def narrow(self, data: "RunData") -> "RunData":
         """Return the data with those records alone that the run is of."""
         return data
 
-    def check(self, data: "Data", *, generate: bool, keys: bool) -> None:
+    def check(self, data: "RunData", *, generate: bool, keys: bool) -> None:
         """Refuse what can't be carried out, before anything is written or paid for.
 
         Args:
@@ -74,7 +74,7 @@ class RunPart:
             keys: Whether keys are asked for, too.
         """
 
-    def asked(self) -> "Sequence[Asked]":
+    def asked(self) -> "Sequence[UsedModel]":
         """Return the LLMs that are asked besides model and judge: the budget counts them."""
         return ()
 
@@ -82,11 +82,11 @@ class RunPart:
         """Return the collector of batched requests; None if each is sent alone."""
         return None
 
-    def open(self, services: "Services", data: "Data", folder: Path | None) -> "Services":
+    def open(self, services: "Services", data: "RunData", folder: Path | None) -> "Services":
         """Return the services with what it puts before them; `folder` is None in a dry run."""
         return services
 
-    async def begin(self, services: "Services", data: "Data", *, generate: bool) -> None:
+    async def begin(self, services: "Services", data: "RunData", *, generate: bool) -> None:
         """Ask what must be known before the folder is claimed; nothing is paid for."""
 
     def versions(self) -> Mapping[str, str]:
@@ -96,7 +96,7 @@ class RunPart:
     def place(self, source: Path, folder: Path) -> None:
         """Bring what lies with the predictions of `source`, which are judged again in `folder`."""
 
-    def more_records(self, data: "Data") -> int:
+    def more_records(self, data: "RunData") -> int:
         """Return how many answers it asks for besides those of the tracks."""
         return 0
 
@@ -113,14 +113,14 @@ class RunPart:
         """Return the summary with what it found."""
         return summary
 
-    def conclude(self, session: "Session", spent: tuple[int, float]) -> bool:
+    def conclude(self, session: "RunSession", spent: tuple[int, float]) -> bool:
         """Carry out what needs the finished run; return whether the budget stopped it.
 
         `spent` has the tokens and US dollars that the run took of its caps.
         """
         return False
 
-    def conclusions(self, summary: "Summary", session: "Session") -> "Summary":
+    def conclusions(self, summary: "Summary", session: "RunSession") -> "Summary":
         """Return the summary with what that found, or an earlier command found so."""
         return summary
 
@@ -132,7 +132,7 @@ class RunPart:
         """Yield, for a dry run, what else is evaluated, and its folder within that of the run."""
         return ()
 
-    def stages(self, session: "Session", estimated: Estimated) -> "Sequence[Stage]":
+    def stages(self, session: "RunSession", estimated: Estimated) -> "Sequence[Stage]":
         """Return, for a dry run, what else is asked."""
         return ()
 

@@ -33,7 +33,7 @@ _UNBOUNDED = MicroRatio | HarmonicMean | LargestExcess
 NO_GROUPS: Mapping[str, str] = {}
 
 
-class Board:
+class RecordScores:
     """Scores of every record of one system under one judge.
 
     Columns of numbers, so that memory stays small.
@@ -46,13 +46,13 @@ class Board:
 
     def __init__(self, metrics: Sequence[Metric], sessions: dict[str, int] | None = None) -> None:
         self.metrics = metrics
-        self._place, self._cluster, self._repeat = array("I"), array("I"), Column()
+        self._place, self._cluster, self._repeat = array("I"), array("I"), RecordColumn()
         self._codes = {} if sessions is None else sessions
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, RecordColumn] = {}
         self._counts: set[str] = set()
         self._questions: set[Hashable] = set()
         self._groups: dict[str, dict[str, int]] = {}
-        self._members: dict[str, Column] = {}
+        self._members: dict[str, RecordColumn] = {}
         self.failed_predictions: Counter[str] = Counter()
         self.failed_judgements: Counter[str] = Counter()
         self.unscored = 0
@@ -83,11 +83,11 @@ class Board:
             self._questions.add(scored.question)
         for name, group in groups.items():
             codes = self._groups.setdefault(name, {})
-            members = self._members.setdefault(name, Column())
+            members = self._members.setdefault(name, RecordColumn())
             members.put(len(self._place) - 1, codes.setdefault(group, len(codes)))
         for name, value in {**scored.scores, **scored.counts}.items():
             if name not in self._columns:
-                self._columns[name] = Column()
+                self._columns[name] = RecordColumn()
             self._columns[name].put(len(self._place) - 1, value)
 
     def add_unscored(self) -> None:
@@ -152,7 +152,7 @@ class Board:
         estimate = resampled_statistic(features, clusters.tolist(), _statistic_of(value))
         return replace(estimate, n=self.scored)
 
-    def _difference_of_sums(self, other: "Board", value: Sums) -> Estimate:
+    def _difference_of_sums(self, other: "RecordScores", value: Sums) -> Estimate:
         places, mine, clusters = self._counts_by_place(value)
         others, theirs, _ = other._counts_by_place(value)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
@@ -176,7 +176,7 @@ class Board:
         np.add.at(sums, index, np.stack(columns, axis=1))
         return places, sums, self._clusters()[first]
 
-    def difference(self, other: "Board", metric: Metric) -> Estimate:
+    def difference(self, other: "RecordScores", metric: Metric) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over shared records."""
         if isinstance(metric.value, Sums):
             return self._difference_of_sums(other, metric.value)
@@ -191,7 +191,9 @@ class Board:
             resampled=metric.inference.resampled,
         )
 
-    def area(self, others: Sequence["Board"], sizes: Sequence[int], metric: Metric) -> Estimate:
+    def area(
+        self, others: Sequence["RecordScores"], sizes: Sequence[int], metric: Metric
+    ) -> Estimate:
         """Estimate the area under the curve of a mean metric, over the records of all boards.
 
         Args:
@@ -223,7 +225,7 @@ class Board:
     def members(self, breakdown: str) -> dict[str, NDArray[np.bool_]]:
         """Return which scored records each group of a breakdown has, in the order of `values`."""
         numbers = np.full(len(self._place), np.nan)
-        column = self._members.get(breakdown, Column())
+        column = self._members.get(breakdown, RecordColumn())
         numbers[: len(column)] = column.numbers()
         ordered = numbers[self._order()]
         return {group: ordered == code for group, code in self._groups.get(breakdown, {}).items()}
@@ -275,7 +277,7 @@ class Board:
 
         Place, mean over repeats, and cluster.
         """
-        column = self._columns.get(name, Column()).numbers()
+        column = self._columns.get(name, RecordColumn()).numbers()
         rows = np.flatnonzero(~np.isnan(column))
         places = np.array(self._place, dtype=np.int64)[rows]
         order = np.argsort(places, kind="stable")
@@ -296,7 +298,7 @@ def _statistic_of(value: Sums) -> Statistic:
     return lambda sums: mean_of_ratios(sums, sizes)
 
 
-def count_failure(board: Board, outcome: str) -> None:
+def count_failure(board: RecordScores, outcome: str) -> None:
     """Count a failed prediction by its kind; kinds without a response are unscored."""
     board.failed_predictions[outcome] += 1
     if outcome not in FAILURES:
@@ -310,7 +312,7 @@ _NOTHING = 255
 _SMALL: dict[float, int] = {number: number for number in range(_NOTHING)}
 
 
-class Column:
+class RecordColumn:
     """One number a record, or none.
 
     Whole ones below 255 take a byte each, until one comes that is not among them.

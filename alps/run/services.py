@@ -16,11 +16,11 @@ from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_jud
 from alps.keys import AskSettings
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
-from alps.llm.types import Asking
+from alps.llm.types import EndpointCalls
 from alps.prompts import Prompt
 from alps.run.parts import Parts
 from alps.run.shared import Shared, close_cache, close_connections, open_cache
-from alps.run.source import Data
+from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.resolve import PYTHON
@@ -169,10 +169,10 @@ class Clients:
         if isinstance(self._settings, AskSettings):
             endpoint = self._sharing.endpoint(where, self._settings, per_minute)
         if where not in self._clients:
-            self._clients[where] = self._client(Asking(model, api_base), endpoint)
+            self._clients[where] = self._client(EndpointCalls(model, api_base), endpoint)
         return self._clients[where]
 
-    def _client(self, asking: Asking, endpoint: "Endpoint | None") -> "Client":
+    def _client(self, asking: EndpointCalls, endpoint: "Endpoint | None") -> "Client":
         from alps.llm.client import Client, Endpoint
 
         settings, totals = self._settings, self._ledger.totals
@@ -280,7 +280,7 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
 
 @asynccontextmanager
 async def open_clients(
-    settings: Limits, ledger: Ledger, asked: Sequence["Asked"]
+    settings: Limits, ledger: Ledger, asked: Sequence["UsedModel"]
 ) -> "AsyncIterator[tuple[Client, ...]]":
     """Open a client for each of some LLMs, one an endpoint, and close them on leaving.
 
@@ -297,7 +297,7 @@ async def open_clients(
 
 
 def check_models(
-    asked: Iterable["Asked"], embedded: Iterable[str] = (), *, keys: bool = True
+    asked: Iterable["UsedModel"], embedded: Iterable[str] = (), *, keys: bool = True
 ) -> None:
     """Refuse LLMs that are unknown, have no key, or take other options; nothing is written before.
 
@@ -319,7 +319,7 @@ def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
         return
-    asked = Asked(
+    asked = UsedModel(
         "judge",
         settings.judge,
         settings.judge_api_base,
@@ -330,7 +330,7 @@ def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
 
 
 def check_names(
-    settings: RunSettings, data: Data, parts: Parts, *, generate: bool, keys: bool = True
+    settings: RunSettings, data: RunData, parts: Parts, *, generate: bool, keys: bool = True
 ) -> None:
     """Refuse unknown systems and judges, and LLMs whose key is missing or that take other options.
 
@@ -352,7 +352,7 @@ def check_names(
         part.check(data, generate=generate, keys=keys)
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in task.systems]
-        asked = Asked(
+        asked = UsedModel(
             "model", settings.model, settings.api_base, settings.sampling(), settings.request
         )
         _check_llm(asked, known, keys=keys)
@@ -487,11 +487,11 @@ def _budget(
 
 
 def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
-    judge = Asked("judge", settings.judge, settings.judge_api_base, {}, None)
+    judge = UsedModel("judge", settings.judge, settings.judge_api_base, {}, None)
     return _capped(settings, ledger, () if is_embedded_judge(settings.judge) else (judge,))
 
 
-def _capped(settings: Limits, ledger: Ledger, asked: Iterable["Asked"]) -> "Budget | None":
+def _capped(settings: Limits, ledger: Ledger, asked: Iterable["UsedModel"]) -> "Budget | None":
     """Return the budget of what is asked; a cap in dollars needs a price for each model."""
     for one in asked if settings.max_cost is not None else ():
         from alps.llm.prices import check_priced
@@ -513,7 +513,7 @@ def budget_within(
 
 
 @dataclass(frozen=True)
-class Asked:
+class UsedModel:
     """An LLM that is to be asked, by the `key` of its settings, and with what."""
 
     key: str
@@ -523,12 +523,12 @@ class Asked:
     extra: Mapping[str, Any] | None
 
 
-def _check_llm(asked: Asked, embedded: Iterable[str], *, keys: bool) -> None:
+def _check_llm(asked: UsedModel, embedded: Iterable[str], *, keys: bool) -> None:
     from alps.llm.prices import price_of
 
     key, name = asked.key, asked.name
     if is_served(name):
-        sender_of(Asking(name, asked.api_base))
+        sender_of(EndpointCalls(name, asked.api_base))
         return
     price_of(name)  # a price file that can't be read is told before anything is paid for
     guess = closest(name, embedded)

@@ -29,7 +29,14 @@ from alps.run.fresh import Code, code_of, refuse_changed_code
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.parts import Parts, parts_of
 from alps.run.services import check_names, say_once
-from alps.run.source import Data, open_data, open_data_once, open_known, options_of, refuse_changed
+from alps.run.source import (
+    RunData,
+    open_data,
+    open_data_once,
+    open_known,
+    options_of,
+    refuse_changed,
+)
 from alps.settings import JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
 from alps.tasks import Task, load_tracks
@@ -55,7 +62,7 @@ SettingsT = TypeVar("SettingsT", bound=AskSettings)
 
 
 @dataclass(frozen=True)
-class Session:
+class RunSession:
     """A run that can begin: its settings as they take effect, its data, and where it is written.
 
     `code` has the hashes of the user's own code that answers or judges; `parts` are those of the
@@ -63,7 +70,7 @@ class Session:
     """
 
     settings: RunSettings
-    data: Data
+    data: RunData
     folder: Path
     code: Code = field(default_factory=dict)
     parts: Parts = ()
@@ -73,9 +80,9 @@ def resolve(
     settings: RunSettings,
     *,
     dry: bool = False,
-    opened: dict[object, Data] | None = None,
+    opened: dict[object, RunData] | None = None,
     known: Row | None = None,
-) -> Session:
+) -> RunSession:
     """Resolve a run from its settings, and refuse what can't be carried out.
 
     Args:
@@ -110,7 +117,7 @@ def resolve(
     refuse_changed_code(folder, settings, code)
     with kept_working_folder():
         check_names(settings, data, parts, generate=True, keys=not dry)
-    return Session(settings, data.located(), folder, code, parts_of(settings, folder))
+    return RunSession(settings, data.located(), folder, code, parts_of(settings, folder))
 
 
 def refusing_parts(settings: RunSettings, folder: Path) -> Parts:
@@ -124,7 +131,7 @@ def refusing_parts(settings: RunSettings, folder: Path) -> Parts:
 
 def resolve_again(
     source: Path, judging: dict[str, Any], *, dry: bool = False, baselines: bool = True
-) -> tuple[RunSettings, Data]:
+) -> tuple[RunSettings, RunData]:
     """Resolve the judging of a finished run by another judge.
 
     Args:
@@ -150,7 +157,7 @@ def resolve_again(
     return settings, narrowed(data.located(), parts)
 
 
-def narrowed(data: Data, parts: Parts) -> Data:
+def narrowed(data: RunData, parts: Parts) -> RunData:
     """Return the records that the parts of a run leave it."""
     for part in parts:
         data = part.narrow(data)

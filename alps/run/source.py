@@ -169,7 +169,7 @@ class TrackData:
 
 
 @dataclass(frozen=True)
-class Data:
+class RunData:
     """Everything that a run is about, checked from the first record to the last.
 
     Attributes:
@@ -208,7 +208,7 @@ class Data:
         """How many sessions the data have: all of them are read for it."""
         return len(self._records_of_sessions())
 
-    def located(self) -> "Data":
+    def located(self) -> "RunData":
         """Return them so that they are found from any working folder, all read before."""
         tracks = [
             replace(one, place=_located(one.place), known=one.description) for one in self.tracks
@@ -221,7 +221,7 @@ class Data:
             records.update(track.sessions())
         return records
 
-    def shard(self, number: int, count: int) -> "Data":
+    def shard(self, number: int, count: int) -> "RunData":
         """Return one of `count` parts, so that each session is in one of them alone.
 
         Sessions and not records: intervals are between sessions, and a memory system is told the
@@ -260,7 +260,7 @@ def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
     return TaskOptions(**{name: value for name, value in chosen.items() if value is not None})
 
 
-def open_known(settings: RunSettings, description: Row) -> Data:
+def open_known(settings: RunSettings, description: Row) -> RunData:
     """Find data that another process of this machine has just read; they are not read again.
 
     Args:
@@ -276,10 +276,10 @@ def open_known(settings: RunSettings, description: Row) -> Data:
     for name, known in description["tracks"].items():
         track = _find_track(settings, tasks[name], split, source)
         tracks.append(replace(track, known=known))
-    return Data(tuple(tracks), description)
+    return RunData(tuple(tracks), description)
 
 
-def open_data(settings: RunSettings) -> Data:
+def open_data(settings: RunSettings) -> RunData:
     """Find the data and read them once, so that a bad row is named before anything is paid for.
 
     With `task=all`, and with pools of every size, what the data can't give is left out and named in
@@ -316,7 +316,7 @@ def open_data(settings: RunSettings) -> Data:
     commit = split.commit if isinstance(split, HubSplit) else name and name.commit
     if commit is not None:
         description["commit"] = commit
-    return Data(tuple(tracks), description)
+    return RunData(tuple(tracks), description)
 
 
 def _opened_layout(
@@ -329,7 +329,7 @@ def _opened_layout(
     return split, PoolSource(split, seed=settings.seed) if isinstance(split, Split) else None
 
 
-def open_data_once(settings: RunSettings, opened: dict[object, Data]) -> Data:
+def open_data_once(settings: RunSettings, opened: dict[object, RunData]) -> RunData:
     """Return the data of a run out of `opened`, or open them and keep them there.
 
     Raises:
@@ -382,7 +382,7 @@ def _find_track(
     return TrackData(task, split.track(task.place), limit)
 
 
-def open_again(folder: Path, manifest: Manifest) -> tuple[RunSettings, Data]:
+def open_again(folder: Path, manifest: Manifest) -> tuple[RunSettings, RunData]:
     """Open the data of the run in `folder` with the settings that it had.
 
     Raises:
@@ -398,7 +398,7 @@ def open_again(folder: Path, manifest: Manifest) -> tuple[RunSettings, Data]:
     return settings, data
 
 
-def refuse_changed(folder: Path, manifest: Manifest, settings: RunSettings, data: Data) -> None:
+def refuse_changed(folder: Path, manifest: Manifest, settings: RunSettings, data: RunData) -> None:
     """Refuse tracks that a run was not asked for, and data that changed since.
 
     Args:

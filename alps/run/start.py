@@ -11,7 +11,7 @@ from alps.event_loop import run_loop
 from alps.folders import kept_working_folder, slug, working_folder
 from alps.llm.ledger import Ledger, Totals
 from alps.rows import Summary
-from alps.run.course import Ran, run_course
+from alps.run.course import RunResult, run_course
 from alps.run.finished import Finished, finished
 from alps.run.folder import (
     claimed_folder,
@@ -31,7 +31,7 @@ from alps.run.opened import SUMMARY
 from alps.run.parts import engine_of, parts_of
 from alps.run.progress import Watched, progress_line
 from alps.run.services import AS_EVER, AskedAs, Services, open_services
-from alps.run.session import Session, digest, resolve, resolve_again, run_folder
+from alps.run.session import RunSession, digest, resolve, resolve_again, run_folder
 from alps.run.shared import Shared
 from alps.run.summary import summarise_run
 from alps.run.wrapping import wrapped
@@ -56,7 +56,7 @@ def run_here(settings: RunSettings) -> Finished:
     return carry_out(resolve(settings))
 
 
-def carry_out(session: Session) -> Finished:
+def carry_out(session: RunSession) -> Finished:
     """Carry out a resolved run in this process; see `run`."""
     return _carry_out(session, predictions=None, told=repeating(session.folder))
 
@@ -91,11 +91,11 @@ def score_again(
     other = ["How the judge was asked, alps judges or alps judges said, and no setting here."]
     told += other if asked_as is not None else repeating(folder)
     parts = parts_of(settings, folder)
-    session = Session(settings, data, folder, task_code(settings), parts)
+    session = RunSession(settings, data, folder, task_code(settings), parts)
     return _carry_out(session, predictions=predictions, asked_as=asked_as or AS_EVER, told=told)
 
 
-def finish(session: Session, manifest: Mapping[str, Any], told: Sequence[str]) -> Finished:
+def finish(session: RunSession, manifest: Mapping[str, Any], told: Sequence[str]) -> Finished:
     """Score what the journals of a run folder hold, and write its summary; no system is asked.
 
     Args:
@@ -110,7 +110,7 @@ def finish(session: Session, manifest: Mapping[str, Any], told: Sequence[str]) -
 
 
 def _carry_out(
-    session: Session,
+    session: RunSession,
     *,
     predictions: "Predictions | None",
     asked_as: AskedAs = AS_EVER,
@@ -161,14 +161,16 @@ def _carry_out(
     return replace(done, former=kept_former(folder, was_whole=whole))
 
 
-def _made_room(session: Session) -> bool:
+def _made_room(session: RunSession) -> bool:
     """Set the run in a folder aside where all is to be answered again; tell if one is whole."""
     if session.settings.fresh:
         set_aside(session.folder, session.settings, session.code)
     return is_whole(session.folder)
 
 
-def _answering_services(session: Session, ledger: Ledger, shared: Shared | None = None) -> Services:
+def _answering_services(
+    session: RunSession, ledger: Ledger, shared: Shared | None = None
+) -> Services:
     settings, data, folder = session.settings, session.data, session.folder
     services = open_services(
         settings,
@@ -182,7 +184,7 @@ def _answering_services(session: Session, ledger: Ledger, shared: Shared | None 
     return wrapped(services, data, folder)
 
 
-async def run_beside_others(session: Session, shared: Shared, watched: Watched) -> Finished:
+async def run_beside_others(session: RunSession, shared: Shared, watched: Watched) -> Finished:
     """Carry out a run in a loop in which others run, too, on what they share; it has no audit.
 
     Raises:
@@ -215,7 +217,7 @@ async def run_beside_others(session: Session, shared: Shared, watched: Watched) 
     return replace(done, folder=folder, former=former and former_of(folder))
 
 
-def _summarised(session: Session, ran: Ran, totals: Totals) -> Summary:
+def _summarised(session: RunSession, ran: RunResult, totals: Totals) -> Summary:
     """Summarise a run and write its summary."""
     settings, data, folder = session.settings, session.data, session.folder
     summary = summarise_run(settings, data, ran.course.plan, ran.course.outcomes, totals)
@@ -228,7 +230,7 @@ def _summarised(session: Session, ran: Ran, totals: Totals) -> Summary:
     return summary
 
 
-def _concluded(session: Session, summary: Summary, *, stopped: bool, resumed: int) -> Finished:
+def _concluded(session: RunSession, summary: Summary, *, stopped: bool, resumed: int) -> Finished:
     """Finish a run with what extensions made of it, in earlier commands, too."""
     folder, whole = session.folder, summary
     for part in session.parts:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from alps.jsonl import Row, parse_json, scan
-from alps.run.opened import Key, key_of
+from alps.run.opened import AnswerKey, key_of
 
 
-class StoredRows(Mapping[Key, Row]):
+class StoredRows(Mapping[AnswerKey, Row]):
     """The last readable row of each answer in a journal, in the order of their first rows.
 
     Each is read anew whenever it is asked for: a row of 100,000 takes a few hundred bytes here, and
@@ -20,17 +20,17 @@ class StoredRows(Mapping[Key, Row]):
         offsets: Where each row begins.
     """
 
-    def __init__(self, file: BinaryIO | None, offsets: Mapping[Key, int]) -> None:
+    def __init__(self, file: BinaryIO | None, offsets: Mapping[AnswerKey, int]) -> None:
         self._file, self._offsets = file, offsets
 
-    def __getitem__(self, key: Key) -> Row:
+    def __getitem__(self, key: AnswerKey) -> Row:
         offset = self._offsets[key]
         assert self._file is not None
         self._file.seek(offset)
         row: Row = parse_json(self._file.readline())
         return row
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[AnswerKey]:
         return iter(self._offsets)
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ def stored_rows(path: Path, *, track: str = "") -> Iterator[StoredRows]:
     if not path.exists():
         yield StoredRows(None, {})
         return
-    offsets: dict[Key, int] = {}
+    offsets: dict[AnswerKey, int] = {}
     for offset, _, row in scan(path):
         key = None if row is None else key_of(row, track)
         if key is not None:

@@ -22,10 +22,10 @@ from alps.rows import (
     TokensShown,
     TrackSummary,
 )
-from alps.run.collector import Outcome, Plan, is_unrated
+from alps.run.collector import Outcome, RunPlan, is_unrated
 from alps.run.engine import TrackPlan
-from alps.run.scores import Board
-from alps.run.source import Data
+from alps.run.scores import RecordScores
+from alps.run.source import RunData
 from alps.schema import FAILURES
 from alps.settings import RunSettings
 from alps.systems.embedded import Retriever
@@ -34,7 +34,7 @@ from alps.tasks.base import rubrics_of
 from alps.tasks.registry import PYTHON, recorded
 
 
-def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSummary:
+def summarise_track(plan: RunPlan, track: TrackPlan, outcome: Outcome) -> TrackSummary:
     """Return the summary of one track; n = scored + unscored = all samples asked for."""
     task, board = track.task, outcome.board
     scores = {
@@ -158,7 +158,7 @@ def _refused(metric: Metric, judge: Judge, task: Task) -> str | None:
     return refusal_of(judge, task.rubrics_behind(metric)) if metric.judged else None
 
 
-def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
+def _shown(plan: RunPlan, task: Task, board: RecordScores) -> list[Metric]:
     """Return the metrics to report: the optional ones only where they were asked for.
 
     There is always one: a task whose only figures need a system that ranks has a row without a
@@ -195,7 +195,7 @@ def _unscored(reason: str) -> Score:
     return Score(value=None, low=None, high=None, n=0, unscored=reason)
 
 
-def _floor(plan: Plan, task: Task, outcome: Outcome, name: str) -> Floor:
+def _floor(plan: RunPlan, task: Task, outcome: Outcome, name: str) -> Floor:
     """Return a floor's scores, and how far the run is above it on the records that both have.
 
     Where its judge can score none of them the headline stands there without a value, and why.
@@ -231,8 +231,8 @@ def _floor(plan: Plan, task: Task, outcome: Outcome, name: str) -> Floor:
 
 def summarise_run(
     settings: RunSettings,
-    data: Data,
-    plan: Plan,
+    data: RunData,
+    plan: RunPlan,
     outcomes: Mapping[str, Outcome],
     totals: Totals,
 ) -> Summary:

@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from alps.run.services import Services
-from alps.run.source import Data
+from alps.run.source import RunData
 from alps.systems.variants import in_variants
 
 
-def wrapped(services: Services, data: Data, folder: Path | None) -> Services:
+def wrapped(services: Services, data: RunData, folder: Path | None) -> Services:
     """Return the services with their systems as the samples of `data` are asked.
 
     `folder` is that of the run; None in a dry run.

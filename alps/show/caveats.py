@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from alps.judges.admission import DRAWN, Share, is_admitted
 from alps.judges.resolve import is_embedded_judge
 from alps.rows import Interval, Score, Summary, TrackSummary
-from alps.run.opened import Run
+from alps.run.opened import RunFolder
 from alps.show.formatting import interval, number, signed
 from alps.tasks import Metric
 
@@ -116,7 +116,7 @@ def judge_mark(summary: Summary) -> str:
     return f" ({share})" if share else ""
 
 
-def judge_of(run: Run) -> str:
+def judge_of(run: RunFolder) -> str:
     """Return the name of a run's judge, with the same mark once the run is finished."""
     return run.judge if run.summary is None else f"{run.judge}{judge_mark(run.summary)}"
 

@@ -59,7 +59,7 @@ def axis_of(metric: Metric) -> Axis:
     return Axis(metric.lowest, metric.highest)
 
 
-class Key(NamedTuple):
+class LegendKey(NamedTuple):
     """An entry of a legend: sign, meaning and details."""
 
     sign: Markup
@@ -85,7 +85,7 @@ class Chart:
     title: str
     about: str
     drawing: Markup
-    legend: Sequence[Key] = ()
+    legend: Sequence[LegendKey] = ()
 
 
 def letter_sign(letter: str, colour: int) -> Markup:
@@ -104,7 +104,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Point:
+class ChartPoint:
     """A system in the precision–recall plane.
 
     Where `letter` is empty, it is a small dot without intervals; where `sign` is a number, one of
@@ -120,7 +120,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """Scores of one system over sizes: of a pool, or of a context.
 
     Where `letter` is empty, it is a bare line; `dashes` are those of SVG.
@@ -242,7 +242,9 @@ def _hatching(name: str) -> Markup:
     ).format(name)
 
 
-def plane(points: Sequence[Point], records: Iterable[tuple[float, float]], *, name: str) -> Markup:
+def plane(
+    points: Sequence[ChartPoint], records: Iterable[tuple[float, float]], *, name: str
+) -> Markup:
     """Draw the precision–recall plane with curves of equal F1.
 
     Args:
@@ -273,7 +275,7 @@ def floor_sign(position: int) -> Markup:
     )
 
 
-def _place(point: Point) -> tuple[str, str]:
+def _place(point: ChartPoint) -> tuple[str, str]:
     return _PLANE.at(point.recall.value or 0.0, point.precision.value or 0.0)
 
 
@@ -297,7 +299,7 @@ def _record_dots(records: Iterable[tuple[float, float]]) -> Iterator[Markup]:
         yield element("circle", "record-dot", told, cx=x, cy=y, r=short(unit * math.sqrt(count)))
 
 
-def _cross(point: Point) -> Markup:
+def _cross(point: ChartPoint) -> Markup:
     recall, precision = point.recall, point.precision
     x, y = _place(point)
     strokes = ""
@@ -308,7 +310,7 @@ def _cross(point: Point) -> Markup:
     return element("path", f"cross {point.style}", d=strokes) if strokes else Markup()
 
 
-def _letter(point: Point) -> Markup:
+def _letter(point: ChartPoint) -> Markup:
     x, y = _place(point)
     precision, recall = number(point.precision.value), number(point.recall.value)
     tooltip = title(f"{point.name}: precision {precision}, recall {recall}")
@@ -345,7 +347,7 @@ class Across:
     up: Axis = SHARES
 
 
-def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
+def recall_curve(lines: Sequence[ChartLine], *, name: str) -> Markup:
     """Draw recall over the size of the pool from 0 on, with intervals as bands.
 
     Args:
@@ -362,7 +364,7 @@ def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
 
 
 def context_curve(
-    lines: Sequence[Line], axis: Axis, *, name: str, across: str = "context tokens"
+    lines: Sequence[ChartLine], axis: Axis, *, name: str, across: str = "context tokens"
 ) -> Markup:
     """Draw a score over log2 of the size of the context, or of `across`; see `recall_curve`."""
     sizes = _sizes(lines)
@@ -377,17 +379,17 @@ def context_curve(
     return _curves(lines, Across(across, ticks, at, axis), name=name)
 
 
-def _sizes(lines: Sequence[Line]) -> list[int]:
+def _sizes(lines: Sequence[ChartLine]) -> list[int]:
     measured: set[int] = set()
     for line in lines:
         measured.update(size for size, _ in line.points)
     return sorted(measured)
 
 
-def _curves(lines: Sequence[Line], across: Across, *, name: str) -> Markup:
+def _curves(lines: Sequence[ChartLine], across: Across, *, name: str) -> Markup:
     up = [(across.up.at(tick), label) for tick, label in across.up.labels]
     parts = _CURVE.grid(across.ticks, up, across.name)
-    lettered: list[Line] = []
+    lettered: list[ChartLine] = []
     for line in lines:
         # Bare lines first: those of the systems lie over them.
         if line.letter:
@@ -418,12 +420,12 @@ def line_sign(dashes: str) -> Markup:
     )
 
 
-def _curve_label(line: Line) -> str:
+def _curve_label(line: ChartLine) -> str:
     points = [f"{size}: {number(score.value)}" for size, score in line.points]
     return f"{line.name}: {', '.join(points)}"
 
 
-def _band(line: Line, across: Across) -> Markup:
+def _band(line: ChartLine, across: Across) -> Markup:
     upper: list[tuple[float, float]] = []
     lower: list[tuple[float, float]] = []
     for size, score in line.points:
@@ -435,14 +437,14 @@ def _band(line: Line, across: Across) -> Markup:
     return element("path", "band", d=_CURVE.path([*upper, *lower], closed=True))
 
 
-def _curve(line: Line, across: Across) -> Markup:
+def _curve(line: ChartLine, across: Across) -> Markup:
     points = [(across.at(size), _up(score, across)) for size, score in line.points]
     style = "run-line" if line.letter else line.style
     path = _CURVE.path(points)
     return element("path", style, title(line.name), d=path, stroke_dasharray=line.dashes)
 
 
-def _spots(line: Line, across: Across) -> Iterator[Markup]:
+def _spots(line: ChartLine, across: Across) -> Iterator[Markup]:
     """Mark each measured size."""
     for size, score in line.points:
         x, y = _CURVE.at(across.at(size), _up(score, across))

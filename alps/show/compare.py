@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from alps.errors import UsageError
 from alps.judges.agreement import people_agree, people_say
-from alps.run.opened import Run
+from alps.run.opened import RunFolder
 from alps.show.caveats import judge_of
 from alps.show.formatting import letter_of
 from alps.show.names import task_title
@@ -53,7 +53,7 @@ SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
-class Counts:
+class RecordCounts:
     """Records of one run on one track; `left_out` are scored in it, but not in all the others."""
 
     asked: int
@@ -129,7 +129,7 @@ class TrackComparison:
     track: str
     shared: int
     clusters: int | None
-    counts: tuple[Counts, ...]
+    counts: tuple[RecordCounts, ...]
     metrics: tuple[MetricComparison, ...]
     notes: tuple[str, ...]
     more: "tuple[More, ...]" = ()
@@ -224,7 +224,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedRun:
     """One of the runs, under the letter by which tables name it.
 
     `marked` is the judge with its share of known items.
@@ -245,7 +245,7 @@ class Comparison:
     calibrations say of the judge of all runs. `shown` are the notes with the names of tasks.
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[ComparedRun, ...]
     tracks: tuple[TrackComparison, ...]
     notes: tuple[str, ...]
     seed: int
@@ -326,12 +326,12 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
             differs.
         RunFolderError: If a file of a run can't be read.
     """
-    by_letter: dict[str, Run] = {}
-    sides: list[Side] = []
+    by_letter: dict[str, RunFolder] = {}
+    sides: list[ComparedRun] = []
     for position, run in enumerate(open_finished(folders)):
         letter = letter_of(position)
         by_letter[letter] = run
-        sides.append(Side(letter, run.folder, run.model, run.judge, judge_of(run)))
+        sides.append(ComparedRun(letter, run.folder, run.model, run.judge, judge_of(run)))
     shared, left_out = told_tracks(by_letter)
     for track in shared:
         refuse_other_data(by_letter, track)
@@ -352,14 +352,14 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
     return Comparison(tuple(sides), own, tuple(notes), seed, corrected, known, tuple(shown))
 
 
-def _trusted(runs: Mapping[str, Run], track: str, metric: Metric) -> bool:
+def _trusted(runs: Mapping[str, RunFolder], track: str, metric: Metric) -> bool:
     """Tell whether people agree with the judge of all runs on a metric."""
     judges = {run.judge_fingerprint(track) for run in runs.values()}
     return all(people_agree(one, metric.rubrics) for one in judges)
 
 
 def _notes(
-    runs: Mapping[str, Run],
+    runs: Mapping[str, RunFolder],
     shared: Sequence[str],
     left_out: Mapping[str, str],
     *,
@@ -391,13 +391,13 @@ def _notes(
         yield f"Left out, {names(tracks)}: {left_out[tracks[0]]}"
 
 
-def _known(run: Run) -> Iterator[str]:
+def _known(run: RunFolder) -> Iterator[str]:
     for told in people_say(run.judge, run.finished.judge_fingerprint):
         yield f"Judge {run.judge}, by a calibration: {told}"
 
 
 def _compare_track(
-    runs: Mapping[str, Run],
+    runs: Mapping[str, RunFolder],
     track: str,
     values: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]],
     headlines: bool,
@@ -410,7 +410,7 @@ def _compare_track(
     counts = []
     for letter, run in runs.items():
         scored = len(records[letter])
-        counts.append(Counts(run.tracks[track].n, scored, scored - len(ids)))
+        counts.append(RecordCounts(run.tracks[track].n, scored, scored - len(ids)))
     # Records of one session are alike: as if alone, they would give intervals that are too narrow.
     known = sessions_of(list(runs.values()), track, ids)
     chosen, left_out = choose_metrics(runs, track)

@@ -7,10 +7,10 @@ from rich.console import Console
 from alps.judges.embedded import LexicalJudge
 from alps.show.compare import (
     SIGNIFICANT,
+    ComparedRun,
     Comparison,
     Contrast,
     MetricComparison,
-    Side,
     TrackComparison,
     contrasts_of,
 )
@@ -78,7 +78,7 @@ def answers(comparison: Comparison) -> Iterator[Line]:
             yield Line(f"{track.title}: {_of_several(track.lead, names)}", "bold")
 
 
-def _names(sides: Sequence[Side]) -> dict[str, str]:
+def _names(sides: Sequence[ComparedRun]) -> dict[str, str]:
     """Return what runs are called, by their letters: their models, or folders where those agree."""
     models = [side.model for side in sides]
     apart = len(set(models)) == len(models)
@@ -137,7 +137,7 @@ def _of_several(lead: MetricComparison, names: Mapping[str, str]) -> str:
     return f"{said}, significantly better than the {len(others)} others{doubt}"
 
 
-def _legend(sides: Sequence[Side]) -> Table:
+def _legend(sides: Sequence[ComparedRun]) -> Table:
     return run_legend(
         (side.letter, side.folder, f"{side.model} · judged by {side.marked}") for side in sides
     )
@@ -167,7 +167,9 @@ def _headlines(comparison: Comparison) -> Iterator[Part]:
         yield Line(f"{counted(others, 'more test')} of other metrics (Holm): metrics=all")
 
 
-def _of_tracks(sides: Sequence[Side], together: Sequence[tuple[TrackComparison, str]]) -> Table:
+def _of_tracks(
+    sides: Sequence[ComparedRun], together: Sequence[tuple[TrackComparison, str]]
+) -> Table:
     rows = []
     for track, title in together:
         if track.lead is not None and track.shared:
@@ -207,7 +209,7 @@ def comparison_parts(comparison: Comparison) -> Iterator[Part]:
             yield from _corrected_parts(sides, corrected, track)
 
 
-def _track_parts(sides: Sequence[Side], track: TrackComparison) -> Iterator[Part]:
+def _track_parts(sides: Sequence[ComparedRun], track: TrackComparison) -> Iterator[Part]:
     title = _records_of(track.title, track)
     if not track.metrics or not track.shared:
         yield Line(title, "bold")
@@ -227,7 +229,7 @@ def _records_of(title: str, track: TrackComparison) -> str:
     return f"{title}: {counted(track.shared, 'shared record')}{where}"
 
 
-def _tables(title: str, sides: Sequence[Side], track: TrackComparison) -> Iterator[Part]:
+def _tables(title: str, sides: Sequence[ComparedRun], track: TrackComparison) -> Iterator[Part]:
     if len(sides) == 2:
         yield _differences(title, sides, track)
         yield from _discordant(track)
@@ -241,7 +243,7 @@ def _tables(title: str, sides: Sequence[Side], track: TrackComparison) -> Iterat
 
 
 def _corrected_parts(
-    sides: Sequence[Side], corrected: CorrectedComparison, track: TrackComparison
+    sides: Sequence[ComparedRun], corrected: CorrectedComparison, track: TrackComparison
 ) -> Iterator[Part]:
     """Yield the tables of a track by corrected scores; its tests are a family of their own."""
     clusters = counted(track.metrics[0].contrasts[0].clusters, corrected.unit)
@@ -256,7 +258,7 @@ def _corrected_parts(
         yield dim(f"{note}.")
 
 
-def _differences(title: str, sides: Sequence[Side], track: TrackComparison) -> Table:
+def _differences(title: str, sides: Sequence[ComparedRun], track: TrackComparison) -> Table:
     """Lay out every metric of two runs; a narrow terminal gets no scores, only differences."""
     # With the scores the table needs 76 columns: of what is cut, the difference would go first.
     first, second = sides[0].letter, sides[1].letter
@@ -315,7 +317,7 @@ def _discordant(track: TrackComparison) -> Iterator[Line]:
         yield Line(f"{metric.metric.title.strip()}: {counts}{exact}.")
 
 
-def _ranks(title: str, sides: Sequence[Side], track: TrackComparison) -> Table:
+def _ranks(title: str, sides: Sequence[ComparedRun], track: TrackComparison) -> Table:
     """Lay out the headline of every run, the best first."""
     lead = track.lead
     assert lead is not None
@@ -362,7 +364,7 @@ def _records(metric: MetricComparison) -> int:
     return metric.contrasts[0].difference.estimate.n
 
 
-def _account(sides: Sequence[Side], track: TrackComparison) -> str:
+def _account(sides: Sequence[ComparedRun], track: TrackComparison) -> str:
     """Say of each run how many of its records are not among the shared ones."""
     if not any(count.left_out or count.asked > count.scored for count in track.counts):
         return _ALL_SHARED

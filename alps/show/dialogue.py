@@ -38,14 +38,14 @@ class Piece:
 
 
 @dataclass
-class Evidence:
+class GoldPlaces:
     """What gold points to: places by turn, and by turn the gold memories that point there."""
 
     spans: dict[int, list[Span]] = field(default_factory=dict)
     pointed: dict[int, list[str]] = field(default_factory=dict)
 
 
-def locate(gold: Mapping[str, Memory], dialogue: Sequence[Turn]) -> Evidence:
+def locate(gold: Mapping[str, Memory], dialogue: Sequence[Turn]) -> GoldPlaces:
     """Find the evidence of gold memories, by their ids, in the turns of a dialogue.
 
     The turn that a memory names is searched first.
@@ -53,7 +53,7 @@ def locate(gold: Mapping[str, Memory], dialogue: Sequence[Turn]) -> Evidence:
     Annotators shorten and mistype quotes: the parts around an ellipsis are looked for apart, and in
     the named turn also by likeness.
     """
-    evidence = Evidence()
+    evidence = GoldPlaces()
     for name, memory in gold.items():
         if memory.evidence is None:
             continue
@@ -213,7 +213,7 @@ class DialogueView:
 
     title: str
     turns: tuple[Turn, ...]
-    evidence: Evidence
+    evidence: GoldPlaces
     telling: tuple[int, ...]
     folded: bool = False
     labels: Mapping[int, str] = field(default_factory=dict)

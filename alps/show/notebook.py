@@ -3,7 +3,7 @@
 import html
 
 from alps.rows import Score
-from alps.run.opened import Run
+from alps.run.opened import RunFolder
 from alps.show.charts import axis_of
 from alps.show.formatting import interval, number
 from alps.show.names import task_title
@@ -12,7 +12,7 @@ from alps.show.short_form import Headline, headlines
 _LEFT, _WIDTH, _ROW, _RIGHT = 190, 300, 26, 150
 
 
-def run_as_html(run: Run) -> str:
+def run_as_html(run: RunFolder) -> str:
     """Return the plot and the table; an unfinished run has neither."""
     title = html.escape(f"{run.model}, judged by {run.judge} ({run.folder})")
     if run.summary is None:

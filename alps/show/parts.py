@@ -13,10 +13,10 @@ from alps.show.table import Part, Row
 from alps.tasks import Metric
 
 if TYPE_CHECKING:
-    from alps.run.opened import Run
+    from alps.run.opened import RunFolder
     from alps.show.charts import Chart
     from alps.show.compare import TrackComparison
-    from alps.show.report_sections import Section
+    from alps.show.report_sections import TrackSection
 
 Pair = tuple[str, str]
 """The letters of two runs."""
@@ -83,16 +83,20 @@ class ShownPart:
         """Yield what to know of a run, in sentences."""
         return ()
 
-    def charts(self, sections: "Sequence[Section]") -> "Iterable[Chart]":
+    def charts(self, sections: "Sequence[TrackSection]") -> "Iterable[Chart]":
         """Yield charts of a page, over the tracks of all its runs."""
         return ()
 
-    def withheld(self, runs: "Mapping[str, Run]", track: str) -> Mapping[Pair, str]:
+    def withheld(self, runs: "Mapping[str, RunFolder]", track: str) -> Mapping[Pair, str]:
         """Return the pairs of runs that may not be compared on a track, and why."""
         return {}
 
     def more(
-        self, runs: "Mapping[str, Run]", track: str, metric: Metric, sessions: Mapping[str, str]
+        self,
+        runs: "Mapping[str, RunFolder]",
+        track: str,
+        metric: Metric,
+        sessions: Mapping[str, str],
     ) -> More | None:
         """Return what else to say of runs on the records that they share.
 
@@ -105,7 +109,7 @@ class ShownPart:
         return None
 
     def corrected(
-        self, runs: "Mapping[str, Run]", tracks: Sequence[str]
+        self, runs: "Mapping[str, RunFolder]", tracks: Sequence[str]
     ) -> CorrectedComparison | None:
         """Return the comparison by corrected scores; None where no run has any."""
         return None

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from alps.errors import RunFolderError
-from alps.run.opened import Key, Run, Samples, read_wanted
+from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted
 from alps.schema import FAILURES, UNHEARD
 from alps.show.dialogue import DialogueView, Piece, dialogue_view, excerpt
 from alps.show.formatting import MEANINGS
@@ -14,9 +14,9 @@ from alps.tasks import Task
 from alps.tasks.record_parts import (
     AnsweredRecord,
     Dialogue,
-    Facts,
+    FactList,
     Highlight,
-    Listed,
+    MemoryItems,
     Paired,
     Pairing,
     Part,
@@ -29,7 +29,7 @@ LIMIT = 20
 FOLDED_TURN = 280
 _LONGEST_ERROR = 2_000
 _OPENING = 80
-ShownPart = DialogueView | Listed | Paired | Passage | Facts
+ShownPart = DialogueView | MemoryItems | Paired | Passage | FactList
 
 _EFFECTS = {
     **dict.fromkeys(FAILURES, "an invalid response, scored as the worst"),
@@ -44,7 +44,7 @@ class RecordView:
     `compares_lists` is set where its task puts gold memories beside predicted ones.
     """
 
-    key: Key
+    key: AnswerKey
     state: str
     explanation: str
     parts: tuple[ShownPart, ...]
@@ -128,7 +128,7 @@ def explain(state: str) -> str:
     return f"{meaning}: {_EFFECTS.get(state, '?')}"
 
 
-def build_view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
+def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView:
     """Put together what the journals and the data say of the answer `key`.
 
     Args:
@@ -151,7 +151,7 @@ def build_view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
         ) from error
 
 
-def _view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
+def _view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView:
     prediction, verdict, score = record.prediction or {}, record.verdict or {}, record.score or {}
     answered = prediction.get("outcome") == "ok"
     # What could not be read as an answer is no part of the record: it is shown as raw text.
@@ -199,9 +199,9 @@ def _shown(parts: Iterable[Part]) -> Iterator[ShownPart]:
     """Yield the parts that hold anything, with the quotes of dialogues located."""
     for part in parts:
         match part:
-            case Dialogue(turns=content) | Listed(sides=content) | Paired(pairings=content):
+            case Dialogue(turns=content) | MemoryItems(sides=content) | Paired(pairings=content):
                 shown = bool(content)
-            case Passage(text=content) | Facts(rows=content):
+            case Passage(text=content) | FactList(rows=content):
                 shown = bool(content)
         if shown:
             yield dialogue_view(part) if isinstance(part, Dialogue) else part
@@ -255,13 +255,13 @@ class Highlights:
     def __init__(self, groups: Sequence[Highlight]) -> None:
         self._ranked = [(group, _Best()) for group in groups]
 
-    def add(self, key: Key, answer: ScoredAnswer) -> None:
+    def add(self, key: AnswerKey, answer: ScoredAnswer) -> None:
         """Let an answer pass; they come in the order of the data, by which ties go."""
         for group, best in self._ranked:
             if (rank := group.rank(answer)) is not None:
                 best.add(rank, key)
 
-    def chosen(self) -> list[tuple[Highlight, list[Key]]]:
+    def chosen(self) -> list[tuple[Highlight, list[AnswerKey]]]:
         """Choose the records; groups without any are left out."""
         return _choose([(group, best.keys()) for group, best in self._ranked])
 
@@ -270,16 +270,16 @@ class _Best:
     """The answers with the highest ranks; of equal ones the first."""
 
     def __init__(self) -> None:
-        self._kept: list[tuple[Any, Key]] = []
+        self._kept: list[tuple[Any, AnswerKey]] = []
 
-    def add(self, rank: Any, key: Key) -> None:
+    def add(self, rank: Any, key: AnswerKey) -> None:
         self._kept.append((rank, key))
         if len(self._kept) > 4 * LIMIT:
             # Other groups take LIMIT of them at most, and this one as many of what they leave.
             self._sort()
             del self._kept[2 * LIMIT :]
 
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[AnswerKey]:
         self._sort()
         return [key for _, key in self._kept]
 
@@ -288,9 +288,9 @@ class _Best:
 
 
 def _choose(
-    ranked: Sequence[tuple[Highlight, Sequence[Key]]],
-) -> list[tuple[Highlight, list[Key]]]:
-    group_of: dict[Key, Highlight] = {}
+    ranked: Sequence[tuple[Highlight, Sequence[AnswerKey]]],
+) -> list[tuple[Highlight, list[AnswerKey]]]:
+    group_of: dict[AnswerKey, Highlight] = {}
     for group, keys in ranked:
         _take(group, keys, group_of, most=group.quota)
     # A run without failures, say, leaves places empty: they go to what there is.
@@ -304,7 +304,7 @@ def _choose(
 
 
 def _take(
-    group: Highlight, keys: Sequence[Key], group_of: dict[Key, Highlight], *, most: int
+    group: Highlight, keys: Sequence[AnswerKey], group_of: dict[AnswerKey, Highlight], *, most: int
 ) -> None:
     """Put up to `most` of the records that are in no group yet into `group`, as LIMIT allows."""
     waiting = [key for key in keys if key not in group_of]
@@ -348,11 +348,11 @@ class RecordCard:
 
 
 def cards(
-    run: Run,
+    run: RunFolder,
     track: str,
-    chosen: Sequence[tuple[Highlight, Sequence[Key]]],
-    scores: Mapping[Key, Row],
-    predictions: Mapping[Key, Row],
+    chosen: Sequence[tuple[Highlight, Sequence[AnswerKey]]],
+    scores: Mapping[AnswerKey, Row],
+    predictions: Mapping[AnswerKey, Row],
 ) -> tuple[list[tuple[str, list[RecordCard]]], Samples]:
     """Return the instructive records of a track that were chosen, with their samples."""
     task = run.tasks[track]
@@ -371,7 +371,7 @@ def cards(
     return groups, samples
 
 
-def cards_of(run: Run, track: str, keys: Sequence[Key]) -> list[RecordCard]:
+def cards_of(run: RunFolder, track: str, keys: Sequence[AnswerKey]) -> list[RecordCard]:
     """Return the cards of some records, in their order."""
     wanted = {key.id for key in keys}
     scores, predictions = run.rows("scores", ids=wanted), run.rows("predictions", ids=wanted)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from alps.errors import UsageError, closest
-from alps.run.opened import Key
+from alps.run.opened import AnswerKey
 from alps.tasks.registry import track_named, track_title
 from alps.text import whole_number
 
 
-def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key:
+def pick(word: str, keys: Sequence[AnswerKey], *, repeats: int = 1, where: str) -> AnswerKey:
     """Return the answer that `word` names: an id, its beginning, or a number from 1.
 
     Where a run has several tasks, `TASK/` before it says of which; it is needed where the rest
@@ -35,8 +35,8 @@ def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key
     return _pick_record(word, keys, where)
 
 
-def _pick_record(word: str, keys: Sequence[Key], where: str) -> Key:
-    by_track: dict[str, list[Key]] = {}
+def _pick_record(word: str, keys: Sequence[AnswerKey], where: str) -> AnswerKey:
+    by_track: dict[str, list[AnswerKey]] = {}
     for key in keys:
         by_track.setdefault(key.track, []).append(key)
     # An id may hold a slash, or be a number: where one is meant exactly, it is.
@@ -52,10 +52,10 @@ def _pick_record(word: str, keys: Sequence[Key], where: str) -> Key:
     return _pick_one(word, keys, where)
 
 
-def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
+def _pick_one(word: str, keys: Sequence[AnswerKey], where: str) -> AnswerKey:
     """Return the record that `word` means among `keys`."""
-    same: list[Key] = []
-    begun: list[Key] = []
+    same: list[AnswerKey] = []
+    begun: list[AnswerKey] = []
     for key in keys:
         if key.id == word:
             same.append(key)
@@ -72,7 +72,9 @@ def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
     return begun[0]
 
 
-def _refusal(word: str, keys: Sequence[Key], begun: Sequence[Key], where: str) -> UsageError:
+def _refusal(
+    word: str, keys: Sequence[AnswerKey], begun: Sequence[AnswerKey], where: str
+) -> UsageError:
     """Say why `word` names none of `keys`, or more than the one that it is to begin."""
     names = list(dict.fromkeys(key.id for key in begun))
     if len(names) == 1:
@@ -89,7 +91,7 @@ def _refusal(word: str, keys: Sequence[Key], begun: Sequence[Key], where: str) -
     return UsageError(f"'{word[:200]}': no such record in {where}{closest(word, ids)}")
 
 
-def _either(keys: Sequence[Key]) -> str:
+def _either(keys: Sequence[AnswerKey]) -> str:
     return " or ".join(f"{_typed(key.track)}/{key.id}" for key in keys)
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from alps.errors import RunFolderError
 from alps.jsonl import Row
 from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, TrackSummary
-from alps.run.opened import Key, Run, Samples
+from alps.run.opened import AnswerKey, RunFolder, Samples
 from alps.run.stored import stored_rows
 from alps.schema import FAILURES, UNHEARD
 from alps.show import charts
@@ -39,7 +39,7 @@ class MetricRow:
 
 
 @dataclass(frozen=True)
-class Scale:
+class ScoreAxis:
     """The rows of a score table that share an axis."""
 
     axis: Markup
@@ -135,18 +135,18 @@ def account(states: Counter[str]) -> list[AccountRow]:
 
 
 @dataclass(frozen=True)
-class Section:
+class TrackSection:
     """One track of one run."""
 
     letter: str
     colour: int
-    run: Run
+    run: RunFolder
     summary: Summary
     track: str
     task: Task
     found: TrackSummary
     headline: MetricRow
-    scales: list[Scale]
+    scales: list[ScoreAxis]
     floors: list[FloorRow]
     account: list[AccountRow]
     bar: Markup
@@ -159,11 +159,11 @@ class Section:
     rule: str
     samples: Samples
     tables: list[Markup]
-    worst: tuple[Key, float] | None
-    best: tuple[Key, float] | None
+    worst: tuple[AnswerKey, float] | None
+    best: tuple[AnswerKey, float] | None
 
     @property
-    def cards(self) -> dict[Key, RecordCard]:
+    def cards(self) -> dict[AnswerKey, RecordCard]:
         """The instructive records, by their keys."""
         return {card.view.key: card for _, cards in self.records for card in cards}
 
@@ -243,7 +243,7 @@ class Section:
         )
 
 
-def anchor(run: Run, letter: str, track: str) -> str:
+def anchor(run: RunFolder, letter: str, track: str) -> str:
     """Return the fragment of a track of a run; of an only track, that of the run."""
     return f"run-{letter.lower()}" if len(run.tracks) == 1 else f"run-{letter.lower()}-{track}"
 
@@ -267,10 +267,10 @@ class _Passed:
     dots: Counter[tuple[float, float]] = field(default_factory=Counter)
     without_recall: int = 0
     values: "array[float]" = field(default_factory=lambda: array("d"))
-    lowest: tuple[Key, float] | None = None
-    highest: tuple[Key, float] | None = None
+    lowest: tuple[AnswerKey, float] | None = None
+    highest: tuple[AnswerKey, float] | None = None
 
-    def add(self, key: Key, lead: Metric, row: Row) -> None:
+    def add(self, key: AnswerKey, lead: Metric, row: Row) -> None:
         """Add the scores of a record."""
         values: Mapping[str, float] = row["scores"]
         precision, recall = plane_figures(lead)
@@ -289,7 +289,7 @@ class _Passed:
 
 
 def _passed(
-    task: Task, lead: Metric, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
+    task: Task, lead: Metric, scores: Mapping[AnswerKey, Row], predictions: Mapping[AnswerKey, Row]
 ) -> _Passed:
     passed = _Passed(Highlights(task.shown.highlights))
     for key, row in scores.items():
@@ -301,8 +301,12 @@ def _passed(
 
 
 def _build_section(
-    run: Run, track: str, position: int, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
-) -> Section:
+    run: RunFolder,
+    track: str,
+    position: int,
+    scores: Mapping[AnswerKey, Row],
+    predictions: Mapping[AnswerKey, Row],
+) -> TrackSection:
     """Return the section about one track of the run that stands at `position` on the page."""
     summary = run.finished
     task, found = run.tasks[track], summary.tracks[track]
@@ -326,7 +330,7 @@ def _build_section(
         worst, best = best, worst
     # The id of a pattern is that of the whole page: the first of two would fill both bars.
     hatching = f"unscored-{anchor(run, letter, track)}"
-    return Section(
+    return TrackSection(
         letter=letter,
         colour=position,
         run=run,
@@ -361,10 +365,10 @@ def _build_section(
 
 
 def _shown_one(
-    found: tuple[Key, float] | None,
+    found: tuple[AnswerKey, float] | None,
     chosen: Sequence[tuple[str, Sequence[RecordCard]]],
     lead: Metric,
-) -> tuple[Key, float] | None:
+) -> tuple[AnswerKey, float] | None:
     """Return an instructive record with the score of the one found, or else the one found."""
     for _, members in chosen:
         for card in members:
@@ -401,14 +405,14 @@ def draw_plane(
     placed = []
     for letter, colour, model, found in points:
         if at := _in_plane(found.scores, lead):
-            placed.append(charts.Point(model, letter, charts.colour_of(colour), *at))
+            placed.append(charts.ChartPoint(model, letter, charts.colour_of(colour), *at))
     if not placed:
         return Markup()
     names = ", ".join(point.name for point in placed)
     for sign, (name, floor) in enumerate(floors.items()):
         # Counted before those without a place are left out: the legend has the same signs.
         if at := _in_plane(floor.scores, lead):
-            placed.append(charts.Point(name, "", "floor", *at, sign=sign))
+            placed.append(charts.ChartPoint(name, "", "floor", *at, sign=sign))
     return charts.plane(placed, dots, name=f"Precision and recall of {names}")
 
 
@@ -430,12 +434,12 @@ def _metric_row(metric: Metric, score: Score, position: int) -> MetricRow:
     return MetricRow(metric, score, chart)
 
 
-def _scales(rows: Sequence[MetricRow]) -> list[Scale]:
+def _scales(rows: Sequence[MetricRow]) -> list[ScoreAxis]:
     """Put the rows that share an axis together, in their order."""
     scales = []
     # Neighbours alone: the order of the metrics is what a reader knows from the terminal.
     for axis, group in groupby(rows, key=lambda row: charts.axis_of(row.metric)):
-        scales.append(Scale(axis_labels(axis), list(group)))
+        scales.append(ScoreAxis(axis_labels(axis), list(group)))
     return scales
 
 
@@ -463,9 +467,9 @@ class Head:
 
     letter: str
     colour: int
-    run: Run
+    run: RunFolder
     summary: Summary
-    sections: list[Section]
+    sections: list[TrackSection]
 
     @property
     def anchor(self) -> str:
@@ -473,7 +477,7 @@ class Head:
         return self.sections[0].anchor
 
     @property
-    def scored(self) -> list[Section]:
+    def scored(self) -> list[TrackSection]:
         """Its sections whose headline has a value."""
         return [section for section in self.sections if section.headline.score.value is not None]
 
@@ -502,7 +506,7 @@ class Head:
         return list(served_lines(self.summary.served, self.summary.calibrated_otherwise))
 
 
-def _sections(run: Run, position: int) -> list[Section]:
+def _sections(run: RunFolder, position: int) -> list[TrackSection]:
     sections = []
     with (
         stored_rows(run.journal("scores"), track=run.unnamed) as scores,
@@ -514,7 +518,7 @@ def _sections(run: Run, position: int) -> list[Section]:
     return sections
 
 
-def heads_of(runs: Sequence[Run]) -> list[Head]:
+def heads_of(runs: Sequence[RunFolder]) -> list[Head]:
     """Return the runs with a section for each track, in the order given.
 
     Raises:

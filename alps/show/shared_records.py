@@ -17,7 +17,7 @@ import numpy as np
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row
 from alps.rows import Score
-from alps.run.opened import Run, open_run, read_wanted
+from alps.run.opened import RunFolder, open_run, read_wanted
 from alps.run.stored import stored_rows
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import (
@@ -76,7 +76,7 @@ class SharedRecords:
         )
 
 
-def record_values(run: Run) -> dict[str, dict[str, dict[str, float]]]:
+def record_values(run: RunFolder) -> dict[str, dict[str, dict[str, float]]]:
     """Return by track and id the value of every metric, the mean of the repeats that have one."""
     return values_in(run.journal("scores"), track=run.unnamed)
 
@@ -118,7 +118,9 @@ def metric_values(records: Mapping[str, Mapping[str, float]], metric: Metric) ->
     return values
 
 
-def sessions_of(runs: Sequence[Run], track: str, ids: Collection[str]) -> dict[str, str] | None:
+def sessions_of(
+    runs: Sequence[RunFolder], track: str, ids: Collection[str]
+) -> dict[str, str] | None:
     """Return the session of each record; None where no run's data are there any more."""
     tried: list[Any] = []
     # Runs under comparison have the same data, so the first whose data are still there tells all.
@@ -136,7 +138,7 @@ def _session_of(sample: Any) -> str:
     return str(sample.session_id)
 
 
-def open_finished(folders: Sequence[Path]) -> list[Run]:
+def open_finished(folders: Sequence[Path]) -> list[RunFolder]:
     """Open at least two runs.
 
     Raises:
@@ -145,7 +147,7 @@ def open_finished(folders: Sequence[Path]) -> list[Run]:
     """
     if len(folders) < 2:
         raise UsageError(f"compare takes at least two runs, got {len(folders)}")
-    runs: list[Run] = []
+    runs: list[RunFolder] = []
     seen: set[Path] = set()
     for folder in folders:
         run = open_run(folder)
@@ -161,7 +163,7 @@ def open_finished(folders: Sequence[Path]) -> list[Run]:
     return runs
 
 
-def _shared_tracks(runs: Mapping[str, Run]) -> list[str]:
+def _shared_tracks(runs: Mapping[str, RunFolder]) -> list[str]:
     """Return the tracks that all `runs`, by their letters, have, in the order of the first.
 
     Raises:
@@ -179,12 +181,12 @@ def _shared_tracks(runs: Mapping[str, Run]) -> list[str]:
     return shared
 
 
-def judged_alike(runs: Mapping[str, Run], track: str) -> bool:
+def judged_alike(runs: Mapping[str, RunFolder], track: str) -> bool:
     """Tell whether all runs had the same judge on `track`."""
     return len({run.judge_fingerprint(track) for run in runs.values()}) == 1
 
 
-def told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
+def told_tracks(runs: Mapping[str, RunFolder]) -> tuple[list[str], dict[str, str]]:
     """Return the tracks on which every run has a score, and why the others are left out.
 
     Raises:
@@ -205,7 +207,7 @@ def told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
     return [track for track in shared if track not in reasons], reasons
 
 
-def choose_metrics(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str]]:
+def choose_metrics(runs: Mapping[str, RunFolder], track: str) -> tuple[list[Metric], list[str]]:
     """Return the metrics that can be compared, and why others can't."""
     scores = {letter: run.summary_of(track).scores for letter, run in runs.items()}
     alike = judged_alike(runs, track)
@@ -226,7 +228,7 @@ def choose_metrics(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], l
     return chosen, notes
 
 
-def different_conditions(runs: Mapping[str, Run], track: str) -> list[str]:
+def different_conditions(runs: Mapping[str, RunFolder], track: str) -> list[str]:
     """Return a note on the conditions of the runs; none where they are the same."""
     conditions = [run.tasks[track].conditions for run in runs.values()]
     if conditions.count(conditions[0]) == len(conditions):
@@ -234,7 +236,7 @@ def different_conditions(runs: Mapping[str, Run], track: str) -> list[str]:
     return [f"Different conditions: {_each_conditions(runs, track)}"]
 
 
-def _each_conditions(runs: Mapping[str, Run], track: str) -> str:
+def _each_conditions(runs: Mapping[str, RunFolder], track: str) -> str:
     parts = []
     for letter, run in runs.items():
         words = [f"{name}={value}" for name, value in run.tasks[track].conditions.items()]
@@ -258,7 +260,7 @@ def _why_not(
     return "rated by different judges" if metric.needs.rating and not alike else None
 
 
-def refuse_other_data(runs: Mapping[str, Run], track: str) -> None:
+def refuse_other_data(runs: Mapping[str, RunFolder], track: str) -> None:
     """Refuse runs whose data on `track` are not the same.
 
     Raises:
@@ -276,7 +278,7 @@ def refuse_other_data(runs: Mapping[str, Run], track: str) -> None:
         raise UsageError(f"different data: {track} has sha256 {'; '.join(parts)}")
 
 
-def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
+def refuse_other_scoring(runs: Mapping[str, RunFolder], track: str) -> None:
     """Refuse runs whose scores on `track` are not the same measurement.
 
     Recall of a memory needs no judge.
@@ -298,7 +300,7 @@ def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
         _refuse_other_judge(judged[0], other, track)
 
 
-def _refuse_other_judge(first: Run, other: Run, track: str) -> None:
+def _refuse_other_judge(first: RunFolder, other: RunFolder, track: str) -> None:
     own, others_own = first.judge_fingerprint(track), other.judge_fingerprint(track)
     if own == others_own:
         return
@@ -313,7 +315,7 @@ def _refuse_other_judge(first: Run, other: Run, track: str) -> None:
     )
 
 
-def _parts(first: Run, other: Run, places: Iterable[str]) -> list[str]:
+def _parts(first: RunFolder, other: RunFolder, places: Iterable[str]) -> list[str]:
     """Say how two manifests differ at dotted places; values are cut where they are long."""
     parts = []
     rows = first.manifest.row(), other.manifest.row()

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from alps.extension import words_of_commands
 from alps.rows import Floor, Interval, Score, Summary, TrackSummary
-from alps.run.opened import Run, lead_of, read_manifest
+from alps.run.opened import RunFolder, lead_of, read_manifest
 from alps.schema import FAILURES
 from alps.show.caveats import BELOW_MARK, judge_mark
 from alps.show.formatting import (
@@ -303,7 +303,7 @@ def _legend(leads: Sequence[Headline]) -> Iterator[str]:
 
 
 def _data_of(folder: Path) -> str:
-    name, _, split = Run(folder, read_manifest(folder), None).data.rpartition(" ")
+    name, _, split = RunFolder(folder, read_manifest(folder), None).data.rpartition(" ")
     return f"{name} ({split})" if name else split
 
 

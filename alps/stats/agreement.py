@@ -36,7 +36,7 @@ MISSING = -1
 
 
 @dataclass(frozen=True)
-class Scale:
+class LabelScale:
     """The labels that a rubric declares, whether or not anybody used them.
 
     Numbers of an ordinal or interval scale ascend; an ordinal scale may also have names, which then
@@ -88,7 +88,7 @@ class Scale:
         return codes
 
 
-def encode(ratings: Ratings, scale: Scale) -> Codes:
+def encode(ratings: Ratings, scale: LabelScale) -> Codes:
     """Return the places of labels on the scale, -1 where missing; shape (items, raters)."""
     raters = len(ratings[0]) if len(ratings) else 0
     if any(len(row) != raters for row in ratings):
@@ -99,7 +99,7 @@ def encode(ratings: Ratings, scale: Scale) -> Codes:
 
 
 def pair_features(
-    first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale
+    first: Sequence[Label | None], second: Sequence[Label | None], scale: LabelScale
 ) -> Floats:
     """Return one flat table an item: a one for its pair of labels, zeros where one is missing.
 
@@ -116,14 +116,14 @@ def pair_features(
 
 
 def pair_table(
-    first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale
+    first: Sequence[Label | None], second: Sequence[Label | None], scale: LabelScale
 ) -> Floats:
     """Count how often the first said i where the second said j; shape (values, values)."""
     flat = np.asarray(pair_features(first, second, scale).sum(axis=0))
     return flat.reshape(len(scale.values), -1)
 
 
-def disagreement(scale: Scale, weights: Weights) -> Floats:
+def disagreement(scale: LabelScale, weights: Weights) -> Floats:
     """Return how far two values are apart, from 0 to 1; shape (values, values).
 
     Linear and quadratic weights are distances of the declared values over the declared range, to
@@ -149,7 +149,7 @@ def kappa_of(tables: Floats, apart: Floats) -> Floats:
     return np.asarray(1 - ratio(seen, ((rows @ apart) * columns).sum(axis=-1)))
 
 
-def krippendorff(ratings: Ratings, scale: Scale) -> float | None:
+def krippendorff(ratings: Ratings, scale: LabelScale) -> float | None:
     """Return Krippendorff's alpha of two or more raters; labels may be missing.
 
     Distances follow the scale's kind.
@@ -164,7 +164,7 @@ def krippendorff(ratings: Ratings, scale: Scale) -> float | None:
 def pair_estimates(
     first: Sequence[Label | None],
     second: Sequence[Label | None],
-    scale: Scale,
+    scale: LabelScale,
     clusters: Sequence[Hashable] | None = None,
     *,
     seed: int = 0,
@@ -188,7 +188,7 @@ def pair_estimates(
 
 def rater_estimates(
     ratings: Ratings,
-    scale: Scale,
+    scale: LabelScale,
     clusters: Sequence[Hashable] | None = None,
     *,
     seed: int = 0,
@@ -217,12 +217,12 @@ def rater_estimates(
     return dict(zip(named, estimates, strict=True))
 
 
-def _gwet_names(scale: Scale) -> dict[str, Weights]:
+def _gwet_names(scale: LabelScale) -> dict[str, Weights]:
     names: dict[str, Weights] = {"ac1": "unweighted", "ac2": "quadratic"}
     return {"ac1": "unweighted"} if scale.kind == "nominal" else names
 
 
-def _pair_statistics(scale: Scale) -> dict[str, Statistic]:
+def _pair_statistics(scale: LabelScale) -> dict[str, Statistic]:
     """Return the figures of two raters as functions of their flat table."""
     names: dict[str, Weights] = {"kappa": "unweighted"}
     if scale.kind != "nominal":
@@ -289,7 +289,7 @@ def _coincidences(counts: Floats) -> Floats:
     return np.nan_to_num(ratio(pairs, (labels - 1)[:, None, None]))
 
 
-def _alpha(coincidences: Floats, scale: Scale) -> Floats:
+def _alpha(coincidences: Floats, scale: LabelScale) -> Floats:
     totals = coincidences.sum(axis=-1)
     apart = _distances(totals, scale)
     seen = (coincidences * apart).sum(axis=(-2, -1)) * (totals.sum(axis=-1) - 1)
@@ -297,11 +297,11 @@ def _alpha(coincidences: Floats, scale: Scale) -> Floats:
     return np.asarray(1 - ratio(seen, expected))
 
 
-def _alpha_of_pair(tables: Floats, scale: Scale) -> Floats:
+def _alpha_of_pair(tables: Floats, scale: LabelScale) -> Floats:
     return _alpha(tables + np.swapaxes(tables, -2, -1), scale)
 
 
-def _distances(totals: Floats, scale: Scale) -> Floats:
+def _distances(totals: Floats, scale: LabelScale) -> Floats:
     """Return Krippendorff's squared distances; ordinal ones depend on how often each was given."""
     if scale.kind == "nominal":
         return 1 - np.eye(len(scale.values))

@@ -11,7 +11,7 @@ from alps.systems.retrievers import best_first
 from alps.text import digest
 
 
-class ByMeaning:
+class EmbeddingRanker:
     """Rank values by the cosine of their embeddings with the query's.
 
     Raises:
@@ -36,5 +36,5 @@ class ByMeaning:
         return best_first(scores, query, [digest(value) for value in values], decimals=DECIMALS)
 
 
-minilm = partial(ByMeaning, MINILM)
-e5 = partial(ByMeaning, E5)
+minilm = partial(EmbeddingRanker, MINILM)
+e5 = partial(EmbeddingRanker, E5)

@@ -23,11 +23,11 @@ from alps.leaderboard.submission import (
     REFUTED,
     REVIEW,
     SAMPLES,
+    PublishedRubricCheck,
+    PublishedTrack,
     Review,
-    RubricCheck,
     RunCard,
     Submission,
-    Track,
     checksum_of,
     histories,
     kinds_of,
@@ -322,7 +322,9 @@ def check_judges(card: Submission, findings: Findings) -> None:
             findings.serious("fingerprint", where, "not the hashes of rubrics", PACK_AGAIN)
 
 
-def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: Findings) -> None:
+def check_identity(
+    name: str, track: PublishedTrack, run: RunCard, task: Task, findings: Findings
+) -> None:
     """Compare a track's conditions and judge with what follows from the rest of the card."""
     judge = judge_of(track, run)
     if isinstance(judge, LexicalJudge) and run.fingerprint != judge.fingerprint:
@@ -342,7 +344,7 @@ def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: 
     _check_judge_names(name, track, run, findings)
 
 
-def _check_judge_names(name: str, track: Track, run: RunCard, findings: Findings) -> None:
+def _check_judge_names(name: str, track: PublishedTrack, run: RunCard, findings: Findings) -> None:
     kind = str(run.judge.get("judge"))
     names = {f"tracks.{name}.judge": track.judge}
     if isinstance(asked := run.settings.get("judge"), str):
@@ -403,7 +405,7 @@ JUDGE_CHECK = "judge_check"
 
 
 def check_judge_check(
-    name: str, track: Track, run: RunCard, task: Task, findings: Findings
+    name: str, track: PublishedTrack, run: RunCard, task: Task, findings: Findings
 ) -> None:
     """Hold the check of a track's judge against its rubrics and scores; warn without one."""
     where = f"runs.{track.run}.judge_check"
@@ -430,7 +432,9 @@ def check_judge_check(
             findings.serious(JUDGE_CHECK, f"tracks.{name}.scores.{metric}", what, PACK_AGAIN)
 
 
-def check_shares(checks: Mapping[str, RubricCheck], where: str, findings: Findings) -> None:
+def check_shares(
+    checks: Mapping[str, PublishedRubricCheck], where: str, findings: Findings
+) -> None:
     """Refuse shares of known items that nobody can have got right."""
     for rubric, share in checks.items():
         if not share.right <= share.n <= DRAWN:

@@ -31,11 +31,11 @@ from alps.errors import AlpsError
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.gold_data import task_under
 from alps.leaderboard.references import read_references
-from alps.leaderboard.submission import CARD, Entry, Submission, read_entry
+from alps.leaderboard.submission import CARD, Submission, SubmissionEntry, read_entry
 from alps.leaderboard.untrusted import shown
 from alps.similarity import features, similar_pairs
 from alps.tasks import Task
-from alps.tasks.base import Overlap, PublicAnswers
+from alps.tasks.base import GoldOverlap, PublicAnswers
 from alps.text import fold
 
 # Mean likeness of two submissions' answers from which they are copies. Of 21 pairs of seven real
@@ -77,7 +77,7 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Answers:
+class AnswerHashes:
     """The answers of a submission on one track: a hash of each, and the minima of its words."""
 
     records: tuple[Key, ...]
@@ -88,7 +88,7 @@ class Answers:
 def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
     """Flag every track whose answers are, nearly, those of another submission beside it."""
     others = list(others_beside(folder))
-    mine = Entry(folder, card, None)
+    mine = SubmissionEntry(folder, card, None)
     for name, track in card.tracks.items():
         rivals = []
         for entry in others:
@@ -102,7 +102,7 @@ def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
             findings.warn("copy", f"{name}/predictions.jsonl", what, mend)
 
 
-def _copied_by(mine: Entry, rivals: Iterable[Entry], name: str) -> list[str]:
+def _copied_by(mine: SubmissionEntry, rivals: Iterable[SubmissionEntry], name: str) -> list[str]:
     """Name the submissions with the same answers on a track, or nearly."""
     same = []
     if (own := _answers(mine, name)) is not None:
@@ -113,7 +113,7 @@ def _copied_by(mine: Entry, rivals: Iterable[Entry], name: str) -> list[str]:
     return same
 
 
-def others_beside(folder: Path) -> Iterator[Entry]:
+def others_beside(folder: Path) -> Iterator[SubmissionEntry]:
     """Yield the other submissions that can be read."""
     for path in _paths_beside(folder):
         with suppress(AlpsError, OSError):
@@ -147,7 +147,7 @@ def _is_submission(path: Path) -> bool:
         return False
 
 
-def _answers(entry: Entry, name: str) -> Answers | None:
+def _answers(entry: SubmissionEntry, name: str) -> AnswerHashes | None:
     try:
         task = task_under(name, entry.card.tracks[name].conditions)
         return answers_of(entry.rows(name, "predictions"), task.public)
@@ -155,7 +155,7 @@ def _answers(entry: Entry, name: str) -> Answers | None:
         return None
 
 
-def answers_of(rows: Iterable[Mapping[str, Any]], public: PublicAnswers) -> Answers:
+def answers_of(rows: Iterable[Mapping[str, Any]], public: PublicAnswers) -> AnswerHashes:
     """Sketch the predictions of a track; rows that have not the form of an answer have no words."""
     whole, minima = [], []
     sampled = _sampled(rows)
@@ -165,21 +165,21 @@ def answers_of(rows: Iterable[Mapping[str, Any]], public: PublicAnswers) -> Answ
         whole.append(zlib.crc32("\0".join(sorted([*words, *chosen])).encode("utf-8", "replace")))
         minima.append(_minima(words))
     shape = len(records), _BINS
-    return Answers(
+    return AnswerHashes(
         records,
         np.array(whole, dtype=np.uint32),
         np.array(minima, dtype=np.uint32).reshape(shape),
     )
 
 
-def likeness(one: Answers, other: Answers) -> float:
+def likeness(one: AnswerHashes, other: AnswerHashes) -> float:
     """Return how alike the answers of two submissions are, in [0, 1]; 1 where all are the same."""
     if one.records != other.records or not one.records:
         return 0.0
     return float(_likeness(one, other.whole[None], other.minima[None])[0])
 
 
-def originals(answers: Sequence[Answers]) -> list[int]:
+def originals(answers: Sequence[AnswerHashes]) -> list[int]:
     """Return, for each of several submissions, the index of the first that it is a copy of."""
     on_records: dict[tuple[Key, ...], list[int]] = {}
     for index, mine in enumerate(answers):
@@ -204,7 +204,7 @@ def originals(answers: Sequence[Answers]) -> list[int]:
 
 
 def _likeness(
-    one: Answers, whole: NDArray[np.uint32], minima: NDArray[np.uint32]
+    one: AnswerHashes, whole: NDArray[np.uint32], minima: NDArray[np.uint32]
 ) -> NDArray[np.float64]:
     """Return how alike a submission's answers and those of others to the same records are."""
     filled = (minima != _EMPTY) | (one.minima != _EMPTY)
@@ -301,11 +301,11 @@ def _is_visible(character: str) -> bool:
     return not hidden and character not in _FILLERS and not 0xFE00 <= ord(character) <= 0xFE0F
 
 
-def _without_given(one: Overlap) -> Overlap:
+def _without_given(one: GoldOverlap) -> GoldOverlap:
     """Return what is compared as it can be seen: what was given to hand back is no find."""
     given = set(map(fold, one.given))
     values = [value for value in map(visible, one.values) if fold(value) not in given]
-    return Overlap([*map(visible, one.golds)], values, [*map(visible, one.known)])
+    return GoldOverlap([*map(visible, one.golds)], values, [*map(visible, one.known)])
 
 
 def _too_often_right(task: Task, right: Sequence[bool]) -> str:
@@ -329,7 +329,7 @@ def _best_reported(track: str, metric: str) -> float:
     return best or 1.0
 
 
-def _copied(unit: str, compared: Sequence[Overlap]) -> str:
+def _copied(unit: str, compared: Sequence[GoldOverlap]) -> str:
     """Say that most of what was answered is the gold, in its words or nearly."""
     strengths: list[float] = []
     for one in compared:
@@ -347,7 +347,7 @@ def _copied(unit: str, compared: Sequence[Overlap]) -> str:
     return ""
 
 
-def _strengths(one: Overlap) -> list[float]:
+def _strengths(one: GoldOverlap) -> list[float]:
     """Return how much each value of an answer is like the gold: `_SAME` for its very words."""
     exact = set(map(fold, one.golds))
     best = [_SAME if fold(value) in exact else 0.0 for value in one.values]
@@ -356,7 +356,7 @@ def _strengths(one: Overlap) -> list[float]:
     return best
 
 
-def _verbatim(compared: Sequence[Overlap]) -> str:
+def _verbatim(compared: Sequence[GoldOverlap]) -> str:
     """Say that gold values stand word for word in the answers, whatever else does."""
     verbatim: list[bool] = []
     for one in compared:
@@ -373,7 +373,7 @@ def _verbatim(compared: Sequence[Overlap]) -> str:
     return f"{what}; {real} {_odds(odds)}"
 
 
-def _close(compared: Sequence[Overlap]) -> str:
+def _close(compared: Sequence[GoldOverlap]) -> str:
     """Say that the answers have words of the gold that are nowhere in what the system was shown."""
     shares = [share for one in compared if (share := own_share(one)) is not None]
     close = sum(share >= CLOSE for share in shares)
@@ -385,7 +385,7 @@ def _close(compared: Sequence[Overlap]) -> str:
     return f"{what}; of seven real models' at most {REAL_CLOSE:.0%} do {_odds(odds)}"
 
 
-def own_share(one: Overlap) -> float | None:
+def own_share(one: GoldOverlap) -> float | None:
     """Return the share, by weight, of the gold's own words that stand in an answer, in [0, 1].
 
     None where the gold has hardly any words of its own.

@@ -20,8 +20,8 @@ from alps.leaderboard.submission import (
     REVIEW,
     STAGES,
     File,
+    PublishedTrack,
     Submission,
-    Track,
     memory_folder,
     only,
 )
@@ -170,7 +170,7 @@ def check_files(folder: Path, card: Submission, findings: Findings) -> None:
 
 
 def _check_tracks(
-    folder: Path, inside: str, tracks: Mapping[str, Track], findings: Findings
+    folder: Path, inside: str, tracks: Mapping[str, PublishedTrack], findings: Findings
 ) -> int:
     """Hold the files of tracks in a folder against their cards; return how many are there."""
     seen = 0

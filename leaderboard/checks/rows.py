@@ -13,7 +13,7 @@ from alps.judges.rubric import GRADED, Rubric, rubric
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
-from alps.leaderboard.submission import Part, RunCard, Track
+from alps.leaderboard.submission import Part, PublishedTrack, RunCard
 from alps.leaderboard.untrusted import Count, FingerprintId, faults_of, scan_rows, shown, texts_of
 from alps.llm.types import Structured
 from alps.schema import Outcome, Prediction
@@ -72,7 +72,7 @@ class PredictionRow(_About):
     shown: ShownRow | None = None
 
 
-class Pair(Part):
+class NamedPair(Part):
     """A relation that a judge named, by the ids it was shown."""
 
     gold: Annotated[str, StringConstraints(pattern=r"^g[1-9][0-9]{0,4}$")]
@@ -82,7 +82,7 @@ class Pair(Part):
     strength: Share
 
 
-class SupportedItem(Part):
+class SupportRow(Part):
     """Whether the dialogue supports a prediction, by a judge."""
 
     id: Annotated[str, StringConstraints(pattern=r"^p[1-9][0-9]{0,4}$")]
@@ -94,13 +94,13 @@ class Support(Part):
     """The support of all predictions; `extras`: also of those that match nothing."""
 
     outcome: Outcome
-    items: Annotated[list[SupportedItem], Field(max_length=MOST_ITEMS)]
+    items: Annotated[list[SupportRow], Field(max_length=MOST_ITEMS)]
     error: Text | None
     raw: Text | None
     extras: bool = False
 
 
-class Rating(Part):
+class RatedRow(Part):
     """The marks of an answer."""
 
     outcome: Outcome
@@ -118,12 +118,12 @@ class VerdictRow(_About):
     outcome: Outcome
     judge: FingerprintId
     error: Text | None
-    pairs: Annotated[list[Pair], Field(max_length=MOST_PAIRS)] | None = None
+    pairs: Annotated[list[NamedPair], Field(max_length=MOST_PAIRS)] | None = None
     notes: Texts | None = None
     raw: Texts | None = None
     agreement: Share | None = None
     support: Support | None = None
-    used: Rating | None = None
+    used: RatedRow | None = None
     rubric: ScoreName | None = None
     marks: Marks | None = None
     reason: Text | None = None
@@ -133,7 +133,7 @@ class VerdictRow(_About):
     reviews: dict[str, Any] | None = None
 
 
-class ScoreRow(_About):
+class SubmittedScore(_About):
     """The scores of one answer."""
 
     outcome: Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,30}$")]
@@ -142,7 +142,7 @@ class ScoreRow(_About):
     counts: Annotated[dict[ScoreName, Number], Field(max_length=100)] = Field(default_factory=dict)
 
 
-class AuditRow(ScoreRow):
+class AuditRow(SubmittedScore):
     """The scores of one answer under the audit judge, and its verdict; None where it failed."""
 
     verdict: VerdictRow | None = None
@@ -175,7 +175,7 @@ class CallRow(Part):
 ROWS: dict[str, type[BaseModel]] = {
     "predictions": PredictionRow,
     "verdicts": VerdictRow,
-    "scores": ScoreRow,
+    "scores": SubmittedScore,
     "calls": CallRow,
     "audit": AuditRow,
 }
@@ -197,7 +197,7 @@ class TrackRows:
         return {key: rows[key]["prediction"] for key in rows if rows[key]["outcome"] == "ok"}
 
 
-def read_track(folder: Path, task: Task, track: Track, findings: Findings) -> TrackRows:
+def read_track(folder: Path, task: Task, track: PublishedTrack, findings: Findings) -> TrackRows:
     """Read all files of a track; a row that has not the form of its file is a finding, left out."""
     rows = {}
     for stage in track.files.present():
@@ -229,7 +229,7 @@ def _without(keys: Iterable[Key], others: Collection[Key]) -> list[str]:
 
 
 def check_verdicts(
-    task: Task, track: Track, run: RunCard, rows: TrackRows, findings: Findings
+    task: Task, track: PublishedTrack, run: RunCard, rows: TrackRows, findings: Findings
 ) -> None:
     """Check that verdicts are of the card's judge, on answers, and in the task's form."""
     judge, where = judge_of(track, run), f"{task.track}/verdicts.jsonl"

@@ -7,7 +7,7 @@ from alps.leaderboard.checks.rows import named
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.parts import CORRECTED, needed
 from alps.leaderboard.recompute import Key, Recomputed, Rows
-from alps.leaderboard.submission import Track, without
+from alps.leaderboard.submission import PublishedTrack, without
 from alps.leaderboard.untrusted import shown
 from alps.rows import Corrected
 from alps.run.engine import NO_GOLD
@@ -71,7 +71,7 @@ def compare_means(
     _report(f"tracks.{name}", card, summary, findings)
 
 
-def check_silence(name: str, track: Track, findings: Findings) -> None:
+def check_silence(name: str, track: PublishedTrack, findings: Findings) -> None:
     """Refuse a track with too many answers that failed or were not judged.
 
     Withheld gold is no such reason, nor is a judge that can tell none of its figures: it stands on

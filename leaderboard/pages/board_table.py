@@ -11,7 +11,7 @@ from alps.leaderboard.pages.charts import score_whisker
 from alps.leaderboard.parts import BoardPart, needed, part_of, parts_of
 from alps.leaderboard.provenance import (
     NOTHING,
-    Place,
+    FilePlace,
     bounds,
     computed,
     figure,
@@ -20,9 +20,9 @@ from alps.leaderboard.provenance import (
     seconds,
     whole,
 )
-from alps.leaderboard.ranking import Board, PeopleRow, Standing
+from alps.leaderboard.ranking import Board, PeopleRow, RankedSystem
 from alps.leaderboard.references import ReferenceRow, ReferenceTable, Reported
-from alps.leaderboard.site_data import System
+from alps.leaderboard.site_data import SiteSystem
 from alps.rows import PEOPLE
 from alps.show.caveats import NOT_CHECKED, strongest_above
 from alps.show.charts import axis_of
@@ -49,7 +49,7 @@ GROUPS = {"more": "more metrics", "coverage": "coverage", "cost": "cost"}
 
 
 @dataclass(frozen=True)
-class Column:
+class BoardColumn:
     """A column; `style` says how it is set, `group` with which others it is folded away."""
 
     key: str
@@ -69,7 +69,7 @@ class TableRow:
 
 
 @dataclass(frozen=True)
-class Section:
+class BoardSection:
     """Rows that belong together; only the rows of `ranked` are ours and ranked."""
 
     kind: str
@@ -79,13 +79,13 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Table:
+class BoardTable:
     """A table of one board."""
 
     id: str
     caption: str
-    columns: Sequence[Column]
-    sections: Sequence[Section]
+    columns: Sequence[BoardColumn]
+    sections: Sequence[BoardSection]
 
     @property
     def score(self) -> int:
@@ -121,7 +121,7 @@ def board_table(
     most: int | None = None,
     brief: bool = False,
     reported: bool = True,
-) -> Table:
+) -> BoardTable:
     """Return the table of a board.
 
     Args:
@@ -150,7 +150,7 @@ def board_table(
         own = _standing(board, row, shown, root, brief)
         cells = [*own.cells, *(cell_of(row) for _, cell_of in further)]
         ranked.append(TableRow(cells, own.facts))
-    sections = [Section("ranked", "", "", ranked)]
+    sections = [BoardSection("ranked", "", "", ranked)]
     if (part := part_of(board.key.field)) is not None:
         sections += part.sections(board, shown, len(columns))
     sections += _floors(board, shown, root, len(columns))
@@ -158,40 +158,42 @@ def board_table(
         sections.append(_people(board, board.people, shown, len(columns)))
     if reported:
         sections += _reported(board, shown, root, brief, len(columns))
-    return Table(board.id, metric_title(board.metric), columns, sections)
+    return BoardTable(board.id, metric_title(board.metric), columns, sections)
 
 
-def _lead_columns(board: Board) -> Iterator[Column]:
+def _lead_columns(board: Board) -> Iterator[BoardColumn]:
     metric = board.metric
-    yield Column("rank", "rank", "rank", first="ascending")
-    yield Column("system", "system", "name", first="ascending")
+    yield BoardColumn("rank", "rank", "rank", first="ascending")
+    yield BoardColumn("system", "system", "name", first="ascending")
     if board.by_difference:
-        yield Column("ahead", needed(board.key.field).difference_title, "pair")
-    yield Column("score", metric_title(metric), "figure lead")
-    yield Column("interval", "95 % interval", "bounds")
-    yield Column("chart", "interval, drawn", "chart", note=axis_labels(axis_of(metric)))
+        yield BoardColumn("ahead", needed(board.key.field).difference_title, "pair")
+    yield BoardColumn("score", metric_title(metric), "figure lead")
+    yield BoardColumn("interval", "95 % interval", "bounds")
+    yield BoardColumn("chart", "interval, drawn", "chart", note=axis_labels(axis_of(metric)))
     if board.has_corrected:
-        yield Column("corrected", "corrected", "pair")
+        yield BoardColumn("corrected", "corrected", "pair")
 
 
-def _metric_column(metric: Metric, group: str = "") -> Column:
+def _metric_column(metric: Metric, group: str = "") -> BoardColumn:
     first = "ascending" if metric.lower_is_better else ""
-    return Column(metric.name, metric_title(metric), "pair", group, first=first)
+    return BoardColumn(metric.name, metric_title(metric), "pair", group, first=first)
 
 
-def _account_columns(board: Board) -> Iterator[Column]:
-    yield Column("n", "n", "figure", "coverage")
-    yield Column("unscored", "unscored", "figure", "coverage", first="ascending")
+def _account_columns(board: Board) -> Iterator[BoardColumn]:
+    yield BoardColumn("n", "n", "figure", "coverage")
+    yield BoardColumn("unscored", "unscored", "figure", "coverage", first="ascending")
     if board.has_worst_case:
-        yield Column("bounds", "worst–best", "bounds", "coverage")
-    yield Column("failed", "failed", "figure", "coverage", first="ascending")
-    yield Column("cost", "cost", "figure", "cost", first="ascending")
-    yield Column("tokens", "tokens", "figure", "cost", first="ascending")
+        yield BoardColumn("bounds", "worst–best", "bounds", "coverage")
+    yield BoardColumn("failed", "failed", "figure", "coverage", first="ascending")
+    yield BoardColumn("cost", "cost", "figure", "cost", first="ascending")
+    yield BoardColumn("tokens", "tokens", "figure", "cost", first="ascending")
     if board.task.data.pool_size is not None:
-        yield Column("seconds", "time a query", "figure", "cost", first="ascending")
+        yield BoardColumn("seconds", "time a query", "figure", "cost", first="ascending")
 
 
-def _further_columns(board: Board) -> Iterator[tuple[Column, Callable[[Standing], Markup]]]:
+def _further_columns(
+    board: Board,
+) -> Iterator[tuple[BoardColumn, Callable[[RankedSystem], Markup]]]:
     """Yield the columns of extensions that the systems of a board were run with."""
     parts: dict[BoardPart, None] = {}
     for row in board.standings:
@@ -201,7 +203,7 @@ def _further_columns(board: Board) -> Iterator[tuple[Column, Callable[[Standing]
 
 
 def _standing(
-    board: Board, row: Standing, shown: Sequence[Metric], root: str, brief: bool
+    board: Board, row: RankedSystem, shown: Sequence[Metric], root: str, brief: bool
 ) -> TableRow:
     rank = NOTHING
     if row.rank is not None:
@@ -219,7 +221,7 @@ def _standing(
     return TableRow(cells, facts_of(row.system, row.track))
 
 
-def facts_of(system: System, track: Place) -> dict[str, str]:
+def facts_of(system: SiteSystem, track: FilePlace) -> dict[str, str]:
     """Return what filters and search go by."""
     open_weights = {True: "yes", False: "no", None: "unknown"}[system.card.system.open_weights]
     searched = " ".join(filter(None, (system.card.name, system.card.org, system.card.system.model)))
@@ -232,7 +234,7 @@ def facts_of(system: System, track: Place) -> dict[str, str]:
     }
 
 
-def system_name(system: System, root: str) -> Markup:
+def system_name(system: SiteSystem, root: str) -> Markup:
     """Return a system's name as a link, with who made it, its kind, and how far it is confirmed."""
     card = system.card
     org = Markup("{} · ").format(foreign(card.org)) if card.org else ""
@@ -242,14 +244,14 @@ def system_name(system: System, root: str) -> Markup:
     )
 
 
-def score_cells(board: Board, score: Place, style: str = "") -> list[Markup]:
+def score_cells(board: Board, score: FilePlace, style: str = "") -> list[Markup]:
     """Return the cells of a score: the number, its interval, and both drawn."""
     drawn = score_whisker(score, axis_of(board.metric), style)
     return [figure(score["value"]), bounds(score), drawn]
 
 
 def _standing_cells(
-    board: Board, row: Standing, shown: Sequence[Metric], style: str = ""
+    board: Board, row: RankedSystem, shown: Sequence[Metric], style: str = ""
 ) -> list[Markup]:
     """Return the cells of a system's scores, marked where not all records or not proven."""
     score = row.lead(board.metric.name)
@@ -267,7 +269,7 @@ def _standing_cells(
     return cells
 
 
-def noted(board: Board, row: Standing, cell: Markup) -> Markup:
+def noted(board: Board, row: RankedSystem, cell: Markup) -> Markup:
     """Return a score with what moved it: failures that count as wrong, a second judgement."""
     # What a board sorts by stands in the cell, so that the order of its rows explains itself.
     metric = board.metric.name
@@ -288,7 +290,7 @@ def noted(board: Board, row: Standing, cell: Markup) -> Markup:
     return cell
 
 
-def difference_of(row: Standing | None) -> tuple[float | None, float | None]:
+def difference_of(row: RankedSystem | None) -> tuple[float | None, float | None]:
     """Return how far a system is above a baseline, or no memory, and where its interval begins."""
     if row is None or not row.recomputed or row.system.refuted:
         return None, None
@@ -297,7 +299,7 @@ def difference_of(row: Standing | None) -> tuple[float | None, float | None]:
     return (None, None) if row.above is None else (row.above.value, row.above.low)
 
 
-def delta_of(row: Standing, board: Board) -> Markup:
+def delta_of(row: RankedSystem, board: Board) -> Markup:
     """Return how far a system is above a baseline, or no memory; nothing where it is not known."""
     if row.ahead is not None:
         return signed_delta(figure(row.ahead["value"], signed), *difference_of(row))
@@ -316,7 +318,7 @@ def signed_delta(written: Markup, value: float | None, low: float | None) -> Mar
     return Markup(' <span class="{}">Δ {}</span>').format(style, written)
 
 
-def below_baseline(board: Board, row: Standing) -> tuple[str, float] | None:
+def below_baseline(board: Board, row: RankedSystem) -> tuple[str, float] | None:
     """Return the trivial baseline that a system scores below, and its score less that one's."""
     baseline, score = board.baseline, row.lead(board.metric.name)["value"]
     if baseline is None or row.withheld or not score:
@@ -333,7 +335,7 @@ def below_baseline(board: Board, row: Standing) -> tuple[str, float] | None:
     return None if below is None else (below, apart)
 
 
-def known_items(system: System, task: Task) -> Markup:
+def known_items(system: SiteSystem, task: Task) -> Markup:
     """Return how many known items the judge of a track got right, or that nobody asked any.
 
     Nothing for an embedded judge, nor where none has a part.
@@ -342,7 +344,7 @@ def known_items(system: System, task: Task) -> Markup:
     return _known_items(judge, system.run(task.track)["judge_check"], task)
 
 
-def _known_items(judge: str, checks: Place, task: Task) -> Markup:
+def _known_items(judge: str, checks: FilePlace, task: Task) -> Markup:
     if not task.rubrics or is_embedded_judge(judge):
         return Markup("")
     parts = []
@@ -355,14 +357,14 @@ def _known_items(judge: str, checks: Place, task: Task) -> Markup:
     return Markup("known items: {}").format(Markup(", ").join(parts))
 
 
-def proven(row: Standing, cell: Markup) -> Markup:
+def proven(row: RankedSystem, cell: Markup) -> Markup:
     """Return a score, marked where nobody could recompute it, or a maintainer refuted it."""
     if row.system.refuted:
         return Markup("{} {}").format(cell, REFUTED_MARK)
     return cell if row.recomputed else Markup("{} {}").format(cell, NOT_RECOMPUTED)
 
 
-def with_count(cell: Markup, score: Place, track: Place) -> Markup:
+def with_count(cell: Markup, score: FilePlace, track: FilePlace) -> Markup:
     """Return a score with its n where that is less than all records of its track."""
     # A metric that few records define looks as well measured as the others without it.
     if not score["value"] or (score["n"].value or 0) >= track["n"].value:
@@ -370,7 +372,9 @@ def with_count(cell: Markup, score: Place, track: Place) -> Markup:
     return Markup('{} <small class="of">n {}</small>').format(cell, figure(score["n"], whole))
 
 
-def corrected(score: Place, audit: Place, metric: Metric, task: Task, *, drawn: bool) -> Markup:
+def corrected(
+    score: FilePlace, audit: FilePlace, metric: Metric, task: Task, *, drawn: bool
+) -> Markup:
     """Return the corrected score and what corrects it; why there is none, where it was tried.
 
     `drawn` is whether a maintainer drew the records that were audited.
@@ -393,7 +397,7 @@ def corrected(score: Place, audit: Place, metric: Metric, task: Task, *, drawn: 
     return Markup('{} <small class="of">calibration {}</small>').format(pair(row), names)
 
 
-def _account(board: Board, row: Standing) -> Iterator[Markup]:
+def _account(board: Board, row: RankedSystem) -> Iterator[Markup]:
     score, track = row.score(board.metric.name), row.track
     calls = row.system.run(board.key.track)["calls"]
     yield figure(score["n"], whole)
@@ -410,7 +414,7 @@ def _account(board: Board, row: Standing) -> Iterator[Markup]:
         yield figure(track["seconds_per_query"], seconds)
 
 
-def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Iterator[Section]:
+def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Iterator[BoardSection]:
     rows = []
     for row in board.floor_systems:
         name = system_name(row.system, root)
@@ -426,12 +430,12 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
         cells += [pair(floor.scores[metric.name]) for metric in shown]
         rows.append(filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
-        yield Section("floors", "Trivial baselines", "not ranked", rows)
+        yield BoardSection("floors", "Trivial baselines", "not ranked", rows)
 
 
 def _reported(
     board: Board, shown: Sequence[Metric], root: str, brief: bool, width: int
-) -> Iterator[Section]:
+) -> Iterator[BoardSection]:
     """Yield a section for every table of reference rows, each row with who is in it."""
     tables = {row.table.id: row.table for row in board.reported}
     for table in tables.values():
@@ -444,7 +448,7 @@ def _reported(
                 rows.append(filled(cells, {"search": row.name.lower()}, width))
         by = "the paper" if table.ran_by.startswith("the authors") else "others"
         how = "Recomputed from public answers" if table.recomputed else f"Reported by {by}"
-        yield Section("reported", f"{how}: {table.title}", reference_note(table, root), rows)
+        yield BoardSection("reported", f"{how}: {table.title}", reference_note(table, root), rows)
 
 
 def reference_note(table: ReferenceTable, root: str) -> Markup:
@@ -470,7 +474,7 @@ def reference_name(row: ReferenceRow) -> Markup:
     return name
 
 
-def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -> Section:
+def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -> BoardSection:
     """Return the row of people, marked where both started from one draft."""
     one, other = map(foreign, row.names)
     name = Markup("{} and {}<small>{} sessions").format(one, other, figure(row.sessions, whole))
@@ -491,7 +495,7 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     note = "one annotator against another's gold, other data, never ranked"
     note += f". Matched by: {visible(row.rule)}" if row.rule else ""
     facts = {"search": visible(" ".join(row.names)).lower()}
-    return Section("reported", "People", note, [filled(cells, facts, width)])
+    return BoardSection("reported", "People", note, [filled(cells, facts, width)])
 
 
 def _reported_cells(board: Board, row: Reported, shown: Sequence[Metric]) -> list[Markup]:

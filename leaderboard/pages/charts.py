@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from alps.leaderboard.provenance import Place, computed, figure, money, seconds, whole
-from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.site_data import System
+from alps.leaderboard.provenance import FilePlace, computed, figure, money, seconds, whole
+from alps.leaderboard.ranking import Board, RankedSystem
+from alps.leaderboard.site_data import SiteSystem
 from alps.rows import Figure, Interval
 from alps.show.charts import COLOURS, axis_of, colour_of, occurring_actions, whisker
 from alps.show.formatting import interval, letter_of, number
@@ -25,18 +25,18 @@ def style_of(letter: str) -> str:
     return colour_of(ord(letter) - ord("A")) if letter else "other"
 
 
-def score_of(place: Place) -> Interval:
+def score_of(place: FilePlace) -> Interval:
     """Return a score of a card."""
     return Interval(value=place["value"].value, low=place["low"].value, high=place["high"].value)
 
 
-def score_whisker(place: Place, axis: Axis, style: str = "") -> Markup:
+def score_whisker(place: FilePlace, axis: Axis, style: str = "") -> Markup:
     """Draw a score of a card; it only repeats the numbers beside it."""
     return whisker(score_of(place), axis=axis, style=style or "system")
 
 
 @dataclass(frozen=True)
-class Cell:
+class ShadedCell:
     """A count, shaded by its share of the row in tenths; `right` where done as it should be."""
 
     written: Markup
@@ -49,10 +49,10 @@ class Matrix:
     """A table of counts, each with its origin: gold actions down, predicted ones across."""
 
     columns: list[str]
-    rows: list[tuple[str, list[Cell]]]
+    rows: list[tuple[str, list[ShadedCell]]]
 
 
-def matrix_of(counts: Place) -> Matrix:
+def matrix_of(counts: FilePlace) -> Matrix:
     """Return the action matrix of the counts of a track; it may have no rows."""
     numbers = {name: count.value or 0 for name, count in counts.items()}
     golds, columns = occurring_actions(numbers)
@@ -67,11 +67,11 @@ def matrix_of(counts: Place) -> Matrix:
     return Matrix(["not found" if name == "none" else name for name in columns], rows)
 
 
-def _cell(count: Place, total: float, *, right: bool) -> Cell:
+def _cell(count: FilePlace, total: float, *, right: bool) -> ShadedCell:
     if not count.value:
-        return Cell(Markup('<span class="nothing">·</span>'), 0, right)
+        return ShadedCell(Markup('<span class="nothing">·</span>'), 0, right)
     share = count.value / total if total > 0 else 0.0
-    return Cell(figure(count, whole), round(10 * min(1.0, max(0.0, share))), right)
+    return ShadedCell(figure(count, whole), round(10 * min(1.0, max(0.0, share))), right)
 
 
 # Units between two names, and those that a name is away from the end of its line.
@@ -178,8 +178,8 @@ class Measure:
     """What is held against the score: its name, where it stands, and how it is written."""
 
     name: str
-    of: Callable[[Standing, Board], float | None]
-    figure: Callable[[Standing, Board], Markup]
+    of: Callable[[RankedSystem, Board], float | None]
+    figure: Callable[[RankedSystem, Board], Markup]
     written: Callable[[float], str]
 
 
@@ -190,13 +190,13 @@ class CostChart:
     board: Board
     across: str
     drawn: Markup
-    front: Sequence[tuple[str, System, Markup, Markup]]
+    front: Sequence[tuple[str, SiteSystem, Markup, Markup]]
     others: bool
 
 
 @dataclass(frozen=True)
 class _Point:
-    row: Standing
+    row: RankedSystem
     cost: float
     score: float
 
@@ -224,20 +224,20 @@ def _points(board: Board, measure: Measure) -> list[_Point]:
     return points
 
 
-def _dollars(row: Standing, board: Board) -> Place:
+def _dollars(row: RankedSystem, board: Board) -> FilePlace:
     return row.system.run(board.key.track)["calls"]["cost"]
 
 
-def _tokens(row: Standing, board: Board) -> int:
+def _tokens(row: RankedSystem, board: Board) -> int:
     calls = row.system.run(board.key.track)["calls"]
     return int(calls["prompt_tokens"].value + calls["completion_tokens"].value)
 
 
-def _tokens_figure(row: Standing, board: Board) -> Markup:
+def _tokens_figure(row: RankedSystem, board: Board) -> Markup:
     return computed(_tokens(row, board), "tokens", row.system.slug, board.key.track)
 
 
-def _seconds(row: Standing, board: Board) -> Place:
+def _seconds(row: RankedSystem, board: Board) -> FilePlace:
     return row.track["seconds_per_query"]
 
 

@@ -11,12 +11,12 @@ from markupsafe import Markup
 
 from alps.leaderboard.comparison import SIGNIFICANCE
 from alps.leaderboard.official import official
-from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
+from alps.leaderboard.pages.board_table import KINDS, BoardTable, board_table, foreign, metric_title
 from alps.leaderboard.parts import part_of
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
-from alps.leaderboard.ranking import Board, Standing
+from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.references import ReferenceFile
-from alps.leaderboard.site_data import System
+from alps.leaderboard.site_data import SiteSystem
 from alps.show.formatting import MEANINGS, letter_of
 from alps.show.html import page_environment
 from alps.tasks import TASKS, Task, board_tasks, board_tracks, load_task
@@ -28,7 +28,7 @@ TEMPLATES = Path(__file__).parent.parent / "templates"
 class Content:
     """Everything that the pages show."""
 
-    systems: Sequence[System]
+    systems: Sequence[SiteSystem]
     boards: Sequence[Board]
     references: ReferenceFile
 
@@ -41,9 +41,9 @@ class Content:
         return boards
 
     @cached_property
-    def by_system(self) -> dict[str, list[tuple[Board, Standing]]]:
+    def by_system(self) -> dict[str, list[tuple[Board, RankedSystem]]]:
         """The boards that each system stands on, and its row there, by its slug."""
-        places: dict[str, list[tuple[Board, Standing]]] = {}
+        places: dict[str, list[tuple[Board, RankedSystem]]] = {}
         for board in self.boards:
             for row in (*board.standings, *board.floor_systems):
                 places.setdefault(row.system.slug, []).append((board, row))
@@ -72,7 +72,7 @@ class BoardView:
     """A board as a page shows it."""
 
     board: Board
-    table: Table
+    table: BoardTable
     root: str
 
     @property
@@ -143,7 +143,7 @@ class BoardView:
         return any(row.rank is not None for row in self.board.standings)
 
     @property
-    def leaders(self) -> list[Standing]:
+    def leaders(self) -> list[RankedSystem]:
         """The systems that none is shown to be better than; none where nothing was tested."""
         rows = self.board.standings
         return [row for row in rows if row.rank is not None and row.rank.best == 1]
@@ -172,13 +172,13 @@ def view(
     return BoardView(board, table, root)
 
 
-def judge_id(system: System, track: str) -> str:
+def judge_id(system: SiteSystem, track: str) -> str:
     """Return what the page of the judge of a track goes by."""
     # Anybody may name a judge; a fingerprint is of its model, settings and rubrics.
     return str(system.tracks[track]["judge_fingerprint"].value)
 
 
-def data_name(task: Task, system: System) -> str:
+def data_name(task: Task, system: SiteSystem) -> str:
     """Return the data set that a system was run on, and its split; files of its own have none."""
     card = system.run(task.track)["data"]
     split = f" {card['split'].value}" if task.data.open_records is None else ""

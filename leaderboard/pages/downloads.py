@@ -7,7 +7,7 @@ from typing import Any
 
 from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.parts import part_of
-from alps.leaderboard.ranking import Board, PeopleRow, Standing
+from alps.leaderboard.ranking import Board, PeopleRow, RankedSystem
 from alps.leaderboard.references import ReferenceTable
 from alps.show.spreadsheets import csv_of
 
@@ -106,7 +106,7 @@ def _draft(people: PeopleRow) -> dict[str, Any]:
     }
 
 
-def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
+def _of_system(board: Board, row: RankedSystem, section: str) -> dict[str, Any]:
     card, track = row.system.card, row.track.value
     calls = row.system.run(board.key.track)["calls"].value
     part = part_of(board.key.field)
@@ -137,7 +137,7 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
     }
 
 
-def _audited(board: Board, row: Standing) -> Mapping[str, Mapping[str, Any]]:
+def _audited(board: Board, row: RankedSystem) -> Mapping[str, Mapping[str, Any]]:
     """Return what audits correct, where a maintainer drew what was audited."""
     audit = row.track.value.get("audit")
     if not audit or not row.system.audit_is_drawn(board.key.track):

@@ -22,8 +22,8 @@ from alps.leaderboard.pages.common import (
 )
 from alps.leaderboard.pages.records import DIGITS, place_on, record_score
 from alps.leaderboard.provenance import computed, figure, pair, whole
-from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.site_data import System
+from alps.leaderboard.ranking import Board, RankedSystem
+from alps.leaderboard.site_data import SiteSystem
 from alps.rows import Interval
 from alps.show.charts import axis_of, whisker
 from alps.show.formatting import number
@@ -41,7 +41,7 @@ Groups = Mapping[str, Mapping[str, list[str]]]
 
 
 @dataclass(frozen=True)
-class Slice:
+class GroupMean:
     """The mean of a system on the records of one group."""
 
     trait: str
@@ -82,7 +82,7 @@ def _by_memory(track: SampleTrack) -> dict[str, list[str]]:
 
 def slices_of(
     records: Mapping[str, float], groups: Groups, sessions: Mapping[str, str], metric: Metric
-) -> Iterator[Slice]:
+) -> Iterator[GroupMean]:
     """Yield the mean of a system on each group, with its interval by session."""
     for trait, members in groups.items():
         for group, names in members.items():
@@ -93,7 +93,7 @@ def slices_of(
             clusters = [sessions.get(name, name) for name in scored]
             mean = clustered_mean(values, clusters, bounds=(metric.lowest, metric.highest))
             score = Interval(value=mean.value, low=mean.low, high=mean.high, n=len(scored))
-            yield Slice(trait, group, score)
+            yield GroupMean(trait, group, score)
 
 
 # How many records a comparison shows: those that differ most.
@@ -130,17 +130,17 @@ class DifferentRecord:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Neighbours:
     """A system next to the strongest other one of a board; `page` compares it with any other."""
 
     board: Board
     title: str
-    other: System
+    other: SiteSystem
     rows: Sequence[DifferentRecord]
     page: str
 
 
-def multiples_of(content: Content, system: System) -> Iterator[Multiple]:
+def multiples_of(content: Content, system: SiteSystem) -> Iterator[Multiple]:
     """Yield the panels of a system that have several rows."""
     places = list(_standings(content, system))
     pools = [place for place in places if place[0].task.data.pool_size is not None]
@@ -162,7 +162,7 @@ def multiples_of(content: Content, system: System) -> Iterator[Multiple]:
         yield Multiple("Failed answers, by kind", "", failures)
 
 
-def _standings(content: Content, system: System) -> Iterator[tuple[Board, Standing]]:
+def _standings(content: Content, system: SiteSystem) -> Iterator[tuple[Board, RankedSystem]]:
     """Yield the leading board of each track that a system stands on, and its place there."""
     seen = set()
     for board, row in content.by_system.get(system.slug, ()):
@@ -172,7 +172,7 @@ def _standings(content: Content, system: System) -> Iterator[tuple[Board, Standi
 
 
 def _panel(
-    title: str, page: str, rows: Sequence[tuple[str, Board, Standing]]
+    title: str, page: str, rows: Sequence[tuple[str, Board, RankedSystem]]
 ) -> Iterator[Multiple]:
     bars = []
     for name, board, row in rows:
@@ -183,7 +183,7 @@ def _panel(
         yield Multiple(title, page, bars)
 
 
-def _known(board: Board, row: Standing) -> SampleTrack | None:
+def _known(board: Board, row: RankedSystem) -> SampleTrack | None:
     return known_track(board.key.track, str(row.track["data_sha256"].value))
 
 
@@ -194,7 +194,7 @@ def _groups(track: str, sha256: str) -> Groups:
     return {} if known is None else groups_of(known)
 
 
-def _slices(board: Board, row: Standing) -> Iterator[Multiple]:
+def _slices(board: Board, row: RankedSystem) -> Iterator[Multiple]:
     """Yield a panel for each trait of the records of a track."""
     track, sha256 = board.key.track, str(row.track["data_sha256"].value)
     by_trait: dict[str, list[Bar]] = {}
@@ -211,14 +211,14 @@ def _slices(board: Board, row: Standing) -> Iterator[Multiple]:
         yield Multiple(f"{board.task.heading} by {trait}", page_of(board.task), bars)
 
 
-def _failures(system: System) -> Iterator[Bar]:
+def _failures(system: SiteSystem) -> Iterator[Bar]:
     for track, place in system.tracks.items():
         for kind, count in place["failed_predictions"].items():
             name = f"{board_tracks()[track].heading}: {kind}"
             yield Bar(name, Markup(), figure(count, whole), figure(place["n"], whole))
 
 
-def beside_of(content: Content, system: System) -> Iterator[Beside]:
+def beside_of(content: Content, system: SiteSystem) -> Iterator[Neighbours]:
     """Yield a system next to the strongest other one on each task where records are known."""
     smallest: set[str] = set()
     for board, row in _standings(content, system):
@@ -232,7 +232,7 @@ def beside_of(content: Content, system: System) -> Iterator[Beside]:
         if board.task.data.pool_size is not None:
             smallest.add(board.task.name)
         shared = sorted(row.records.keys() & rival.records.keys())
-        yield Beside(
+        yield Neighbours(
             board=board,
             title=board.task.heading,
             other=rival.system,
@@ -242,7 +242,7 @@ def beside_of(content: Content, system: System) -> Iterator[Beside]:
 
 
 def _different(
-    board: Board, row: Standing, rival: Standing, shared: Sequence[str]
+    board: Board, row: RankedSystem, rival: RankedSystem, shared: Sequence[str]
 ) -> Iterator[DifferentRecord]:
     """Yield the records on which two systems differ most, those that the first one lost before."""
 

@@ -24,8 +24,8 @@ from alps.leaderboard.pages.board_table import (
 )
 from alps.leaderboard.pages.charts import cost_chart, score_whisker
 from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
-from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair, whole
-from alps.leaderboard.ranking import Board, Standing
+from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, computed, figure, pair, whole
+from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.references import ReferenceTable, Reported
 from alps.show.charts import axis_of
 from alps.show.formatting import signed
@@ -37,7 +37,7 @@ LEADING, CHARTS = 20, 3
 
 
 @dataclass(frozen=True)
-class Column:
+class TaskColumn:
     """A task in the matrix; one that nobody submitted to has no view.
 
     `places` are the systems on any board of its leading metric, by slug: each on the board whose
@@ -46,7 +46,7 @@ class Column:
 
     task: Task
     view: BoardView | None
-    places: Mapping[str, tuple[Board, Standing]]
+    places: Mapping[str, tuple[Board, RankedSystem]]
 
     @property
     def board(self) -> Board | None:
@@ -136,7 +136,7 @@ def write_overview(renderer: Renderer) -> None:
         renderer.write("matrix.html", "matrix.html", rows=rows, sections=others, **matrix)
 
 
-def _columns(renderer: Renderer) -> Iterator[Column]:
+def _columns(renderer: Renderer) -> Iterator[TaskColumn]:
     """Yield the columns: every track, with a board or without.
 
     Of pools of many sizes the smallest and the largest stand for the others.
@@ -152,15 +152,15 @@ def _columns(renderer: Renderer) -> Iterator[Column]:
                 continue
             boards = content.by_track.get(task.track, [])
             leading = view(boards[0], most=0, brief=True, first=False) if boards else None
-            places: dict[str, tuple[Board, Standing]] = {}
+            places: dict[str, tuple[Board, RankedSystem]] = {}
             for board in boards:
                 if board.metric == boards[0].metric:
                     for row in board.standings:
                         places.setdefault(row.system.slug, (board, row))
-            yield Column(task, leading, places)
+            yield TaskColumn(task, leading, places)
 
 
-def _grouped(columns: Sequence[Column]) -> dict[JudgedBy, list[str]]:
+def _grouped(columns: Sequence[TaskColumn]) -> dict[JudgedBy, list[str]]:
     """Return the systems with a score in any column, by the best of their judges.
 
     Within a group the order is that of the matrix.
@@ -187,7 +187,7 @@ def _grouped(columns: Sequence[Column]) -> dict[JudgedBy, list[str]]:
 
 
 def _others(
-    columns: Sequence[Column], groups: Mapping[JudgedBy, Sequence[str]]
+    columns: Sequence[TaskColumn], groups: Mapping[JudgedBy, Sequence[str]]
 ) -> Iterator[MatrixSection]:
     """Yield the systems that the official judge did not judge, by who did."""
     for by, (title, note) in OTHERS.items():
@@ -196,7 +196,7 @@ def _others(
             yield MatrixSection(by, title, Markup(note), rows, open=by == "llm")
 
 
-def _row(slug: str, columns: Sequence[Column]) -> MatrixRow:
+def _row(slug: str, columns: Sequence[TaskColumn]) -> MatrixRow:
     places = [column.places.get(slug) for column in columns]
     _, first = next(place for place in places if place is not None)
     cells = []
@@ -206,7 +206,7 @@ def _row(slug: str, columns: Sequence[Column]) -> MatrixRow:
     return MatrixRow(system_name(first.system, ""), cells, facts_of(first.system, first.track))
 
 
-def _cell(board: Board, row: Standing, column: Column) -> Markup:
+def _cell(board: Board, row: RankedSystem, column: TaskColumn) -> Markup:
     """Return a score, its interval, its rank and its difference; or why there is none."""
     if row.withheld:
         return Markup('<small class="unproven">not admitted</small>')
@@ -223,12 +223,12 @@ def _cell(board: Board, row: Standing, column: Column) -> Markup:
     return cell + delta_of(row, board)
 
 
-def _score(score: Place) -> Markup:
+def _score(score: FilePlace) -> Markup:
     interval = bounds(score) if score["low"] else ""
     return Markup("<b>{}</b> {}").format(figure(score["value"]), interval)
 
 
-def _baseline(column: Column) -> Markup:
+def _baseline(column: TaskColumn) -> Markup:
     """Return the strongest trivial baseline of a column; of a board of memories no memory."""
     board = column.board
     if board is None or board.baseline is None:
@@ -237,7 +237,7 @@ def _baseline(column: Column) -> Markup:
     return _score(board.baseline.score) + name
 
 
-def _reported(renderer: Renderer, columns: Sequence[Column]) -> Iterator[MatrixSection]:
+def _reported(renderer: Renderer, columns: Sequence[TaskColumn]) -> Iterator[MatrixSection]:
     """Yield what is reported of models, which are many tasks at a time."""
     tables: dict[str, dict[str, list[Reported | None]]] = {}
     by_id: dict[str, ReferenceTable] = {}
@@ -260,7 +260,7 @@ def _note(table: ReferenceTable) -> Markup:
     return note.format(foreign(judged), table.id, "Where it is from")
 
 
-def _reference_row(cells: Sequence[Reported | None], columns: Sequence[Column]) -> MatrixRow:
+def _reference_row(cells: Sequence[Reported | None], columns: Sequence[TaskColumn]) -> MatrixRow:
     first = next(cell for cell in cells if cell is not None)
     written = []
     for cell, column in zip(cells, columns, strict=True):
@@ -301,7 +301,7 @@ def _panels(renderer: Renderer) -> Iterator[Panel]:
 
 
 def _panel_rows(
-    table: ReferenceTable, place: Place, metric: Metric
+    table: ReferenceTable, place: FilePlace, metric: Metric
 ) -> Iterator[tuple[str, Markup, Markup, Markup]]:
     """Yield the style, the name, the drawing and the figures of each row."""
     strongest = {row.above.baseline for row in table.rows if row.above is not None}
@@ -330,7 +330,7 @@ class ReferenceView:
     """
 
     table: ReferenceTable
-    place: Place
+    place: FilePlace
     tracks: Sequence[tuple[str, str]]
     settings: str
     lead: tuple[str, Markup]
@@ -348,7 +348,7 @@ def write_references(renderer: Renderer) -> None:
     renderer.write("references.html", "references.html", views=views)
 
 
-def _reference_view(renderer: Renderer, table: ReferenceTable, place: Place) -> ReferenceView:
+def _reference_view(renderer: Renderer, table: ReferenceTable, place: FilePlace) -> ReferenceView:
     tracks = board_tracks()
     metrics = []
     links: dict[str, str] = {}
@@ -385,7 +385,7 @@ def _title(table: ReferenceTable, n: int, metric: Metric) -> str:
 
 
 def _reference_rows(
-    table: ReferenceTable, place: Place, lead: Metric, *, above: bool
+    table: ReferenceTable, place: FilePlace, lead: Metric, *, above: bool
 ) -> Iterator[Sequence[Markup]]:
     for at, row in enumerate(table.rows):
         here = place["rows"][at]

@@ -15,9 +15,9 @@ from alps.leaderboard.gold_data import known_track, own_track
 from alps.leaderboard.pages.board_table import foreign, metric_title
 from alps.leaderboard.pages.common import Content, Renderer, answer_id, record_file, records_folder
 from alps.leaderboard.parts import parts_of
-from alps.leaderboard.provenance import NOTHING, Place, computed, figure
-from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.site_data import System
+from alps.leaderboard.provenance import NOTHING, FilePlace, computed, figure
+from alps.leaderboard.ranking import Board, RankedSystem
+from alps.leaderboard.site_data import SiteSystem
 from alps.show.formatting import number, visible
 from alps.tasks import MicroRatio, Task, board_tracks
 from alps.tasks.base import Row
@@ -38,7 +38,7 @@ class FileRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Record:
+class PageRecord:
     """A record made ready once for all systems: `values` are a pool's candidates by their ids."""
 
     sample: Any
@@ -106,12 +106,12 @@ def _answers_in_group(
 
 
 def _answers_by_record(
-    systems: Sequence[System], task: Task, samples: Mapping[str, Any]
+    systems: Sequence[SiteSystem], task: Task, samples: Mapping[str, Any]
 ) -> dict[str, list[str]]:
     records = {}
     for name, sample in samples.items():
         values = {candidate.id: candidate.value for candidate in getattr(sample, "candidates", ())}
-        records[name] = Record(sample, values)
+        records[name] = PageRecord(sample, values)
     answers: dict[str, list[str]] = {}
     for system in systems:
         for name, pieces in _answers_of(system, task, records).items():
@@ -119,9 +119,9 @@ def _answers_by_record(
     return answers
 
 
-def _systems(content: Content, task: Task) -> Sequence[System]:
+def _systems(content: Content, task: Task) -> Sequence[SiteSystem]:
     """Return the systems with answers to the package's own data, as the boards order them."""
-    ordered: dict[str, System] = {}
+    ordered: dict[str, SiteSystem] = {}
     for board in content.by_track.get(task.track, ()):
         for row in (*board.standings, *board.floor_systems):
             ordered.setdefault(row.system.slug, row.system)
@@ -149,7 +149,7 @@ def _excerpt(sample: Any) -> str:
     return flat if len(flat) <= EXCERPT else f"{flat[:EXCERPT].rsplit(' ', 1)[0]} …"
 
 
-def _rows_of(system: System, track: str, stage: str) -> dict[tuple[str, int], FileRow]:
+def _rows_of(system: SiteSystem, track: str, stage: str) -> dict[tuple[str, int], FileRow]:
     """Return the rows of a file by record and repeat."""
     rows: dict[tuple[str, int], FileRow] = {}
     for line, row in enumerate(system.rows(track, stage)):
@@ -159,7 +159,9 @@ def _rows_of(system: System, track: str, stage: str) -> dict[tuple[str, int], Fi
     return rows
 
 
-def _answers_of(system: System, task: Task, records: Mapping[str, Record]) -> dict[str, list[str]]:
+def _answers_of(
+    system: SiteSystem, task: Task, records: Mapping[str, PageRecord]
+) -> dict[str, list[str]]:
     """Return, by record, what a system answered to it, as HTML."""
     verdicts = _rows_of(system, task.track, "verdicts")
     scores = _rows_of(system, task.track, "scores")
@@ -203,7 +205,7 @@ def _figures(file: str, shown: Sequence[tuple[str, str]], score: FileRow | None)
     """Return the first scores of a record, each with its title and its place in `file`."""
     if score is None or not isinstance(score.row.get("scores"), dict):
         return ""
-    scores = Place(file, f"/{score.line}", score.row)["scores"]
+    scores = FilePlace(file, f"/{score.line}", score.row)["scores"]
     known = [(name, title) for name, title in shown if _is_number(scores.value.get(name))]
     marks = []
     for name, title in known[:_SHOWN_SCORES]:
@@ -217,7 +219,11 @@ def _is_number(value: object) -> bool:
 
 
 def _memories(
-    system: System, task: Task, record: Record, row: Mapping[str, Any], verdict: FileRow | None
+    system: SiteSystem,
+    task: Task,
+    record: PageRecord,
+    row: Mapping[str, Any],
+    verdict: FileRow | None,
 ) -> str:
     """List predicted memories, each with the gold related to it, and the gold nothing matches."""
     pairs = _pairs(verdict)
@@ -265,7 +271,11 @@ def _pairs(verdict: FileRow | None) -> list[Mapping[str, str]]:
 
 
 def _choice(
-    system: System, task: Task, record: Record, row: Mapping[str, Any], verdict: FileRow | None
+    system: SiteSystem,
+    task: Task,
+    record: PageRecord,
+    row: Mapping[str, Any],
+    verdict: FileRow | None,
 ) -> str:
     """Show the memory that was chosen, and the answer where there is one."""
     prediction = row.get("prediction")
@@ -286,7 +296,11 @@ def _choice(
 
 
 def _response(
-    system: System, task: Task, record: Record, row: Mapping[str, Any], verdict: FileRow | None
+    system: SiteSystem,
+    task: Task,
+    record: PageRecord,
+    row: Mapping[str, Any],
+    verdict: FileRow | None,
 ) -> str:
     """Show the response, and the marks that the judge gave it."""
     prediction = row.get("prediction")
@@ -299,7 +313,7 @@ def _response(
     marks = verdict.row.get("marks")
     if not isinstance(marks, dict):
         return f'{body}<p class="note">Not rated: its judge rates no answers by a rubric.</p>'
-    root = Place(f"{system.slug}/{task.track}/verdicts.jsonl", f"/{verdict.line}", verdict.row)
+    root = FilePlace(f"{system.slug}/{task.track}/verdicts.jsonl", f"/{verdict.line}", verdict.row)
     for name in marks:
         mark = root["marks"][name]
         written = figure(mark, str) if _is_number(mark.value) else shown_text(mark.value)
@@ -327,7 +341,7 @@ def _cut(value: object) -> str:
     return words if len(words) <= LONGEST else f"{words[:LONGEST]} …"
 
 
-def _body_of(task: Task) -> Callable[[System, Task, Record, Row, FileRow | None], str]:
+def _body_of(task: Task) -> Callable[[SiteSystem, Task, PageRecord, Row, FileRow | None], str]:
     """Return how an answer is written: as memories next to gold, as a choice, or as a text."""
     if task.public.paired is not None:
         return _memories
@@ -371,7 +385,7 @@ def _compare_page(board: Board) -> str:
     return f"{FOLDER}/{board.id}.html"
 
 
-def compared(board: Board) -> list[Standing]:
+def compared(board: Board) -> list[RankedSystem]:
     """Return the systems of a board whose records may be shown: those of the package's data."""
     sha256 = str(board.any.track["data_sha256"].value)
     if known_track(board.key.track, sha256) is None:
@@ -394,7 +408,7 @@ def write_compared(renderer: Renderer) -> None:
     renderer.put(f"{FOLDER}/columns.css", "".join(_SHOWN.format(n=n + 1) for n in range(most)))
 
 
-def _record_rows(board: Board, rows: list[Standing]) -> Iterator[RecordRow]:
+def _record_rows(board: Board, rows: list[RankedSystem]) -> Iterator[RecordRow]:
     folder = records_folder(board.task)
     names = sorted({name for row in rows for name in row.records})
     for name in names:
@@ -405,7 +419,7 @@ def _record_rows(board: Board, rows: list[Standing]) -> Iterator[RecordRow]:
         yield RecordRow(name, page, Markup("".join(cells)))
 
 
-def _score_cell(board: Board, row: Standing, name: str, page: str, n: int) -> str:
+def _score_cell(board: Board, row: RankedSystem, name: str, page: str, n: int) -> str:
     """Return a score with the way to the answer that got it.
 
     Short, as a page has tens of thousands: its origin stands on the table, its file on its column.
@@ -417,7 +431,7 @@ def _score_cell(board: Board, row: Standing, name: str, page: str, n: int) -> st
     return f'<td class="c{n}"><a href="{page}#{answer}">{written}</a></td>'
 
 
-def record_score(board: Board, row: Standing, name: str) -> Markup:
+def record_score(board: Board, row: RankedSystem, name: str) -> Markup:
     """Return what a system scored on a record, by the metric of a board."""
     value = round(row.records[name], DIGITS)
     args = (row.system.slug, board.key.track, board.metric.name, name)

@@ -30,9 +30,9 @@ from alps.leaderboard.pages.common import (
 )
 from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.parts import parts_of
-from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair, whole
-from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.site_data import System
+from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, computed, figure, pair, whole
+from alps.leaderboard.ranking import Board, RankedSystem
+from alps.leaderboard.site_data import SiteSystem
 from alps.leaderboard.submission import histories
 from alps.show.charts import axis_of
 from alps.show.svg import Axis, axis_labels
@@ -51,7 +51,7 @@ FIGURES = {
 
 
 @dataclass(frozen=True)
-class ScoreRow:
+class PageMetric:
     """One metric of a track."""
 
     title: str
@@ -63,7 +63,7 @@ class ScoreRow:
     corrected: Markup
     again: Markup
     rank: Markup
-    n: Place
+    n: FilePlace
     unscored: str
     reason: str
 
@@ -74,12 +74,12 @@ class TrackView:
 
     task: Task
     title: str
-    place: Place
-    run: Place
+    place: FilePlace
+    run: FilePlace
     judge: str
-    scales: list[tuple[Markup, list[ScoreRow]]]
+    scales: list[tuple[Markup, list[PageMetric]]]
     floors: list[tuple[str, str, Markup]]
-    failures: list[tuple[str, Place]]
+    failures: list[tuple[str, FilePlace]]
     matrix: Matrix | None
     boards: list[Board]
     records: str
@@ -90,16 +90,16 @@ class TrackView:
 
 
 @dataclass(frozen=True)
-class Judge:
+class NamedJudge:
     """A judge as submissions name it."""
 
     id: str
     name: str
     comparable: bool
     parts: list[tuple[str, str]]
-    systems: list[System]
+    systems: list[SiteSystem]
     boards: list[Board]
-    calibrations: list[Place]
+    calibrations: list[FilePlace]
     used: list[tuple[str, str]]
 
     @property
@@ -152,7 +152,7 @@ def write_systems(renderer: Renderer) -> None:
         _write_system(renderer, system, versions if len(versions) > 1 else [])
 
 
-def _write_system(renderer: Renderer, system: System, versions: list[System]) -> None:
+def _write_system(renderer: Renderer, system: SiteSystem, versions: list[SiteSystem]) -> None:
     settings = []
     for name, value in sorted(system.card.system.settings.items()):
         if value is not None:
@@ -189,7 +189,7 @@ class Tile:
     judged: Markup
 
 
-def _tiles(content: Content, system: System) -> Iterator[Tile]:
+def _tiles(content: Content, system: SiteSystem) -> Iterator[Tile]:
     """Yield a tile for the leading board of every track."""
     seen = set()
     for board, row in content.by_system.get(system.slug, ()):
@@ -218,12 +218,12 @@ def _tiles(content: Content, system: System) -> Iterator[Tile]:
         )
 
 
-def _delta(row: Standing, board: Board) -> Markup:
+def _delta(row: RankedSystem, board: Board) -> Markup:
     delta = delta_of(row, board)
     return Markup("{} · ").format(delta) if delta else delta
 
 
-def _of_parts(renderer: Renderer, system: System) -> Iterator[Markup]:
+def _of_parts(renderer: Renderer, system: SiteSystem) -> Iterator[Markup]:
     for part in parts_of(system.card):
         yield from part.on_page(renderer, system)
 
@@ -233,7 +233,7 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _track(content: Content, system: System, name: str) -> TrackView:
+def _track(content: Content, system: SiteSystem, name: str) -> TrackView:
     task, place = board_tracks()[name], system.tracks[name]
     standings = []
     for board, row in content.by_system.get(system.slug, ()):
@@ -273,18 +273,18 @@ def _track(content: Content, system: System, name: str) -> TrackView:
 
 def _scales(
     task: Task,
-    place: Place,
-    standings: list[tuple[Board, Standing]],
-    again: Place,
+    place: FilePlace,
+    standings: list[tuple[Board, RankedSystem]],
+    again: FilePlace,
     drawn: bool,
-) -> Iterator[tuple[Markup, list[ScoreRow]]]:
+) -> Iterator[tuple[Markup, list[PageMetric]]]:
     """Yield the metrics by the axis that they are drawn on."""
     scores = dict(place["scores"].items())
     metrics = {metric.name: metric for metric in task.metrics if metric.name in scores}
     # A card may hold figures that this version no longer measures: they stand last.
     for name in scores:
         metrics.setdefault(name, Metric(name, name))
-    by_axis: dict[Axis, list[ScoreRow]] = {}
+    by_axis: dict[Axis, list[PageMetric]] = {}
     for name, metric in metrics.items():
         shown = NOTHING
         if metric.judged:
@@ -297,18 +297,18 @@ def _scales(
 
 def _row(
     metric: Metric,
-    score: Place,
-    standings: list[tuple[Board, Standing]],
-    again: Place,
+    score: FilePlace,
+    standings: list[tuple[Board, RankedSystem]],
+    again: FilePlace,
     shown: Markup,
-) -> ScoreRow:
+) -> PageMetric:
     rank = NOTHING
     own = [one for one in standings if one[0].metric.name == metric.name]
     for board, standing in own[:1]:
         if standing.rank is not None:
             best, written = standing.rank.best, str(standing.rank)
             rank = computed(best, "rank", board.id, standing.system.slug, written=written)
-    return ScoreRow(
+    return PageMetric(
         title=metric_title(metric),
         lead=metric.headline,
         lower=metric.lower_is_better,
@@ -324,7 +324,7 @@ def _row(
     )
 
 
-def _floors(place: Place) -> Iterator[tuple[str, str, Markup]]:
+def _floors(place: FilePlace) -> Iterator[tuple[str, str, Markup]]:
     for name, floor in place["floors"].items():
         # The run's own figure may be one that the judge of the baseline can't tell.
         lead = str(floor["lead"].value)
@@ -345,9 +345,9 @@ def write_judges(renderer: Renderer) -> None:
         )
 
 
-def _judges(content: Content) -> list[Judge]:
+def _judges(content: Content) -> list[NamedJudge]:
     """Return the judges of all submissions, those that compare first."""
-    tracks: dict[str, list[tuple[System, str]]] = {}
+    tracks: dict[str, list[tuple[SiteSystem, str]]] = {}
     for system in content.systems:
         for track in system.tracks:
             tracks.setdefault(judge_id(system, track), []).append((system, track))
@@ -355,14 +355,14 @@ def _judges(content: Content) -> list[Judge]:
     return sorted(judges, key=lambda one: (not one.comparable, -len(one.systems), one.id))
 
 
-def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge:
+def _judge(content: Content, name: str, rows: list[tuple[SiteSystem, str]]) -> NamedJudge:
     # A fingerprint is of the judge and its rubrics, so that any of its tracks tells them.
     system, track = rows[0]
     place, parts = system.tracks[track], system.run(track)["judge"]
     boards = [board for board in content.boards if board.key.judge == name]
     # A run names its judge where no score needs one, too.
     judged = {one.slug: one for one, track in rows if board_tracks()[track].judged}
-    return Judge(
+    return NamedJudge(
         id=name,
         name=str(place["judge"].value),
         comparable=bool(place["comparable"].value) and all(board.judge_known for board in boards),
@@ -374,7 +374,7 @@ def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge
     )
 
 
-def _used_calibrations(rows: Sequence[tuple[System, str]]) -> set[tuple[str, str]]:
+def _used_calibrations(rows: Sequence[tuple[SiteSystem, str]]) -> set[tuple[str, str]]:
     """Return the calibrations, with their hashes, that scores of these tracks were corrected by."""
     used = set()
     for system, track in rows:
@@ -384,11 +384,11 @@ def _used_calibrations(rows: Sequence[tuple[System, str]]) -> set[tuple[str, str
     return used
 
 
-def _calibrations(parts: Mapping[str, Any]) -> Iterator[Place]:
+def _calibrations(parts: Mapping[str, Any]) -> Iterator[FilePlace]:
     """Yield the package's own calibrations of a judge: those whose parts are all its own."""
     for path in sorted({*CALIBRATIONS.glob("*.json"), *CALIBRATIONS.glob("*/calibration.json")}):
         name = f"judges/calibrations/{path.relative_to(CALIBRATIONS).as_posix()}"
-        root = Place(name, "", from_json(path.read_bytes()))
+        root = FilePlace(name, "", from_json(path.read_bytes()))
         # One that names no parts would fit every judge.
         bound = root["judge_fingerprint"].value
         if not isinstance(bound, dict) or not bound:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.pages.board_table import (
-    Section,
+    BoardSection,
     TableRow,
     facts_of,
     foreign,
@@ -31,12 +31,12 @@ from alps.leaderboard.pages.common import (
     view,
 )
 from alps.leaderboard.pages.records import compare_page
-from alps.leaderboard.provenance import NOTHING, Place, pair
-from alps.leaderboard.ranking import Board, Standing
-from alps.leaderboard.site_data import System
+from alps.leaderboard.provenance import NOTHING, FilePlace, pair
+from alps.leaderboard.ranking import Board, RankedSystem
+from alps.leaderboard.site_data import SiteSystem
 from alps.leaderboard.submission import Review
 from alps.rows import Figure
-from alps.show.charts import COLOURS, Point, colour_of, plane
+from alps.show.charts import COLOURS, ChartPoint, colour_of, plane
 from alps.show.formatting import letter_of
 from alps.tasks import Task, board_tracks
 
@@ -91,19 +91,19 @@ def _write_boards(renderer: Renderer, task: Task) -> None:
 
 def _plane(board: Board) -> dict[str, object] | None:
     """Return the precision–recall plane of a board, with its legend."""
-    points: list[Point] = []
-    legend: list[tuple[str, System]] = []
+    points: list[ChartPoint] = []
+    legend: list[tuple[str, SiteSystem]] = []
     for row in board.standings:
         # A score that nobody could recompute is in the table, marked, and in no chart.
         at = _in_plane(row.score("precision"), row.score("recall"))
         if row.recomputed and at is not None:
             mark = letter_of(len(legend)) if len(legend) < COLOURS else ""
-            points.append(Point(row.system.card.name, mark, style_of(mark), *at))
+            points.append(ChartPoint(row.system.card.name, mark, style_of(mark), *at))
             legend += [(mark, row.system)] if mark else []
     for floor in board.floors:
         at = _in_plane(floor.scores["precision"], floor.scores["recall"])
         if at is not None:
-            points.append(Point(floor.name, "", "floor", *at, sign=_SQUARE))
+            points.append(ChartPoint(floor.name, "", "floor", *at, sign=_SQUARE))
     if not points:
         return None
     name = "Precision against recall of the systems on the board above"
@@ -111,14 +111,14 @@ def _plane(board: Board) -> dict[str, object] | None:
     return {"drawing": drawing, "legend": legend, "rest": len(points) > len(legend)}
 
 
-def _in_plane(precision: Place, recall: Place) -> tuple[Figure, Figure] | None:
+def _in_plane(precision: FilePlace, recall: FilePlace) -> tuple[Figure, Figure] | None:
     """Return where scores lie in the plane; None where either has no value."""
     if not precision["value"] or not recall["value"]:
         return None
     return score_of(precision), score_of(recall)
 
 
-def _matrices(board: Board) -> Iterator[tuple[Standing, Matrix]]:
+def _matrices(board: Board) -> Iterator[tuple[RankedSystem, Matrix]]:
     """Yield the action matrices of the leading systems of a board."""
     leading = [row for row in board.standings if row.recomputed]
     for row in leading[:MATRICES]:
@@ -127,7 +127,7 @@ def _matrices(board: Board) -> Iterator[tuple[Standing, Matrix]]:
             yield row, matrix
 
 
-def _drawn_sections(panel: BoardView) -> Iterator[Section]:
+def _drawn_sections(panel: BoardView) -> Iterator[BoardSection]:
     """Yield the sections of a panel without the rows that have no value on its axis."""
     index = [column.key for column in panel.table.columns].index("score")
     for section in panel.table.sections:
@@ -150,10 +150,10 @@ class DataVersion:
 
 
 @dataclass(frozen=True)
-class Change:
+class BoardChange:
     """What changed boards on a day: a submission, or a maintainer's review of one."""
 
-    system: System
+    system: SiteSystem
     review: Review | None
 
     @property
@@ -165,14 +165,14 @@ class Change:
 
 def write_changes(renderer: Renderer) -> None:
     """Write the changelog with the data versions, and the page on how to read the site."""
-    changes: list[tuple[str, Change]] = []
+    changes: list[tuple[str, BoardChange]] = []
     for system in renderer.content.systems:
         review = system.entry.review
-        changes.append((system.card.submitted, Change(system, None)))
+        changes.append((system.card.submitted, BoardChange(system, None)))
         if review is not None:
-            changes.append((review.date, Change(system, review)))
+            changes.append((review.date, BoardChange(system, review)))
     changes.sort(key=lambda change: (change[0], change[1].system.slug), reverse=True)
-    days: dict[str, list[Change]] = {}
+    days: dict[str, list[BoardChange]] = {}
     for day, change in changes:
         days.setdefault(day, []).append(change)
     renderer.write("changes.html", "changes.html", days=days, versions=list(_versions(renderer)))
@@ -180,7 +180,7 @@ def write_changes(renderer: Renderer) -> None:
 
 
 def _versions(renderer: Renderer) -> Iterator[DataVersion]:
-    runs: dict[tuple[str, str], list[System]] = {}
+    runs: dict[tuple[str, str], list[SiteSystem]] = {}
     for system in renderer.content.systems:
         for track, place in system.tracks.items():
             runs.setdefault((track, place["data_sha256"].value), []).append(system)
@@ -203,8 +203,8 @@ def _versions(renderer: Renderer) -> Iterator[DataVersion]:
 METRIC = "recall_at_1"
 
 # By the size of the pool: a system's places, and the scores of anything.
-Standings = Mapping[int, Standing]
-BySize = dict[int, Place]
+Standings = Mapping[int, RankedSystem]
+BySize = dict[int, FilePlace]
 
 
 def write_pools(renderer: Renderer, task: str) -> None:
@@ -263,7 +263,7 @@ def _size(board: Board) -> int:
 
 def _systems(boards: Sequence[Board]) -> dict[str, Standings]:
     """Return the places of every system by its slug, the best on the largest pools first."""
-    systems: dict[str, dict[int, Standing]] = {}
+    systems: dict[str, dict[int, RankedSystem]] = {}
     for board in boards:
         for row in board.standings:
             systems.setdefault(row.system.slug, {})[_size(board)] = row

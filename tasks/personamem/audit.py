@@ -27,7 +27,7 @@ from pathlib import Path
 from alps.data.audit_findings import (
     SEVERITIES,
     AuditReport,
-    Finding,
+    DataFinding,
     Severity,
     Tally,
     TrackLooked,
@@ -36,7 +36,13 @@ from alps.data.audit_findings import (
 )
 from alps.data.audit_records import SHORTEST_INSIDE
 from alps.errors import DataError, UsageError, closest
-from alps.tasks.personamem.release import LETTERS, PersonaMem, Question, open_personamem, sizes_in
+from alps.tasks.personamem.release import (
+    LETTERS,
+    PersonaMem,
+    PersonaQuestion,
+    open_personamem,
+    sizes_in,
+)
 from alps.text import fold
 
 SERIOUS_GAIN = 0.2
@@ -47,7 +53,7 @@ NEAR_THE_END = 2
 _ALL = "questions"
 _GOLD_COLUMNS = ("correct_answer", "all_options", "incorrect_answers")
 
-Picks = Callable[[Question], Sequence[int]]
+Picks = Callable[[PersonaQuestion], Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def audit_personamem(data: str, folder: Path, split: str | None) -> AuditReport 
         raise UsageError(f"split={split}: not in {data}{known}")
     sizes = sizes if split is None else [split]
     looked: list[TrackLooked] = []
-    findings: list[Finding] = []
+    findings: list[DataFinding] = []
     unchecked: list[str] = []
     for each in sizes:
         files = open_personamem(folder, each)
@@ -116,7 +122,7 @@ class _SizeAudit:
         name = f"line {fault.line}" if fault.line else Path(str(fault.path)).name
         self._tally.find("unreadable-row", "serious", "no run reads the row", name, what, unit=_ALL)
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[DataFinding]:
         """Return everything that was found."""
         for question in self.questions:
             self._look_at_options(question)
@@ -126,7 +132,7 @@ class _SizeAudit:
         leaks = [*self._length_leaks(), *self._letter_leaks(), *self._id_leaks()]
         return [*self._tally.findings(), *leaks, *self._column_leaks()]
 
-    def _look_at_options(self, question: Question) -> None:
+    def _look_at_options(self, question: PersonaQuestion) -> None:
         options = [fold(option) for option in question.options]
         gold = options[question.gold]
         repeated = [option for option, count in Counter(options).items() if count > 1]
@@ -142,7 +148,7 @@ class _SizeAudit:
                 "gold-in-message", "serious", "the message contains the gold", question, gold
             )
 
-    def _look_at_history(self, question: Question) -> None:
+    def _look_at_history(self, question: PersonaQuestion) -> None:
         try:
             last = self._files.last_said(question, NEAR_THE_END)
         except DataError as error:
@@ -170,7 +176,7 @@ class _SizeAudit:
             asked.add(key)
             said.add(message)
 
-    def _length_leaks(self) -> Iterator[Finding]:
+    def _length_leaks(self) -> Iterator[DataFinding]:
         rules: dict[str, Picks] = {"a longest": _longest, "a shortest": _shortest}
         by_type = _by_type(self.questions)
         tried = len(rules) * len(by_type)
@@ -179,7 +185,7 @@ class _SizeAudit:
                 rule = _Rule("length-leak", f"the gold is {name} option of {kind}", picks, tried)
                 yield from self._leak(rule, questions)
 
-    def _letter_leaks(self) -> Iterator[Finding]:
+    def _letter_leaks(self) -> Iterator[DataFinding]:
         groups = {"all types": self.questions, **_by_type(self.questions)}
         for kind, questions in groups.items():
             counts = Counter(question.gold for question in questions)
@@ -188,7 +194,7 @@ class _SizeAudit:
             tried = len(LETTERS) * len(groups)
             yield from self._leak(_Rule("letter-leak", what, _always(letter), tried), questions)
 
-    def _id_leaks(self) -> Iterator[Finding]:
+    def _id_leaks(self) -> Iterator[DataFinding]:
         """Look for a number of the row that, counted modulo 4, is the letter's but for a shift."""
         places = {question.id: place for place, question in enumerate(self.questions)}
         order = {name: place for place, name in enumerate(sorted(places))}
@@ -208,7 +214,7 @@ class _SizeAudit:
             rule = _Rule("id-leak", f"{name} reveals the letter", picks, tried, always_serious=True)
             yield from self._leak(rule, self.questions)
 
-    def _column_leaks(self) -> Iterator[Finding]:
+    def _column_leaks(self) -> Iterator[DataFinding]:
         golds = {question.line: question for question in self.questions}
         hits: Counter[str] = Counter()
         n, columns = len(golds), 1
@@ -224,7 +230,7 @@ class _SizeAudit:
                 detail = f"the column {name} contains the letter or the text of the gold"
                 yield self._tally.finding("column-leak", "serious", (count, n), _ALL, detail)
 
-    def _leak(self, rule: "_Rule", questions: Sequence[Question]) -> Iterator[Finding]:
+    def _leak(self, rule: "_Rule", questions: Sequence[PersonaQuestion]) -> Iterator[DataFinding]:
         """Yield a finding where a rule finds the gold above chance; ties share a guess."""
         picked = [rule.picks(question) for question in questions]
         hits = 0
@@ -243,24 +249,24 @@ class _SizeAudit:
         yield self._tally.finding(rule.code, severity, share, _ALL, detail)
 
     def _find(
-        self, code: str, severity: Severity, detail: str, question: Question, what: str
+        self, code: str, severity: Severity, detail: str, question: PersonaQuestion, what: str
     ) -> None:
         self._tally.find(code, severity, detail, question.id, what, unit=_ALL)
 
 
-def _by_type(questions: Sequence[Question]) -> dict[str, list[Question]]:
-    groups: defaultdict[str, list[Question]] = defaultdict(list)
+def _by_type(questions: Sequence[PersonaQuestion]) -> dict[str, list[PersonaQuestion]]:
+    groups: defaultdict[str, list[PersonaQuestion]] = defaultdict(list)
     for question in questions:
         groups[question.type].append(question)
     return dict(groups)
 
 
-def _longest(question: Question) -> list[int]:
+def _longest(question: PersonaQuestion) -> list[int]:
     lengths = [len(option) for option in question.options]
     return [place for place, length in enumerate(lengths) if length == max(lengths)]
 
 
-def _shortest(question: Question) -> list[int]:
+def _shortest(question: PersonaQuestion) -> list[int]:
     lengths = [len(option) for option in question.options]
     return [place for place, length in enumerate(lengths) if length == min(lengths)]
 
@@ -278,7 +284,7 @@ def _number_in(name: str) -> int:
     return int(digits[-9:] or 0)
 
 
-def _tells(cell: str, question: Question) -> bool:
+def _tells(cell: str, question: PersonaQuestion) -> bool:
     """Tell whether a cell is the gold's letter, or holds its text and no other option's."""
     folded = fold(cell)
     if folded.strip("()") == LETTERS[question.gold]:

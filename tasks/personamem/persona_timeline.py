@@ -2,8 +2,8 @@
 
 An engine, be it templates or a model, gives texts alone: lists of entries that can stand for one
 another (`Material`), how the user tells each event (`Telling`), and how a question and its options
-are worded (`Wording`). The seed decides which entries become true, so that no engine knows the
-right answer when it writes the options. Templates are deterministic, embedded, in English and
+are worded (`QuestionWording`). The seed decides which entries become true, so that no engine knows
+the right answer when it writes the options. Templates are deterministic, embedded, in English and
 Chinese. A history has sessions in the order of their dates, with unrelated chats between.
 """
 
@@ -103,7 +103,7 @@ class Telling:
 
 
 @dataclass(frozen=True)
-class Wording:
+class QuestionWording:
     """A question and the sentence of its options, with slots where entries go."""
 
     question: str
@@ -250,12 +250,12 @@ def _slots(interest: Interest, event: str, words: Words) -> dict[str, str]:
     return slots | {"item": item, "person": interest.helper}
 
 
-def wordings(topic: Topic, words: Words) -> dict[str, Wording]:
+def wordings(topic: Topic, words: Words) -> dict[str, QuestionWording]:
     """Return how each type of question asks about a topic."""
     worded = {}
     for kind in EVIDENCE:
         question = words["ask"][kind].replace("{topic}", topic.title)
-        worded[kind] = Wording(question, words["answer"][kind])
+        worded[kind] = QuestionWording(question, words["answer"][kind])
     return worded
 
 
@@ -292,7 +292,7 @@ _SESSIONS = {"32k": 10, "128k": 20, "1M": 60}
 
 
 @dataclass(frozen=True)
-class History:
+class PersonaMessages:
     """The messages of one persona.
 
     Attributes:
@@ -311,7 +311,7 @@ def tell(
     size: str,
     words: Words,
     rng: random.Random,
-) -> History:
+) -> PersonaMessages:
     """Tell a timeline in sessions, and fill them up to the size."""
     order = _in_order(persona)
     sessions = _SESSIONS[size]
@@ -319,7 +319,7 @@ def tell(
     spent = sum(len(told[key].text.encode()) + len(told[key].reply.encode()) for key in order)
     biographies = len(persona.biography.encode()) * sessions
     unrelated = chats(budget - spent - biographies, sessions, words, rng)
-    history, frames = History([], {}, []), words["frames"]
+    history, frames = PersonaMessages([], {}, []), words["frames"]
     for number in range(sessions):
         history.messages.append({"role": "system", "content": persona.biography})
         _say(history, words, rng.choice(frames["smalltalk"]), rng.choice(frames["smallreply"]))
@@ -344,6 +344,6 @@ def _in_order(persona: Persona) -> list[tuple[str, str]]:
     return [key for *_, key in sorted(dated)]
 
 
-def _say(history: History, words: Words, text: str, reply: str) -> None:
+def _say(history: PersonaMessages, words: Words, text: str, reply: str) -> None:
     history.messages.append({"role": "user", "content": words["label_user"] + text})
     history.messages.append({"role": "assistant", "content": words["label_assistant"] + reply})

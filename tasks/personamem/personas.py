@@ -34,12 +34,12 @@ from alps.tasks.personamem.persona_timeline import (
     STEPS,
     TOPICS_OF_ONE,
     TRACK,
-    History,
     Interest,
     Language,
     Material,
     Persona,
-    Wording,
+    PersonaMessages,
+    QuestionWording,
     draw_persona,
     material,
     tell,
@@ -72,7 +72,7 @@ GOLD = "gold"
 
 
 @dataclass(frozen=True)
-class Asked:
+class DraftQuestion:
     """One question before it becomes a row.
 
     Attributes:
@@ -91,9 +91,9 @@ class Asked:
 def ask(
     persona: Persona,
     material: Material,
-    worded: Mapping[str, Mapping[str, Wording]],
+    worded: Mapping[str, Mapping[str, QuestionWording]],
     rng: random.Random,
-) -> Iterator[Asked]:
+) -> Iterator[DraftQuestion]:
     """Yield a persona's questions, gold positions dealt out evenly.
 
     Args:
@@ -119,7 +119,7 @@ def ask(
             shown = tuple(_filled(wording.option, entry) for entry in entries)
             kinds = [_why_wrong(kind, entry, interest) for entry in entries]
             kinds[place] = GOLD
-            yield Asked(interest.topic, kind, question, shown, place, tuple(kinds))
+            yield DraftQuestion(interest.topic, kind, question, shown, place, tuple(kinds))
 
 
 Entry = tuple[str, ...]
@@ -168,7 +168,9 @@ def _filled(sentence: str, entry: Entry) -> str:
     return sentence
 
 
-def row_of(persona: Persona, asked: Asked, history: History, name: str, end: int) -> Row:
+def row_of(
+    persona: Persona, asked: DraftQuestion, history: PersonaMessages, name: str, end: int
+) -> Row:
     """Write a question as a row, asked before message `end` of the history `name`."""
     messages, topic, kind = history.messages[:end], asked.topic, asked.type
     at = history.evidence[topic, EVIDENCE[kind]]
@@ -222,7 +224,11 @@ class Writer:
     options: IO[bytes]
 
     def write(
-        self, persona: Persona, history: History, asked: Sequence[Asked], rng: random.Random
+        self,
+        persona: Persona,
+        history: PersonaMessages,
+        asked: Sequence[DraftQuestion],
+        rng: random.Random,
     ) -> int:
         """Write one persona; return how many questions it has. `rng` draws where they are asked."""
         line = json.dumps(history.messages, ensure_ascii=False)
@@ -238,7 +244,7 @@ class Writer:
         return len(asked)
 
 
-def _end(asked: Asked, history: History, rng: random.Random) -> int:
+def _end(asked: DraftQuestion, history: PersonaMessages, rng: random.Random) -> int:
     """Draw where a question is asked: at the end, or before a late turn of the user.
 
     All events of its topic come before.

@@ -24,7 +24,7 @@ from alps.tasks.personamem.rows import (
     CsvRow,
     LinkedHistories,
     OnFault,
-    Question,
+    PersonaQuestion,
     link_column,
     links_in,
     read_benchmark,
@@ -62,7 +62,7 @@ __all__ = [
     "LETTERS",
     "SIZES",
     "PersonaMem",
-    "Question",
+    "PersonaQuestion",
     "find_folder",
     "open_personamem",
     "read_questions",
@@ -83,7 +83,7 @@ _COLUMNS = (
 )
 
 
-def read_questions(path: Path, on_fault: OnFault = refuse) -> Iterator[Question]:
+def read_questions(path: Path, on_fault: OnFault = refuse) -> Iterator[PersonaQuestion]:
     """Yield the questions of a file in its order.
 
     Args:
@@ -108,12 +108,12 @@ def read_questions(path: Path, on_fault: OnFault = refuse) -> Iterator[Question]
         yield question
 
 
-def _question(row: CsvRow) -> Question:
+def _question(row: CsvRow) -> PersonaQuestion:
     options = row.texts("all_options", len(LETTERS), "four")
     end = row.count("end_index_in_shared_context")
     if end is None:
         raise row.fault("empty", "end_index_in_shared_context")
-    return Question(
+    return PersonaQuestion(
         persona=row.text("persona_id"),
         id=row.text("question_id"),
         type=row.text("question_type"),
@@ -162,7 +162,7 @@ class PersonaMem:
     histories: tuple[HistorySource, ...]
     version: int = 1
 
-    def read(self, on_fault: OnFault = refuse) -> Iterator[Question]:
+    def read(self, on_fault: OnFault = refuse) -> Iterator[PersonaQuestion]:
         """Yield the questions in their order; see `read_questions`."""
         if self.version == 1:
             return read_questions(self.questions, on_fault)
@@ -172,11 +172,11 @@ class PersonaMem:
         """Yield the rows of the questions, with all columns that are there."""
         return read_rows(self.questions, (), lambda fault: None)
 
-    def holds(self, question: Question) -> bool:
+    def holds(self, question: PersonaQuestion) -> bool:
         """Tell whether the history of a question is there."""
         return any(question.history in histories for histories in self.histories)
 
-    def check(self, question: Question) -> None:
+    def check(self, question: PersonaQuestion) -> None:
         """Check that the history of a question is there, and as long as the question says.
 
         Raises:
@@ -200,7 +200,7 @@ class PersonaMem:
                 return histories.read(name, histories.length(name))
         raise DataError(f"no history '{name}' next to it", path=self.questions)
 
-    def history(self, question: Question) -> tuple[Turn, ...]:
+    def history(self, question: PersonaQuestion) -> tuple[Turn, ...]:
         """Return what the user and the assistant said before the question.
 
         Raises:
@@ -208,7 +208,7 @@ class PersonaMem:
         """
         return self._histories_of(question).read(question.history, question.end)
 
-    def last_said(self, question: Question, count: int) -> tuple[Turn, ...]:
+    def last_said(self, question: PersonaQuestion, count: int) -> tuple[Turn, ...]:
         """Return the last messages before a question, `count` at most, and read no others.
 
         Raises:
@@ -217,7 +217,7 @@ class PersonaMem:
         start = max(0, question.end - count)
         return self._histories_of(question).read(question.history, question.end, start)
 
-    def kinds_of(self, question: Question) -> tuple[str, ...]:
+    def kinds_of(self, question: PersonaQuestion) -> tuple[str, ...]:
         """Return why each option of a question is wrong, where the data say so, else nothing.
 
         Raises:
@@ -229,7 +229,7 @@ class PersonaMem:
     def _kinds(self) -> dict[str, tuple[str, ...]]:
         return read_kinds(self.questions.with_name(f"options_{self.size}.jsonl"))
 
-    def _histories_of(self, question: Question) -> HistorySource:
+    def _histories_of(self, question: PersonaQuestion) -> HistorySource:
         name, line = question.history, question.line
         for histories in self.histories:
             if name in histories:

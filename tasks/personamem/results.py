@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError
-from alps.tasks.personamem.rows import LETTERS, LONGEST_FIELD, Question
+from alps.tasks.personamem.rows import LETTERS, LONGEST_FIELD, PersonaQuestion
 
 _ID = "question_id"
 _ANSWERS = ("p", "model_response")
@@ -61,7 +61,7 @@ def _prediction(column: str, text: str) -> dict[str, Any]:
     return {"outcome": "ok", "prediction": {"choice": read_reply(text)}, "raw": text}
 
 
-def check_results(path: Path, questions: Sequence[Question]) -> tuple[str, ...]:
+def check_results(path: Path, questions: Sequence[PersonaQuestion]) -> tuple[str, ...]:
     """Refuse a results file that does not belong to these questions.
 
     Compared is what both sides know of a question: its id, the right letter, the persona, and the
@@ -88,7 +88,7 @@ def check_results(path: Path, questions: Sequence[Question]) -> tuple[str, ...]:
     return table.oddities + lines
 
 
-def _check_row(row: dict[str, str], question: Question, path: Path, line: int) -> None:
+def _check_row(row: dict[str, str], question: PersonaQuestion, path: Path, line: int) -> None:
     gold = f"({LETTERS[question.gold]})"
     for name in ("correct_answer", "answer"):
         said = row.get(name, "").strip()

@@ -31,7 +31,7 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Question:
+class PersonaQuestion:
     """One row of the questions.
 
     Attributes:
@@ -303,7 +303,7 @@ def read_benchmark(
     size: str,
     histories: Sequence[HistorySource] = (),
     on_fault: OnFault = refuse,
-) -> Iterator[Question]:
+) -> Iterator[PersonaQuestion]:
     """Yield the questions of a file in its order.
 
     Args:
@@ -328,14 +328,14 @@ def read_benchmark(
         yield question
 
 
-def _question(row: CsvRow, place: int, size: str, end: int) -> Question:
+def _question(row: CsvRow, place: int, size: str, end: int) -> PersonaQuestion:
     persona, right = row.text("persona_id"), row.text("correct_answer")
     name = f"{persona}-{place}"
     answers = [right, *row.texts("incorrect_answers", len(LETTERS) - 1, "three")]
     options = sorted(answers, key=lambda text: hashlib.sha256(f"{name} {text}".encode()).digest())
     # Of a snippet that they did not find in the history, the authors write a distance of 0.
     tokens_back = row.count(f"distance_from_related_snippet_to_query_{size}") or None
-    return Question(
+    return PersonaQuestion(
         persona=persona,
         id=name,
         type=row.text("pref_type"),

@@ -20,7 +20,7 @@ from alps.llm.types import EmptyAnswer, Read
 from alps.llm.understanding import SEVERAL_ANSWERS
 from alps.schema import Turn
 from alps.tasks.by_memory import BYTES_A_TOKEN, Context
-from alps.tasks.personamem.release import LETTERS, PersonaMem, Question
+from alps.tasks.personamem.release import LETTERS, PersonaMem, PersonaQuestion
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ChoiceSample:
 
     benchmark_id: str
     session_id: str
-    question: Question
+    question: PersonaQuestion
     files: PersonaMem
     frequent: tuple[str, ...]
     hidden: bool = False

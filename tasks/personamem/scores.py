@@ -25,7 +25,7 @@ from alps.judges.base import Judge
 from alps.schema import Prediction
 from alps.tasks.base import Answer, Row, Scored
 from alps.tasks.metrics import Breakdown, Inference, MacroRatio, Metric, OnBoards
-from alps.tasks.personamem.release import LETTERS, PersonaMem, Question
+from alps.tasks.personamem.release import LETTERS, PersonaMem, PersonaQuestion
 from alps.tasks.personamem.samples import ChoiceSample, invalid_kind
 from alps.text import fold
 
@@ -127,7 +127,7 @@ BREAKDOWNS = (
 )
 
 
-def groups_of(question: Question) -> dict[str, str]:
+def groups_of(question: PersonaQuestion) -> dict[str, str]:
     """Return the group of a question in each breakdown that it belongs to, whatever the answer."""
     groups = {
         "type": question.type,
@@ -166,12 +166,12 @@ SEARCHED = frozenset(
 _GENERATED = re.compile(r"[0-9a-f]{32}")
 
 
-def is_generated(question: Question) -> bool:
+def is_generated(question: PersonaQuestion) -> bool:
     """Tell whether a question is of `alps data personas`, by its id."""
     return _GENERATED.fullmatch(question.id) is not None
 
 
-def by_mentions(files: PersonaMem, question: Question) -> list[int]:
+def by_mentions(files: PersonaMem, question: PersonaQuestion) -> list[int]:
     """Return the options that a count of mentions picks; all where the history is not there.
 
     For new ideas the least named ones. Else of those that are named, the least often named, and of
@@ -296,7 +296,7 @@ def scored(
     return Scored(scores, counts, details, question=same)
 
 
-def by_length_and_type(question: Question) -> list[int]:
+def by_length_and_type(question: PersonaQuestion) -> list[int]:
     """Return the longest options, or the shortest of a question for new ideas.
 
     The strongest rule known on the published set: micro .661, macro .729 at 32k.
@@ -304,19 +304,19 @@ def by_length_and_type(question: Question) -> list[int]:
     return _extreme(question, shortest=question.type == NEW_IDEAS)
 
 
-def _extreme(question: Question, *, shortest: bool = False) -> list[int]:
+def _extreme(question: PersonaQuestion, *, shortest: bool = False) -> list[int]:
     lengths = [len(option) for option in question.options]
     wanted = min(lengths) if shortest else max(lengths)
     return [place for place, length in enumerate(lengths) if length == wanted]
 
 
-def _most_words(question: Question) -> list[int]:
+def _most_words(question: PersonaQuestion) -> list[int]:
     asked = set(question.message.casefold().split())
     shared = [len(asked & set(option.casefold().split())) for option in question.options]
     return [place for place, count in enumerate(shared) if count == max(shared)]
 
 
-def _random_place(question: Question) -> list[int]:
+def _random_place(question: PersonaQuestion) -> list[int]:
     return [sha256(question.id.encode()).digest()[0] % len(LETTERS)]
 
 

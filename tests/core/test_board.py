@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from alps.run.scores import Board, count_failure
+from alps.run.scores import RecordScores, count_failure
 from alps.schema import FAILURES, UNHEARD
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric, MicroRatio, Scored
@@ -20,8 +20,8 @@ def record(
     return Scored({"f1": f1, **scores}, {"matched": matched, "gold": gold, "predicted": predicted})
 
 
-def board(*records: tuple[int, str, Scored]) -> Board:
-    filled = Board(METRICS)
+def board(*records: tuple[int, str, Scored]) -> RecordScores:
+    filled = RecordScores(METRICS)
     for place, session, scored in records:
         filled.add(place, session, scored)
     return filled
@@ -105,7 +105,7 @@ def test_repeats_of_a_record_count_each_and_their_order_does_not_matter():
     ]
     estimates = set()
     for order in (rows, rows[::-1], random.Random(1).sample(rows, len(rows))):
-        filled = Board(METRICS)
+        filled = RecordScores(METRICS)
         for place, repeat, scored in order:
             filled.add(place, f"s{place}", scored, repeat=repeat)
         estimates.add(filled.estimate(F1))
@@ -114,7 +114,7 @@ def test_repeats_of_a_record_count_each_and_their_order_does_not_matter():
 
 
 def test_each_repeat_has_its_own_mean():
-    filled = Board(METRICS)
+    filled = RecordScores(METRICS)
     for place, repeat, f1 in [(1, 1, 0.9), (0, 0, 0.2), (0, 1, 0.7), (1, 0, 0.4)]:
         filled.add(place, f"s{place}", record(f1), repeat=repeat)
     assert filled.by_repeat(F1) == pytest.approx([0.3, 0.8])

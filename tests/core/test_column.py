@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.run.scores import Column
+from alps.run.scores import RecordColumn
 
 REPRODUCIBLY = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 GAPS = st.integers(min_value=0, max_value=3)
@@ -19,7 +19,7 @@ ANY = st.one_of(
 @REPRODUCIBLY
 @given(st.lists(st.tuples(GAPS, SMALL)), st.lists(st.tuples(GAPS, ANY)))
 def test_a_column_gives_back_what_was_put_into_it_and_nothing_between(small, others):
-    column, expected = Column(), []
+    column, expected = RecordColumn(), []
     for gap, number in [*small, *others]:
         expected += [math.nan] * gap
         column.put(len(expected), number)
@@ -33,7 +33,7 @@ def test_whole_numbers_take_a_byte_each_and_others_eight(number, most):
     count = 50_000
     tracemalloc.start()
     try:
-        column = Column()
+        column = RecordColumn()
         for place in range(count):
             column.put(place, number)
         taken, _ = tracemalloc.get_traced_memory()

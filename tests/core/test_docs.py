@@ -31,7 +31,7 @@ from alps.ext.importers.settings import ImportSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.ext.memory.settings import BesideSettings, DiagnoseSettings
 from alps.ext.people.agreement.settings import AgreementSettings
-from alps.ext.people.annotate.settings import AnnotateSettings, ExportSettings
+from alps.ext.people.annotate.settings import AnnotateSettings, LabelExportSettings
 from alps.ext.personas.settings import PersonaSettings
 from alps.ext.sweeps.plan import SweepSettings
 from alps.ext.view.settings import ViewSettings
@@ -54,7 +54,7 @@ WITHOUT_COMMANDS = {"architecture.md"}
 RUN = [document for document in DOCUMENTS if document.name not in WITHOUT_COMMANDS]
 SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, PersonaSettings, DrawSettings),
-    *(AnnotateSettings, ExportSettings),
+    *(AnnotateSettings, LabelExportSettings),
     *(AgreementSettings, CalibrateSettings, JudgesSettings),
     *(CompareSettings, BesideSettings, DiagnoseSettings, SweepSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),

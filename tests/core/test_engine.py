@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 from alps.judges.embedded import LexicalJudge
-from alps.run.engine import Result, Unit, evaluate, units
 from alps.run.engine import TrackPlan as Track
+from alps.run.engine import Unit, UnitResult, evaluate, units
 from alps.run.source import open_data
 from alps.settings import RunSettings
 from alps.systems.resolve import resolve_system
@@ -22,10 +22,10 @@ def unit() -> Unit:
     return next(units([Track(track.task, track.samples, (system,), {})]))
 
 
-def results_of(unit: Unit, known: Result | None = None) -> list[Result]:
-    kept: list[Result] = []
+def results_of(unit: Unit, known: UnitResult | None = None) -> list[UnitResult]:
+    kept: list[UnitResult] = []
 
-    async def keep(result: Result) -> None:
+    async def keep(result: UnitResult) -> None:
         kept.append(result)
 
     options = JudgingOptions(extras=False)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from alps.run.breakdowns import break_down
-from alps.run.scores import Board
+from alps.run.scores import RecordScores
 from alps.stats.bootstrap import RESAMPLED, clustered_mean, resampled_statistic
 from alps.tasks import Breakdown, Inference, Metric, Scored, Shown, load_task
 from alps.tasks.personamem.personas import write_set
@@ -121,7 +121,7 @@ def test_other_tasks_have_no_such_keys(alps, tmp_path):
 
 def board_of(rows):
     """Return a board of (session, type, distance, right) rows under one mean metric."""
-    board = Board((Metric("accuracy", "accuracy", inference=Inference(resampled=True)),))
+    board = RecordScores((Metric("accuracy", "accuracy", inference=Inference(resampled=True)),))
     for place, (session, kind, distance, right) in enumerate(rows):
         groups = {"type": kind, "distance": distance}
         board.add(place, session, Scored({"accuracy": right}), groups=groups)

@@ -18,7 +18,7 @@ from alps.exit_codes import guarded
 from alps.ext.calibration.page import write_calibration_page
 from alps.ext.calibration.settings import GATES, CalibrateSettings
 from alps.parsing import parse_words
-from alps.run.scores import Board
+from alps.run.scores import RecordScores
 from alps.run.session import refuse_without_effect
 from alps.settings import JudgeSettings, RunSettings
 from alps.systems import resolve_system
@@ -420,7 +420,7 @@ def test_a_home_that_is_not_known_is_one_line(capsys):
 
 
 def test_gold_that_is_marked_as_rejected_is_counted_once_however_often_it_was_answered():
-    board = Board(load_task("extraction").metrics)
+    board = RecordScores(load_task("extraction").metrics)
     for repeat in range(3):
         board.add(0, "a", Scored({"f1": 1.0}, {"rejected_gold": 2}), repeat=repeat)
         board.add(1, "b", Scored({"f1": 0.0}, {"rejected_gold": 1}), repeat=repeat)

@@ -4,7 +4,7 @@ from alps.ext.calibration.controls import by_rank, references, texts_of
 from alps.ext.calibration.matrix import label_matrix
 from alps.ext.calibration.report import plain
 from alps.judges.labels import read_labels, read_verdicts
-from alps.stats.agreement import Scale
+from alps.stats.agreement import LabelScale
 from tests.label_folders import BINARY, FIVE, binary, write
 
 PAIR = {"kind": "nominal", "values": [1, 2]}
@@ -133,7 +133,7 @@ def test_what_a_payload_lacks_is_a_reason_and_no_number(tmp_path):
 
 
 def test_items_without_a_response_are_left_out_of_what_needs_one():
-    scale = Scale("nominal", (0, 1))
+    scale = LabelScale("nominal", (0, 1))
     assert by_rank([3.0, None, 1.0], [0, 1, 1], scale) == [1, None, 0]
 
 

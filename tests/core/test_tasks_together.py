@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from alps.run.scores import Board
+from alps.run.scores import RecordScores
 from alps.tasks import Metric, Scored
 from tests.builders import memory
 from tests.endtoend import JOURNALS, contents, rows, run, summary
@@ -154,7 +154,7 @@ def test_a_setting_that_one_of_the_tasks_heeds_is_taken(task, tmp_path):
 
 
 def test_a_repeat_in_which_a_figure_is_not_defined_has_no_mean():
-    board = Board([Metric("f1", "F1", headline=True)])
+    board = RecordScores([Metric("f1", "F1", headline=True)])
     board.add(0, "a", Scored({"f1": 0.5}), repeat=0)
     board.add(0, "a", Scored({}), repeat=1)
     assert board.by_repeat(board.metrics[0]) == [0.5, None]

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from alps.extension import Extension, extensions
 from alps.leaderboard import parts
-from alps.leaderboard.pages.board_table import Column
+from alps.leaderboard.pages.board_table import BoardColumn
 from alps.leaderboard.parts import BoardPart
 from alps.leaderboard.site import build
 from alps.leaderboard.verify import Options, verify
@@ -19,7 +19,7 @@ class Letters(BoardPart):
     """Counts the letters of the model of a system."""
 
     def columns(self, board):
-        return [(Column("letters", "letters of its model"), letters_of)]
+        return [(BoardColumn("letters", "letters of its model"), letters_of)]
 
 
 BOARD = Letters()

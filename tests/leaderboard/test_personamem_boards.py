@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from alps.leaderboard.cards import Details
+from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
@@ -52,7 +52,9 @@ def packed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, words in RUNS.items():
         size = () if any(word.startswith("size=") for word in words) else ("size=32k",)
         run = make_run(made / name, "task=personamem", f"data={data}", *size, *words)
-        details = Details(name=f"floor/{name}" if name in FLOORS else name, submitted="2026-01-31")
+        details = SubmitterDetails(
+            name=f"floor/{name}" if name in FLOORS else name, submitted="2026-01-31"
+        )
         pack([run], details, out=folder / name)
     return folder
 

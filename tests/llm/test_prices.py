@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alps.llm.prices import Used, entry_of, is_listed, price_of
+from alps.llm.prices import ReplyTokens, entry_of, is_listed, price_of
 from tests.desk import GOOD, Desk, always, chat, question
 from tests.loopback import Answer, serve
 
@@ -90,7 +90,7 @@ def test_which_names_litellm_knows_a_provider_of():
 
 
 def cost(name: str, *used: int, service: str | None = None) -> float | None:
-    return price_of(name).cost_of(Used(*used, service=service))
+    return price_of(name).cost_of(ReplyTokens(*used, service=service))
 
 
 MINI, SONNET, PRO = "openai/gpt-4.1-mini", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-pro"

@@ -15,7 +15,7 @@ from typing import Any
 from alps.errors import RunFolderError, UsageError
 from alps.ext.audits import FOLDER
 from alps.ext.audits.draws import Draws, draw_tracks
-from alps.ext.audits.rows import AuditManifest, Drawn
+from alps.ext.audits.rows import AuditManifest, DrawnSessions
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
 from alps.judges.admission import refusal_of
@@ -24,14 +24,22 @@ from alps.judges.resolve import LABELLED
 from alps.llm.ledger import Ledger
 from alps.rows import PEOPLE
 from alps.run.collector import stopping_together
-from alps.run.engine import Result, TrackPlan, Unit, evaluate, heard_prediction, is_judged, units
+from alps.run.engine import (
+    TrackPlan,
+    Unit,
+    UnitResult,
+    evaluate,
+    heard_prediction,
+    is_judged,
+    units,
+)
 from alps.run.folder import caps_left, write_json
 from alps.run.journal import Journal
 from alps.run.judge_check import Checks, admit_judge
 from alps.run.progress import progress_line
 from alps.run.services import check_judge, closing, open_judge
 from alps.run.session import OF_THE_JUDGE, effective_judge
-from alps.run.source import Data, TrackData
+from alps.run.source import RunData, TrackData
 from alps.settings import RunSettings
 from alps.systems import Unheard
 from alps.tasks.base import JUST_THE_SCORE, Records, rubrics_of
@@ -40,7 +48,7 @@ ABOUT = "audit.json"
 VERDICTS, SCORES = "verdicts.jsonl", "scores.jsonl"
 
 
-def drawn_data(data: Data, settings: RunSettings) -> Data:
+def drawn_data(data: RunData, settings: RunSettings) -> RunData:
     """Return the records that are audited, as data of their own.
 
     Raises:
@@ -52,7 +60,7 @@ def drawn_data(data: Data, settings: RunSettings) -> Data:
             sessions = frozenset(draws.tracks[track.task.track].sessions)
             records = Records(partial(_of_sessions, track, sessions), sha256="")
             tracks.append(TrackData(track.task, records))
-    return Data(tuple(tracks), data.description)
+    return RunData(tuple(tracks), data.description)
 
 
 def _of_sessions(track: TrackData, sessions: frozenset[str]) -> Iterator[Any]:
@@ -80,7 +88,7 @@ def is_audited(settings: RunSettings) -> bool:
     return keys.audit_judge is not None or keys.audit_labels is not None
 
 
-def check_audit(settings: RunSettings, data: Data, *, keys: bool = True) -> None:
+def check_audit(settings: RunSettings, data: RunData, *, keys: bool = True) -> None:
     """Refuse an audit that can't be carried out, before anything is written or paid for.
 
     Raises:
@@ -117,11 +125,11 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
 
 
 @dataclass(frozen=True)
-class Audit:
+class OpenAudit:
     """An audit under way: where it is written, what was drawn, and what the run answered."""
 
     folder: Path
-    data: Data
+    data: RunData
     draws: Draws
     judge: Judge
     predictions: Journal
@@ -142,7 +150,7 @@ class Audit:
                 yield unit
 
 
-def audit_run(settings: RunSettings, data: Data, run: Path, *, spent: tuple[int, float]) -> bool:
+def audit_run(settings: RunSettings, data: RunData, run: Path, *, spent: tuple[int, float]) -> bool:
     """Have the drawn answers of a finished run judged by the audit judge, or what is left of them.
 
     Return whether the budget stopped it.
@@ -179,7 +187,9 @@ def _forget_labels(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-async def _audit(asking: RunSettings, data: Data, run: Path, draws: Draws, ledger: Ledger) -> bool:
+async def _audit(
+    asking: RunSettings, data: RunData, run: Path, draws: Draws, ledger: Ledger
+) -> bool:
     async with closing(open_judge(asking, ledger)) as services:
         folder = run / FOLDER
         judge = services.judge
@@ -192,7 +202,7 @@ async def _audit(asking: RunSettings, data: Data, run: Path, draws: Draws, ledge
         _claim(folder, data, draws, judge, checked.checks)
         journals = [Journal(path) for path in (folder / VERDICTS, folder / SCORES)]
         predictions = Journal(run / "predictions.jsonl")
-        audit = Audit(folder, data, draws, judge, predictions, *journals)
+        audit = OpenAudit(folder, data, draws, judge, predictions, *journals)
         try:
             return await _ask(audit, asking, ledger)
         finally:
@@ -200,7 +210,7 @@ async def _audit(asking: RunSettings, data: Data, run: Path, draws: Draws, ledge
                 journal.close()
 
 
-async def _ask(audit: Audit, asking: RunSettings, ledger: Ledger) -> bool:
+async def _ask(audit: OpenAudit, asking: RunSettings, ledger: Ledger) -> bool:
     """Judge what is not judged yet; each verdict is on disk before its score.
 
     Return whether the budget stopped it.
@@ -217,9 +227,9 @@ async def _ask(audit: Audit, asking: RunSettings, ledger: Ledger) -> bool:
                 continue
             order.append(unit.key)
             row = audit.verdicts.get(unit.key)
-            known = Result(prediction, row if row is not None and is_judged(row) else None)
+            known = UnitResult(prediction, row if row is not None and is_judged(row) else None)
 
-            async def keep(result: Result) -> None:
+            async def keep(result: UnitResult) -> None:
                 if result.verdict is not None:
                     await audit.verdicts.append_together(result.verdict)
 
@@ -240,7 +250,7 @@ async def _ask(audit: Audit, asking: RunSettings, ledger: Ledger) -> bool:
     return "budget" in outcomes
 
 
-def _claim(folder: Path, data: Data, draws: Draws, judge: Judge, checks: Checks | None) -> None:
+def _claim(folder: Path, data: RunData, draws: Draws, judge: Judge, checks: Checks | None) -> None:
     """Write what the audit is, or check it against the one that is there.
 
     Raises:
@@ -250,7 +260,9 @@ def _claim(folder: Path, data: Data, draws: Draws, judge: Judge, checks: Checks 
     tracks = {}
     for name, draw in draws.tracks.items():
         sessions = sorted(draw.sessions)
-        tracks[name] = Drawn(sessions=sessions, records=draw.records, n=draw.n, seed=draw.seed)
+        tracks[name] = DrawnSessions(
+            sessions=sessions, records=draw.records, n=draw.n, seed=draw.seed
+        )
     about = AuditManifest(
         judge=judge.name,
         fingerprint={"id": fingerprint_id(fingerprint), **fingerprint},

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from alps.ext.audits import FOLDER
 from alps.ext.audits.audit import SCORES, VERDICTS, read_audit
-from alps.leaderboard.checks.rows import ScoreRow, TrackRows
+from alps.leaderboard.checks.rows import SubmittedScore, TrackRows
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.parts import AUDIT, BoardPart
 from alps.leaderboard.site_data import content_of
-from alps.leaderboard.submission import AuditDraw, Entry, only
-from alps.run.opened import Run, read_rows
+from alps.leaderboard.submission import AuditDraw, SubmissionEntry, only
+from alps.run.opened import RunFolder, read_rows
 from alps.tasks import board_tracks
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ _SEEDS = 2**31
 class AuditPart(BoardPart):
     """The audits of a submission."""
 
-    def track_rows(self, run: Run, name: str) -> Mapping[str, list[dict[str, Any]]]:
+    def track_rows(self, run: RunFolder, name: str) -> Mapping[str, list[dict[str, Any]]]:
         """Return the scores under the audit judge, where any score of the track is corrected."""
         rows = _rows(run, name)
         return {AUDIT: rows} if rows else {}
 
-    def track_card(self, run: Run, name: str, files: Mapping[str, Any]) -> dict[str, Any]:
+    def track_card(self, run: RunFolder, name: str, files: Mapping[str, Any]) -> dict[str, Any]:
         """Return the card of the audit of a track."""
         return {AUDIT: _card(run, name)} if AUDIT in files else {}
 
@@ -53,13 +53,17 @@ class AuditPart(BoardPart):
 
         check_audit(check, gold, rows)
 
-    def review(self, entry: Entry) -> dict[str, Any]:
+    def review(self, entry: SubmissionEntry) -> dict[str, Any]:
         """Return the draw that a review gives the audits of a submission."""
         draw = _draw_for(entry)
         return {} if draw is None else {"audit_draw": draw}
 
     def judge_sample(
-        self, entry: Entry, source: Path, settings: "RescoreSettings", judging: Mapping[str, Any]
+        self,
+        entry: SubmissionEntry,
+        source: Path,
+        settings: "RescoreSettings",
+        judging: Mapping[str, Any],
     ) -> "SampledRun":
         """Judge a sample of the answers in `source`, as an audit of the submitted verdicts."""
         from alps.ext.audits.board_sample import judge_sample
@@ -67,7 +71,7 @@ class AuditPart(BoardPart):
         return judge_sample(entry, source, settings, judging)
 
 
-def _card(run: Run, name: str) -> dict[str, Any]:
+def _card(run: RunFolder, name: str) -> dict[str, Any]:
     """Return the card of the audit of a track."""
     about, found = read_audit(run.folder / FOLDER), run.finished.audit
     assert about is not None
@@ -85,7 +89,7 @@ def _card(run: Run, name: str) -> dict[str, Any]:
     }
 
 
-def _rows(run: Run, name: str) -> list[dict[str, Any]]:
+def _rows(run: RunFolder, name: str) -> list[dict[str, Any]]:
     """Return the scores of a track under the audit judge, each with its verdict, if any.
 
     Nothing where no score of the track is corrected.
@@ -101,11 +105,11 @@ def _rows(run: Run, name: str) -> list[dict[str, Any]]:
     rows = []
     for key, row in read_rows(run.folder / FOLDER / SCORES).items():
         if key.track == name:
-            rows.append({**only(row, ScoreRow.model_fields), "verdict": verdicts.get(key)})
+            rows.append({**only(row, SubmittedScore.model_fields), "verdict": verdicts.get(key)})
     return rows
 
 
-def _draw_for(entry: Entry) -> AuditDraw | None:
+def _draw_for(entry: SubmissionEntry) -> AuditDraw | None:
     """Return the draw that a review gives the audits of a submission.
 
     The same answers, verdicts and scores get one draw, whoever sends them under whatever name, and

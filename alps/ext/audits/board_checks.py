@@ -17,11 +17,11 @@ from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, task_of
 from alps.leaderboard.recompute import Key, recompute
 from alps.leaderboard.site_data import drawn_by_a_maintainer
-from alps.leaderboard.submission import Audit, RunCard, Track, only, without
+from alps.leaderboard.submission import PublishedAudit, PublishedTrack, RunCard, only, without
 from alps.leaderboard.untrusted import shown
 from alps.leaderboard.verify import TrackCheck
 from alps.rows import PEOPLE
-from alps.run.opened import Key as RunKey
+from alps.run.opened import AnswerKey as RunKey
 from alps.tasks import Task
 
 
@@ -30,8 +30,8 @@ class Audited:
     """An audit that is checked: its card, and the track as its judge's."""
 
     name: str
-    audit: Audit
-    track: Track
+    audit: PublishedAudit
+    track: PublishedTrack
     run: RunCard
     gold: GoldTrack
     rows: TrackRows
@@ -91,7 +91,7 @@ def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> 
     findings.warn("audit", where, what, mend)
 
 
-def _check_judge(name: str, audit: Audit, task: Task, findings: Findings) -> None:
+def _check_judge(name: str, audit: PublishedAudit, task: Task, findings: Findings) -> None:
     """Hold the check of an audit's judge against the rubrics of the track; warn without one."""
     where = f"tracks.{name}.audit.judge_check"
     if audit.judge == PEOPLE or is_embedded_judge(audit.judge):

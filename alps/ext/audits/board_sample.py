@@ -16,19 +16,19 @@ from alps.ext.audits.draws import draw_tracks
 from alps.ext.audits.records import corrected_scores, records_of
 from alps.leaderboard.rescore import SampledRun
 from alps.leaderboard.settings import RescoreSettings
-from alps.leaderboard.submission import Entry, Sampled
+from alps.leaderboard.submission import Sampled, SubmissionEntry
 from alps.parsing import parse_settings
 from alps.rows import AuditedScore
 from alps.run.folder import claimed_folder
 from alps.run.opened import read_manifest, read_rows
-from alps.run.source import Data, open_data
+from alps.run.source import RunData, open_data
 from alps.settings import RunSettings
 
 _SEEDS = 2**31
 
 
 def judge_sample(
-    entry: Entry, source: Path, settings: RescoreSettings, judging: Mapping[str, Any]
+    entry: SubmissionEntry, source: Path, settings: RescoreSettings, judging: Mapping[str, Any]
 ) -> SampledRun:
     """Judge a sample of the answers in `source`, or what is left of it.
 
@@ -73,7 +73,7 @@ def judge_sample(
 
 
 def _corrected(
-    entry: Entry, source: Path, data: Data, name: str, sessions: frozenset[str]
+    entry: SubmissionEntry, source: Path, data: RunData, name: str, sessions: frozenset[str]
 ) -> dict[str, dict[str, Any]]:
     """Return the scores of a track that its sample corrects, as a review has them."""
     track = next(track for track in data.tracks if track.task.track == name)

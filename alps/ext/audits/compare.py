@@ -29,12 +29,12 @@ from alps.ext.audits.slices import (
 from alps.ext.audits.tables import SliceContrast, bent_table, slice_tables
 from alps.judges.agreement import people_agree
 from alps.rows import AuditedScore, BentRow
-from alps.run.opened import Key, Run
-from alps.run.source import Data, TrackData, open_again
+from alps.run.opened import AnswerKey, RunFolder
+from alps.run.source import RunData, TrackData, open_again
 from alps.show.compare import (
     Contrast,
-    Counts,
     MetricComparison,
+    RecordCounts,
     TrackComparison,
     corrected_together,
     doubted,
@@ -47,7 +47,9 @@ from alps.stats.paired import Difference, Ranked, holm, powered_difference
 from alps.tasks import Metric
 
 
-def compare_audits(runs: Mapping[str, Run], tracks: Sequence[str]) -> CorrectedComparison | None:
+def compare_audits(
+    runs: Mapping[str, RunFolder], tracks: Sequence[str]
+) -> CorrectedComparison | None:
     """Compare runs by their audits, or say why that can't be done; None where there are none.
 
     Args:
@@ -95,7 +97,7 @@ def _corrected(tracks: Sequence[TrackComparison], notes: Sequence[str]) -> Corre
     )
 
 
-def _compare_track(runs: Mapping[str, Run], track: str, data: Data) -> TrackComparison:
+def _compare_track(runs: Mapping[str, RunFolder], track: str, data: RunData) -> TrackComparison:
     records: dict[str, AuditedRecords] = {}
     of_track = next(one for one in data.tracks if one.task.track == track)
     for letter, run in runs.items():
@@ -106,7 +108,7 @@ def _compare_track(runs: Mapping[str, Run], track: str, data: Data) -> TrackComp
     shared = _shared(list(records.values()))
     counts = []
     for own in records.values():
-        counts.append(Counts(len(own.keys), len(own.keys), len(own.keys) - len(shared)))
+        counts.append(RecordCounts(len(own.keys), len(own.keys), len(own.keys) - len(shared)))
     metrics, notes = [], []
     for metric in of_track.task.metrics:
         if not all(correctable(metric, own) for own in records.values()):
@@ -177,7 +179,7 @@ def _on_slice(by: str, name: str, columns: Mapping[str, Pairs]) -> Iterator[Slic
 
 
 def _bent(
-    runs: Mapping[str, Run], records: Mapping[str, AuditedRecords], track: TrackData
+    runs: Mapping[str, RunFolder], records: Mapping[str, AuditedRecords], track: TrackData
 ) -> list[BentRow]:
     metric, errors = track.task.headline, []
     for letter, run in runs.items():
@@ -190,7 +192,7 @@ def _bent(
     return bent_by(errors) if len(errors) > 1 else []
 
 
-def _shared(records: Sequence[AuditedRecords]) -> list[Key]:
+def _shared(records: Sequence[AuditedRecords]) -> list[AnswerKey]:
     keys = list(records[0].keys)
     for own in records[1:]:
         others = set(own.keys)

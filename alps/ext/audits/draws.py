@@ -19,7 +19,7 @@ from alps.ext.audits.answer_seed import run_seed
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
 from alps.judges.labels import SAMPLE
-from alps.run.source import Data, TrackData
+from alps.run.source import RunData, TrackData
 from alps.settings import RunSettings
 
 LEAST = 20
@@ -59,7 +59,7 @@ class Labelled(BaseModel):
 
 
 def draw_tracks(
-    data: Data, settings: RunSettings, run: Path | None = None, *, setting: str = "audit"
+    data: RunData, settings: RunSettings, run: Path | None = None, *, setting: str = "audit"
 ) -> Draws:
     """Draw the sessions of every track that a judge has a part in; see `draw_sessions`.
 

@@ -9,11 +9,11 @@ from alps.ext.audits.records import AuditedRecords, audited_records, correctable
 from alps.ext.audits.slices import bent_by, corrected_slices, errors_of, traits_of
 from alps.llm.ledger import Ledger
 from alps.rows import AuditedTrack, AuditSummary
-from alps.run.source import Data, TrackData
+from alps.run.source import RunData, TrackData
 from alps.run.summary import summarise_calls
 
 
-def audit_summary(run: Path, data: Data) -> AuditSummary | None:
+def audit_summary(run: Path, data: RunData) -> AuditSummary | None:
     """Return what the audit in a run folder found; None where there is none.
 
     Raises:

@@ -23,8 +23,8 @@ from alps.run.finished import Finished
 from alps.run.folder import claimed_folder, write_json
 from alps.run.opened import SUMMARY, open_run
 from alps.run.parts import Estimated, RunPart
-from alps.run.session import Session
-from alps.run.source import Data, open_data, refuse_changed
+from alps.run.session import RunSession
+from alps.run.source import RunData, open_data, refuse_changed
 from alps.settings import RunSettings
 
 
@@ -39,17 +39,17 @@ class Part(RunPart):
         """Tell whether an LLM that audits is checked first."""
         return key == "judge_check" and AuditKeys.of(self.settings).audit_judge is not None
 
-    def check(self, data: Data, *, generate: bool, keys: bool) -> None:
+    def check(self, data: RunData, *, generate: bool, keys: bool) -> None:
         """Refuse an audit that can't be carried out."""
         check_audit(self.settings, data, keys=keys)
 
-    def conclude(self, session: Session, spent: tuple[int, float]) -> bool:
+    def conclude(self, session: RunSession, spent: tuple[int, float]) -> bool:
         """Have the drawn answers judged once more."""
         if not is_audited(self.settings):
             return False
         return audit_run(self.settings, session.data, session.folder, spent=spent)
 
-    def conclusions(self, summary: Summary, session: Session) -> Summary:
+    def conclusions(self, summary: Summary, session: RunSession) -> Summary:
         """Add what the audit corrects."""
         audit = audit_summary(session.folder, session.data)
         return summary if audit is None else summary.model_copy(update={"audit": audit})
@@ -58,7 +58,7 @@ class Part(RunPart):
         """Return why the audit corrects nothing."""
         return audit_fault(summary.audit)
 
-    def stages(self, session: Session, estimated: Estimated) -> Sequence[Stage]:
+    def stages(self, session: RunSession, estimated: Estimated) -> Sequence[Stage]:
         """Count what the audit judge is asked."""
         if AuditKeys.of(self.settings).audit_judge is None:
             return ()

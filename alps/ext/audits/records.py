@@ -12,7 +12,7 @@ from alps.ext.audits import FOLDER
 from alps.ext.audits.audit import SCORES
 from alps.ext.audits.draws import LEAST
 from alps.rows import AuditedScore, Interval
-from alps.run.opened import Key, read_rows
+from alps.run.opened import AnswerKey, read_rows
 from alps.run.source import TrackData
 from alps.stats.bootstrap import Floats, clustered_mean
 from alps.stats.corrections import Correction, labels_for, ppi
@@ -20,7 +20,7 @@ from alps.stats.intervals import Z
 from alps.tasks import Metric, Task
 
 Names = Sequence[Hashable]
-ScoresByKey = Mapping[Key, Mapping[str, float]]
+ScoresByKey = Mapping[AnswerKey, Mapping[str, float]]
 WHOLE = 0.95
 """How much of a draw must be audited: what a judge leaves out differs from what it does not."""
 HALF = 0.03
@@ -39,13 +39,13 @@ class AuditedRecords:
         audit: By metric, those of the audit judge; NaN also where the answer was not audited.
     """
 
-    keys: Sequence[Key]
+    keys: Sequence[AnswerKey]
     sessions: Sequence[str]
     drawn: NDArray[np.bool_]
     cheap: Mapping[str, Floats]
     audit: Mapping[str, Floats]
 
-    def at(self, keys: Sequence[Key]) -> "AuditedRecords":
+    def at(self, keys: Sequence[AnswerKey]) -> "AuditedRecords":
         """Return some of them, in the order of `keys`."""
         places = {key: place for place, key in enumerate(self.keys)}
         order = [places[key] for key in keys]
@@ -162,7 +162,7 @@ def corrected_scores(task: Task, records: AuditedRecords) -> dict[str, AuditedSc
 
 
 def _scores(path: Path, track: str) -> ScoresByKey:
-    rows: dict[Key, Mapping[str, float]] = {}
+    rows: dict[AnswerKey, Mapping[str, float]] = {}
     for key, row in read_rows(path).items():
         if key.track == track and row.get("scores"):
             rows[key] = row["scores"]

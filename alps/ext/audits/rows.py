@@ -3,7 +3,7 @@
 from alps.rows import Fields, Json, RubricCheck
 
 
-class Drawn(Fields):
+class DrawnSessions(Fields):
     """The sessions of a track that are audited.
 
     Attributes:
@@ -25,7 +25,7 @@ class AuditManifest(Fields):
     fingerprint: Json
     share: float
     seed: int = 0
-    tracks: dict[str, Drawn]
+    tracks: dict[str, DrawnSessions]
     judge_check: dict[str, RubricCheck] | None = None
 
     def seed_of(self, track: str) -> int:

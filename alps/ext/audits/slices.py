@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from alps.ext.audits.records import AuditedRecords, corrected_score
 from alps.rows import AuditedScore, BentRow
-from alps.run.opened import Key, read_rows
+from alps.run.opened import AnswerKey, read_rows
 from alps.run.source import TrackData
 from alps.stats.bootstrap import Floats
 from alps.stats.lengths import LENGTHS, length_thirds
@@ -54,7 +54,7 @@ class Traits:
         return groups
 
 
-def traits_of(run: Path, track: TrackData, keys: Sequence[Key]) -> Traits:
+def traits_of(run: Path, track: TrackData, keys: Sequence[AnswerKey]) -> Traits:
     """Return the traits of the answers under `keys`.
 
     Raises:
@@ -76,7 +76,7 @@ def traits_of(run: Path, track: TrackData, keys: Sequence[Key]) -> Traits:
     )
 
 
-def _answer_lengths(run: Path, track: TrackData) -> dict[Key, int]:
+def _answer_lengths(run: Path, track: TrackData) -> dict[AnswerKey, int]:
     lengths = {}
     for key, row in read_rows(run / "predictions.jsonl").items():
         if key.track == track.task.track and isinstance(row.get("prediction"), dict):

@@ -6,7 +6,7 @@ from typing import Any
 
 from alps.ext.audits.records import HALF
 from alps.rows import AuditedScore, AuditedTrack, AuditSummary, BentRow, Summary
-from alps.run.opened import Run
+from alps.run.opened import RunFolder
 from alps.show.caveats import known_item_lines
 from alps.show.compare import SIGNIFICANT
 from alps.show.formatting import counted, number, p_value
@@ -58,7 +58,7 @@ class Shown(ShownPart):
         yield from bent_table(found.bent, lead)
 
     def corrected(
-        self, runs: Mapping[str, Run], tracks: Sequence[str]
+        self, runs: Mapping[str, RunFolder], tracks: Sequence[str]
     ) -> CorrectedComparison | None:
         """Compare runs by the audits that they share."""
         from alps.ext.audits.compare import compare_audits

@@ -15,11 +15,11 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import BaseModel, Field
 
 from alps.ext.batches.interface import (
-    Form,
-    Line,
-    Listed,
+    BatchForm,
+    BatchLine,
+    BatchResult,
+    ListedBatch,
     Page,
-    Result,
     Results,
     State,
     as_json,
@@ -36,7 +36,7 @@ from alps.ext.batches.interface import (
 from alps.ext.batches.spool import Spool
 from alps.llm.failures import redirected, transport_error
 from alps.llm.libraries import libraries
-from alps.llm.provider import Draft
+from alps.llm.provider import DraftRequest
 from alps.llm.types import TransportError
 from alps.llm.wire import following_none
 from alps.sizes import LARGEST_REPLY
@@ -45,7 +45,7 @@ from alps.sizes import LARGEST_REPLY
 _TAG = "alps"
 _LISTED = 100
 # By the documentation of OpenAI's batches: 50,000 requests in a file of at most 200 MB
-_FORM = Form(most=50_000, largest=200_000_000)
+_FORM = BatchForm(most=50_000, largest=200_000_000)
 # Seconds for a file of 200 MB
 _TIMEOUT = 600.0
 # Seconds for one request with all of its answer: a file of 1 GB at 300 kB a second
@@ -68,7 +68,7 @@ class FileBatches:
     tagged = True
     form = _FORM
 
-    def __init__(self, model: str, draft: Draft) -> None:
+    def __init__(self, model: str, draft: DraftRequest) -> None:
         import openai
 
         self._model = model
@@ -85,7 +85,7 @@ class FileBatches:
                 azure_endpoint=endpoint, api_version=version[0], **options
             )
 
-    def row(self, line: Line) -> bytes:
+    def row(self, line: BatchLine) -> bytes:
         """Return a line of the file."""
         path = self._path(line.draft.url)
         head = as_json({"custom_id": line.key, "method": "POST", "url": path})
@@ -126,7 +126,7 @@ class FileBatches:
                 at = time_of(batch, "created_at")
                 size = count_of(part_of(batch, "request_counts"), "total")
                 tag = part_of(part_of(batch, "metadata"), _TAG)
-                rows.append(Listed(name, at, size, tag))
+                rows.append(ListedBatch(name, at, size, tag))
         over = page.get("has_more") is False or not rows
         return Page(tuple(rows), None if over else rows[-1].id)
 
@@ -218,11 +218,11 @@ class _Row(BaseModel):
     error: _Error | None = None
 
 
-def _result(row: Any) -> Result:
+def _result(row: Any) -> BatchResult:
     line = _Row.model_validate(row)
     if line.response is not None:
-        return Result(line.custom_id, line.response.status_code, as_json(line.response.body))
+        return BatchResult(line.custom_id, line.response.status_code, as_json(line.response.body))
     if line.error is None:
         raise ValueError("neither an answer nor an error")
     lost = line.error.message or line.error.code or "it does not say why"
-    return Result(line.custom_id, lost=lost[:300])
+    return BatchResult(line.custom_id, lost=lost[:300])

@@ -18,15 +18,15 @@ from alps.errors import AlpsError, CredentialError, UsageError
 from alps.ext.batches.files import FileBatches
 from alps.ext.batches.interface import (
     MESSAGES,
+    BatchLine,
+    BatchResult,
     Interface,
-    Line,
-    Listed,
-    Result,
+    ListedBatch,
     Results,
     State,
     provider_of,
 )
-from alps.ext.batches.journal import BatchJournal, Entry
+from alps.ext.batches.journal import BatchEntry, BatchJournal
 from alps.ext.batches.messages import MessageBatches
 from alps.ext.batches.room import Room
 from alps.ext.batches.spool import Spool
@@ -59,10 +59,10 @@ _NOT_THERE = (404, 405, 501)
 
 
 @dataclass(frozen=True)
-class Answered:
+class BatchAnswer:
     """The result of one request, and the provider's name of the batch that it came in."""
 
-    result: Result
+    result: BatchResult
     batch: str
 
 
@@ -103,8 +103,8 @@ class Batches:
         self._notice = notice or (lambda line: None)
         self._interfaces: dict[Endpoint, Interface] = {}
         self._gatherings: dict[tuple[Endpoint, str], _Gathering] = {}
-        self._waiting: dict[str, asyncio.Future[Answered | None]] = {}
-        self._kept: dict[str, Answered] = {}
+        self._waiting: dict[str, asyncio.Future[BatchAnswer | None]] = {}
+        self._kept: dict[str, BatchAnswer] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._drafting = asyncio.Semaphore(_DRAFTED_AT_ONCE)
         self._opening = asyncio.Lock()
@@ -123,7 +123,7 @@ class Batches:
         return self.journal.is_billed(key, batch)
 
     async def read(
-        self, request: Request[Any], messages: list[dict[str, str]], answered: Answered
+        self, request: Request[Any], messages: list[dict[str, str]], answered: BatchAnswer
     ) -> Reply:
         """Return an answer as the reply of a single request; see `read_result`."""
         return await read_result(request, messages, answered)
@@ -157,7 +157,7 @@ class Batches:
 
     async def answered(
         self, request: Request[Any], messages: list[dict[str, str]], key: str
-    ) -> Answered | None:
+    ) -> BatchAnswer | None:
         """Return a batch's answer to a request; None if it is sent as a single request.
 
         Raises:
@@ -176,7 +176,7 @@ class Batches:
                 if entry is None:
                     async with self._drafting:
                         draft = await provider.draft(request, messages)
-                    self._add(endpoint, Line(key, draft))
+                    self._add(endpoint, BatchLine(key, draft))
                 elif entry.tag not in self._under_way:
                     up = self._take_up(endpoint, entry)
                     self._begin(entry.tag, up, entry.model, entry.keys)
@@ -185,7 +185,7 @@ class Batches:
                 return answered
         return None
 
-    def taken(self, answered: Answered) -> None:
+    def taken(self, answered: BatchAnswer) -> None:
         """Hear that an answer is in the ledger."""
         self.journal.note_billed(answered.result.key, answered.batch)
 
@@ -208,7 +208,7 @@ class Batches:
             self._notice(f"{what}: they are on the bill, and not in the ledger")
         self.journal.close()
 
-    def _add(self, endpoint: Endpoint, line: Line) -> None:
+    def _add(self, endpoint: Endpoint, line: BatchLine) -> None:
         """Have a request wait for others; those that wait are sent where it does not fit in."""
         where, interface = (endpoint, line.draft.url), self._interfaces[endpoint]
         row = interface.row(line)
@@ -252,7 +252,7 @@ class Batches:
             entry = await self._ordered(endpoint, entry, spool)
         await self._carry(endpoint, entry)
 
-    async def _take_up(self, endpoint: Endpoint, entry: Entry) -> None:
+    async def _take_up(self, endpoint: Endpoint, entry: BatchEntry) -> None:
         """Take up a batch that an earlier session intended, or ordered."""
         if entry.id is None:
             name = await self._found(self._interfaces[endpoint], entry)
@@ -263,7 +263,7 @@ class Batches:
         self._notice(f"batch {entry.id} of {len(entry.keys):,} requests is resumed")
         await self._carry(endpoint, entry)
 
-    async def _ordered(self, endpoint: Endpoint, entry: Entry, spool: Spool) -> Entry:
+    async def _ordered(self, endpoint: Endpoint, entry: BatchEntry, spool: Spool) -> BatchEntry:
         """Send a batch until it is taken; it is never ordered twice as far as anybody can tell."""
         interface, loop = self._interfaces[endpoint], asyncio.get_running_loop()
         tries, unread = Tries(self._patience), None
@@ -297,13 +297,13 @@ class Batches:
         self._notice(f"{about}; a run that ends before it goes on with it")
         return entry
 
-    async def _refused(self, entry: Entry, error: TransportError, *, never: bool) -> None:
+    async def _refused(self, entry: BatchEntry, error: TransportError, *, never: bool) -> None:
         if never:
             await self.journal.step(entry, "dropped")
         size = f"a batch of {len(entry.keys):,} requests could not be submitted"
         raise _fatal(entry.model, size, error) from error
 
-    async def _carry(self, endpoint: Endpoint, entry: Entry) -> None:
+    async def _carry(self, endpoint: Endpoint, entry: BatchEntry) -> None:
         """Wait for the end of a batch, and hand its results out."""
         interface = self._interfaces[endpoint]
         assert entry.id is not None
@@ -323,7 +323,7 @@ class Batches:
             return
         self._hand_out(entry, state, results)
 
-    async def _lost(self, entry: Entry) -> None:
+    async def _lost(self, entry: BatchEntry) -> None:
         """Do without a batch that is not there any more."""
         if time.time() - entry.at > DAY:  # results are kept for a month
             self._notice(f"batch {entry.id} is gone; its requests are sent again")
@@ -334,7 +334,7 @@ class Batches:
         await self.journal.step(entry, "dropped")
         self._hand_out(entry, State(ended=True, done=len(entry.keys)), Results())
 
-    async def _ended(self, interface: Interface, entry: Entry) -> State:
+    async def _ended(self, interface: Interface, entry: BatchEntry) -> State:
         """Ask after a batch until it has ended; past the deadline it is cancelled."""
         cancelled_at, began = math.inf, time.monotonic()
         while True:
@@ -352,7 +352,7 @@ class Batches:
             age = time.monotonic() - began
             await asyncio.sleep(min(max(_SOONEST, _SHARE * age), _LATEST))
 
-    async def _cancel(self, interface: Interface, entry: Entry, state: State) -> None:
+    async def _cancel(self, interface: Interface, entry: BatchEntry, state: State) -> None:
         """End a batch early; its end is waited for all the same, so that nothing is paid twice."""
         left = len(entry.keys) - state.done
         try:
@@ -363,10 +363,10 @@ class Batches:
         passed = f"batch {entry.id} has passed batch_deadline= with {left:,} requests left"
         self._notice(f"{passed}: {then}")
 
-    async def _found(self, interface: Interface, entry: Entry) -> str | None:
+    async def _found(self, interface: Interface, entry: BatchEntry) -> str | None:
         """Return the provider's name of a batch whose order was not confirmed, if it was taken."""
         seen: set[str] = set()
-        alike: list[Listed] = []
+        alike: list[ListedBatch] = []
         after: str | None = None
         for _ in range(_MOST_PAGES):
             page = await self._tried(partial(interface.listed, after))
@@ -387,7 +387,7 @@ class Batches:
         )
 
     async def _among(
-        self, interface: Interface, alike: Iterable[Listed], entry: Entry
+        self, interface: Interface, alike: Iterable[ListedBatch], entry: BatchEntry
     ) -> str | None:
         """Return which of the batches that look alike has our requests."""
         known = self.journal.known()
@@ -416,7 +416,9 @@ class Batches:
                 waits = min(max(_SOONEST, _SHARE * (time.monotonic() - began)), _LATEST)
         return None
 
-    async def _is_of(self, interface: Interface, name: str, state: State, entry: Entry) -> bool:
+    async def _is_of(
+        self, interface: Interface, name: str, state: State, entry: BatchEntry
+    ) -> bool:
         """Tell whether the requests of a batch that has ended are ours."""
         try:
             results = await self._tried(partial(interface.results, name, state, entry.keys))
@@ -426,20 +428,20 @@ class Batches:
             raise
         return bool(results.by_key)
 
-    async def _drop(self, entry: Entry) -> None:
+    async def _drop(self, entry: BatchEntry) -> None:
         """Forget a batch of which nothing will come; those who wait for it ask anew."""
         await self.journal.step(entry, "dropped")
         for key in entry.keys:
             if (future := self._waiting.pop(key, None)) is not None:
                 future.set_result(None)
 
-    def _hand_out(self, entry: Entry, state: State, results: Results) -> None:
+    def _hand_out(self, entry: BatchEntry, state: State, results: Results) -> None:
         absent = [key for key in entry.keys if key not in results.by_key]
         # what ended and is in no line that can be read was answered, and is on the bill
         billed = None if state.done > len(results.by_key) else False
         for key in entry.keys:
-            lost = Result(key, lost="its batch ended without it", billed=billed)
-            answered = Answered(results.by_key.get(key, lost), str(entry.id))
+            lost = BatchResult(key, lost="its batch ended without it", billed=billed)
+            answered = BatchAnswer(results.by_key.get(key, lost), str(entry.id))
             if (future := self._waiting.pop(key, None)) is not None:
                 future.set_result(answered)
             else:
@@ -482,7 +484,7 @@ class Batches:
 
 
 async def read_result(
-    request: Request[Any], messages: list[dict[str, str]], answered: Answered
+    request: Request[Any], messages: list[dict[str, str]], answered: BatchAnswer
 ) -> Reply:
     """Return a result of a batch as the reply of a single request.
 
@@ -499,7 +501,7 @@ async def read_result(
     return replace(reply, service=BATCH, request_id=answered.batch)
 
 
-async def _state(interface: Interface, entry: Entry) -> State:
+async def _state(interface: Interface, entry: BatchEntry) -> State:
     """Ask after a batch; one that was just ordered may not be there yet."""
     try:
         return await interface.state(str(entry.id))
@@ -516,21 +518,21 @@ async def _open(request: Request[Any]) -> Interface:
     return kind(request.model, draft)
 
 
-def _may_be(listed: Listed, entry: Entry) -> bool:
+def _may_be(listed: ListedBatch, entry: BatchEntry) -> bool:
     return listed.size == len(entry.keys) and not _is_before(listed, entry)
 
 
-def _tagged(listed: Iterable[Listed], entry: Entry) -> str | None:
+def _tagged(listed: Iterable[ListedBatch], entry: BatchEntry) -> str | None:
     return next((batch.id for batch in listed if batch.tag == entry.tag), None)
 
 
-def _is_beyond(page: Sequence[Listed], entry: Entry) -> bool:
+def _is_beyond(page: Sequence[ListedBatch], entry: BatchEntry) -> bool:
     """Tell whether a page has older batches alone: an odd time of one of them tells nothing."""
     timed = [batch for batch in page if batch.at is not None]
     return bool(timed) and all(_is_before(batch, entry) for batch in timed)
 
 
-def _is_before(listed: Listed, entry: Entry) -> bool:
+def _is_before(listed: ListedBatch, entry: BatchEntry) -> bool:
     """Tell whether a batch was ordered before this one can have been."""
     return listed.at is not None and listed.at < entry.at - _SKEW
 

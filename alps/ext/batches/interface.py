@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from alps.errors import UsageError
 from alps.jsonl import parse_json
 from alps.llm.prices import entry_of
-from alps.llm.provider import Draft
+from alps.llm.provider import DraftRequest
 from alps.llm.types import TransportError
 from alps.sizes import LARGEST_REPLY, LARGEST_RESULTS
 
@@ -29,7 +29,7 @@ _LARGEST_RESULT = 1 << 20
 
 
 @dataclass(frozen=True)
-class Form:
+class BatchForm:
     """How an interface has the requests of a batch, and how much it takes.
 
     Attributes:
@@ -48,11 +48,11 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Line:
+class BatchLine:
     """One request of a batch: its id, which is its cache key, and what would have been sent."""
 
     key: str
-    draft: Draft
+    draft: DraftRequest
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedBatch:
     """A batch as a list of the provider's batches has it.
 
     `at` is in seconds since 1970, None where the list does not say.
@@ -89,12 +89,12 @@ class Listed:
 class Page:
     """A page of the provider's batches, the newest first; `after` names the next, None for none."""
 
-    rows: tuple[Listed, ...]
+    rows: tuple[ListedBatch, ...]
     after: str | None = None
 
 
 @dataclass(frozen=True)
-class Result:
+class BatchResult:
     """What became of one request.
 
     Attributes:
@@ -116,12 +116,12 @@ class Result:
 class Results:
     """The results of one batch by id, and what was odd about their lines."""
 
-    by_key: dict[str, Result] = field(default_factory=dict)
+    by_key: dict[str, BatchResult] = field(default_factory=dict)
     unreadable: int = 0
     unknown: int = 0
     twice: int = 0
 
-    def read(self, data: bytes, keys: Iterable[str], of_row: Callable[[Any], Result]) -> None:
+    def read(self, data: bytes, keys: Iterable[str], of_row: Callable[[Any], BatchResult]) -> None:
         """Take in lines, in whatever order; of several with one id the first counts.
 
         A line that `of_row` refuses by a ValueError is counted, and its request asked again.
@@ -152,9 +152,9 @@ class Interface(Protocol):
     """
 
     tagged: bool
-    form: Form
+    form: BatchForm
 
-    def row(self, line: Line) -> bytes:
+    def row(self, line: BatchLine) -> bytes:
         """Return a request as a batch has it."""
         ...
 

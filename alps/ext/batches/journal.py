@@ -27,7 +27,7 @@ _OPEN = ("intended", "placed", "ordered")
 
 
 @dataclass(frozen=True)
-class Entry:
+class BatchEntry:
     """One batch as far as it is known to have come.
 
     Attributes:
@@ -62,17 +62,17 @@ class BatchJournal:
         self.folder = folder
         self._path = folder / FILE
         self._file: Appender | None = None
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, BatchEntry] = {}
         self._by_key: dict[str, str] = {}
         for _, _, row in scan(self._path):
             self._take(row or {})
         self._billed = set(_billed(folder)) if any(self.open()) else set()
 
-    def open(self) -> Iterator[Entry]:
+    def open(self) -> Iterator[BatchEntry]:
         """Yield the batches of which answers may still come."""
         return (entry for entry in self._entries.values() if entry.open)
 
-    def holding(self, key: str) -> Entry | None:
+    def holding(self, key: str) -> BatchEntry | None:
         """Return the open batch in which a request was sent, None where it was in none."""
         entry = self._entries.get(self._by_key.get(key, ""))
         return entry if entry is not None and entry.open else None
@@ -89,14 +89,14 @@ class BatchJournal:
         """Note that an answer of a batch is in the ledger."""
         self._billed.add((key[:16], batch))
 
-    async def intend(self, model: str, keys: Sequence[str]) -> Entry:
+    async def intend(self, model: str, keys: Sequence[str]) -> BatchEntry:
         """Write down which requests are about to be sent."""
-        entry = Entry(uuid4().hex, model, tuple(keys), time.time())
+        entry = BatchEntry(uuid4().hex, model, tuple(keys), time.time())
         row = {"batch": entry.tag, "step": entry.step, "at": entry.at, "model": model}
         await self._write({**row, "keys": list(keys)})
         return entry
 
-    async def step(self, entry: Entry, step: str, **more: str) -> Entry:
+    async def step(self, entry: BatchEntry, step: str, **more: str) -> BatchEntry:
         """Write down a step of a batch, and return the batch as it then is."""
         await self._write({"batch": entry.tag, "step": step, "at": time.time(), **more})
         return self._entries[entry.tag]
@@ -119,7 +119,7 @@ class BatchJournal:
         entry = self._entries.get(tag)
         if step == "intended" and isinstance(row.get("keys"), list):
             keys = tuple(map(str, row["keys"]))
-            entry = Entry(tag, str(row.get("model")), keys, time_of(row, "at") or 0.0)
+            entry = BatchEntry(tag, str(row.get("model")), keys, time_of(row, "at") or 0.0)
             self._by_key |= dict.fromkeys(keys, tag)
         elif entry is not None:
             named = row.get("id")

@@ -12,11 +12,11 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from alps.ext.batches.interface import (
-    Form,
-    Line,
-    Listed,
+    BatchForm,
+    BatchLine,
+    BatchResult,
+    ListedBatch,
     Page,
-    Result,
     Results,
     State,
     as_json,
@@ -33,12 +33,12 @@ from alps.ext.batches.interface import (
 from alps.ext.batches.spool import Spool
 from alps.llm.failures import redirected, transport_error
 from alps.llm.libraries import libraries
-from alps.llm.provider import Draft
+from alps.llm.provider import DraftRequest
 from alps.llm.wire import following_none
 from alps.sizes import LARGEST_REPLY
 
 # By the documentation of Anthropic's batches: 100,000 requests, or 256 MB
-_FORM = Form(100_000, 256_000_000, opening=b'{"requests":[', between=b",", closing=b"]}")
+_FORM = BatchForm(100_000, 256_000_000, opening=b'{"requests":[', between=b",", closing=b"]}")
 _LISTED = 100
 _TIMEOUT = 600.0
 # Seconds for one request with all of its answer: results of 1 GB at 300 kB a second
@@ -68,13 +68,13 @@ class MessageBatches:
     tagged = False
     form = _FORM
 
-    def __init__(self, model: str, draft: Draft) -> None:
+    def __init__(self, model: str, draft: DraftRequest) -> None:
         self._model = model
         self._url = f"{draft.url.partition('?')[0]}/batches"
         kept = {name: text for name, text in draft.headers.items() if name.lower() not in _OF_ONE}
         self._headers = {**kept, "content-type": "application/json"}
 
-    def row(self, line: Line) -> bytes:
+    def row(self, line: BatchLine) -> bytes:
         """Return an entry of `requests`."""
         head = as_json({"custom_id": line.key})
         return head[:-1] + b',"params":' + line.draft.body + b"}"
@@ -97,7 +97,7 @@ class MessageBatches:
         for batch in rows_of(page, "data"):
             if is_name(name := part_of(batch, "id")):
                 at = time_of(batch, "created_at")
-                rows.append(Listed(name, at, sum(_counts(batch).values())))
+                rows.append(ListedBatch(name, at, sum(_counts(batch).values())))
         over = page.get("has_more") is False or not rows
         return Page(tuple(rows), None if over else rows[-1].id)
 
@@ -187,15 +187,17 @@ class _Row(BaseModel):
     result: _Outcome
 
 
-def _result(row: Any) -> Result:
+def _result(row: Any) -> BatchResult:
     line = _Row.model_validate(row)
     key, kind, error = line.custom_id, line.result.type, line.result.error
     if kind == "succeeded":
         if line.result.message is None:
             raise ValueError("no message")
-        return Result(key, 200, as_json(line.result.message))
+        return BatchResult(key, 200, as_json(line.result.message))
     if kind == "errored":
         inner = part_of(error, "error") or error
         status = _STATUSES.get(str(part_of(inner, "type")), 500)
-        return Result(key, status, as_json(error))
-    return Result(key, lost=f"the batch was {kind}" if kind == "canceled" else f"it {kind[:100]}")
+        return BatchResult(key, status, as_json(error))
+    return BatchResult(
+        key, lost=f"the batch was {kind}" if kind == "canceled" else f"it {kind[:100]}"
+    )

@@ -12,7 +12,7 @@ from alps.llm.types import Request
 from alps.run.parts import RunPart
 from alps.run.services import Services, say_once
 from alps.run.shared import Shared
-from alps.run.source import Data
+from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.systems import is_local
 from alps.tasks import Task
@@ -28,7 +28,7 @@ class Part(RunPart):
         super().__init__(settings)
         self._keys = BatchKeys.of(settings)
 
-    def check(self, data: Data, *, generate: bool, keys: bool) -> None:
+    def check(self, data: RunData, *, generate: bool, keys: bool) -> None:
         """Refuse `batch=yes` if no provider takes batches."""
         refuse_unbatched(self.settings, data.tasks if generate else ())
 
@@ -49,7 +49,7 @@ class Part(RunPart):
             notice=say_once,
         )
 
-    async def begin(self, services: Services, data: Data, *, generate: bool) -> None:
+    async def begin(self, services: Services, data: RunData, *, generate: bool) -> None:
         """Ask each endpoint for its batches, before anything is paid for."""
         from alps.ext.batches.gather import Batches
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from alps.ext.batches.interface import Form, Line
+from alps.ext.batches.interface import BatchForm, BatchLine
 
 _PIECE = 1 << 20
 
@@ -24,7 +24,7 @@ class Spool:
         size: Bytes that are written.
     """
 
-    def __init__(self, folder: Path, form: Form) -> None:
+    def __init__(self, folder: Path, form: BatchForm) -> None:
         self._form = form
         # open until the batch is submitted
         self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115
@@ -39,7 +39,7 @@ class Spool:
         fits = len(self.keys) < self._form.most and size <= self._form.largest
         return fits or not self.keys
 
-    def add(self, line: Line, row: bytes) -> None:
+    def add(self, line: BatchLine, row: bytes) -> None:
         """Write a request."""
         self._write(self._form.between if self.keys else b"")
         self._write(row)

@@ -25,12 +25,12 @@ from alps.errors import DataError, UsageError
 from alps.judges import matching
 from alps.judges.base import Judge
 from alps.judges.label_rows import Value, on_scale
-from alps.judges.labels import Item, LabelSet, Verdict
+from alps.judges.labels import JudgedItem, LabelSet, Verdict
 from alps.judges.matching import UNRELATED, Judgement, MatchQuestion, Pair, identical_pairs
 from alps.judges.rubric import GRADED, MATCHING, Rating, Rubric, RubricQuestion, enforce, rubric
 from alps.schema import Turn
 from alps.slips import Slips
-from alps.stats.agreement import Scale
+from alps.stats.agreement import LabelScale
 
 # Words that say which of two values is the accepted one, where people made the scale of words.
 _WORDS = {"met": True, "not_met": False, "yes": True, "no": False, "true": True, "false": False}
@@ -78,7 +78,7 @@ class LabelledJudge:
             for item in labels.items_of(name):
                 _question(labels, item)
 
-    async def verdict(self, item: Item) -> Verdict:
+    async def verdict(self, item: JudgedItem) -> Verdict:
         """Return the judge's verdict on `item`, on the scale of its rubric."""
         question = _question(self._labels, item)
         key = json.dumps(question.payload(), sort_keys=True)
@@ -151,7 +151,7 @@ def askable(judge: Judge, labels: LabelSet, path: Path) -> LabelSet:
     return labels.without(broken) if broken else labels
 
 
-def _question(labels: LabelSet, item: Item) -> _Question:
+def _question(labels: LabelSet, item: JudgedItem) -> _Question:
     if item.rubric == MATCHING:
         gold, predicted = _memory(item, "gold", "g1"), _memory(item, "predicted", "p1")
         return MatchQuestion((gold,), (predicted,))
@@ -182,7 +182,7 @@ def _check_scale(name: str, labels: LabelSet) -> None:
             )
 
 
-def _is_backwards(by: Rubric, scale: Scale) -> bool:
+def _is_backwards(by: Rubric, scale: LabelScale) -> bool:
     """Tell whether two values seem to have the accepted one first.
 
     Every answer of a judge would be taken for its opposite then.
@@ -197,7 +197,7 @@ def _is_backwards(by: Rubric, scale: Scale) -> bool:
     return meanings.get(words[0]) is True or meanings.get(words[1]) is False
 
 
-def _on_scale(by: Rubric, scale: Scale, answer: int | str) -> Value | None:
+def _on_scale(by: Rubric, scale: LabelScale, answer: int | str) -> Value | None:
     """Return the value of an answer on the scale.
 
     A scale of two other values says whether it is accepted.
@@ -211,7 +211,7 @@ def _on_scale(by: Rubric, scale: Scale, answer: int | str) -> Value | None:
     return on_scale(scale.values[int(answer in by.accepted)], scale)
 
 
-def _dialogue(item: Item) -> tuple[Turn, ...]:
+def _dialogue(item: JudgedItem) -> tuple[Turn, ...]:
     turns = item.payload.get("dialogue", [])
     if not isinstance(turns, list):
         raise DataError(f"item {item.item_id}: payload.dialogue must be a list of turns")
@@ -223,7 +223,7 @@ def _dialogue(item: Item) -> tuple[Turn, ...]:
         raise DataError(f"item {item.item_id}: {where}: {first['msg'].lower()}") from error
 
 
-def _memory(item: Item, side: str, name: str) -> matching.Item:
+def _memory(item: JudgedItem, side: str, name: str) -> matching.Item:
     memory = item.payload.get(side)
     if not isinstance(memory, Mapping) or not isinstance(memory.get("value"), str):
         message = f"item {item.item_id}: payload.{side} must be a memory with a text `value`"
@@ -234,7 +234,7 @@ def _memory(item: Item, side: str, name: str) -> matching.Item:
     return matching.Item(name, memory["value"], kind or None, label, evidence or None)
 
 
-def _text(item: Item, fields: Mapping[str, Any], name: str, under: str = "") -> str:
+def _text(item: JudgedItem, fields: Mapping[str, Any], name: str, under: str = "") -> str:
     value = fields.get(name)
     # A rubric may do without query or memory; without an answer there is nothing to judge.
     if value is None and name != "response":

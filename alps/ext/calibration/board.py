@@ -14,7 +14,7 @@ from alps.judges.calibration_file import Calibration, calibration_files, read_ca
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.parts import BoardPart
 from alps.leaderboard.recompute import Rows
-from alps.leaderboard.submission import Track, without
+from alps.leaderboard.submission import PublishedTrack, without
 from alps.rows import Corrected
 
 
@@ -22,7 +22,7 @@ class CorrectedPart(BoardPart):
     """The corrected scores of a submission."""
 
     def corrected(
-        self, gold: GoldTrack, track: Track, predictions: Rows, scores: Rows
+        self, gold: GoldTrack, track: PublishedTrack, predictions: Rows, scores: Rows
     ) -> dict[str, Corrected]:
         """Correct the scores again by those calibrations of the card that are known here."""
         wanted: set[str] = set()

@@ -36,7 +36,7 @@ from alps.judges.labels import (
     SCALE,
     STRESS,
     VERDICTS,
-    Item,
+    JudgedItem,
     LabelSet,
     Verdict,
     Verdicts,
@@ -57,7 +57,7 @@ from alps.run.services import Services, check_judge, closing, open_judge
 from alps.run.session import effective_judge, refuse_without_effect
 from alps.run.summary import served, served_row, summarise_calls
 from alps.schema import UNHEARD, Outcome
-from alps.stats.agreement import Scale
+from alps.stats.agreement import LabelScale
 
 CALIBRATION = "calibration.json"
 # Pairs of other items that a judge which is asked several times is shown with each pair of the
@@ -451,7 +451,7 @@ def _item_judged(row: Row, labels: LabelSet, judge: str) -> str | None:
     return item.item_id if _is_verdict(row, labels.scales[item.rubric]) else None
 
 
-def _is_verdict(row: Row, scale: Scale) -> bool:
+def _is_verdict(row: Row, scale: LabelScale) -> bool:
     """Tell whether outcome, verdict and draws of a row fit each other and the scale."""
     outcome, verdict, draws = row.get("outcome"), row.get("verdict"), row.get("draws", [])
     if outcome not in get_args(Outcome) or outcome in UNHEARD or not isinstance(draws, list):
@@ -471,7 +471,7 @@ def _day(row: Row) -> date | None:
     return day if day <= date.today() + _FURTHEST_AHEAD else None
 
 
-async def _verdict(asker: LabelledJudge, item: Item, journal: Journal, judge: str) -> Verdict:
+async def _verdict(asker: LabelledJudge, item: JudgedItem, journal: Journal, judge: str) -> Verdict:
     """Return the verdict in the journal, or ask for one and write it down."""
     row = journal.get(item.item_id)
     if row is not None:
@@ -484,7 +484,7 @@ async def _verdict(asker: LabelledJudge, item: Item, journal: Journal, judge: st
     return verdict
 
 
-def _row(item: Item, verdict: Verdict, judge: str) -> Row:
+def _row(item: JudgedItem, verdict: Verdict, judge: str) -> Row:
     row: Row = {
         "item_id": item.item_id,
         "judge": judge,

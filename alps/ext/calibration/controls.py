@@ -21,7 +21,7 @@ from alps.ext.calibration.matrix import (
 from alps.judges.label_rows import Value
 from alps.judges.labels import most_frequent
 from alps.similarity import THRESHOLD, similarity
-from alps.stats.agreement import Scale
+from alps.stats.agreement import LabelScale
 from alps.stats.bootstrap import Estimate, Floats, Statistic, clustered_statistics, ratio
 from alps.stats.lengths import LENGTHS
 
@@ -153,7 +153,7 @@ def texts_of(payload: Mapping[str, Any]) -> Texts:
     return Texts(response, references, outputs)
 
 
-def pairwise(scale: Scale) -> bool:
+def pairwise(scale: LabelScale) -> bool:
     """Tell whether a scale names the first or the second of two outputs."""
     return [*map(str, scale.values)] == _PAIRWISE
 
@@ -190,7 +190,7 @@ def references(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Refer
 
 
 def by_rank(
-    values: Sequence[float | None], truth: Sequence[Value | None], scale: Scale
+    values: Sequence[float | None], truth: Sequence[Value | None], scale: LabelScale
 ) -> _Verdicts:
     """Hand out the labels of `truth` by the rank of `values`: the greatest gets the last label.
 
@@ -226,7 +226,7 @@ def _longest(matrix: LabelMatrix) -> _Verdicts | str:
     return by_rank(lengths, at(matrix.truth, matrix.parsed), matrix.scale)
 
 
-def _longer(outputs: tuple[str, str] | None, scale: Scale) -> Any:
+def _longer(outputs: tuple[str, str] | None, scale: LabelScale) -> Any:
     """Return the value that names the longer output; None where both are equally long."""
     # Taking one of two equally long outputs would be a guess, right half of the time.
     if outputs is None or len(outputs[0]) == len(outputs[1]):
@@ -294,7 +294,7 @@ def _closest(texts: Texts) -> float | None:
     return max(similarity(texts.response, reference) for reference in texts.references)
 
 
-def _relations(scale: Scale) -> bool:
+def _relations(scale: LabelScale) -> bool:
     return scale.kind == "nominal" and {_SAME, _UNRELATED} <= set(scale.values)
 
 

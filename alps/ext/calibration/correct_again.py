@@ -11,11 +11,11 @@ from alps.judges.judge_of_run import JudgeOfRun, PinnedJudge, without_rubrics
 from alps.rows import Json, ServedBy, Summary
 from alps.run.finished import Finished
 from alps.run.folder import locked_folder, write_json
-from alps.run.opened import SUMMARY, Run, open_run
+from alps.run.opened import SUMMARY, RunFolder, open_run
 from alps.run.source import open_again
 
 
-def judge_of_run(run: Run) -> JudgeOfRun:
+def judge_of_run(run: RunFolder) -> JudgeOfRun:
     """Return the judge that gave the verdicts of a finished run."""
     summary, manifest = run.finished, run.manifest
     verdicts = run.folder / "verdicts.jsonl"

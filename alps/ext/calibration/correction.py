@@ -22,7 +22,7 @@ import numpy as np
 
 from alps.errors import AlpsError, UsageError
 from alps.ext.calibration import OFF
-from alps.ext.calibration.judge_questions import Asked, asked_in, population_hash
+from alps.ext.calibration.judge_questions import JudgeCall, asked_in, population_hash
 from alps.folders import typed_path
 from alps.judges.base import Identified
 from alps.judges.calibration_file import (
@@ -35,7 +35,7 @@ from alps.judges.calibration_file import (
 from alps.judges.rubric import Rubric, labelled_as
 from alps.rows import Corrected, Summary
 from alps.run.opened import read_rows
-from alps.run.source import Data, TrackData
+from alps.run.source import RunData, TrackData
 from alps.stats.bootstrap import Estimate
 from alps.stats.corrections import Correction, Method, clustered_rogan_gladen, ppi
 from alps.stats.intervals import Z, clustered_variance
@@ -66,7 +66,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Answers:
+class JudgedAnswers:
     """The answers of one track that a judge was asked about, in columns.
 
     Attributes:
@@ -116,7 +116,7 @@ class CorrectedEstimate:
 
 
 def choose(
-    given: str | None, judge: Identified, data: Data, *, today: date, api_base: str | None = None
+    given: str | None, judge: Identified, data: RunData, *, today: date, api_base: str | None = None
 ) -> Chosen:
     """Find the calibrations of `judge` for the rubrics that the metrics of `data` are means of.
 
@@ -183,7 +183,7 @@ def _known(unreadable: dict[str, None]) -> list[Calibration]:
     return known
 
 
-def with_corrections(summary: Summary, run: Path, data: Data, chosen: Chosen) -> Summary:
+def with_corrections(summary: Summary, run: Path, data: RunData, chosen: Chosen) -> Summary:
     """Return a summary with corrected scores next to the raw ones.
 
     `not_calibrated` names the calibrations that could not be used, and why.
@@ -222,7 +222,7 @@ def _served_otherwise(summary: Summary, chosen: Chosen) -> list[str]:
     return changes
 
 
-def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[str, Corrected]]:
+def corrected_scores(run: Path, data: RunData, chosen: Chosen) -> dict[str, dict[str, Corrected]]:
     """Return, by track and metric, the corrected scores of a finished run.
 
     Raises:
@@ -231,7 +231,7 @@ def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[st
     """
     if not chosen.by_rubric:
         return {}
-    asked: dict[str, list[Asked]] = {}
+    asked: dict[str, list[JudgeCall]] = {}
     for question in asked_in(run, data):
         asked.setdefault(question.track, []).append(question)
     scores: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
@@ -252,7 +252,7 @@ def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[st
 
 
 def _corrected(
-    metric: Metric, track: TrackData, asked: Sequence[Asked], scores: Scores, chosen: Chosen
+    metric: Metric, track: TrackData, asked: Sequence[JudgeCall], scores: Scores, chosen: Chosen
 ) -> Corrected | None:
     """Correct a metric by labels on its very answers, where there are any, else by error rates."""
     labelled = set(metric.rubrics)
@@ -293,7 +293,9 @@ def _sampled(
     return max(fitting, key=lambda calibration: calibration.row.made or "", default=None)
 
 
-def _answers(metric: Metric, track: TrackData, asked: Sequence[Asked], scores: Scores) -> Answers:
+def _answers(
+    metric: Metric, track: TrackData, asked: Sequence[JudgeCall], scores: Scores
+) -> JudgedAnswers:
     """Lay out the answers whose marks make up the metric."""
     # Of a rubric in one language: the answers in the other one are no part of it.
     of_language = any(metric.name.startswith(f"{question.rubric}_") for question in asked)
@@ -314,7 +316,7 @@ def _answers(metric: Metric, track: TrackData, asked: Sequence[Asked], scores: S
     for place, row in scores.items():
         if metric.name in row and place not in judged:
             failed.append(sessions.get(place[0], place[0]))
-    return Answers(track.task.track, names, marks, clusters, failed)
+    return JudgedAnswers(track.task.track, names, marks, clusters, failed)
 
 
 def _row(
@@ -369,7 +371,7 @@ def _hash(calibration: Calibration) -> str:
     return hashlib.sha256(calibration.path.read_bytes()).hexdigest()
 
 
-def by_labels(metric: Metric, rows: Rows, answers: Answers) -> CorrectedEstimate:
+def by_labels(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEstimate:
     """Correct a score by people's labels on a random sample of its answers.
 
     An answer whose judgement failed is in the population as well: in the place of its mark is the
@@ -403,7 +405,7 @@ def by_labels(metric: Metric, rows: Rows, answers: Answers) -> CorrectedEstimate
     return _whole(metric, correction, answers.clusters, answers.failed)
 
 
-def by_rates(metric: Metric, rows: Rows, answers: Answers) -> CorrectedEstimate:
+def by_rates(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEstimate:
     """Correct a score by error rates from elsewhere.
 
     Answers whose judgement failed are left out of it.
@@ -446,7 +448,7 @@ def _labels(name: str, row: RubricRow) -> dict[str, float]:
 
 
 def _why_no_sample(
-    metric: Metric, rows: Rows, answers: Answers, known: Sequence[int]
+    metric: Metric, rows: Rows, answers: JudgedAnswers, known: Sequence[int]
 ) -> str | None:
     """Return why labels on a sample of the answers can't carry a score; None if they can."""
     for name, row in rows.items():
@@ -476,7 +478,7 @@ def _not_correctable(
     metric: Metric,
     method: Method,
     reason: str,
-    answers: Answers,
+    answers: JudgedAnswers,
     *,
     labelled: int = 0,
     clusters: Sequence[str] | None = None,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alps.judges.calibration_file import Calibration, Value
-from alps.judges.labels import Item, LabelSet, Verdicts
+from alps.judges.labels import JudgedItem, LabelSet, Verdicts
 
 MOST, MOST_OF_ONE = 6, 3
 """Examples of a rubric, of many judges and of one."""
@@ -94,7 +94,7 @@ def _example(labels: LabelSet, name: str, verdicts: Sequence[Said]) -> Example:
     return Example(name, tuple(_texts(item)), truth, tuple(people), tuple(verdicts))
 
 
-def _texts(item: Item) -> Iterator[tuple[str, str]]:
+def _texts(item: JudgedItem) -> Iterator[tuple[str, str]]:
     for name, value in item.payload.items():
         title = _TITLES.get(name, name.replace("_", " "))
         text = _text(value)

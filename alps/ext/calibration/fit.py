@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.errors import RunFolderError, UsageError
-from alps.ext.calibration.judge_questions import Asked, asked_in
+from alps.ext.calibration.judge_questions import JudgeCall, asked_in
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.jsonl import Row
-from alps.judges.fitted import AMONG_OTHERS, OF_A_PAIR, Fitted, Line, features_of
+from alps.judges.fitted import AMONG_OTHERS, OF_A_PAIR, Fitted, LogisticLine, features_of
 from alps.judges.matching import POLICIES, MatchQuestion
 from alps.judges.resolve import FITTED, RECORDED, is_embedded_judge
 from alps.run.opened import find_run, open_run, read_rows
 from alps.run.source import open_again
 from alps.similarity import THRESHOLD
-from alps.stats.agreement import Scale, disagreement, kappa_of, pair_features
+from alps.stats.agreement import LabelScale, disagreement, kappa_of, pair_features
 from alps.stats.bootstrap import Estimate, clustered_statistics, on_table
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ PENALTY = 0.1
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-_YES_OR_NO = Scale("nominal", (False, True))
+_YES_OR_NO = LabelScale("nominal", (False, True))
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def read_examples(runs: Sequence[Path]) -> Examples:
     return Examples(np.stack(values), np.array(named), np.array(same), sessions, judges)
 
 
-def _examples_of(asked: Asked, verdict: Row) -> Iterator[tuple[Floats, bool, bool, str]]:
+def _examples_of(asked: JudgeCall, verdict: Row) -> Iterator[tuple[Floats, bool, bool, str]]:
     question = asked.question
     if not isinstance(question, MatchQuestion) or verdict.get("outcome") != "ok":
         return
@@ -150,7 +150,7 @@ def _check(examples: Examples) -> None:
             )
 
 
-def _line(values: Floats, truth: Flags, names: Sequence[str]) -> Line:
+def _line(values: Floats, truth: Flags, names: Sequence[str]) -> LogisticLine:
     """Fit a logistic regression, both classes with the same weight."""
     from sklearn.linear_model import LogisticRegression
 
@@ -161,17 +161,17 @@ def _line(values: Floats, truth: Flags, names: Sequence[str]) -> Line:
     model.fit((values - mean) / spread, truth)
     weights = model.coef_[0] / spread
     bias = float(model.intercept_[0] - weights @ mean)
-    return Line(bias=bias, weights=dict(zip(names, weights.tolist(), strict=True)))
+    return LogisticLine(bias=bias, weights=dict(zip(names, weights.tolist(), strict=True)))
 
 
-def _lines(examples: Examples, train: Flags) -> tuple[Line, Line]:
+def _lines(examples: Examples, train: Flags) -> tuple[LogisticLine, LogisticLine]:
     named = train & examples.named
     related = _line(examples.values[train], examples.named[train], AMONG_OTHERS)
     pairs = examples.values[named][:, : len(OF_A_PAIR)]
     return related, _line(pairs, examples.same[named], OF_A_PAIR)
 
 
-def _decided(lines: tuple[Line, Line], values: Floats) -> Flags:
+def _decided(lines: tuple[LogisticLine, LogisticLine], values: Floats) -> Flags:
     related, same = lines
     return (related.logits(values) >= 0) & (same.logits(values[:, : len(OF_A_PAIR)]) >= 0)
 

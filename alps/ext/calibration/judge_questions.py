@@ -18,7 +18,7 @@ from alps.judges.matching import RELATIONS, Judgement, MatchQuestion
 from alps.judges.question import Question
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion, rubric
 from alps.run.opened import read_rows
-from alps.run.source import Data
+from alps.run.source import RunData
 from alps.schema import Prediction
 from alps.tasks import Task
 from alps.tasks.base import JUST_THE_SCORE
@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class JudgeCall:
     """One question to a judge about one answer.
 
     `name` is its item id, or how those of its items begin.
@@ -70,7 +70,7 @@ class Asked:
         return len(self.question.gold) * len(self.question.predicted)
 
 
-def asked_in(run: Path, data: Data) -> list[Asked]:
+def asked_in(run: Path, data: RunData) -> list[JudgeCall]:
     """Return every question to a judge about the predictions of a run, in the order of their data.
 
     Predictions that failed are left out, as no judge is asked about them; those whose judgement
@@ -84,7 +84,7 @@ def asked_in(run: Path, data: Data) -> list[Asked]:
     for key, row in read_rows(path).items():
         predictions.setdefault((key.track, key.id), {})[key.repeat] = row
 
-    async def ask() -> list[Asked]:
+    async def ask() -> list[JudgeCall]:
         questions = []
         for track in data.tracks:
             name = track.task.track
@@ -139,7 +139,7 @@ class _Listener(EmbeddedJudge):
         return question.failed("invalid", "only listens")
 
 
-async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[Asked]:
+async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[JudgeCall]:
     listener, prediction = _Listener(), Prediction.model_validate(row)
     if prediction.outcome == "ok" and task.has_gold(sample):
         # A judge that only listens might not mind a prediction of another shape.
@@ -151,7 +151,7 @@ async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[Asked]:
     for question in listener.questions:
         shown = json.dumps(_shown(question), sort_keys=True, separators=(",", ":"))
         about = Answer(sample.benchmark_id, repeat, shown)
-        asked.append(Asked(name, task.track, sample.session_id, language, about, question))
+        asked.append(JudgeCall(name, task.track, sample.session_id, language, about, question))
     if len(asked) < 2:
         return asked
     # A task of somebody's own may ask several things about one answer.

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.judges.label_rows import Value, on_scale
-from alps.judges.labels import Item, LabelSet, Verdict, Verdicts, truth_of
-from alps.stats.agreement import Codes, Scale, disagreement, encode, kappa_of, pair_features
+from alps.judges.labels import JudgedItem, LabelSet, Verdict, Verdicts, truth_of
+from alps.stats.agreement import Codes, LabelScale, disagreement, encode, kappa_of, pair_features
 from alps.stats.bootstrap import (
     Estimate,
     Floats,
@@ -63,8 +63,8 @@ class LabelMatrix:
     """
 
     judge_name: str
-    scale: Scale
-    items: Sequence[Item]
+    scale: LabelScale
+    items: Sequence[JudgedItem]
     names: Sequence[str]
     people: Sequence[tuple[Value | None, ...]]
     truth: Sequence[Value | None]
@@ -171,7 +171,7 @@ def label_matrix(labels: LabelSet, rubric: str, verdicts: Verdicts) -> LabelMatr
     """Lay out the items of `rubric` that have a verdict; there may be none."""
     people, derived = labels.annotators_of(rubric), labels.annotators_of(rubric, derived=True)
     scale = labels.scales[rubric]
-    items: list[Item] = []
+    items: list[JudgedItem] = []
     labels_of_people: list[tuple[Value | None, ...]] = []
     truth: list[Value | None] = []
     adjudicated: set[int] = set()
@@ -207,7 +207,9 @@ def _places(chosen: NDArray[np.bool_]) -> list[int]:
     return places
 
 
-def _of_crowds(labels: LabelSet, items: Sequence[Item], scale: Scale) -> dict[str, Labels]:
+def _of_crowds(
+    labels: LabelSet, items: Sequence[JudgedItem], scale: LabelScale
+) -> dict[str, Labels]:
     """Return the means of the crowds that labelled any of the items, on the nearest values."""
     columns: dict[str, Labels] = {}
     for name, means in labels.crowd.items():
@@ -217,14 +219,14 @@ def _of_crowds(labels: LabelSet, items: Sequence[Item], scale: Scale) -> dict[st
     return columns
 
 
-def _clusters(items: Sequence[Item]) -> list[str]:
+def _clusters(items: Sequence[JudgedItem]) -> list[str]:
     """Return what each item belongs to."""
     # The judge is asked the same question once, so it errs on all copies alike.
     first: dict[str, str] = {}
     return [item.cluster or first.setdefault(_question(item), item.item_id) for item in items]
 
 
-def _question(item: Item) -> str:
+def _question(item: JudgedItem) -> str:
     """Return what a judge is shown of an item as text; one without a payload is like no other."""
     if not item.payload:
         return item.item_id
@@ -233,7 +235,7 @@ def _question(item: Item) -> str:
     return json.dumps(shown or dict(item.payload), sort_keys=True)
 
 
-def _nearest(mean: float | None, scale: Scale) -> Value | None:
+def _nearest(mean: float | None, scale: LabelScale) -> Value | None:
     """Return the declared value nearest to a mean, the higher one of two that are as near."""
     if mean is None:
         return None
@@ -244,7 +246,7 @@ def _nearest(mean: float | None, scale: Scale) -> Value | None:
 
 def pair_figures(
     pairs: Sequence[tuple[Labels, Labels]],
-    scale: Scale,
+    scale: LabelScale,
     names: Sequence[str],
     clusters: Sequence[str],
     *,
@@ -264,7 +266,7 @@ def pair_figures(
 
 def table_figures(
     tables: Sequence[Floats],
-    scale: Scale,
+    scale: LabelScale,
     names: Sequence[str],
     clusters: Sequence[str],
     *,
@@ -292,7 +294,7 @@ def table_figures(
 
 
 def mean_kappa(
-    people: Sequence[Labels], scale: Scale, clusters: Sequence[str], *, seed: int, draws: int
+    people: Sequence[Labels], scale: LabelScale, clusters: Sequence[str], *, seed: int, draws: int
 ) -> Estimate | None:
     """Estimate the mean kappa of pairs of people, weighted by the items that a pair shares.
 
@@ -335,7 +337,7 @@ def _by_cluster(clusters: NDArray[np.int64], features: Floats) -> tuple[NDArray[
     return touched, sums
 
 
-def _comparable(people: Sequence[Labels], scale: Scale, kappa: Statistic) -> list[_Pair]:
+def _comparable(people: Sequence[Labels], scale: LabelScale, kappa: Statistic) -> list[_Pair]:
     """Return the pairs of people with a kappa that share half as many items as any of them."""
     pairs: list[_Pair] = []
     size = len(scale.values)
@@ -346,7 +348,7 @@ def _comparable(people: Sequence[Labels], scale: Scale, kappa: Statistic) -> lis
     return [pair for pair in pairs if 2 * len(pair[0]) >= most]
 
 
-def _shared(people: Sequence[Labels], scale: Scale) -> Iterator[_Pair]:
+def _shared(people: Sequence[Labels], scale: LabelScale) -> Iterator[_Pair]:
     """Yield the items that two people share, and their flat tables, for every pair with any."""
     codes, size = encode(people, scale), len(scale.values)
     shared: dict[tuple[int, int], list[int]] = {}
@@ -373,7 +375,7 @@ def _from(start: int, statistic: Statistic, sums: Floats) -> Floats:
     return statistic(sums[..., start:])
 
 
-def _statistic(name: str, scale: Scale) -> Statistic:
+def _statistic(name: str, scale: LabelScale) -> Statistic:
     if name == "sensitivity":
         return lambda tables: ratio(tables[..., -1, -1], tables[..., -1, :].sum(axis=-1))
     if name == "specificity":

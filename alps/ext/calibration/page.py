@@ -81,7 +81,7 @@ _COMPARED = ("kappa", "sensitivity", "specificity", "agreement", "mae")
 
 
 @dataclass(frozen=True)
-class FigureRow:
+class DrawnFigure:
     """A figure with its drawing; without a score a heading.
 
     `sub` is one that belongs to the one above it.
@@ -104,7 +104,7 @@ class Group:
 
     title: str
     axis: Markup
-    rows: list[FigureRow]
+    rows: list[DrawnFigure]
     test: float | None = None
     band: tuple[str, str, str] | None = None
 
@@ -272,9 +272,9 @@ def _fact(value: Any) -> str:
 
 def _row(
     name: str, score: Score, axis: Axis, *, kind: str = JUDGE, strong: bool = False
-) -> FigureRow:
+) -> DrawnFigure:
     chart = charts.interval_dot(score, name=name.strip(), axis=axis, kind=kind)
-    return FigureRow(name.strip(), score, chart, sub=name.startswith(" "), strong=strong)
+    return DrawnFigure(name.strip(), score, chart, sub=name.startswith(" "), strong=strong)
 
 
 def _group(
@@ -450,7 +450,7 @@ def _heterogeneity(tests: Json) -> list[Group]:
                 score = _scores_in(rates).get(rate)
                 if score is not None:
                     of_rate.append(_row(f" {visible(str(group))}", score, axis))
-            rows += [FigureRow(rate, None, Markup()), *of_rate] if of_rate else []
+            rows += [DrawnFigure(rate, None, Markup()), *of_rate] if of_rate else []
         if rows:
             p = test["p"] if _is_number(test.get("p")) else None
             groups.append(Group(visible(name), axis_labels(axis), rows, p))

@@ -13,7 +13,7 @@ from alps.rows import Summary
 from alps.run.parts import Course, RunPart
 from alps.run.services import Services, open_judge
 from alps.run.shared import close_cache
-from alps.run.source import Data
+from alps.run.source import RunData
 from alps.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Part(RunPart):
         self._calibration = CorrectionKeys.of(settings).calibration
         self._chosen: Chosen | None = None
 
-    def check(self, data: Data, *, generate: bool, keys: bool) -> None:
+    def check(self, data: RunData, *, generate: bool, keys: bool) -> None:
         """Refuse a calibration that does not fit, before anything is written or paid for."""
         if self._calibration is None or not keys:
             return
@@ -41,7 +41,7 @@ class Part(RunPart):
             finally:
                 close_cache(services.cache)
 
-    async def begin(self, services: Services, data: Data, *, generate: bool) -> None:
+    async def begin(self, services: Services, data: RunData, *, generate: bool) -> None:
         """Find the calibrations of the judge; none where no score is a mean of marks."""
         if self._calibration is None and not _rated(data):
             return
@@ -66,6 +66,6 @@ class Part(RunPart):
         return with_corrections(summary, session.folder, session.data, self._chosen)
 
 
-def _rated(data: Data) -> bool:
+def _rated(data: RunData) -> bool:
     metrics = chain.from_iterable(task.metrics for task in data.tasks)
     return any(metric.rubrics for metric in metrics)

@@ -40,7 +40,7 @@ from alps.judges.base import fingerprint_id
 from alps.judges.label_rows import Value
 from alps.judges.labels import LabelSet, Verdicts
 from alps.stats.agreement import (
-    Scale,
+    LabelScale,
     krippendorff,
     pair_estimates,
     pair_table,
@@ -75,7 +75,7 @@ _Pair = tuple[str | None, str]
 
 
 @dataclass(frozen=True)
-class Confusion:
+class ConfusionRow:
     """How often people and the judge gave which two values; a row for each value of people's."""
 
     values: Sequence[Value]
@@ -97,7 +97,7 @@ class RaterPair:
 
 
 @dataclass(frozen=True)
-class Bin:
+class ReliabilityBin:
     """People's share, or mean, where the judge's probability or verdict is about `judge`."""
 
     judge: float
@@ -112,7 +112,7 @@ class Reliability:
     """How often people agree to what the judge says, by its `probability` or its `verdict`."""
 
     by: str
-    bins: Sequence[Bin]
+    bins: Sequence[ReliabilityBin]
     calibration_error: float | None = None
 
 
@@ -156,7 +156,7 @@ class Selective:
 
 
 @dataclass(frozen=True)
-class Details:
+class ReportDetails:
     """What a report says beyond single figures; a part that is not defined is None.
 
     Attributes:
@@ -172,8 +172,8 @@ class Details:
     """
 
     clusters: int
-    scale: Scale
-    confusion: Confusion
+    scale: LabelScale
+    confusion: ConfusionRow
     pairs: Sequence[RaterPair]
     labelled: Sequence[Sequence[Any]]
     sample: Mapping[str, Any] | None
@@ -212,7 +212,7 @@ class RubricReport:
     kind: str
     counts: Mapping[str, int]
     figures: Mapping[str, Estimate]
-    details: Details
+    details: ReportDetails
     verdict: str = PASS
     reasons: tuple[str, ...] = ()
 
@@ -301,7 +301,7 @@ def report_on(
         "unparsed": len(matrix.settled) - len(matrix.parsed),
         "unlabelled": len(matrix.items) - len(matrix.settled),
     }
-    details = Details(
+    details = ReportDetails(
         clusters=len(set(matrix.clusters)),
         scale=matrix.scale,
         confusion=_confusion(matrix),
@@ -348,9 +348,9 @@ def _labelled(matrix: LabelMatrix) -> list[list[Any]]:
     return rows
 
 
-def _confusion(matrix: LabelMatrix) -> Confusion:
+def _confusion(matrix: LabelMatrix) -> ConfusionRow:
     table = pair_table(matrix.truth, matrix.judge, matrix.scale)
-    return Confusion(matrix.scale.values, table.astype(int).tolist())  # type: ignore[arg-type]
+    return ConfusionRow(matrix.scale.values, table.astype(int).tolist())  # type: ignore[arg-type]
 
 
 def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[RaterPair]:
@@ -535,14 +535,14 @@ def _by_probability(matrix: LabelMatrix, likely: Sequence[int]) -> Reliability:
     return Reliability("probability", bins, error)
 
 
-def _bin(matrix: LabelMatrix, items: Sequence[int], judge: Floats) -> Bin:
+def _bin(matrix: LabelMatrix, items: Sequence[int], judge: Floats) -> ReliabilityBin:
     truth, clusters = matrix.numbers(at(matrix.truth, items)), at(matrix.clusters, items)
     if matrix.binary:
         people = rate(truth == 1, clusters)
     else:
         ends = float(matrix.scale.numbers.min()), float(matrix.scale.numbers.max())
         people = clustered_mean(truth, clusters, bounds=ends)
-    return Bin(float(judge.mean()), people.value, people.low, people.high, len(items))
+    return ReliabilityBin(float(judge.mean()), people.value, people.low, people.high, len(items))
 
 
 def selective(matrix: LabelMatrix) -> Selective | None:

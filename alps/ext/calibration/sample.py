@@ -22,7 +22,7 @@ from typing import Any
 from alps.errors import UsageError
 from alps.ext.audits.answer_seed import run_seed
 from alps.ext.audits.draws import draw_sessions, place_of
-from alps.ext.calibration.judge_questions import Asked, asked_in, population_hash
+from alps.ext.calibration.judge_questions import JudgeCall, asked_in, population_hash
 from alps.folders import refuse_full
 from alps.jsonl import Row, dump
 from alps.judges.labels import ITEMS, SAMPLE, SCALE, pair_payload, rated_payload
@@ -30,7 +30,7 @@ from alps.judges.matching import Item, MatchQuestion
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion
 from alps.run.folder import write_json
 from alps.run.opened import open_run, read_rows
-from alps.run.source import Data, open_again
+from alps.run.source import RunData, open_again
 from alps.settings import RunSettings
 from alps.similarity import similarity_matrix
 
@@ -38,11 +38,11 @@ README = "README.md"
 # Pairs of memories: track, record, repeat, and the ids of gold and predicted.
 _Related = set[tuple[str, str, int, str, str]]
 # A question that was drawn, and the items that people label for it.
-_Chosen = tuple[Asked, Sequence[Row]]
+_Chosen = tuple[JudgeCall, Sequence[Row]]
 
 
 @dataclass(frozen=True)
-class Counts:
+class DrawCounts:
     """How many items of a rubric were drawn out of how many, and whether at random."""
 
     population: int
@@ -51,11 +51,11 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnLabels:
     """What was drawn: the label folder, and the counts by rubric."""
 
     folder: Path
-    rubrics: Mapping[str, Counts]
+    rubrics: Mapping[str, DrawCounts]
 
     @property
     def items(self) -> int:
@@ -68,7 +68,7 @@ class _Draw:
     """All questions under one rubric of the judge, and the items of those that were drawn."""
 
     rubric: Rubric
-    asked: Sequence[Asked]
+    asked: Sequence[JudgeCall]
     chosen: Sequence[_Chosen]
     random: bool
 
@@ -78,13 +78,15 @@ class _Draw:
         return tuple(self.rubric.labels)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> DrawCounts:
         """The counts of each of them."""
         population = _population(self.asked)
-        return Counts(population, sum(map(_drawn, self.chosen)), self.random)
+        return DrawCounts(population, sum(map(_drawn, self.chosen)), self.random)
 
 
-def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0, pairs: bool | None = None) -> Drawn:
+def draw_labels(
+    run: Path, *, n: int, out: Path, seed: int = 0, pairs: bool | None = None
+) -> DrawnLabels:
     """Write a label folder with `n` items, or all if fewer, of every rubric that a run asked about.
 
     The same run and seed give the same items in the same order, whatever the order of the run's
@@ -122,7 +124,7 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0, pairs: bool | No
 
 def draw_audit(
     run: Path, share: float, *, pairs: bool, out: Path, seed: int | None = None
-) -> Drawn:
+) -> DrawnLabels:
     """Write a label folder of everything that a run asked about a share of its sessions.
 
     People who label it audit the run: its items are in the order in which sessions are drawn.
@@ -187,7 +189,7 @@ def _without_copies(chosen: Sequence[_Chosen]) -> list[_Chosen]:
     return kept
 
 
-def _asked_of(run: Path, data: Data, pairs: bool | None) -> list[Asked]:
+def _asked_of(run: Path, data: RunData, pairs: bool | None) -> list[JudgeCall]:
     """Return what a judge was asked in a run: to relate memories, to rate answers, or both."""
     asked = asked_in(run, data)
     kept = [one for one in asked if pairs is None or (one.rubric == MATCHING) == pairs]
@@ -197,8 +199,8 @@ def _asked_of(run: Path, data: Data, pairs: bool | None) -> list[Asked]:
     return kept
 
 
-def _by_rubric(asked: Sequence[Asked], run: Path) -> dict[str, list[Asked]]:
-    by_rubric: dict[str, list[Asked]] = {}
+def _by_rubric(asked: Sequence[JudgeCall], run: Path) -> dict[str, list[JudgeCall]]:
+    by_rubric: dict[str, list[JudgeCall]] = {}
     for one in sorted(asked, key=lambda one: one.rubric):
         by_rubric.setdefault(one.rubric, []).append(one)
     if not by_rubric:
@@ -208,7 +210,7 @@ def _by_rubric(asked: Sequence[Asked], run: Path) -> dict[str, list[Asked]]:
     return by_rubric
 
 
-def _open(run: Path) -> tuple[RunSettings, Data]:
+def _open(run: Path) -> tuple[RunSettings, RunData]:
     """Open the data of a finished run, if they have not changed."""
     opened = open_run(run)
     if opened.summary_row is None:
@@ -225,7 +227,7 @@ def _related(run: Path) -> _Related:
     return related
 
 
-def _population(asked: Sequence[Asked]) -> int:
+def _population(asked: Sequence[JudgeCall]) -> int:
     """Return how many items the questions are of: a question has one a rated answer or pair."""
     return sum(one.size for one in asked)
 
@@ -236,22 +238,22 @@ def rank(seed: int, *words: str) -> str:
     return hashlib.sha256(json.dumps([seed, *words]).encode()).hexdigest()
 
 
-def _ratings(asked: Sequence[Asked], n: int, seed: int) -> list[_Chosen]:
+def _ratings(asked: Sequence[JudgeCall], n: int, seed: int) -> list[_Chosen]:
     """Draw `n` questions to rate an answer at random."""
     ranked = sorted(asked, key=lambda one: rank(seed, one.rubric, one.name))
     return [(one, _rating_items(one)) for one in ranked[:n]]
 
 
-def _rating_items(asked: Asked) -> list[Row]:
+def _rating_items(asked: JudgeCall) -> list[Row]:
     assert isinstance(asked.question, RubricQuestion)
     payload = rated_payload(asked.question)
     return [_item(asked, asked.by.part(name), name, payload) for name in asked.by.labels]
 
 
-def _pairs(asked: Sequence[Asked], related: _Related, n: int, seed: int) -> list[_Chosen]:
+def _pairs(asked: Sequence[JudgeCall], related: _Related, n: int, seed: int) -> list[_Chosen]:
     """Draw pairs that a judge related and the most similar others; if one is short, more others."""
-    named: list[tuple[float, str, Asked, Item, Item]] = []
-    others: list[tuple[float, str, Asked, Item, Item]] = []
+    named: list[tuple[float, str, JudgeCall, Item, Item]] = []
+    others: list[tuple[float, str, JudgeCall, Item, Item]] = []
     for one in asked:
         assert isinstance(one.question, MatchQuestion)
         gold, predicted = one.question.gold, one.question.predicted
@@ -270,7 +272,7 @@ def _pairs(asked: Sequence[Asked], related: _Related, n: int, seed: int) -> list
     return [(one, [_pair_item(one, g, p)]) for _, _, one, g, p in (*drawn, *similar)]
 
 
-def _pair_items(asked: Asked) -> list[Row]:
+def _pair_items(asked: JudgeCall) -> list[Row]:
     assert isinstance(asked.question, MatchQuestion)
     pairs = product(asked.question.gold, asked.question.predicted)
     return [_pair_item(asked, gold, predicted) for gold, predicted in pairs]
@@ -282,12 +284,12 @@ def _drawn(chosen: _Chosen) -> int:
     return len(items) if asked.rubric == MATCHING else 1
 
 
-def _pair_item(asked: Asked, gold: Item, predicted: Item) -> Row:
+def _pair_item(asked: JudgeCall, gold: Item, predicted: Item) -> Row:
     payload = pair_payload(gold, predicted)
     return _item(asked, f"/{gold.id}-{predicted.id}", MATCHING, payload)
 
 
-def _item(asked: Asked, part: str, rubric: str, payload: Row) -> Row:
+def _item(asked: JudgeCall, part: str, rubric: str, payload: Row) -> Row:
     about = {"system": None, "cluster": asked.cluster, "language": asked.language}
     return {"item_id": f"{asked.name}{part}", "rubric": rubric, **about, "payload": payload}
 
@@ -301,7 +303,7 @@ def _write(
     system: str,
     seed: int,
     audit: Row | None = None,
-) -> Drawn:
+) -> DrawnLabels:
     """Write a label folder; `order` says where the items of an answer stand."""
     groups: list[Sequence[Row]] = []
     sample: dict[str, Any] = {}
@@ -325,10 +327,10 @@ def _write(
         (out / README).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"out={out}: can't be written ({error.strerror})") from error
-    counts: dict[str, Counts] = {}
+    counts: dict[str, DrawCounts] = {}
     for draw in draws:
         counts |= dict.fromkeys(draw.rubrics, draw.counts)
-    return Drawn(out, counts)
+    return DrawnLabels(out, counts)
 
 
 def _scale(rubric: Rubric) -> dict[str, Any]:
@@ -338,7 +340,7 @@ def _scale(rubric: Rubric) -> dict[str, Any]:
 
 def _sample_row(draw: _Draw) -> dict[str, Any]:
     """Describe what was drawn; if several tracks ask for the rubric, each of them apart, too."""
-    by_track: dict[str, list[Asked]] = {}
+    by_track: dict[str, list[JudgeCall]] = {}
     for one in draw.asked:
         by_track.setdefault(one.track, []).append(one)
     drawn: Counter[str] = Counter()
@@ -384,7 +386,7 @@ def _readme(
     )
 
 
-def _how_many(counts: Counts) -> str:
+def _how_many(counts: DrawCounts) -> str:
     if counts.drawn == counts.population:
         return f"all {counts.population:,}"
     return f"{counts.drawn:,} of {counts.population:,}"

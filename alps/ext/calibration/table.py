@@ -7,7 +7,7 @@ from rich.console import Console
 
 from alps.ext.calibration.calibrate import Calibrated
 from alps.ext.calibration.controls import Acceptance, GroupTest, Reference
-from alps.ext.calibration.report import AtThreshold, Details, RubricReport
+from alps.ext.calibration.report import AtThreshold, ReportDetails, RubricReport
 from alps.rows import Corrected, Summary
 from alps.show.formatting import (
     counted,
@@ -285,7 +285,7 @@ def lines_of(report: RubricReport) -> Iterator[Fact]:
             yield name, f"n/a: {row.reason}"
 
 
-def _counts(counts: Mapping[str, int], details: Details) -> Iterator[str]:
+def _counts(counts: Mapping[str, int], details: ReportDetails) -> Iterator[str]:
     items = counts["n"] + counts["unparsed"] + counts["unlabelled"]
     clusters = f" (all in {details.clusters:,} clusters)" if details.clusters < items else ""
     yield f"{counts['n']:,} with a label and a verdict{clusters}"
@@ -305,7 +305,7 @@ def _accepted(part: AtThreshold) -> str:
     return f"{', '.join(map(str, part.accepted))}: {', '.join(rates)}"
 
 
-def _base_rates(details: Details) -> Iterator[Fact]:
+def _base_rates(details: ReportDetails) -> Iterator[Fact]:
     # Where somebody made the items right or wrong, and no person labelled them, labels are known.
     known = details.acceptance is not None and not any(pair.single for pair in details.pairs)
     names = {"people": "known" if known else "people say", "judge": "judge says"}
@@ -318,7 +318,7 @@ def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {number(share)}" for name, share in shares.items())
 
 
-def _people(details: Details) -> Iterator[Fact]:
+def _people(details: ReportDetails) -> Iterator[Fact]:
     aligned, test = details.aligned, details.alternative_annotator
     if aligned is not None and aligned.full.value is not None:
         full, some = number(aligned.full.value), number(aligned.partial.value)
@@ -343,14 +343,14 @@ def _groups(test: GroupTest) -> str:
     return f"agreement {ends} of {len(shares)} ({p})"
 
 
-def _ranking(details: Details) -> Iterator[Fact]:
+def _ranking(details: ReportDetails) -> Iterator[Fact]:
     ranking = details.system_ranking
     if ranking is not None and ranking.spearman is not None:
         figures = f"Spearman {number(ranking.spearman)}, Kendall {number(ranking.kendall)}"
         yield "systems", f"{figures} with people's order of {ranking.n}"
 
 
-def _length(details: Details) -> Iterator[Fact]:
+def _length(details: ReportDetails) -> Iterator[Fact]:
     part = details.length_preference
     if part is None or part.net.value is None:
         return
@@ -363,7 +363,7 @@ def _length(details: Details) -> Iterator[Fact]:
     yield "likes longer", f"{net}, net of people ({sides})"
 
 
-def _certainty(details: Details) -> Iterator[Fact]:
+def _certainty(details: ReportDetails) -> Iterator[Fact]:
     reliability, part = details.reliability, details.selective
     if reliability is not None and reliability.calibration_error is not None:
         error = number(reliability.calibration_error)

@@ -31,7 +31,7 @@ from alps.judges.labels import LabelSet, read_labels
 from alps.show.compare import SIGNIFICANT
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.svg import axis_labels
-from alps.stats.agreement import Scale, disagreement, kappa_of, pair_features
+from alps.stats.agreement import LabelScale, disagreement, kappa_of, pair_features
 from alps.stats.bootstrap import Floats, cluster_sums, resampled_sums
 from alps.stats.paired import holm, shared_letters, t_tests
 
@@ -120,7 +120,7 @@ def _ties(having: Sequence[Calibration], name: str) -> tuple[dict[int, tuple[str
     scale = having[same[0]].rubrics[name].scale if same else None
     if len(same) < 2 or scale is None:
         return {}, len(common)
-    of_scale = Scale(scale.kind, scale.values)  # type: ignore[arg-type]
+    of_scale = LabelScale(scale.kind, scale.values)  # type: ignore[arg-type]
     columns = []
     for place in same:
         columns.append([labelled[place][key].verdict for key in common])
@@ -143,7 +143,7 @@ def _told_apart(
     truth: Sequence[object],
     columns: Sequence[Sequence[object]],
     clusters: Sequence[str],
-    scale: Scale,
+    scale: LabelScale,
 ) -> Iterator[tuple[int, int]]:
     """Yield the judges, by their places, whose kappas differ significantly."""
     weights = "unweighted" if scale.kind == "nominal" else "quadratic"

@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from alps.data.audit_findings import SEVERITIES, AuditReport, Finding
+from alps.data.audit_findings import SEVERITIES, AuditReport, DataFinding
 from alps.show.formatting import counted, visible
 from alps.show.table import WIDTH, Cell, Column, Table, named, printed, row_of
 
@@ -43,7 +43,7 @@ def _explanations(report: AuditReport) -> Iterator[RenderableType]:
 
     Tracks that share it are named together.
     """
-    alike: dict[tuple[str, str, str], list[Finding]] = {}
+    alike: dict[tuple[str, str, str], list[DataFinding]] = {}
     for finding in report.findings:
         alike.setdefault((finding.severity, finding.code, finding.detail), []).append(finding)
     for (severity, code, detail), findings in alike.items():

@@ -58,7 +58,7 @@ State = Literal["ok", "note", "bad"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorLine:
     """One line of the examination; `fix` says what to do about it."""
 
     state: State
@@ -91,14 +91,14 @@ def examine(console: Console) -> int:
     return 1 if bad else 0
 
 
-def _versions() -> Iterator[Finding]:
+def _versions() -> Iterator[DoctorLine]:
     """Check the installed libraries against the requirements of the package."""
-    yield Finding("ok", f"alps {alps.__version__} on Python {platform.python_version()}")
+    yield DoctorLine("ok", f"alps {alps.__version__} on Python {platform.python_version()}")
     try:
         requirements = list(map(Requirement, requires(PACKAGE) or ()))
     except PackageNotFoundError:
         text = f"{PACKAGE} is not installed, so versions of libraries can't be checked"
-        yield Finding("note", text, "pip install -e . where pyproject.toml is")
+        yield DoctorLine("note", text, "pip install -e . where pyproject.toml is")
         return
     good = []
     for requirement in requirements:
@@ -109,26 +109,26 @@ def _versions() -> Iterator[Finding]:
             installed = version(requirement.name)
         except PackageNotFoundError:
             fix = f"pip install {requirement.name}, or install alps again"
-            yield Finding("bad", f"{requirement.name} is not installed", fix)
+            yield DoctorLine("bad", f"{requirement.name} is not installed", fix)
             continue
         if (finding := check_library(requirement, installed)) is not None:
             yield finding
         else:
             good.append(f"{requirement.name} {installed}")
     if good:
-        yield Finding("ok", ", ".join(good))
+        yield DoctorLine("ok", ", ".join(good))
 
 
-def check_library(requirement: Requirement, installed: str) -> Finding | None:
+def check_library(requirement: Requirement, installed: str) -> DoctorLine | None:
     """Return what is wrong with a release of a library, None where it fits."""
     if requirement.specifier.contains(installed, prereleases=True):
         return None
     reason = _REASONS.get(requirement.name, f"alps needs {requirement.specifier}")
     fix = f'pip install "{requirement.name}{requirement.specifier}"'
-    return Finding("bad", f"{requirement.name} {installed}: {reason}", fix)
+    return DoctorLine("bad", f"{requirement.name} {installed}: {reason}", fix)
 
 
-def _keys(environment: Mapping[str, str]) -> Iterator[Finding]:
+def _keys(environment: Mapping[str, str]) -> Iterator[DoctorLine]:
     """Tell which keys are set; only their names are ever shown."""
     # What doctor prints is pasted into reports of faults: it must hold no secret.
     present: list[str] = []
@@ -141,43 +141,45 @@ def _keys(environment: Mapping[str, str]) -> Iterator[Finding]:
         # Pasted with its quotes, a key is refused by its provider, whose message names no reason.
         if value != value.strip() or value.strip("\"'") != value:
             text = f"{name} has white space or quotes around it"
-            yield Finding("note", text, f"export {name} again without them")
+            yield DoctorLine("note", text, f"export {name} again without them")
     if not present:
         text = f"no provider's key is in the environment (looked for {missing})"
         fix = "export the key of your provider, or use model=rules, api_base= or another system"
-        yield Finding("note", text, f"{fix} without a key")
+        yield DoctorLine("note", text, f"{fix} without a key")
         return
-    yield Finding("ok", f"keys in the environment: {', '.join(present)}")
+    yield DoctorLine("ok", f"keys in the environment: {', '.join(present)}")
     if missing:
-        yield Finding("ok", f"not set, and needed for these providers alone: {missing}")
+        yield DoctorLine("ok", f"not set, and needed for these providers alone: {missing}")
 
 
-def _folders() -> Iterator[Finding]:
+def _folders() -> Iterator[DoctorLine]:
     """Check the folder of the reply cache, and the one where run folders go."""
     cache = default_path()
     if cache is None and os.environ.get("ALPS_CACHE") == "off":
         text = "the reply cache is off (ALPS_CACHE=off): every call is paid for again"
-        yield Finding("note", text, "unset ALPS_CACHE")
+        yield DoctorLine("note", text, "unset ALPS_CACHE")
     elif cache is None:
         text = "your home folder is not known, so there is no reply cache"
-        yield Finding("note", text, "set HOME, or ALPS_CACHE to a folder, or to off")
+        yield DoctorLine("note", text, "set HOME, or ALPS_CACHE to a folder, or to off")
     else:
         yield _cache(cache)
     if not os.access(Path.cwd(), os.W_OK):
         fix = "go elsewhere, or give run folders with out="
-        yield Finding("note", f"{Path.cwd()} can't be written", fix)
+        yield DoctorLine("note", f"{Path.cwd()} can't be written", fix)
 
 
-def _cache(path: Path) -> Finding:
+def _cache(path: Path) -> DoctorLine:
     # A folder that does not exist yet is created by the first run, if the one above it allows.
     nearest = next((folder for folder in path.parents if folder.exists()), Path("/"))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         text = f"{nearest}: the reply cache can't be written there"
-        return Finding("bad", text, "set ALPS_CACHE to another folder, or to off")
-    return Finding("ok", f"reply cache: {'' if path.exists() else 'none yet; it will be '}{path}")
+        return DoctorLine("bad", text, "set ALPS_CACHE to another folder, or to off")
+    return DoctorLine(
+        "ok", f"reply cache: {'' if path.exists() else 'none yet; it will be '}{path}"
+    )
 
 
-def _links(package: Path) -> Iterator[Finding]:
+def _links(package: Path) -> Iterator[DoctorLine]:
     """Tell how each of the linked folders is reached from inside the package."""
     reached: dict[str, list[str]] = {}
     for name in LINKED:
@@ -189,24 +191,26 @@ def _links(package: Path) -> Iterator[Finding]:
             way = "found through the repository root"
         else:
             fix = "git config core.symlinks true && git checkout -- alps, or install alps again"
-            yield Finding("bad", f"alps/{name} leads nowhere", fix)
+            yield DoctorLine("bad", f"alps/{name} leads nowhere", fix)
             continue
         reached.setdefault(way, []).append(f"alps/{name}")
         if importlib.util.find_spec(f"alps.{name}") is None:
-            yield Finding("bad", f"alps.{name} can't be imported", "install alps again")
+            yield DoctorLine("bad", f"alps.{name} can't be imported", "install alps again")
     for way, names in reached.items():
-        yield Finding("ok", f"{', '.join(names)}: {way}")
+        yield DoctorLine("ok", f"{', '.join(names)}: {way}")
 
 
-def _samples() -> Iterator[Finding]:
+def _samples() -> Iterator[DoctorLine]:
     counts = []
     for name in TASKS:
         try:
             counts.append(f"{_samples_of(name)} for {name}")
         except (AlpsError, OSError, ImportError) as error:
-            yield Finding("bad", f"samples for {name} can't be read: {error}", "install alps again")
+            yield DoctorLine(
+                "bad", f"samples for {name} can't be read: {error}", "install alps again"
+            )
     if counts:
-        yield Finding("ok", f"samples: {', '.join(counts)}")
+        yield DoctorLine("ok", f"samples: {', '.join(counts)}")
 
 
 def _samples_of(name: str) -> str:

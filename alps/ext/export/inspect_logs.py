@@ -31,9 +31,9 @@ from inspect_ai.model import (
 )
 from inspect_ai.scorer import Score
 
-from alps.ext.export.rows import RecordRow, ScoreRow, record_rows, score_rows, times_of
+from alps.ext.export.rows import ExportedRecord, ExportedScore, record_rows, score_rows, times_of
 from alps.folders import file_names
-from alps.run.opened import Run, read_wanted
+from alps.run.opened import RunFolder, read_wanted
 from alps.schema import UNHEARD
 from alps.tasks import Task
 from alps.tasks.base import texts_of
@@ -50,7 +50,7 @@ def _log_name(begin: str, track: str) -> str:
     return _NO_WORD.sub("_", begin + track)
 
 
-def write_inspect(runs: Sequence[Run], out: Path) -> list[Path]:
+def write_inspect(runs: Sequence[RunFolder], out: Path) -> list[Path]:
     """Write one log for each track of each run; return their paths."""
     paths = []
     for number, run in enumerate(runs, start=1):
@@ -67,7 +67,7 @@ def write_inspect(runs: Sequence[Run], out: Path) -> list[Path]:
 
 
 def _log(
-    run: Run, track: str, records: Sequence[RecordRow], figures: Sequence[ScoreRow]
+    run: RunFolder, track: str, records: Sequence[ExportedRecord], figures: Sequence[ExportedScore]
 ) -> EvalLog:
     task, samples = run.tasks[track], list(_samples(run, track, records))
     begun, ended = (moment.isoformat(timespec="seconds") for moment in times_of(run))
@@ -89,7 +89,7 @@ def _log(
     return EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
 
 
-def _results(figures: Sequence[ScoreRow]) -> list[EvalScore]:
+def _results(figures: Sequence[ExportedScore]) -> list[EvalScore]:
     """Return the figures of all records: each with its interval, and its baselines'.
 
     Readers show the first one for the log: the track's headline, even without a value.
@@ -115,7 +115,7 @@ def _results(figures: Sequence[ScoreRow]) -> list[EvalScore]:
     return results
 
 
-def _leads(row: ScoreRow) -> bool:
+def _leads(row: ExportedScore) -> bool:
     return row.headline and not row.baseline
 
 
@@ -127,7 +127,7 @@ def _usage_of_all(samples: Sequence[EvalSample]) -> dict[str, ModelUsage]:
     return usage
 
 
-def _samples(run: Run, track: str, records: Sequence[RecordRow]) -> Iterator[EvalSample]:
+def _samples(run: RunFolder, track: str, records: Sequence[ExportedRecord]) -> Iterator[EvalSample]:
     task = run.tasks[track]
     samples = read_wanted(run, track, {row.record_id for row in records}).by_id
     for row in records:
@@ -171,7 +171,7 @@ def _input(asked: list[ChatMessage]) -> list[ChatMessage] | str:
     return asked[1:] if isinstance(asked[0], ChatMessageSystem) else asked
 
 
-def _error(row: RecordRow) -> EvalError | None:
+def _error(row: ExportedRecord) -> EvalError | None:
     """Return why a record is not completed: nothing was heard of the system."""
     if row.outcome not in UNHEARD:
         return None
@@ -195,7 +195,7 @@ def _readable(text: str) -> str:
     return f"```json\n{json.dumps(node, ensure_ascii=False, indent=2)}\n```"
 
 
-def _scores(task: Task, row: RecordRow, lead: str) -> dict[str, Score]:
+def _scores(task: Task, row: ExportedRecord, lead: str) -> dict[str, Score]:
     # The viewer's list shows the answer of the first score; the headline is the first of figures.
     texts = () if row.answer is None else texts_of(task, json.loads(row.answer))
     told = Score(value=row.outcome, answer="\n".join(texts), explanation=row.error)
@@ -203,7 +203,7 @@ def _scores(task: Task, row: RecordRow, lead: str) -> dict[str, Score]:
     return {"outcome": told, **{name: Score(value=row.scores[name]) for name in names}}
 
 
-def _usage(row: RecordRow) -> ModelUsage | None:
+def _usage(row: ExportedRecord) -> ModelUsage | None:
     calls = row.system_calls
     if calls.prompt_tokens is None or calls.completion_tokens is None:
         return None

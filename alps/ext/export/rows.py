@@ -10,7 +10,7 @@ from typing import Any
 from alps.ext.audits.slices import SCRIPT
 from alps.jsonl import Row, scan
 from alps.rows import Interval, Score, TrackSummary
-from alps.run.opened import MANIFEST, SUMMARY, Key, Run, read_wanted
+from alps.run.opened import MANIFEST, SUMMARY, AnswerKey, RunFolder, read_wanted
 from alps.show.caveats import share_of_known
 from alps.show.record import state_of
 from alps.tasks import Task
@@ -32,7 +32,7 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class RecordRow:
+class ExportedRecord:
     """One answer of a run.
 
     Attributes:
@@ -64,7 +64,7 @@ class RecordRow:
 
 
 @dataclass(frozen=True)
-class ScoreRow:
+class ExportedScore:
     """One figure of a run with its 95 % interval.
 
     Attributes:
@@ -106,7 +106,7 @@ class ScoreRow:
     judge_check: str = ""
 
 
-def times_of(run: Run) -> tuple[datetime, datetime]:
+def times_of(run: RunFolder) -> tuple[datetime, datetime]:
     """Return when a run began and ended: when its manifest and its summary were written."""
     began, ended = (
         datetime.fromtimestamp((run.folder / name).stat().st_mtime, UTC)
@@ -115,7 +115,7 @@ def times_of(run: Run) -> tuple[datetime, datetime]:
     return began, ended
 
 
-def usage_by_record(run: Run) -> dict[str, dict[str, Usage]]:
+def usage_by_record(run: RunFolder) -> dict[str, dict[str, Usage]]:
     """Return what the calls about each record took, by its id and their purpose."""
     sums: dict[tuple[str, str], list[Row]] = {}
     for _, _, row in scan(run.folder / "calls.jsonl"):
@@ -140,7 +140,7 @@ def _sum_of(rows: Sequence[Row]) -> Usage:
     )
 
 
-def record_rows(run: Run) -> Iterator[RecordRow]:
+def record_rows(run: RunFolder) -> Iterator[ExportedRecord]:
     """Yield a row for each answer of a run, in the order of its tracks and its data."""
     stages = {stage: run.rows(stage) for stage in STAGES}
     keys = list(stages["scores"]) or list(stages["predictions"])
@@ -162,12 +162,16 @@ def record_rows(run: Run) -> Iterator[RecordRow]:
 
 
 def _record_row(
-    run: Run, key: Key, sample: Any, rows: Sequence[Row | None], calls: Mapping[str, Usage]
-) -> RecordRow:
+    run: RunFolder,
+    key: AnswerKey,
+    sample: Any,
+    rows: Sequence[Row | None],
+    calls: Mapping[str, Usage],
+) -> ExportedRecord:
     prediction, verdict, score = rows
     answered, task = prediction or {}, run.tasks[key.track]
     answer = answered.get("prediction")
-    return RecordRow(
+    return ExportedRecord(
         run=run.name,
         system=run.model,
         judge=run.judge,
@@ -193,7 +197,7 @@ def _slices(task: Task, sample: Any, score: Row) -> dict[str, str]:
     return slices | task.groups_of(sample, score if "scores" in score else {})
 
 
-def score_rows(run: Run) -> Iterator[ScoreRow]:
+def score_rows(run: RunFolder) -> Iterator[ExportedScore]:
     """Yield every figure of a finished run: its own, its baselines', and those of groups.
 
     Raises:
@@ -203,7 +207,7 @@ def score_rows(run: Run) -> Iterator[ScoreRow]:
         yield from _track_scores(run, track, summary)
 
 
-def _track_scores(run: Run, track: str, summary: TrackSummary) -> Iterator[ScoreRow]:
+def _track_scores(run: RunFolder, track: str, summary: TrackSummary) -> Iterator[ExportedScore]:
     of = [(run.model, run.judge, summary.scores)]
     of += [(name, floor.judge, floor.scores) for name, floor in summary.floors.items()]
     for system, judge, scores in of:
@@ -249,7 +253,7 @@ def _bounds(score: Score) -> dict[str, Any]:
 
 
 def _score_row(
-    run: Run,
+    run: RunFolder,
     track: str,
     metric: str,
     figure: Score | Interval,
@@ -258,10 +262,10 @@ def _score_row(
     system: str = "",
     slice_name: str = "",
     group: str = "",
-) -> ScoreRow:
+) -> ExportedScore:
     task = run.tasks[track]
     known = {one.name: one for one in task.metrics}.get(metric)
-    return ScoreRow(
+    return ExportedScore(
         run=run.name,
         system=system or run.model,
         judge=run.judge,

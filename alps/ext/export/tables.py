@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from alps.ext.export.rows import RecordRow, ScoreRow, record_rows, score_rows
-from alps.run.opened import Run
+from alps.ext.export.rows import ExportedRecord, ExportedScore, record_rows, score_rows
+from alps.run.opened import RunFolder
 from alps.show.spreadsheets import csv_of
 
 RECORDS, SCORES = "records", "scores"
@@ -15,7 +15,7 @@ SCORE, SLICE = "score_", "slice_"
 _USAGE = ("prompt_tokens", "completion_tokens", "cost", "seconds")
 
 
-def write_csv(runs: Sequence[Run], out: Path) -> list[Path]:
+def write_csv(runs: Sequence[RunFolder], out: Path) -> list[Path]:
     """Write `records.csv` and `scores.csv`; return their paths."""
 
     def write(table: Any, path: str) -> None:
@@ -25,14 +25,14 @@ def write_csv(runs: Sequence[Run], out: Path) -> list[Path]:
     return _write(runs, out, ".csv", write)
 
 
-def write_parquet(runs: Sequence[Run], out: Path) -> list[Path]:
+def write_parquet(runs: Sequence[RunFolder], out: Path) -> list[Path]:
     """Write `records.parquet` and `scores.parquet`; return their paths."""
     from pyarrow import parquet
 
     return _write(runs, out, ".parquet", parquet.write_table)
 
 
-def write_hf(runs: Sequence[Run], out: Path) -> list[Path]:
+def write_hf(runs: Sequence[RunFolder], out: Path) -> list[Path]:
     """Write the folders `records` and `scores`, which `datasets.load_from_disk` reads."""
     from datasets import Dataset, disable_progress_bars
 
@@ -45,7 +45,7 @@ def write_hf(runs: Sequence[Run], out: Path) -> list[Path]:
 
 
 def _write(
-    runs: Sequence[Run], out: Path, suffix: str, write: Callable[[Any, str], None]
+    runs: Sequence[RunFolder], out: Path, suffix: str, write: Callable[[Any, str], None]
 ) -> list[Path]:
     records = [row for run in runs for row in record_rows(run)]
     scores = [row for run in runs for row in score_rows(run)]
@@ -55,12 +55,12 @@ def _write(
     return paths
 
 
-def record_table(rows: Sequence[RecordRow]) -> Any:
+def record_table(rows: Sequence[ExportedRecord]) -> Any:
     """Return a table of one row an answer, in which each metric and each slice is a column."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {}
-    for name in RecordRow.__dataclass_fields__:
+    for name in ExportedRecord.__dataclass_fields__:
         if name not in ("system_calls", "judge_calls", "scores", "slices"):
             kind = pa.int64() if name == "repeat" else pa.string()
             columns[name] = pa.array([getattr(row, name) for row in rows], kind)
@@ -80,7 +80,7 @@ def record_table(rows: Sequence[RecordRow]) -> Any:
     return pa.table(columns)
 
 
-def score_table(rows: Sequence[ScoreRow]) -> Any:
+def score_table(rows: Sequence[ExportedScore]) -> Any:
     """Return a table of one row a figure."""
     import pyarrow as pa
 
@@ -91,7 +91,7 @@ def score_table(rows: Sequence[ScoreRow]) -> Any:
         int: pa.int64(),
         float | None: pa.float64(),
     }
-    fields = [(field.name, kinds[field.type]) for field in dataclasses.fields(ScoreRow)]
+    fields = [(field.name, kinds[field.type]) for field in dataclasses.fields(ExportedScore)]
     rows_as_json = [dataclasses.asdict(row) for row in rows]
     return pa.Table.from_pylist(rows_as_json, pa.schema(fields))
 

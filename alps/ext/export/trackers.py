@@ -10,14 +10,14 @@ from typing import Any
 
 from alps.ext.export.rows import score_rows, times_of
 from alps.ext.export.tables import write_parquet
-from alps.run.opened import Run
+from alps.run.opened import RunFolder
 
 # What MLflow takes in no name of a metric
 _NO_METRIC = re.compile(r"[^\w./ -]")
 _NAMES_OF_RUN = ("manifest.json", "summary.json", "config.toml")
 
 
-def write_mlflow(runs: Sequence[Run], out: Path) -> list[Path]:
+def write_mlflow(runs: Sequence[RunFolder], out: Path) -> list[Path]:
     """Write a file store of MLflow: a run with metrics, settings and tables for each of ours."""
     with _variables({"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}):
         from mlflow import MlflowClient
@@ -41,7 +41,7 @@ def write_mlflow(runs: Sequence[Run], out: Path) -> list[Path]:
     return [out]
 
 
-def write_wandb(runs: Sequence[Run], out: Path) -> list[Path]:
+def write_wandb(runs: Sequence[RunFolder], out: Path) -> list[Path]:
     """Write offline runs of Weights & Biases: nothing is sent, until the user does `wandb sync`."""
     import wandb
 
@@ -68,18 +68,18 @@ def write_wandb(runs: Sequence[Run], out: Path) -> list[Path]:
     return sorted((out / "wandb").glob("offline-run-*"))
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def _settings(run: RunFolder) -> dict[str, Any]:
     """Return the settings of a run that were given, or took effect."""
     given = run.manifest.settings.items()
     settings = {name: value for name, value in given if value is not None}
     return {**settings, "alps": run.manifest.alps, "data_sha256": _hashes(run)}
 
 
-def _hashes(run: Run) -> str:
+def _hashes(run: RunFolder) -> str:
     return ",".join(str(track.sha256) for track in run.tracks.values())
 
 
-def _metrics(run: Run) -> dict[str, float]:
+def _metrics(run: RunFolder) -> dict[str, float]:
     """Return every figure of a run as TRACK/METRIC, with the ends of its interval and its n."""
     metrics: dict[str, float] = {}
     for row in score_rows(run):
@@ -96,7 +96,7 @@ def _metrics(run: Run) -> dict[str, float]:
     return metrics | _calls(run)
 
 
-def _calls(run: Run) -> dict[str, float]:
+def _calls(run: RunFolder) -> dict[str, float]:
     calls = run.finished.calls
     taken = {
         "calls/prompt_tokens": calls.prompt_tokens,
@@ -106,7 +106,7 @@ def _calls(run: Run) -> dict[str, float]:
     return {name: float(value) for name, value in taken.items() if value is not None}
 
 
-def _artifacts(run: Run, folder: Path) -> list[Path]:
+def _artifacts(run: RunFolder, folder: Path) -> list[Path]:
     """Return the small files of a run, and its two tables, written into `folder`."""
     own = [run.folder / name for name in _NAMES_OF_RUN]
     return [path for path in own if path.is_file()] + write_parquet([run], folder)

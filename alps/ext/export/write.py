@@ -8,9 +8,9 @@ from pathlib import Path
 from alps.errors import RunFolderError, UsageError
 from alps.ext.export.settings import ExportSettings, Target
 from alps.folders import refuse_full
-from alps.run.opened import Run, open_run, refuse_same_names
+from alps.run.opened import RunFolder, open_run, refuse_same_names
 
-Writer = Callable[[Sequence[Run], Path], list[Path]]
+Writer = Callable[[Sequence[RunFolder], Path], list[Path]]
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from alps.parsing import parse_settings
 from alps.run.finished import Finished
 from alps.run.folder import difference_between, repeating, write_json
 from alps.run.judge_check import FILE as JUDGE_CHECK
-from alps.run.opened import MANIFEST, Run, manifest_row, open_run, read_rows
+from alps.run.opened import MANIFEST, RunFolder, manifest_row, open_run, read_rows
 from alps.run.parts import parts_of
-from alps.run.session import Session
-from alps.run.source import Data, open_again, refuse_changed
+from alps.run.session import RunSession
+from alps.run.source import RunData, open_again, refuse_changed
 from alps.run.start import finish
 from alps.settings import RunSettings
 from alps.show.formatting import counted
@@ -37,7 +37,7 @@ def journals() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Shard:
-    run: Run
+    run: RunFolder
     number: int
     count: int
     manifest: Mapping[str, Any]
@@ -58,7 +58,7 @@ def merge(
     folders: Sequence[Path],
     *,
     typed: Mapping[str, Any] | None = None,
-    data: Data | None = None,
+    data: RunData | None = None,
 ) -> Finished:
     """Merge finished shards into the folder of the undivided run; nothing is asked.
 
@@ -98,7 +98,7 @@ def merge(
     manifest = shards[0].whole()
     write_json(place / MANIFEST, manifest)
     whole = _whole(settings, out, typed or {})
-    session = Session(whole, data, place, parts=parts_of(whole, place))
+    session = RunSession(whole, data, place, parts=parts_of(whole, place))
     finished = finish(session, manifest, repeating(out))
     place.rename(out)
     return replace(finished, folder=out)
@@ -154,7 +154,7 @@ def _complete(shards: Sequence[_Shard]) -> list[_Shard]:
     return [by_number[number] for number in sorted(by_number)]
 
 
-def _refuse_strangers(shard: _Shard, data: Data, inside: Sequence[Path]) -> None:
+def _refuse_strangers(shard: _Shard, data: RunData, inside: Sequence[Path]) -> None:
     """Refuse a shard with records of another, as one has over which that one was copied.
 
     `inside` are the folders within it that have journals, itself among them.

@@ -4,7 +4,7 @@ from alps.errors import UsageError
 from alps.ext.fleet import HERE
 from alps.ext.fleet.settings import FleetKeys
 from alps.run.parts import RunPart
-from alps.run.source import Data
+from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.values import shard_of
 
@@ -32,7 +32,7 @@ class Part(RunPart):
             if (value := getattr(keys, key)) is not None:
                 raise UsageError(f"{key}={value} would change nothing: {why}; {without}")
 
-    def narrow(self, data: Data) -> Data:
+    def narrow(self, data: RunData) -> RunData:
         """Return the records of the shard."""
         shard = self._keys.shard
         return data if shard is None else data.shard(*shard_of(shard))

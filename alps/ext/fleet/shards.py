@@ -24,8 +24,8 @@ from alps.run.folder import changed_code, locked_folder
 from alps.run.fresh import edited, is_begun, is_whole, kept_former, set_aside
 from alps.run.opened import MANIFEST, SUMMARY, open_run, read_manifest
 from alps.run.progress import progress_line
-from alps.run.session import Session, resolve
-from alps.run.source import Data
+from alps.run.session import RunSession, resolve
+from alps.run.source import RunData
 from alps.settings import OPERATIONAL, RunSettings
 from alps.text import whole_number
 
@@ -54,7 +54,7 @@ class Divided:
     folder: Path
     count: int
     workers: int
-    data: Data
+    data: RunData
     records: int
 
     @property
@@ -147,7 +147,7 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
     return Divided(settings, folder, count, at_once, session.data, records)
 
 
-def _check_code(session: Session) -> None:
+def _check_code(session: RunSession) -> None:
     """Refuse shards that other code answered, or remove them where all is to be answered again.
 
     Raises:

@@ -5,7 +5,7 @@ from alps.data.hub import hub_name
 from alps.errors import DataError, UsageError
 from alps.ext.histories.book import HARMLESS, find, hash_of, known_defects, stories
 from alps.ext.histories.faults import Fault, faults_of
-from alps.ext.histories.model import Choice, CitedSet, Story
+from alps.ext.histories.model import CitedSet, SetChoice, Story
 
 _QUESTIONS, _HISTORIES = "questions", "histories"
 
@@ -19,7 +19,7 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
     name = hub_name(data)
     if name is not None and name.repository != cited.hub:
         return None
-    choice = Choice(set=split if split in cited.chosen.get("set", ()) else None)
+    choice = SetChoice(set=split if split in cited.chosen.get("set", ()) else None)
     try:
         found = cited.files(find(cited, data, choice), choice)
         first = next(iter(stories(cited, found.stories)), None)

@@ -13,7 +13,7 @@ from alps.data.hub import fetch_files, is_hub
 from alps.errors import DataError, UsageError
 from alps.ext.histories.faults import faults_of
 from alps.ext.histories.files import lines
-from alps.ext.histories.model import Choice, CitedSet, Place, Question, Story
+from alps.ext.histories.model import CitedSet, SetChoice, SetQuestion, Story, StoryPlace
 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def hash_of(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class BookEntry:
     """A question with what a run needs to know of it.
 
     Attributes:
@@ -63,8 +63,8 @@ class Entry:
         defects: What is wrong with it; of a wrong gold `WRONG_GOLD`.
     """
 
-    question: Question
-    place: Place
+    question: SetQuestion
+    place: StoryPlace
     turns: int
     defects: tuple[str, ...] = ()
 
@@ -74,12 +74,12 @@ class Book:
     """A set that was opened: all its questions were read once, and no history is kept."""
 
     cited: CitedSet
-    entries: tuple[Entry, ...]
+    entries: tuple[BookEntry, ...]
     histories: int
     sha256: str
     commonest: dict[str, str] = field(default_factory=dict)
 
-    def story(self, entry: Entry) -> Story:
+    def story(self, entry: BookEntry) -> Story:
         """Return the history of a question, with all questions about it."""
         return read_story(self.cited, entry.place)
 
@@ -93,12 +93,12 @@ class Book:
 
 # The questions of one history follow one another.
 @lru_cache(maxsize=4)
-def read_story(cited: CitedSet, place: Place) -> Story:
+def read_story(cited: CitedSet, place: StoryPlace) -> Story:
     """Return the story that lies at a place; see `made_of`."""
     return made_of(cited, place, lambda node: cited.story(node).in_order())
 
 
-def made_of(cited: CitedSet, place: Place, make: Callable[[Any], T]) -> T:
+def made_of(cited: CitedSet, place: StoryPlace, make: Callable[[Any], T]) -> T:
     """Return what `make` makes of what lies at a place.
 
     Raises:
@@ -113,12 +113,12 @@ def made_of(cited: CitedSet, place: Place, make: Callable[[Any], T]) -> T:
         raise DataError(message, path=place.path) from error
 
 
-def _where(place: Place) -> str:
+def _where(place: StoryPlace) -> str:
     start = getattr(place, "start", 0)
     return f"byte {start:,}" if start else "its beginning"
 
 
-def stories(cited: CitedSet, places: Iterable[Place]) -> Iterator[tuple[Place, Story]]:
+def stories(cited: CitedSet, places: Iterable[StoryPlace]) -> Iterator[tuple[StoryPlace, Story]]:
     """Yield the stories of a set one after the other.
 
     Raises:
@@ -128,7 +128,7 @@ def stories(cited: CitedSet, places: Iterable[Place]) -> Iterator[tuple[Place, S
         yield place, made_of(cited, place, lambda node: cited.story(node).in_order())
 
 
-def find(cited: CitedSet, data: str, choice: Choice) -> Path:
+def find(cited: CitedSet, data: str, choice: SetChoice) -> Path:
     """Return the file or folder that `data=` names; samples are our own, the hub's are fetched.
 
     Raises:
@@ -147,7 +147,7 @@ def find(cited: CitedSet, data: str, choice: Choice) -> Path:
     return path
 
 
-def open_book(cited: CitedSet, data: str, given: Choice) -> Book:
+def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
     """Read the questions of a set, and look at every history once.
 
     Raises:
@@ -159,7 +159,7 @@ def open_book(cited: CitedSet, data: str, given: Choice) -> Book:
     listed: dict[str, list[Defect]] = {}
     for defect in known_defects(cited.name):
         listed.setdefault(defect.id, []).append(defect)
-    entries: list[Entry] = []
+    entries: list[BookEntry] = []
     golds: dict[str, Counter[str]] = {}
     seen: dict[str, str] = {}
     histories = 0
@@ -191,7 +191,9 @@ def sha256_of(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _entries(story: Story, place: Place, listed: dict[str, list[Defect]]) -> Iterator[Entry]:
+def _entries(
+    story: Story, place: StoryPlace, listed: dict[str, list[Defect]]
+) -> Iterator[BookEntry]:
     ends = [0]
     for session in story.sessions:
         ends.append(ends[-1] + len(session.messages))
@@ -206,4 +208,4 @@ def _entries(story: Story, place: Place, listed: dict[str, list[Defect]]) -> Ite
                 defects.append(defect.what)
         turns = ends[-1] if question.sessions is None else ends[question.sessions]
         # Points are long, and what an answer is judged by is read again with its history.
-        yield Entry(replace(question), place, turns, tuple(dict.fromkeys(defects)))
+        yield BookEntry(replace(question), place, turns, tuple(dict.fromkeys(defects)))

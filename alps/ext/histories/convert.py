@@ -8,7 +8,7 @@ from pydantic import Field
 from alps.errors import UsageError, closest
 from alps.ext.histories import READERS, SETS
 from alps.ext.histories.book import find, stories
-from alps.ext.histories.model import Choice, CitedSet, Story
+from alps.ext.histories.model import CitedSet, SetChoice, Story
 from alps.ext.histories.own_rows import HISTORIES, QUESTIONS, write
 from alps.extension import load
 from alps.keys import DATA, FrozenSettings
@@ -55,7 +55,7 @@ def convert(settings: ConvertSettings) -> str:
     for name in (HISTORIES, QUESTIONS):
         if (out / name).exists():
             raise UsageError(f"out={settings.out}: has a {name} already; name another folder")
-    choice = cited.choose(Choice(settings.set, settings.size))
+    choice = cited.choose(SetChoice(settings.set, settings.size))
     found = cited.files(find(cited, settings.data, choice), choice)
 
     def read() -> Iterator[Story]:

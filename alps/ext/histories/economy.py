@@ -29,7 +29,7 @@ import numpy as np
 from alps.ext.histories.sample import HistorySample, history_of
 from alps.ext.memory import ANSWERS, CALLS, FILE
 from alps.jsonl import Row, scan
-from alps.llm.prices import Price, Used, price_of
+from alps.llm.prices import Price, ReplyTokens, price_of
 from alps.rows import Fields, Interval
 from alps.run.stored import stored_rows
 from alps.show.shared_records import values_in
@@ -43,7 +43,7 @@ TURNS = (1, 2, 4, 8, 16, 32, 64)
 INGESTING = ("ingest", "settle")
 
 
-class Spot(Fields):
+class TurnCost(Fields):
     """Dollars of a turn, on average over the first `turn` ones: with a memory, and without one."""
 
     turn: int
@@ -72,7 +72,7 @@ class Even(Fields):
     again: float
     tokens: float
     cached: bool
-    curve: list[Spot]
+    curve: list[TurnCost]
 
 
 class Economy(Fields):
@@ -193,7 +193,7 @@ def _even(features: Floats, read: Floats, histories: Sequence[str], *, cached: b
     curve = []
     for n, spot in zip(TURNS, spots, strict=True):
         whole = (first + (n - 1) * again) / n
-        curve.append(Spot(turn=n, memory=Interval(**spot.row), whole=whole))
+        curve.append(TurnCost(turn=n, memory=Interval(**spot.row), whole=whole))
     return Even(
         turn=_turn(float(turn_of(*map(np.array, (ingested, each, first, again))))),
         low=low,
@@ -240,8 +240,8 @@ def _read_whole(
         tokens = Context(history_of(sample).turns).tokens
         prompt = max(0, one.prompt - shown.get(sample.benchmark_id, 0)) + tokens
         written = 0 if price.cache_write is None else tokens
-        first = price.cost_of(Used(prompt, one.completion, cache_write=written))
-        again = price.cost_of(Used(prompt, one.completion, cached=tokens))
+        first = price.cost_of(ReplyTokens(prompt, one.completion, cache_write=written))
+        again = price.cost_of(ReplyTokens(prompt, one.completion, cached=tokens))
         rows.append((first or 0.0, again or 0.0, tokens))
     return np.array(rows, dtype=np.float64)
 

@@ -9,8 +9,8 @@ from alps.rows import Interval, Summary
 from alps.show.charts import (
     DASHES,
     Chart,
-    Key,
-    Line,
+    ChartLine,
+    LegendKey,
     colour_of,
     context_curve,
     letter_sign,
@@ -22,8 +22,8 @@ from alps.show.table import BLANK, Cell, Part, Table, dim, figures, named, row_o
 from alps.tasks.registry import track_title
 
 if TYPE_CHECKING:
-    from alps.run.opened import Run
-    from alps.show.report_sections import Section
+    from alps.run.opened import RunFolder
+    from alps.show.report_sections import TrackSection
 
 EACH = 1000
 """Turns that a chart draws the dollars of: those of one are too small for an axis."""
@@ -86,7 +86,7 @@ def _explained(even: Even) -> str:
     )
 
 
-def compared(runs: "Mapping[str, Run]", track: str) -> tuple[dict[str, Any], list[Part]]:
+def compared(runs: "Mapping[str, RunFolder]", track: str) -> tuple[dict[str, Any], list[Part]]:
     """Return what right answers of several runs took, as JSON has it and as tables."""
     found: dict[str, Economy] = {}
     for letter, run in runs.items():
@@ -125,9 +125,9 @@ EXPLANATION = (
 )
 
 
-def charts(sections: "Sequence[Section]") -> Iterator[Chart]:
+def charts(sections: "Sequence[TrackSection]") -> Iterator[Chart]:
     """Draw the dollars of a turn over turns, of the runs on the same records together."""
-    together: dict[tuple[str, ...], list[tuple[Section, Even]]] = {}
+    together: dict[tuple[str, ...], list[tuple[TrackSection, Even]]] = {}
     for section in sections:
         took = economy_in(section.summary, section.track)
         if took is not None and took.even is not None:
@@ -136,21 +136,23 @@ def charts(sections: "Sequence[Section]") -> Iterator[Chart]:
     yield from map(_chart, together.values())
 
 
-def _chart(drawn: "Sequence[tuple[Section, Even]]") -> Chart:
+def _chart(drawn: "Sequence[tuple[TrackSection, Even]]") -> Chart:
     lines, legend = [], []
     for n, (section, even) in enumerate(drawn):
         memory = f"{section.run.model}, memory {section.found.memory}"
         kept = [(spot.turn, _times(spot.memory)) for spot in even.curve]
-        lines.append(Line(memory, section.letter, colour_of(section.colour), kept))
+        lines.append(ChartLine(memory, section.letter, colour_of(section.colour), kept))
         name, whole = f"{section.letter}: reading all", []
         for spot in even.curve:
             value = spot.whole * EACH
             whole.append((spot.turn, Interval(value=value, low=None, high=None)))
         dashes = DASHES[n % len(DASHES)]
-        lines.append(Line(name, "", "floor-line", whole, dashes))
+        lines.append(ChartLine(name, "", "floor-line", whole, dashes))
         note = f"costs less from turn {_turn(even.turn)} {_turn_cells(even)[1].strip('–')}".strip()
-        legend.append(Key(letter_sign(section.letter, section.colour), memory, note))
-        legend.append(Key(line_sign(dashes), name, "with the provider's price of cached prompts"))
+        legend.append(LegendKey(letter_sign(section.letter, section.colour), memory, note))
+        legend.append(
+            LegendKey(line_sign(dashes), name, "with the provider's price of cached prompts")
+        )
     heights = [figure.high or figure.value or 0.0 for line in lines for _, figure in line.points]
     name = f"US dollars of {EACH:,} turns over the number of turns"
     about = (

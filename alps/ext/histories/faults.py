@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from alps.data.audit_findings import Severity
-from alps.ext.histories.model import Question, Story
+from alps.ext.histories.model import SetQuestion, Story
 from alps.text import fold
 
 SHORTEST_INSIDE = 4
@@ -75,7 +75,7 @@ def _of_sessions(story: Story) -> Iterator[Fault]:
                 break
 
 
-def _of_question(question: Question, named: set[str], story: Story) -> Iterator[Fault]:
+def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterator[Fault]:
     gold, text = fold(question.answer), fold(question.text)
     if not question.abstains and len(gold) >= SHORTEST_INSIDE and gold in text:
         what = f"{question.answer}: {question.text}"

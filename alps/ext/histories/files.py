@@ -18,7 +18,7 @@ _MARKS = re.compile(rb'["{}\[\]]')
 
 
 @dataclass(frozen=True)
-class Slice:
+class JsonSlice:
     """A JSON value of a file, from byte `start` on."""
 
     path: Path
@@ -41,7 +41,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeFile:
     """A file of one JSON value, or of one that is written as a literal of Python."""
 
     path: Path
@@ -76,20 +76,20 @@ class Together:
         Raises:
             DataError: If one is not JSON.
         """
-        return self.name, *(Whole(path).read() for path in self.paths)
+        return self.name, *(WholeFile(path).read() for path in self.paths)
 
 
-def lines(path: Path) -> Iterator[tuple[int, Slice]]:
+def lines(path: Path) -> Iterator[tuple[int, JsonSlice]]:
     """Yield the number of each line that is not blank, from 1, and its place."""
     offset = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                yield number, Slice(path, offset, len(line))
+                yield number, JsonSlice(path, offset, len(line))
             offset += len(line)
 
 
-def items(path: Path) -> Iterator[Slice]:
+def items(path: Path) -> Iterator[JsonSlice]:
     """Yield the place of each object of a JSON list, without reading more of it at a time.
 
     Raises:
@@ -120,7 +120,7 @@ def items(path: Path) -> Iterator[Slice]:
                 if not more:
                     raise DataError("the list is not closed; is the file complete?", path=path)
                 buffer += more
-            yield Slice(path, base, end)
+            yield JsonSlice(path, base, end)
             at = end
 
 

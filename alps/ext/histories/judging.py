@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from alps.ext.histories.model import CitedSet, Question
+from alps.ext.histories.model import CitedSet, SetQuestion
 from alps.ext.histories.sample import UNKNOWN, HistorySample
 from alps.judges.base import Judge
 from alps.judges.matching import POLICIES, Item, MatchQuestion
@@ -181,12 +181,12 @@ def declines(answer: str) -> bool:
     return any(said in folded for said in _DECLINES)
 
 
-def is_exact(question: Question, answer: str) -> bool:
+def is_exact(question: SetQuestion, answer: str) -> bool:
     """Tell whether an answer is the gold, but for case, accents and marks around it."""
     return fold(answer).strip(" .!") == fold(question.answer).strip(" .!")
 
 
-def asked_of(cited: CitedSet, question: Question) -> Iterator[tuple[str, str, str]]:
+def asked_of(cited: CitedSet, question: SetQuestion) -> Iterator[tuple[str, str, str]]:
     """Yield what a judge is asked: the key of a mark, the rubric, and what it takes for gold."""
     if question.scoring != "exact":
         if question.scoring == "points":
@@ -249,7 +249,7 @@ async def rate(judge: Judge, questions: Mapping[str, RubricQuestion], about: str
 
 
 async def _pair(
-    cited: CitedSet, question: Question, answer: str, judge: Judge, about: str
+    cited: CitedSet, question: SetQuestion, answer: str, judge: Judge, about: str
 ) -> dict[str, int] | Rating:
     """Return which text each line of an answer is paired with; a rating that failed where one did.
 
@@ -295,7 +295,7 @@ async def _related(sample: HistorySample, answer: str, judge: Judge) -> dict[str
     return {**verdict, "marks": marks}
 
 
-def right_of(question: Question, answer: str | None, marks: Mapping[str, float]) -> float | None:
+def right_of(question: SetQuestion, answer: str | None, marks: Mapping[str, float]) -> float | None:
     """Return the score of an answer in [0, 1]; None if it was not judged, 0 if it failed."""
     if answer is None:
         return 0.0

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from alps.ext.histories import READERS, SETS
 from alps.ext.histories.book import known_defects
-from alps.ext.histories.model import Choice, CitedSet
+from alps.ext.histories.model import CitedSet, SetChoice
 from alps.extension import load
 from alps.keys import FrozenSettings
 from alps.show.table import Table, named, print_parts, row_of, thousands
@@ -33,7 +33,7 @@ class Sets:
         for one in self.sets:
             row: dict[str, Any] = {"task": one.name, "title": one.title, "licence": one.licence}
             row |= {"language": one.language, "from": one.source}
-            row["questions"] = dict(one.expected(Choice()))
+            row["questions"] = dict(one.expected(SetChoice()))
             rows.append({**row, "known_defects": len(known_defects(one.name))})
         return rows
 
@@ -47,7 +47,7 @@ def print_sets(found: Sets, console: Console) -> None:
     """Print a table of them."""
     rows = []
     for one in found.sets:
-        asked = sum(one.expected(Choice()).values())
+        asked = sum(one.expected(SetChoice()).values())
         questions = thousands(asked) if asked else "–"
         rows.append(row_of(one.name, one.licence, one.language, questions, one.source))
     columns = ("licence", "language", "questions", "from")

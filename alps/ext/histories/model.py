@@ -38,7 +38,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Session:
+class HistorySession:
     """One session.
 
     Attributes:
@@ -53,7 +53,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Question:
+class SetQuestion:
     """One question about a history.
 
     Attributes:
@@ -90,8 +90,8 @@ class Story:
     """The sessions of one user in chronological order, and the questions about them."""
 
     id: str
-    sessions: tuple[Session, ...]
-    questions: tuple[Question, ...]
+    sessions: tuple[HistorySession, ...]
+    questions: tuple[SetQuestion, ...]
 
     def in_order(self) -> "Story":
         """Return it with its sessions in the order of time; as it is where that is not known."""
@@ -102,7 +102,7 @@ class Story:
         return replace(self, sessions=tuple(sorted(self.sessions, key=lambda one: one.at)))
 
 
-class Place(Protocol):
+class StoryPlace(Protocol):
     """Where a story lies; equal places are of equal stories."""
 
     def __hash__(self) -> int: ...
@@ -122,15 +122,15 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True)
-class Files:
+class SetFiles:
     """The files of a set: their stories, and everything that the hash is of."""
 
-    stories: Sequence[Place]
+    stories: Sequence[StoryPlace]
     hashed: Sequence[Path]
 
 
 @dataclass(frozen=True)
-class Choice:
+class SetChoice:
     """What a run chooses of a set: `set=` and `size=`, as far as they were given."""
 
     set: str | None = None
@@ -158,10 +158,10 @@ class Authors:
     """
 
     metrics: tuple[Metric, ...]
-    rubrics: Callable[[Question], Sequence[tuple[str, str]]]
-    score: Callable[[Question, str | None, Marks], tuple[dict[str, float], dict[str, float]]]
+    rubrics: Callable[[SetQuestion], Sequence[tuple[str, str]]]
+    score: Callable[[SetQuestion, str | None, Marks], tuple[dict[str, float], dict[str, float]]]
     judged: str = ""
-    paired: Callable[[Question, str], tuple[Sequence[str], Sequence[str]]] | None = None
+    paired: Callable[[SetQuestion, str], tuple[Sequence[str], Sequence[str]]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,17 +191,17 @@ class CitedSet:
     licence: str
     language: str
     source: str
-    files: Callable[[Path, Choice], Files]
+    files: Callable[[Path, SetChoice], SetFiles]
     story: Callable[[Any], Story]
     kinds: Mapping[str, str] = field(default_factory=dict)
     authors: Authors | None = None
     rubrics: tuple[str, ...] = ()
     hub: str = ""
-    wanted: Callable[[Choice], Sequence[str]] = lambda choice: ("*",)
-    expected: Callable[[Choice], Mapping[str, int]] = lambda choice: {}
+    wanted: Callable[[SetChoice], Sequence[str]] = lambda choice: ("*",)
+    expected: Callable[[SetChoice], Mapping[str, int]] = lambda choice: {}
     chosen: Mapping[Literal["set", "size"], tuple[str, ...]] = field(default_factory=dict)
 
-    def choose(self, given: Choice) -> Choice:
+    def choose(self, given: SetChoice) -> SetChoice:
         """Return what a run chooses, with what it leaves open.
 
         Raises:

@@ -11,17 +11,17 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, ValidationError
 
 from alps.errors import DataError
-from alps.ext.histories.files import Slice, lines
-from alps.ext.histories.model import Question, Role, Scoring, Story
+from alps.ext.histories.files import JsonSlice, lines
+from alps.ext.histories.model import Role, Scoring, SetQuestion, Story
 from alps.jsonl import dump
-from alps.schema import Record
+from alps.schema import FrozenRow
 
 HISTORIES, QUESTIONS = "histories.jsonl", "questions.jsonl"
 Name = Annotated[str, Field(min_length=1)]
-RowT = TypeVar("RowT", bound=Record)
+RowT = TypeVar("RowT", bound=FrozenRow)
 
 
-class MessageRow(Record):
+class MessageRow(FrozenRow):
     """One message of a session."""
 
     text: str
@@ -30,7 +30,7 @@ class MessageRow(Record):
     id: str = ""
 
 
-class SessionRow(Record):
+class SessionRow(FrozenRow):
     """A line of `histories.jsonl`."""
 
     history: Name
@@ -39,7 +39,7 @@ class SessionRow(Record):
     messages: tuple[MessageRow, ...]
 
 
-class QuestionRow(Record):
+class QuestionRow(FrozenRow):
     """A line of `questions.jsonl`."""
 
     id: Name
@@ -56,23 +56,23 @@ class QuestionRow(Record):
 
 
 @dataclass(frozen=True)
-class Gathered:
+class HistoryLines:
     """The lines of one history: its sessions, and the questions about it."""
 
     path: Path
-    sessions: tuple[tuple[int, Slice], ...]
-    questions: tuple[tuple[int, Slice], ...]
+    sessions: tuple[tuple[int, JsonSlice], ...]
+    questions: tuple[tuple[int, JsonSlice], ...]
 
     def read(self) -> tuple[list[SessionRow], list[QuestionRow]]:
         """Read them."""
         return _rows(self.sessions, SessionRow), _rows(self.questions, QuestionRow)
 
 
-def _rows(places: tuple[tuple[int, Slice], ...], kind: type[RowT]) -> list[RowT]:
+def _rows(places: tuple[tuple[int, JsonSlice], ...], kind: type[RowT]) -> list[RowT]:
     return [_row(line, place, kind) for line, place in places]
 
 
-def _row(line: int, place: Slice, kind: type[RowT]) -> RowT:
+def _row(line: int, place: JsonSlice, kind: type[RowT]) -> RowT:
     try:
         return kind.model_validate(place.read())
     except ValidationError as error:
@@ -81,13 +81,13 @@ def _row(line: int, place: Slice, kind: type[RowT]) -> RowT:
         raise DataError(first["msg"], path=place.path, line=line, field=field) from error
 
 
-def by_history(path: Path, kind: type[RowT]) -> dict[str, list[tuple[int, Slice]]]:
+def by_history(path: Path, kind: type[RowT]) -> dict[str, list[tuple[int, JsonSlice]]]:
     """Return the lines of each history in a file, each with its number, once all were read.
 
     Raises:
         DataError: If a line is of another form; names it and the field.
     """
-    found: dict[str, list[tuple[int, Slice]]] = {}
+    found: dict[str, list[tuple[int, JsonSlice]]] = {}
     for line, place in lines(path):
         row: Any = _row(line, place, kind)
         found.setdefault(row.history, []).append((line, place))
@@ -102,7 +102,7 @@ def _session_rows(story: Story) -> Iterator[dict[str, Any]]:
         yield SessionRow.model_validate(row).model_dump(exclude_defaults=True)
 
 
-def _question_row(question: Question) -> dict[str, Any]:
+def _question_row(question: SetQuestion) -> dict[str, Any]:
     fields = {**asdict(question), "question": question.text}
     known = {name: fields[name] for name in QuestionRow.model_fields}
     return QuestionRow.model_validate(known).model_dump(exclude_defaults=True)

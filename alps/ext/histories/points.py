@@ -12,14 +12,14 @@ from typing import Any
 from alps.errors import UsageError
 from alps.ext.histories.book import find, made_of, read_story, sha256_of
 from alps.ext.histories.judging import is_mark, rubric_of
-from alps.ext.histories.model import Choice, CitedSet, Place, Session, Story
+from alps.ext.histories.model import CitedSet, HistorySession, SetChoice, Story, StoryPlace
 from alps.ext.histories.sample import history_in
 from alps.ext.histories.task import unread
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
-from alps.schema import Prediction, Record
+from alps.schema import FrozenRow, Prediction
 from alps.tasks.base import (
     ByMemory,
     JudgingOptions,
@@ -37,7 +37,14 @@ from alps.tasks.base import (
 )
 from alps.tasks.by_memory import MemoryProbes, Probe, Remembered
 from alps.tasks.metrics import Metric
-from alps.tasks.record_parts import AnsweredRecord, Dialogue, Facts, Listed, Part, Side
+from alps.tasks.record_parts import (
+    AnsweredRecord,
+    Dialogue,
+    FactList,
+    MemoryItems,
+    MemoryText,
+    Part,
+)
 
 PROMPT = load_prompt("alps.ext.histories", "prompts", "level")
 
@@ -73,7 +80,7 @@ class PointsSample:
     benchmark_id: str
     session_id: str
     cited: CitedSet
-    place: Place
+    place: StoryPlace
     number: int
     before: int
     turns: int
@@ -81,7 +88,7 @@ class PointsSample:
     gold: tuple[Point, ...] | None
 
     @property
-    def sessions(self) -> tuple[Session, ...]:
+    def sessions(self) -> tuple[HistorySession, ...]:
         """The sessions up to this one, and with it."""
         return read_story(self.cited, self.place).sessions[: self.number]
 
@@ -132,7 +139,7 @@ class Level:
     lists: bool = True
 
 
-class Held(Record):
+class Held(FrozenRow):
     """The texts that a memory system answered with."""
 
     memories: tuple[str, ...]
@@ -154,8 +161,8 @@ def tracks_of_level(level: Level) -> Callable[[TaskOptions], tuple[Task, ...]]:
     return tracks
 
 
-def _choice(options: TaskOptions) -> Choice:
-    return Choice(set=dict(options.added).get("set"), size=options.size)
+def _choice(options: TaskOptions) -> SetChoice:
+    return SetChoice(set=dict(options.added).get("set"), size=options.size)
 
 
 def _open(level: Level, data: str, options: TaskOptions) -> Records:
@@ -173,7 +180,7 @@ def _open(level: Level, data: str, options: TaskOptions) -> Records:
 
 
 def _of_story(
-    cited: CitedSet, place: Place, story: Story, points: Points
+    cited: CitedSet, place: StoryPlace, story: Story, points: Points
 ) -> Iterator[PointsSample]:
     turns = 0
     for number, (session, expected) in enumerate(zip(story.sessions, points, strict=True), start=1):
@@ -264,19 +271,19 @@ def _gold_lines(sample: PointsSample) -> list[tuple[str, str, str]]:
 def record_parts(record: AnsweredRecord) -> Sequence[Part]:
     """Show the points, what a memory answered, the marks, and the session."""
     texts = record.answer.get("memories") or ()
-    answered = tuple(Side(f"m{n}", text) for n, text in enumerate(texts, start=1))
+    answered = tuple(MemoryText(f"m{n}", text) for n, text in enumerate(texts, start=1))
     verdict = record.verdict or {}
     reasons = verdict.get("reasons") or {}
     marks = []
     for name, mark in (verdict.get("marks") or {}).items():
         reason = reasons.get(name)
         marks.append((name, f"{mark} – {reason}" if reason else str(mark)))
-    parts: list[Part] = [Listed("Memories", answered), Facts("Judgement", tuple(marks))]
+    parts: list[Part] = [MemoryItems("Memories", answered), FactList("Judgement", tuple(marks))]
     sample: PointsSample | None = record.sample
     if sample is None:
         return parts
     golds = []
     for n, (mark, text, remark) in enumerate(_gold_lines(sample), start=1):
-        golds.append(Side(f"p{n}", text, ", ".join(filter(None, (mark, remark)))))
+        golds.append(MemoryText(f"p{n}", text, ", ".join(filter(None, (mark, remark)))))
     turns = history_in(sample.sessions).turns[sample.before :]
-    return [Listed("Points", tuple(golds)), *parts, Dialogue("Session", turns, folded=True)]
+    return [MemoryItems("Points", tuple(golds)), *parts, Dialogue("Session", turns, folded=True)]

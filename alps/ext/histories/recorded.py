@@ -14,7 +14,7 @@ from pydantic import Field
 from alps.errors import DataError, UsageError
 from alps.ext.histories.book import Book, open_book
 from alps.ext.histories.convert import SetSettings, set_of
-from alps.ext.histories.model import Choice, Question
+from alps.ext.histories.model import SetChoice, SetQuestion
 from alps.jsonl import Row, dump, scan
 from alps.show.formatting import counted
 from alps.text import fold
@@ -41,7 +41,7 @@ def write_answers(settings: AnswersSettings) -> str:
     """
     path, out = Path(settings.imported) / ANSWERS, Path(settings.out)
     rows = _rows(path, settings.system)
-    choice = Choice(settings.set, settings.size)
+    choice = SetChoice(settings.set, settings.size)
     book = open_book(set_of(settings.task), settings.data, choice)
     found = dict(_matched(rows, book))
     if not found:
@@ -84,7 +84,7 @@ def _matched(rows: Sequence[Row], book: Book) -> Iterator[tuple[str, Row]]:
     if any(row["id"] in known for row in rows):
         yield from ((row["id"], row) for row in rows if row["id"] in known)
         return
-    by_history: dict[str, list[Question]] = defaultdict(list)
+    by_history: dict[str, list[SetQuestion]] = defaultdict(list)
     for question in questions:
         by_history[question.history].append(question)
     by_conversation: dict[str, list[Row]] = defaultdict(list)
@@ -96,12 +96,12 @@ def _matched(rows: Sequence[Row], book: Book) -> Iterator[tuple[str, Row]]:
         yield from _in_history(own, by_history[history])
 
 
-def _shared(questions: Sequence[Question], asked: Mapping[str, int]) -> int:
+def _shared(questions: Sequence[SetQuestion], asked: Mapping[str, int]) -> int:
     return sum(fold(question.text) in asked for question in questions)
 
 
-def _in_history(rows: Sequence[Row], questions: Sequence[Question]) -> Iterator[tuple[str, Row]]:
-    free: dict[str, list[Question]] = defaultdict(list)
+def _in_history(rows: Sequence[Row], questions: Sequence[SetQuestion]) -> Iterator[tuple[str, Row]]:
+    free: dict[str, list[SetQuestion]] = defaultdict(list)
     for question in questions:
         free[fold(question.text)].append(question)
     for row in rows:

@@ -9,10 +9,10 @@ from math import log
 from typing import Any
 
 from alps.ext.histories.authors.porter import stem
-from alps.ext.histories.book import HARMLESS, WRONG_GOLD, Book, Entry
-from alps.ext.histories.model import Question, Session, Story
+from alps.ext.histories.book import HARMLESS, WRONG_GOLD, Book, BookEntry
+from alps.ext.histories.model import HistorySession, SetQuestion, Story
 from alps.schema import Turn
-from alps.tasks.by_memory import Context, History, Place
+from alps.tasks.by_memory import Context, History, SamplePlace
 from alps.text import fold
 
 UNKNOWN = "No information available"
@@ -34,12 +34,12 @@ class HistorySample:
 
     benchmark_id: str
     session_id: str
-    entry: Entry
+    entry: BookEntry
     book: Book
     shown: Context | None = None
 
     @property
-    def question(self) -> Question:
+    def question(self) -> SetQuestion:
         """What is asked."""
         return self.entry.question
 
@@ -54,7 +54,7 @@ class HistorySample:
         return self.book.story(self.entry)
 
     @property
-    def sessions(self) -> tuple[Session, ...]:
+    def sessions(self) -> tuple[HistorySession, ...]:
         """The sessions before the question."""
         return self.story.sessions[: self.question.sessions]
 
@@ -93,7 +93,7 @@ def history_of(sample: HistorySample) -> History:
 
 
 @lru_cache(maxsize=4)
-def history_in(sessions: tuple[Session, ...]) -> History:
+def history_in(sessions: tuple[HistorySession, ...]) -> History:
     """Return sessions as a memory is given them."""
     said = []
     for session in sessions:
@@ -103,10 +103,10 @@ def history_in(sessions: tuple[Session, ...]) -> History:
     return History(tuple(said), tuple(one.at for one in sessions) if known else ())
 
 
-def place_of(sample: HistorySample) -> Place:
+def place_of(sample: HistorySample) -> SamplePlace:
     """Return where a question is asked, without reading the history."""
     question = sample.question
-    return Place(question.history, sample.entry.turns, question.text, question.at)
+    return SamplePlace(question.history, sample.entry.turns, question.text, question.at)
 
 
 def evidence_of(sample: HistorySample) -> Context | None:

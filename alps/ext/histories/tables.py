@@ -19,9 +19,9 @@ from alps.show.table import Table
 from alps.tasks import Metric
 
 if TYPE_CHECKING:
-    from alps.run.opened import Run
+    from alps.run.opened import RunFolder
     from alps.show.charts import Chart
-    from alps.show.report_sections import Section
+    from alps.show.report_sections import TrackSection
 
 FEW = 15
 """Histories of which there are so few that an interval between them is rough."""
@@ -41,12 +41,16 @@ class Shown(ShownPart):
         if (took := economy_in(summary, track)) is not None:
             yield table_of(took)
 
-    def charts(self, sections: "Sequence[Section]") -> "Iterable[Chart]":
+    def charts(self, sections: "Sequence[TrackSection]") -> "Iterable[Chart]":
         """Draw what a turn costs over turns."""
         return charts(sections)
 
     def more(
-        self, runs: "Mapping[str, Run]", track: str, metric: Metric, sessions: Mapping[str, str]
+        self,
+        runs: "Mapping[str, RunFolder]",
+        track: str,
+        metric: Metric,
+        sessions: Mapping[str, str],
     ) -> More | None:
         """Return what right answers of several runs took."""
         row, parts = compared(runs, track)

@@ -11,7 +11,7 @@ from alps.errors import UsageError
 from alps.ext.histories.audit import audit_set
 from alps.ext.histories.book import open_book
 from alps.ext.histories.judging import is_mark, judge_prediction, rubrics_of
-from alps.ext.histories.model import Choice, CitedSet
+from alps.ext.histories.model import CitedSet, SetChoice
 from alps.ext.histories.sample import (
     UNKNOWN,
     HistorySample,
@@ -31,9 +31,9 @@ from alps.prompts import load_prompt
 from alps.schema import Prediction, TextAnswer
 from alps.tasks.base import (
     Answer,
-    Asking,
     ByMemory,
     JudgingOptions,
+    Prompting,
     PublicAnswers,
     Records,
     Row,
@@ -90,8 +90,8 @@ def tracks_of(cited: CitedSet) -> Callable[[TaskOptions], tuple[Task, ...]]:
     return tracks
 
 
-def _choice(options: TaskOptions) -> Choice:
-    return Choice(set=dict(options.added).get("set"), size=options.size)
+def _choice(options: TaskOptions) -> SetChoice:
+    return SetChoice(set=dict(options.added).get("set"), size=options.size)
 
 
 def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
@@ -156,7 +156,7 @@ def _task(cited: CitedSet, options: TaskOptions) -> Task:
         groups=groups_of,
         systems=SYSTEMS,
         conditions=conditions,
-        asking=Asking(plain=True, for_class=for_class),
+        asking=Prompting(plain=True, for_class=for_class),
         public=PublicAnswers(longest=10_000, schema=TextAnswer, is_mark=is_mark),
         shown=Shown(
             title=cited.title,

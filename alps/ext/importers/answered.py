@@ -13,7 +13,7 @@ from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion, read_rubric
 from alps.llm.types import IN_WORDS, AnswerType, Read
 from alps.prompts import read_prompt
-from alps.schema import Prediction, Record, TextAnswer
+from alps.schema import FrozenRow, Prediction, TextAnswer
 from alps.tasks import (
     Breakdown,
     Inference,
@@ -38,7 +38,7 @@ _RESAMPLED = Inference(resampled=True)
 Row = Mapping[str, Any]
 
 
-class Question(Record):
+class ImportedQuestion(FrozenRow):
     """One question of a benchmark; `gold` is the right answer."""
 
     benchmark_id: str
@@ -48,9 +48,9 @@ class Question(Record):
     gold: str | None
 
 
-def _read_sample(row: Row, gold: Row | None) -> Question:
+def _read_sample(row: Row, gold: Row | None) -> ImportedQuestion:
     asked = row["input"]
-    return Question(
+    return ImportedQuestion(
         benchmark_id=row["benchmark_id"],
         session_id=row["session_id"],
         question=asked["question"],
@@ -59,13 +59,13 @@ def _read_sample(row: Row, gold: Row | None) -> Question:
     )
 
 
-def _input_row(sample: Question) -> dict[str, Any]:
+def _input_row(sample: ImportedQuestion) -> dict[str, Any]:
     asked = {"question": sample.question, "category": sample.category}
     ids = {"benchmark_id": sample.benchmark_id, "session_id": sample.session_id}
     return {**ids, "task": TRACK, "input": asked}
 
 
-def _messages(sample: Question) -> tuple[Mapping[str, str], ...]:
+def _messages(sample: ImportedQuestion) -> tuple[Mapping[str, str], ...]:
     asked = json.dumps({"question": sample.question}, ensure_ascii=False)
     return {"role": "system", "content": PROMPT.text}, {"role": "user", "content": asked}
 
@@ -81,7 +81,7 @@ def _said(prediction: Prediction) -> str:
 
 
 async def _judge(
-    sample: Question, prediction: Prediction, judge: Judge, options: JudgingOptions
+    sample: ImportedQuestion, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
     verdict = verdict_row(judge, [RUBRIC])
     if RubricQuestion not in judge.answers:
@@ -90,7 +90,9 @@ async def _judge(
     return verdict | (await judge.answer(question, about=sample.benchmark_id)).row()
 
 
-def _score(sample: Question, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
+def _score(
+    sample: ImportedQuestion, prediction: Prediction, verdict: Row | None, judge: Judge
+) -> Scored:
     if verdict is None:
         return Scored({"correct": 0.0, "token_f1": 0.0})
     scores = {"token_f1": token_f1(_said(prediction), sample.gold or "")}

@@ -20,7 +20,7 @@ _ARTICLES = frozenset(("a", "an", "the"))
 
 
 @dataclass(frozen=True)
-class Figure:
+class GroupScore:
     """The score of one system on one group of questions.
 
     Attributes:
@@ -39,7 +39,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class BlindBaseline:
     """What an answer that knows nothing gets on the same questions.
 
     Attributes:
@@ -55,7 +55,7 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Pair:
+class SystemPair:
     """Two systems on the questions that both have a score for."""
 
     part: str
@@ -72,10 +72,10 @@ class Ties:
 
     part: str
     letters: dict[str, str]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[SystemPair, ...]
 
 
-def figures_of(answers: Sequence[ImportedAnswer]) -> list[Figure]:
+def figures_of(answers: Sequence[ImportedAnswer]) -> list[GroupScore]:
     """Return the figures of each system and part: of all its questions, then by category."""
     figures = []
     for part in _in_order(answer.part for answer in answers):
@@ -94,9 +94,9 @@ def _in_order(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _figure(answers: Sequence[ImportedAnswer], category: str) -> Figure:
+def _figure(answers: Sequence[ImportedAnswer], category: str) -> GroupScore:
     scored = [answer for answer in answers if answer.score is not None]
-    return Figure(
+    return GroupScore(
         system=answers[0].system,
         part=answers[0].part,
         category=category,
@@ -133,29 +133,29 @@ def _words(text: str) -> Counter[str]:
     return Counter(word for word in _WORD.findall(fold(text)) if word not in _ARTICLES)
 
 
-def baselines_of(answers: Sequence[ImportedAnswer]) -> list[Baseline]:
+def baselines_of(answers: Sequence[ImportedAnswer]) -> list[BlindBaseline]:
     """Return the trivial baselines of each part, on the questions of its first system."""
-    baselines: list[Baseline] = []
+    baselines: list[BlindBaseline] = []
     for part in _in_order(answer.part for answer in answers):
         of_part = [answer for answer in answers if answer.part == part]
         baselines += _baselines([one for one in of_part if one.system == of_part[0].system])
     return baselines
 
 
-def _baselines(answers: Sequence[ImportedAnswer]) -> Iterator[Baseline]:
+def _baselines(answers: Sequence[ImportedAnswer]) -> Iterator[BlindBaseline]:
     part, commonest = answers[0].part, _commonest(answers)
     # A judge may call a refusal right elsewhere, too: it gets this much at least.
     refused = sum(answer.abstains for answer in answers) / len(answers)
     f1 = _f1_of(answers, lambda _: REFUSAL)
     if refused or f1 is not None:
         value = None if f1 is None else f1.value
-        yield Baseline("always refuses", part, refused or None, value)
+        yield BlindBaseline("always refuses", part, refused or None, value)
     for name, said in (
         ("repeats question", lambda answer: answer.question or ""),
         ("commonest gold", lambda one: commonest.get(one.category, "")),
     ):
         if (f1 := _f1_of(answers, said)) is not None:
-            yield Baseline(name, part, None, f1.value)
+            yield BlindBaseline(name, part, None, f1.value)
 
 
 def _commonest(answers: Sequence[ImportedAnswer]) -> dict[str, str]:
@@ -195,7 +195,7 @@ def _ties(part: str, scores: dict[str, dict[str, ImportedAnswer]]) -> Ties:
     pairs, different = [], []
     for first, second, found in compared:
         p = None if found.p is None else next(corrected)
-        pairs.append(Pair(part, first, second, found.estimate.n, found, p))
+        pairs.append(SystemPair(part, first, second, found.estimate.n, found, p))
         if p is not None and p < SIGNIFICANCE:
             different.append((order.index(first), order.index(second)))
     letters = shared_letters(len(order), different)

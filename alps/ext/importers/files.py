@@ -11,7 +11,14 @@ from typing import Any
 from alps.data.release import write_track
 from alps.errors import DataError, RunFolderError, UsageError
 from alps.ext.importers.answered import TRACK
-from alps.ext.importers.figures import Baseline, Figure, Ties, baselines_of, figures_of, ties_of
+from alps.ext.importers.figures import (
+    BlindBaseline,
+    GroupScore,
+    Ties,
+    baselines_of,
+    figures_of,
+    ties_of,
+)
 from alps.ext.importers.flags import flags_of, parse_share
 from alps.ext.importers.rows import ImportedAnswer
 from alps.ext.importers.settings import FORMS, FileFormat, ImportSettings
@@ -37,8 +44,8 @@ class Imported:
 
     folder: Path
     form: str
-    figures: Sequence[Figure]
-    baselines: Sequence[Baseline]
+    figures: Sequence[GroupScore]
+    baselines: Sequence[BlindBaseline]
     ties: Sequence[Ties]
     flags: Sequence[str]
     predictions: Sequence[Path]

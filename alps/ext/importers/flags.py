@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from alps.errors import UsageError
-from alps.ext.importers.figures import Figure
+from alps.ext.importers.figures import GroupScore
 from alps.ext.importers.halumem import ANSWERS
 from alps.ext.importers.known import (
     BEAM_QUESTIONS,
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 def flags_of(
     form: FileFormat,
     answers: Sequence[ImportedAnswer],
-    figures: Sequence[Figure],
+    figures: Sequence[GroupScore],
     reported: str | None,
 ) -> list[str]:
     """Return what is wrong, or in doubt, a line each."""
@@ -106,7 +106,7 @@ def _missing_in_all(
 def _above_ceiling(
     system: str,
     answers: Sequence[ImportedAnswer],
-    figures: Sequence[Figure],
+    figures: Sequence[GroupScore],
     known: Mapping[str, Known],
 ) -> Iterator[str]:
     for figure in figures:
@@ -154,7 +154,7 @@ def _bounds(
 
 
 def _reported(
-    reported: str, answers: Sequence[ImportedAnswer], figures: Sequence[Figure]
+    reported: str, answers: Sequence[ImportedAnswer], figures: Sequence[GroupScore]
 ) -> Iterator[str]:
     """Hold a published accuracy against what was recomputed, and against what n can give."""
     value, decimals = parse_share(reported)

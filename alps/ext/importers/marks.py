@@ -40,7 +40,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Scale:
+class MarkScale:
     """What the values of a field mean, as the user says it: `grade:A=1,B=0` or `rating:1..5`.
 
     Attributes:
@@ -69,7 +69,7 @@ class Scale:
         return (number - low) / (high - low)
 
 
-def read_scale(verdict: str) -> Scale:
+def read_scale(verdict: str) -> MarkScale:
     """Read what `verdict=` takes: a field, and after a colon what its values mean.
 
     Raises:
@@ -77,9 +77,9 @@ def read_scale(verdict: str) -> Scale:
     """
     field, colon, meaning = verdict.rpartition(":")
     if not colon or not ("=" in meaning or ".." in meaning):
-        return Scale(verdict, {})
+        return MarkScale(verdict, {})
     if (ends := _RANGE.match(meaning)) is not None and float(ends[1]) != float(ends[2]):
-        return Scale(field, {}, (float(ends[1]), float(ends[2])))
+        return MarkScale(field, {}, (float(ends[1]), float(ends[2])))
     values = {}
     for pair in meaning.split(","):
         name, _, score = pair.rpartition("=")
@@ -88,10 +88,10 @@ def read_scale(verdict: str) -> Scale:
             how = f"{field}:A=1,B=0 gives values their scores from 0 to 1, {field}:1..5 a range"
             raise UsageError(f"verdict={verdict}: {pair!r} says no score; {how}")
         values[_word(name)] = number
-    return Scale(field, values)
+    return MarkScale(field, values)
 
 
-def with_letters(scale: Scale, values: Sequence[Any]) -> tuple[Scale, str]:
+def with_letters(scale: MarkScale, values: Sequence[Any]) -> tuple[MarkScale, str]:
     """Return the scale of a field whose values are letters, and how it reads them.
 
     The letters of SimpleQA are A, B and C; where others stand beside them, or A alone, these may
@@ -101,7 +101,7 @@ def with_letters(scale: Scale, values: Sequence[Any]) -> tuple[Scale, str]:
     given.discard("")
     if scale.values or scale.ends or not {"a", "b"} <= given <= set(_LETTERS):
         return scale, ""
-    return Scale(scale.field, _LETTERS), f"{scale.field}: {_AS_LETTERS}"
+    return MarkScale(scale.field, _LETTERS), f"{scale.field}: {_AS_LETTERS}"
 
 
 def how_to_map(field: str, values: Sequence[Any]) -> str:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from alps.schema import Record
+from alps.schema import FrozenRow
 
 
-class ImportedAnswer(Record):
+class ImportedAnswer(FrozenRow):
     """One answer of a system to one question of a benchmark.
 
     Attributes:

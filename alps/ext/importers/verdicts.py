@@ -11,7 +11,7 @@ from pathlib import Path
 from alps.errors import UsageError, shown
 from alps.ext.importers.looks import MOST, is_empty, leaves, looking_like_verdicts
 from alps.ext.importers.marks import (
-    Scale,
+    MarkScale,
     first_values,
     how_to_map,
     read_scale,
@@ -131,7 +131,7 @@ def _read_verdicts(
         hint = f"; these look like one: {', '.join(looks)}" if looks else ""
         raise UsageError(f"verdict={verdict}: {path} has no such field that is not read{hint}")
     if any(verdict in own for own in fields):
-        scale = Scale(verdict, {})
+        scale = MarkScale(verdict, {})
     name = scale.field
     values = [own[name] for own in fields if not is_empty(own.get(name))]
     scale, how = with_letters(scale, values)

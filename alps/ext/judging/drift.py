@@ -17,7 +17,7 @@ from alps.errors import UsageError
 from alps.ext.judging.sensitivity import judged_metric
 from alps.run.finished import Finished
 from alps.run.folder import write_json
-from alps.run.opened import PREDICTIONS, Run, open_run
+from alps.run.opened import PREDICTIONS, RunFolder, open_run
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
 from alps.run.start import score_again
@@ -39,7 +39,7 @@ LEVEL = 0.001
 
 
 @dataclass(frozen=True)
-class Change:
+class DriftValues:
     """Values of the same records then and now, and their clusters; shape (records,)."""
 
     then: Floats
@@ -64,7 +64,7 @@ class Drift:
     alarm: bool
 
 
-def attribute_drift(system: Change, anchors: Change, *, level: float = LEVEL) -> Drift:
+def attribute_drift(system: DriftValues, anchors: DriftValues, *, level: float = LEVEL) -> Drift:
     """Split the change of a system's score by what anchors change.
 
     It is taken for granted that a judge changes on the system's answers as much as on the anchors.
@@ -122,7 +122,7 @@ def judge_anchors(old: Path, new: Path, folder: Path, given: Mapping[str, Any]) 
     return score_again(old, own, asked_as=AskedAs(cached=False))
 
 
-def check_anchors(old: Run, anchors: Run) -> None:
+def check_anchors(old: RunFolder, anchors: RunFolder) -> None:
     """Refuse anchors that can't tell what the judge does now.
 
     Raises:
@@ -190,7 +190,9 @@ def find_drift(folders: Sequence[Path], anchors: Path, level: float) -> DriftOfR
     return DriftOfRuns((old.judge, now.judge), same, tracks, counts, cached)
 
 
-def _on_track(track: str, runs: tuple[Run, Run, Run], level: float) -> tuple[Drift | None, int]:
+def _on_track(
+    track: str, runs: tuple[RunFolder, RunFolder, RunFolder], level: float
+) -> tuple[Drift | None, int]:
     metric = judged_metric(runs[0], track)
     if metric is None:
         return None, 0
@@ -203,7 +205,7 @@ def _on_track(track: str, runs: tuple[Run, Run, Run], level: float) -> tuple[Dri
     if not records.ids:
         return None, 0
     old, new, now = map(records.column, values)
-    system, anchors = (Change(old, later, records.sessions) for later in (new, now))
+    system, anchors = (DriftValues(old, later, records.sessions) for later in (new, now))
     return attribute_drift(system, anchors, level=level), len(records.ids)
 
 

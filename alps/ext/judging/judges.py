@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from alps.ext.judging.judging_runs import OURS, TRIVIAL_JUDGES, Cell, JudgedCells
+from alps.ext.judging.judging_runs import OURS, TRIVIAL_JUDGES, JudgedCells, JudgingCell
 from alps.ext.judging.sensitivity import judged_metric, rewords
 from alps.judges.agreement import people_say
 from alps.judges.resolve import is_embedded_judge
 from alps.rows import Calls
-from alps.run.opened import Run, open_run
+from alps.run.opened import RunFolder, open_run
 from alps.show.formatting import letter_of
 from alps.show.shared_records import SharedRecords, Values, metric_values, record_values
 from alps.show.shared_records import sessions_of as sessions_of_records
@@ -312,7 +312,7 @@ def observe(done: JudgedCells) -> Observatory:
     Raises:
         RunFolderError: If a file of a run can't be read.
     """
-    runs: dict[str, dict[str, Run]] = {}
+    runs: dict[str, dict[str, RunFolder]] = {}
     folders: dict[str, tuple[Path, str]] = {}
     cells = {cell.name: cell for cell in done.plan.cells}
     for position, (row, source) in enumerate(zip(done.finished, done.plan.sources, strict=True)):
@@ -337,7 +337,7 @@ def observe(done: JudgedCells) -> Observatory:
     return Observatory(folders, tuple(tracks), tuple(notes), done.calls)
 
 
-def _known_of(row: Mapping[str, Run], cells: Mapping[str, Cell]) -> list[str]:
+def _known_of(row: Mapping[str, RunFolder], cells: Mapping[str, JudgingCell]) -> list[str]:
     """Say what calibrations tell of the embedded judges."""
     said = []
     for name, cell in cells.items():
@@ -349,17 +349,20 @@ def _known_of(row: Mapping[str, Run], cells: Mapping[str, Cell]) -> list[str]:
     return said
 
 
-def _any(row: Mapping[str, Run]) -> Run:
+def _any(row: Mapping[str, RunFolder]) -> RunFolder:
     return next(iter(row.values()))
 
 
-def _speaks(cell: Cell, run: Run, track: str) -> bool:
+def _speaks(cell: JudgingCell, run: RunFolder, track: str) -> bool:
     """Tell whether a cell is not, on this track, the same as that of our wording."""
     return cell.wording.name == OURS or rewords(cell.wording, run, track)
 
 
 def _on_track(
-    track: str, metric: Metric, runs: Mapping[str, Mapping[str, Run]], cells: Mapping[str, Cell]
+    track: str,
+    metric: Metric,
+    runs: Mapping[str, Mapping[str, RunFolder]],
+    cells: Mapping[str, JudgingCell],
 ) -> tuple[TrackJudges, list[str]]:
     columns: dict[tuple[str, str], Values] = {}
     for letter, row in runs.items():

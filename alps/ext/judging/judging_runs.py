@@ -39,14 +39,16 @@ _NOT_RUBRICS = ("payload", "support")
 
 
 @dataclass(frozen=True)
-class Wording:
+class RubricWording:
     """Prompt variants by rubric; rubrics without a variant use the bundled prompt."""
 
     name: str = OURS
     rubrics: Mapping[str, Prompt] = field(default_factory=dict)
 
 
-def read_wordings(folder: Path, used: Sequence[str]) -> tuple[tuple[Wording, ...], tuple[str, ...]]:
+def read_wordings(
+    folder: Path, used: Sequence[str]
+) -> tuple[tuple[RubricWording, ...], tuple[str, ...]]:
     """Read the wordings in `folder`: `NAME/RUBRIC.md`, or `NAME.md` where there is a single rubric.
 
     Args:
@@ -62,7 +64,7 @@ def read_wordings(folder: Path, used: Sequence[str]) -> tuple[tuple[Wording, ...
     """
     if not folder.is_dir():
         raise UsageError(f"prompts={folder}: no such folder")
-    found: list[Wording] = []
+    found: list[RubricWording] = []
     unused: set[str] = set()
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
@@ -83,7 +85,7 @@ def read_wordings(folder: Path, used: Sequence[str]) -> tuple[tuple[Wording, ...
     return tuple(sorted(found, key=lambda wording: wording.name)), notes if unused else ()
 
 
-def _read_folder(folder: Path, used: Sequence[str]) -> tuple[Wording, list[str]]:
+def _read_folder(folder: Path, used: Sequence[str]) -> tuple[RubricWording, list[str]]:
     prompts = {path.stem: path for path in sorted(folder.glob("*.md"))}
     if not prompts:
         raise UsageError(f"{folder}: no .md file in it")
@@ -96,17 +98,17 @@ def _read_folder(folder: Path, used: Sequence[str]) -> tuple[Wording, list[str]]
     if not any(name in used for name in prompts):
         raise UsageError(f"{folder}: none of its rubrics is asked here ({they_use})")
     said = {name: _read(path, name) for name, path in prompts.items() if name in used}
-    return Wording(folder.name, said), [name for name in prompts if name not in used]
+    return RubricWording(folder.name, said), [name for name in prompts if name not in used]
 
 
-def _read_single(path: Path, used: Sequence[str]) -> Wording:
+def _read_single(path: Path, used: Sequence[str]) -> RubricWording:
     if len(used) > 1:
         raise UsageError(
             f"{path}: these runs use {len(used)} rubrics; say which it is: {path.stem}/RUBRIC.md "
             "with RUBRIC one of "
             f"{', '.join(used)}"
         )
-    return Wording(path.stem, {used[0]: _read(path, used[0])})
+    return RubricWording(path.stem, {used[0]: _read(path, used[0])})
 
 
 def _read(path: Path, name: str) -> Prompt:
@@ -126,7 +128,7 @@ def _read(path: Path, name: str) -> Prompt:
     return prompt
 
 
-def _check_different(folder: Path, wordings: Sequence[Wording]) -> None:
+def _check_different(folder: Path, wordings: Sequence[RubricWording]) -> None:
     """Refuse two wordings with one name or one text, and a name that is taken."""
     seen: dict[frozenset[tuple[str, str]], str] = {}
     for number, wording in enumerate(wordings):
@@ -170,7 +172,7 @@ _OUR_OWN = frozenset({"judge", "prompts", "draws", "format", "out", "max_cost", 
 
 
 @dataclass(frozen=True)
-class Cell:
+class JudgingCell:
     """One way in which all predictions are judged.
 
     Attributes:
@@ -180,7 +182,7 @@ class Cell:
 
     name: str
     judge: str
-    wording: Wording
+    wording: RubricWording
     draw: int = 0
 
 
@@ -195,7 +197,7 @@ class CellPlan:
     """
 
     sources: tuple[Path, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[JudgingCell, ...]
     folders: tuple[Mapping[str, Path], ...]
     max_cost: float | None
     max_total_tokens: int | None
@@ -212,7 +214,7 @@ class CellPlan:
         return tuple(dict.fromkeys(cell.judge for cell in self.cells))
 
     @property
-    def wordings(self) -> tuple[Wording, ...]:
+    def wordings(self) -> tuple[RubricWording, ...]:
         """The wordings, in their order."""
         return tuple({cell.wording.name: cell.wording for cell in self.cells}.values())
 
@@ -265,7 +267,7 @@ class JudgedCells:
 def plan_cells(
     sources: Sequence[Path],
     settings: AskSettings,
-    cells: Sequence[Cell],
+    cells: Sequence[JudgingCell],
     *,
     kind: str,
     notes: Sequence[str] = (),
@@ -379,27 +381,27 @@ def plan_judges(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:
             raise UsageError(f"{key}={value} would change nothing: no judge is a litellm model")
     manifests = read_same_data(sources)
     notes: tuple[str, ...] = ()
-    wordings: tuple[Wording, ...] = (Wording(),)
+    wordings: tuple[RubricWording, ...] = (RubricWording(),)
     if settings.prompts is not None:
         folder = Path(settings.prompts).expanduser()
         others, notes = read_wordings(folder, rubrics_of(manifests))
-        wordings = (Wording(), *others)
-    cells: list[Cell] = []
+        wordings = (RubricWording(), *others)
+    cells: list[JudgingCell] = []
     for judge in dict.fromkeys((*judges, *TRIVIAL_JUDGES)):
         if judge in asked:
             cells += _crossed(judge, wordings, settings.draws)
         else:
-            cells.append(Cell(slug(judge), judge, Wording()))
+            cells.append(JudgingCell(slug(judge), judge, RubricWording()))
     _check_cells(cells)
     return plan_cells(sources, settings, cells, kind="judges", notes=notes)
 
 
-def _crossed(judge: str, wordings: Iterable[Wording], draws: int) -> list[Cell]:
+def _crossed(judge: str, wordings: Iterable[RubricWording], draws: int) -> list[JudgingCell]:
     cells = []
     for wording in wordings:
         for draw in range(draws):
             again = f"--draw{draw + 1}" if draw else ""
-            cells.append(Cell(f"{slug(judge)}--{wording.name}{again}", judge, wording, draw))
+            cells.append(JudgingCell(f"{slug(judge)}--{wording.name}{again}", judge, wording, draw))
     return cells
 
 
@@ -411,8 +413,8 @@ def _check_names(judges: Sequence[str]) -> None:
             raise UsageError(f"judge={judge}: named twice")
 
 
-def _check_cells(cells: Sequence[Cell]) -> None:
-    folders: dict[str, Cell] = {}
+def _check_cells(cells: Sequence[JudgingCell]) -> None:
+    folders: dict[str, JudgingCell] = {}
     for cell in cells:
         other = folders.setdefault(same_file(cell.name), cell)
         if other is not cell:
@@ -436,6 +438,6 @@ def plan_wordings(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan
     folder = Path(settings.prompts).expanduser()
     others, notes = read_wordings(folder, rubrics_of(manifests))
     cells = []
-    for wording in (Wording(), *others):
-        cells.append(Cell(wording.name, settings.judge, wording))
+    for wording in (RubricWording(), *others):
+        cells.append(JudgingCell(wording.name, settings.judge, wording))
     return plan_cells(sources, settings, cells, kind="sensitivity", notes=notes)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from alps.ext.judging.judging_runs import OURS, JudgedCells, Wording
+from alps.ext.judging.judging_runs import OURS, JudgedCells, RubricWording
 from alps.judges.rubric import rubric
 from alps.rows import Calls
-from alps.run.opened import Run, open_run
+from alps.run.opened import RunFolder, open_run
 from alps.show.formatting import counted, letter_of, number, spent, visible
 from alps.show.run_tables import run_legend
 from alps.show.shared_records import (
@@ -159,7 +159,7 @@ class Sensitivity:
 
     judge: str
     runs: Mapping[str, tuple[Path, str]]
-    wordings: tuple[Wording, ...]
+    wordings: tuple[RubricWording, ...]
     tracks: tuple[TrackSensitivity, ...]
     notes: tuple[str, ...]
     calls: Calls
@@ -194,7 +194,7 @@ def find_sensitivity(done: JudgedCells) -> Sensitivity:
         RunFolderError: If a file of a run can't be read.
     """
     plan = done.plan
-    runs: dict[str, dict[str, Run]] = {}
+    runs: dict[str, dict[str, RunFolder]] = {}
     folders: dict[str, tuple[Path, str]] = {}
     for position, (row, source) in enumerate(zip(done.finished, plan.sources, strict=True)):
         letter = letter_of(position)
@@ -215,7 +215,7 @@ def find_sensitivity(done: JudgedCells) -> Sensitivity:
 
 
 def _compare_tracks(
-    wordings: Sequence[Wording], runs: Mapping[str, Mapping[str, Run]]
+    wordings: Sequence[RubricWording], runs: Mapping[str, Mapping[str, RunFolder]]
 ) -> tuple[list[TrackSensitivity], list[str]]:
     """Return the tracks that wordings can move, and what was left out."""
     tracks: list[TrackSensitivity] = []
@@ -246,7 +246,7 @@ def _compare_tracks(
     return tracks, notes
 
 
-def judged_metric(run: Run, track: str) -> Metric | None:
+def judged_metric(run: RunFolder, track: str) -> Metric | None:
     """Return the headline of a track, or what its judge decides where that needs none."""
     # Retrieval is right or wrong without a judge, who only rates the answers given along with it.
     if run.tasks[track].judged:
@@ -258,13 +258,13 @@ def judged_metric(run: Run, track: str) -> Metric | None:
     return None
 
 
-def rewords(wording: Wording, run: Run, track: str) -> bool:
+def rewords(wording: RubricWording, run: RunFolder, track: str) -> bool:
     """Tell whether a wording says any rubric of a track otherwise."""
     return any(rubric(name) in run.tasks[track].rubrics for name in wording.rubrics)
 
 
 def _on_track(
-    track: str, metric: Metric, runs: Mapping[str, Mapping[str, Run]], names: Sequence[str]
+    track: str, metric: Metric, runs: Mapping[str, Mapping[str, RunFolder]], names: Sequence[str]
 ) -> TrackSensitivity:
     values: dict[str, dict[str, Values]] = {}
     ids: dict[str, None] = {}
@@ -290,7 +290,7 @@ def _on_track(
 
 
 def _under(
-    name: str, run: Run, track: str, records: SharedRecords, columns: Mapping[str, Values]
+    name: str, run: RunFolder, track: str, records: SharedRecords, columns: Mapping[str, Values]
 ) -> UnderWording:
     column, ours = columns[name], columns[OURS]
     summary = run.summary_of(track)

@@ -8,13 +8,13 @@ from alps.ext.local import SERVED
 from alps.ext.local.files import ENVIRONMENT, model_file
 from alps.extension import is_served
 from alps.run.parts import RunPart
-from alps.run.source import Data
+from alps.run.source import RunData
 
 
 class Part(RunPart):
     """What a run says of the files and the server of its models."""
 
-    def check(self, data: Data, *, generate: bool, keys: bool) -> None:
+    def check(self, data: RunData, *, generate: bool, keys: bool) -> None:
         """Refuse what a server of a chat can't do."""
         if generate and is_served(self.settings.model) and self.settings.answer == "logprob":
             why = "it has a chat endpoint only, which returns no log-probabilities of a given text"

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from alps.errors import UsageError
 from alps.ext.local import serves
 from alps.llm import provider
-from alps.llm.types import Asking, Reply, Request, Sender, TransportError
+from alps.llm.types import EndpointCalls, Reply, Request, Sender, TransportError
 from alps.sizes import Unreadable
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _CONTEXT = re.compile(
 _GOES_ON = ("content", "reasoning_content", "reasoning", "refusal", "arguments", "name")
 
 
-def sender(asking: Asking) -> Sender | None:
+def sender(asking: EndpointCalls) -> Sender | None:
     """Return what asks a server of one's own; None for all others.
 
     Raises:
@@ -143,7 +143,7 @@ class _Silence:
 class OwnServer:
     """Asks one server of one's own."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: EndpointCalls) -> None:
         self._asking = asking
         self._silence = _Silence(asking.timeout)
         self._known: asyncio.Task[None] | None = None
@@ -309,7 +309,7 @@ class OwnServer:
 class Started(OwnServer):
     """Asks a model that is served for this run alone."""
 
-    def __init__(self, asking: Asking, file: "ModelFile") -> None:
+    def __init__(self, asking: EndpointCalls, file: "ModelFile") -> None:
         super().__init__(asking)
         self._file = file
         self._server: Server | None = None

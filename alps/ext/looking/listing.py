@@ -12,7 +12,7 @@ from rich.text import Text
 
 from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.rows import Calls, Summary
-from alps.run.opened import MANIFEST, Calibration, Run, open_run
+from alps.run.opened import MANIFEST, CalibrationFolder, RunFolder, open_run
 from alps.settings import RunSettings, as_typed, in_current_words
 from alps.show.caveats import judge_of
 from alps.show.formatting import interval, number, visible
@@ -78,9 +78,9 @@ def age(seconds: float) -> str:
     return f"{int(days // 30.44)} months ago" if days < 730 else f"{int(days // 365.25)} years ago"
 
 
-def _examine(root: Path) -> tuple[list[Run], list[str], list[str]]:
+def _examine(root: Path) -> tuple[list[RunFolder], list[str], list[str]]:
     """Return the runs in `root` (newest first), why others can't be read, and what is no run."""
-    runs: list[Run] = []
+    runs: list[RunFolder] = []
     unreadable: list[str] = []
     others: list[str] = []
     folders = [root]
@@ -90,7 +90,7 @@ def _examine(root: Path) -> tuple[list[Run], list[str], list[str]]:
         if (folder / MANIFEST).exists():
             try:
                 runs.append(_readable(folder))
-            except Calibration:
+            except CalibrationFolder:
                 # Calibrations lie beside the runs that they correct, and have a manifest, too.
                 others.append(f"{folder.name} (a calibration)")
             except RunFolderError as error:
@@ -103,7 +103,7 @@ def _examine(root: Path) -> tuple[list[Run], list[str], list[str]]:
     return runs, unreadable, others
 
 
-def _readable(folder: Path) -> Run:
+def _readable(folder: Path) -> RunFolder:
     """Open a run of which everything can be shown.
 
     Raises:
@@ -114,7 +114,7 @@ def _readable(folder: Path) -> Run:
         run = open_run(folder)
         # Described once beforehand: a damaged folder is one line, and not the end of the list.
         list(_describe(run, 80))
-    except Calibration:
+    except CalibrationFolder:
         raise
     except (AlpsError, OSError) as error:
         named = str(error) if str(folder) in str(error) else f"{folder}: {error}"
@@ -129,7 +129,7 @@ def _changed(folder: Path) -> float:
     return max(path.stat().st_mtime for path in folder.iterdir() if path.is_file())
 
 
-def _describe(run: Run, width: int) -> Iterator[RenderableType]:
+def _describe(run: RunFolder, width: int) -> Iterator[RenderableType]:
     """Say where a run is, what it measured and what it found, line by line.
 
     Its age stands where there is room.
@@ -169,7 +169,7 @@ def _ending(text: Text, end: Text) -> Table:
     return grid
 
 
-def _figures(run: Run, *, narrow: bool) -> RenderableType:
+def _figures(run: RunFolder, *, narrow: bool) -> RenderableType:
     """Lay the figures of a run in one line, or two; all runs share the columns."""
     value, *others = _cells(run)
     if narrow:
@@ -182,7 +182,7 @@ def _figures(run: Run, *, narrow: bool) -> RenderableType:
     return grid
 
 
-def _cells(run: Run) -> tuple[Text, ...]:
+def _cells(run: RunFolder) -> tuple[Text, ...]:
     """Return what a run found, on how many records, whether it is finished, and what it cost."""
     # A manifest without tracks, or cut off, is told of in the list, and does not end it.
     if not run.tasks or (run.summary is not None and not run.summary.tracks):
@@ -209,7 +209,7 @@ def _cells(run: Run) -> tuple[Text, ...]:
     return value, counts, ended, Text(_cost(run.summary.calls))
 
 
-def _headline(run: Run, track: str) -> Text:
+def _headline(run: RunFolder, track: str) -> Text:
     """Name the figure that stands for a track, with its task where there is room."""
     lead, found = run.lead(track), run.summary_of(track)
     score = found.scores[lead.name]
@@ -220,7 +220,7 @@ def _headline(run: Run, track: str) -> Text:
     return Text.assemble(f"  {title} ", (figures, "bold"))
 
 
-def _each_track(run: Run, summary: Summary) -> str:
+def _each_track(run: RunFolder, summary: Summary) -> str:
     """Return the headline of every task; they are never averaged."""
     shown = []
     for name, track in summary.tracks.items():

@@ -13,14 +13,22 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import RunFolderError
-from alps.run.opened import Key, Run, Samples, open_run, read_keys, read_wanted
+from alps.run.opened import AnswerKey, RunFolder, Samples, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
 from alps.show.caveats import judge_of
 from alps.show.dialogue import DialogueView, Piece, excerpt
 from alps.show.formatting import folded_away, number, visible
 from alps.show.record import RecordView, ShownPart, build_view
 from alps.show.record_text import pick
-from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Paired, Pairing, Passage, Side
+from alps.tasks.record_parts import (
+    AnsweredRecord,
+    FactList,
+    MemoryItems,
+    MemoryText,
+    Paired,
+    Pairing,
+    Passage,
+)
 from alps.tasks.registry import track_title
 
 FOLDED_TURN = 400
@@ -78,7 +86,7 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
     console.print(Group(*parts), highlight=False)
 
 
-def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[RenderableType]:
+def _head(run: RunFolder, view: RecordView, keys: Sequence[AnswerKey]) -> Iterator[RenderableType]:
     yield Text(visible(view.key.id), style="bold")
     answer = f", answer {view.key.repeat + 1} of {run.repeats}" if run.repeats > 1 else ""
     # Numbered as in the data, so that the number typed is the number shown.
@@ -127,14 +135,14 @@ def _part(part: ShownPart, *, full: bool) -> Iterator[RenderableType]:
             yield from _dialogue(part, full=full)
         case Paired():
             yield from _pairs(part)
-        case Listed():
+        case MemoryItems():
             yield from _heading(part.title)
             for side in part.sides:
                 yield _indented(_side(side))
         case Passage():
             yield from _heading(part.title)
             yield _indented(Text(_tidy(_folded(part.text, full=full))))
-        case Facts():
+        case FactList():
             yield from _heading(part.title)
             for name, text in part.rows:
                 yield _fact(name, text)
@@ -237,7 +245,7 @@ def _pairing(pairing: Pairing) -> Iterator[RenderableType]:
         yield Padding(said, (0, 0, 0, 4), expand=False)
 
 
-def _side(side: Side) -> Text:
+def _side(side: MemoryText) -> Text:
     text = Text(f"{side.id} ", style="bold")
     text.append(
         visible(side.value) if side.value is not None else "(its text is in the data)",

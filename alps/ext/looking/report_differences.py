@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from markupsafe import Markup
 
 from alps.errors import UsageError
-from alps.run.opened import Key
+from alps.run.opened import AnswerKey
 from alps.show import charts
 from alps.show.charts import axis_of, colour_of
 from alps.show.compare import MetricComparison, TrackComparison, compare_runs
@@ -14,7 +14,7 @@ from alps.show.compare_table import answers
 from alps.show.formatting import counted
 from alps.show.names import metric_title, task_title
 from alps.show.record import RecordCard, cards_of
-from alps.show.report_sections import Head, Section
+from alps.show.report_sections import Head, TrackSection
 from alps.show.shared_records import record_values
 from alps.show.svg import Axis, axis_labels, round_numbers
 from alps.stats.bootstrap import Estimate
@@ -63,10 +63,10 @@ class TrackDifference:
 
 
 @dataclass(frozen=True)
-class Apart:
+class DifferingRecord:
     """A record on which two runs differ: its scores, and the fragments of its cards."""
 
-    key: Key
+    key: AnswerKey
     task: str
     opening: str
     scores: tuple[float, float]
@@ -92,7 +92,7 @@ class Differences:
     pair: tuple[Head, ...]
     tracks: list[TrackDifference]
     tables: list[DifferenceTable]
-    apart: list[Apart]
+    apart: list[DifferingRecord]
     refused: list[str]
     notes: Sequence[str] = ()
     axis: Markup | str = ""
@@ -104,7 +104,7 @@ class Differences:
         return any(row.ties for table in self.tables for row in table.rows)
 
 
-def alike(heads: Sequence[Head], of: Callable[[Head], list[Section]]) -> list[list[Head]]:
+def alike(heads: Sequence[Head], of: Callable[[Head], list[TrackSection]]) -> list[list[Head]]:
     """Group the runs whose sections may be compared; runs without any are left out."""
     together: dict[tuple[tuple[str, ...], ...], list[Head]] = {}
     for head in heads:
@@ -228,10 +228,10 @@ def _around_zero(estimates: Iterable[Estimate]) -> Axis:
 
 def _apart(
     pair: tuple[Head, ...], tracks: Sequence[str]
-) -> tuple[list[Apart], dict[str, list[RecordCard]]]:
+) -> tuple[list[DifferingRecord], dict[str, list[RecordCard]]]:
     """Return the records on which two runs differ most, and cards that no section has."""
     first, second = (record_values(head.run) for head in pair)
-    ranked: list[tuple[float, Section, Section, str, tuple[float, float]]] = []
+    ranked: list[tuple[float, TrackSection, TrackSection, str, tuple[float, float]]] = []
     for track in tracks:
         sections = [next(one for one in head.sections if one.track == track) for head in pair]
         metric = sections[0].headline.metric
@@ -247,11 +247,11 @@ def _apart(
     chosen = ranked[:_MOST_APART]
     more: dict[str, list[RecordCard]] = {}
     shown: dict[tuple[str, str], RecordCard] = {}
-    together: dict[str, tuple[Section, list[Key]]] = {}
+    together: dict[str, tuple[TrackSection, list[AnswerKey]]] = {}
     for _, one, two, name, _ in chosen:
         for section in (one, two):
             keys = together.setdefault(section.anchor, (section, []))[1]
-            keys.append(Key(section.track, name))
+            keys.append(AnswerKey(section.track, name))
     for section, keys in together.values():
         if missing := [key for key in keys if key not in section.cards]:
             more[section.anchor] = cards_of(section.run, section.track, missing)
@@ -262,7 +262,7 @@ def _apart(
         card = shown[one.anchor, name]
         anchors = f"{one.anchor}-apart-{n}", f"{two.anchor}-apart-{n}"
         task = task_title(one.track, one.found)
-        apart.append(Apart(card.view.key, task, card.view.opening, both, anchors))
+        apart.append(DifferingRecord(card.view.key, task, card.view.opening, both, anchors))
     return apart, more
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from alps.llm.ledger import Spent, spent_on
-from alps.run.opened import Key
+from alps.run.opened import AnswerKey
 from alps.show import charts
 from alps.show.caveats import judge_mark
 from alps.show.charts import axis_of, colour_of
 from alps.show.formatting import counted, dollars, interval, number
 from alps.show.names import conditions, task_and_metric, task_title
 from alps.show.record import RecordCard, cards_of
-from alps.show.report_sections import Head, Section
+from alps.show.report_sections import Head, TrackSection
 from alps.show.short_form import Headline
 from alps.show.svg import SHARES, axis_labels
 
@@ -25,7 +25,7 @@ _COSTLIEST = 20
 class TaskRow:
     """A task of a run: its headline against the trivial baseline that comes closest."""
 
-    section: Section
+    section: TrackSection
     lead: Headline
     name: str
     chart: Markup
@@ -42,7 +42,7 @@ class Notable:
 
     why: str
     task: str
-    section: Section
+    section: TrackSection
     card: RecordCard
     score: float | None
     anchor: str
@@ -88,7 +88,7 @@ def overview_of(head: Head) -> Overview:
     )
 
 
-def _row(section: Section) -> TaskRow:
+def _row(section: TrackSection) -> TaskRow:
     metric = section.headline.metric
     lead = Headline(section.track, section.found, metric)
     name = task_and_metric(section.track, section.found, metric)
@@ -158,7 +158,7 @@ def _warnings(rows: Sequence[TaskRow]) -> Iterator[str]:
     yield from _lost([row.section for row in rows if row.lead.score.value is not None])
 
 
-def _lost(sections: Sequence[Section]) -> Iterator[str]:
+def _lost(sections: Sequence[TrackSection]) -> Iterator[str]:
     unscored = sum(section.found.unscored for section in sections)
     if failed := sum(section.failed for section in sections) - unscored:
         yield f"{counted(failed, 'invalid response')}, scored as the worst"
@@ -171,19 +171,19 @@ def _notable(
 ) -> tuple[list[Notable], dict[str, list[RecordCard]]]:
     """Return the worst, the best and the most costly record, and cards that no section has."""
     found = [*_extremes(rows), *_most_costly(head)]
-    missing: dict[str, list[Key]] = {}
+    missing: dict[str, list[AnswerKey]] = {}
     for one in found:
         keys = missing.setdefault(one.section.anchor, [])
         if one.key not in one.section.cards and one.key not in keys:
             keys.append(one.key)
     more: dict[str, list[RecordCard]] = {}
-    own: dict[tuple[str, Key], RecordCard] = {}
+    own: dict[tuple[str, AnswerKey], RecordCard] = {}
     for section in head.sections:
         if wanted := missing.get(section.anchor):
             more[section.anchor] = cards_of(head.run, section.track, wanted)
         for card in (*more.get(section.anchor, ()), *section.cards.values()):
             own[section.anchor, card.view.key] = card
-    notable: dict[tuple[str, Key], Notable] = {}
+    notable: dict[tuple[str, AnswerKey], Notable] = {}
     for one in found:
         section, at = one.section, (one.section.anchor, one.key)
         if at in notable:
@@ -201,8 +201,8 @@ def _notable(
 class _Found:
     kind: str
     why: str
-    section: Section
-    key: Key
+    section: TrackSection
+    key: AnswerKey
 
 
 def _extremes(rows: Sequence[TaskRow]) -> Iterator[_Found]:
@@ -232,7 +232,7 @@ def _most_costly(head: Head) -> Iterator[_Found]:
     priced = all(one.cost is not None for one in spent.values())
     most = sorted(spent, key=lambda name: _price(spent[name], priced), reverse=True)
     first = [name for name in most[:_COSTLIEST] if _price(spent[name], priced)]
-    tracks: dict[str, list[Key]] = {}
+    tracks: dict[str, list[AnswerKey]] = {}
     for key in head.run.rows("scores", ids=set(first)):
         if key.repeat == 0:
             tracks.setdefault(key.id, []).append(key)

@@ -19,27 +19,25 @@ from alps.ext.looking.report_overview import Overview, overview_of
 from alps.judges.agreement import people_say
 from alps.judges.resolve import known_agreement
 from alps.rows import Score
-from alps.run.opened import Key, Run, open_run
+from alps.run.opened import AnswerKey, RunFolder, open_run
 from alps.show import charts
 from alps.show.caveats import judge_check_lines, judge_mark
 from alps.show.charts import (
     DASHES,
     Chart,
-    Line,
+    ChartLine,
+    LegendKey,
     axis_of,
     colour_of,
     letter_sign,
     line_sign,
     recall_curve,
 )
-from alps.show.charts import (
-    Key as LegendKey,
-)
 from alps.show.formatting import counted, p_value, signed
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.names import conditions, metric_title, task_title
 from alps.show.parts import shown_parts
-from alps.show.report_sections import FloorRow, Head, MetricRow, Section, draw_plane, heads_of
+from alps.show.report_sections import FloorRow, Head, MetricRow, TrackSection, draw_plane, heads_of
 from alps.show.run_tables import empty_line, method_lines
 from alps.show.svg import SHARES, Axis, axis_labels
 
@@ -48,7 +46,7 @@ from alps.show.svg import SHARES, Axis, axis_labels
 class SharedAxis:
     """Sections that share track, judge and data, with their trivial baselines."""
 
-    sections: list[Section]
+    sections: list[TrackSection]
     floors: list[FloorRow]
     axis: Markup
     plane: Markup
@@ -70,15 +68,15 @@ class AbilityTable:
     scales: list[tuple[Markup, list[AbilityRow]]]
 
 
-def share_axes(sections: Iterable[Section]) -> list[SharedAxis]:
+def share_axes(sections: Iterable[TrackSection]) -> list[SharedAxis]:
     """Put the sections that may stand on one axis together, in their order."""
-    together: dict[tuple[str, ...], list[Section]] = {}
+    together: dict[tuple[str, ...], list[TrackSection]] = {}
     for section in sections:
         together.setdefault(section.comparable_with, []).append(section)
     return list(map(_shared_axis, together.values()))
 
 
-def _shared_axis(sections: list[Section]) -> SharedAxis:
+def _shared_axis(sections: list[TrackSection]) -> SharedAxis:
     first = sections[0]
     lead = first.headline.metric
     points = []
@@ -99,11 +97,11 @@ def recall_curves(heads: Sequence[Head]) -> list[Chart]:
     return figures
 
 
-def _pool_sections(head: Head) -> list[Section]:
+def _pool_sections(head: Head) -> list[TrackSection]:
     return [section for section in head.scored if section.task.data.pool_size is not None]
 
 
-def _rated_sections(head: Head) -> list[Section]:
+def _rated_sections(head: Head) -> list[TrackSection]:
     return [section for section in head.scored if section.headline.metric.needs.rating]
 
 
@@ -114,13 +112,13 @@ def _curve(heads: list[Head]) -> Chart:
         points = _points(_pool_sections(head))
         note = head.run.name if len(heads) > 1 else ""
         legend.append(LegendKey(letter_sign(head.letter, head.colour), head.run.model, note))
-        lines.append(Line(head.run.model, head.letter, colour_of(head.colour), points))
+        lines.append(ChartLine(head.run.model, head.letter, colour_of(head.colour), points))
     first = _pool_sections(heads[0])
     floors = [floor for floor in first[0].floors if floor.headline is not None]
     for n, floor in enumerate(floors):
         # By dashes and not by colour: baselines are grey, and a page may be printed.
         dashes = DASHES[n % len(DASHES)]
-        lines.append(Line(floor.name, "", "floor-line", _points(first, floor.name), dashes))
+        lines.append(ChartLine(floor.name, "", "floor-line", _points(first, floor.name), dashes))
         legend.append(LegendKey(line_sign(dashes), floor.name))
     metric = first[0].headline.metric.title
     about = (
@@ -132,7 +130,7 @@ def _curve(heads: list[Head]) -> Chart:
     return Chart("curves", "Size of the pool", title, about, drawing, legend)
 
 
-def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple[int, Any]]:
+def _points(sections: Sequence[TrackSection], floor: str | None = None) -> list[tuple[int, Any]]:
     """Return pool size and headline score of every section, or of a floor beside it."""
     points = []
     for section in sections:
@@ -222,7 +220,7 @@ def write_report(run_folders: Sequence[Path], out: Path) -> Path:
     return write_page(render(runs), out)
 
 
-def render(runs: Sequence[Run]) -> str:
+def render(runs: Sequence[RunFolder]) -> str:
     """Return the page about some finished runs."""
     environment = page_environment()
     environment.globals.update(conditions=conditions, counted=counted, empty_line=empty_line)
@@ -232,7 +230,7 @@ def render(runs: Sequence[Run]) -> str:
     environment.globals.update(metric_title=metric_title, task_title=task_title)
     environment.filters.update(p_value=p_value, signed=signed)
     heads = heads_of(runs)
-    sections: list[Section] = []
+    sections: list[TrackSection] = []
     for head in heads:
         sections += head.sections
     differences = differences_of(heads)
@@ -272,7 +270,9 @@ def _title(heads: Sequence[Head], overview: Overview | None, differences: Differ
     return f"{len(heads)} runs"
 
 
-def _anchors(overview: Overview | None, differences: Differences) -> dict[tuple[str, Key], str]:
+def _anchors(
+    overview: Overview | None, differences: Differences
+) -> dict[tuple[str, AnswerKey], str]:
     """Return the fragments of the records that the first screen links to."""
     anchors = {}
     for one in overview.notable if overview is not None else ():
@@ -283,7 +283,7 @@ def _anchors(overview: Overview | None, differences: Differences) -> dict[tuple[
     return anchors
 
 
-def charts_of(runs: Sequence[Run], sections: Sequence[Section]) -> list[list[Chart]]:
+def charts_of(runs: Sequence[RunFolder], sections: Sequence[TrackSection]) -> list[list[Chart]]:
     """Return the charts of extensions, those of one name together."""
     together: dict[str, list[Chart]] = {}
     for part in shown_parts(*(run.finished for run in runs)):
@@ -292,7 +292,9 @@ def charts_of(runs: Sequence[Run], sections: Sequence[Section]) -> list[list[Cha
     return list(together.values())
 
 
-def _contents(sections: Sequence[Section], figures: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _contents(
+    sections: Sequence[TrackSection], figures: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
     """Yield the fragments of the page's parts, and their titles."""
     if len(sections) == 1:
         for name, title in _parts(sections[0]):
@@ -308,7 +310,7 @@ def _contents(sections: Sequence[Section], figures: Mapping[str, Any]) -> Iterat
     yield "provenance", "Provenance"
 
 
-def _parts(section: Section) -> Iterator[tuple[str, str]]:
+def _parts(section: TrackSection) -> Iterator[tuple[str, str]]:
     if section.records:
         yield "records", "Records"
     yield "scores", "All metrics"

@@ -16,8 +16,8 @@ from random import Random
 from typing import Any
 
 from alps.errors import closest
-from alps.ext.memory.connection import TIMED_OUT, Connection, MemoryFailed
-from alps.ext.memory.protocol import Hit, Opening, Said, Session, stamp
+from alps.ext.memory.connection import TIMED_OUT, MemoryConnection, MemoryFailed
+from alps.ext.memory.protocol import Hit, Opening, Session, SpokenTurn, stamp
 from alps.rows import Check
 from alps.schema import UNHEARD
 
@@ -41,7 +41,7 @@ class _Failed(Exception):
 class _Desk:
     """What checks share: the system, how it is opened, and a source of codes and users."""
 
-    connection: Connection
+    connection: MemoryConnection
     opening: Opening
     timeout: float
     draw: Random
@@ -70,7 +70,9 @@ class _Desk:
 
     def session(self, *said: tuple[str, str]) -> Session:
         day, self.session_number = self.session_number, self.session_number + 1
-        turns = [Said(role, text, stamp(day, place)) for place, (role, text) in enumerate(said)]
+        turns = [
+            SpokenTurn(role, text, stamp(day, place)) for place, (role, text) in enumerate(said)
+        ]
         return Session(f"s{self.session_number}", stamp(day, 0), tuple(turns))
 
     async def tell(self, user: str, session: Session) -> None:
@@ -307,7 +309,7 @@ def declared_in(names: Iterable[str]) -> list[str]:
 
 
 async def admit(
-    connection: Connection, opening: Opening, *, scratch: Path, timeout: float
+    connection: MemoryConnection, opening: Opening, *, scratch: Path, timeout: float
 ) -> list[Check]:
     """Check a memory system, which is opened in folders below `scratch`.
 
@@ -369,7 +371,7 @@ def _wrongly_declared(declared: Any) -> str:
     return ""
 
 
-def _way_out(check: _Check, connection: Connection) -> str:
+def _way_out(check: _Check, connection: MemoryConnection) -> str:
     """Return what a system declares that fails a check because it is meant to."""
     if not check.meant:
         return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.embedded import Memory
+from alps.ext.memory.embedded import EmbeddedMemory
 from alps.ext.memory.models import asked_models, check_memory_models, memory_models
 from alps.ext.memory.resolve import SPOKEN, MemoryOptions, open_memory
 from alps.ext.memory.settings import DoctorKeys
@@ -18,7 +18,7 @@ from alps.extension import sender_of
 from alps.keys import passed
 from alps.llm.ledger import Ledger
 from alps.rows import Check
-from alps.run.services import Asked, check_models, close_clients
+from alps.run.services import UsedModel, check_models, close_clients
 from alps.tasks import Task
 from alps.waiting import tell
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from alps.llm.client import Client
 
 
-async def admitted(memory: Memory | None, when: Literal["before", "after"]) -> list[Check]:
+async def admitted(memory: EmbeddedMemory | None, when: Literal["before", "after"]) -> list[Check]:
     """Check the memory system of a run; nothing where it has none.
 
     Raises:
@@ -51,7 +51,7 @@ async def admitted(memory: Memory | None, when: Literal["before", "after"]) -> l
     return checks
 
 
-def check_estimable(memory: Memory | None, tasks: Sequence[Task]) -> None:
+def check_estimable(memory: EmbeddedMemory | None, tasks: Sequence[Task]) -> None:
     """Refuse tasks whose answer is all that a memory system holds, of one that can't list it.
 
     Raises:
@@ -84,16 +84,16 @@ def checks_of(settings: DoctorKeys) -> list[Check]:
         raise UsageError(f"env={settings.env} would change nothing: {why}")
     check_memory_models(settings, name)
     models = asked_models(settings)
-    check_models(Asked(key, model, api_base, {}, None) for key, model, api_base in models)
+    check_models(UsedModel(key, model, api_base, {}, None) for key, model, api_base in models)
     with TemporaryDirectory() as folder, closing(Ledger(Path(folder) / "calls.jsonl")) as ledger:
         clients: list[Client] = []
 
         def client(api_base: str | None, model: str) -> "Client":
             from alps.llm.client import Client
-            from alps.llm.types import Asking
+            from alps.llm.types import EndpointCalls
 
             timeout = settings.timeout
-            own = sender_of(Asking(model, api_base, timeout))
+            own = sender_of(EndpointCalls(model, api_base, timeout))
             asking = Client(
                 concurrency=None, ledger=ledger, cache=None, timeout=timeout, sender=own
             )

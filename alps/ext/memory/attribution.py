@@ -24,7 +24,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
 @dataclass(frozen=True)
-class Facts:
+class AnswerFacts:
     """What is known of a wrong answer.
 
     Attributes:
@@ -56,7 +56,7 @@ def held(shown: Found | None, hit: Found | None, located: Located | None) -> Fou
     return shown or hit or located.ranked or located.kept or located.indexed
 
 
-def stage_of(facts: Facts) -> Stage:
+def stage_of(facts: AnswerFacts) -> Stage:
     """Return the stage that lost what an answer needed, by the first rule that applies.
 
     A reader that is wrong with the evidence alone tells nothing of the memory. A memory that has
@@ -69,7 +69,7 @@ def stage_of(facts: Facts) -> Stage:
     return _lost_in_memory(facts) if facts.with_evidence else "gold suspect"
 
 
-def _lost_in_memory(facts: Facts) -> Stage:
+def _lost_in_memory(facts: AnswerFacts) -> Stage:
     """Return the stage where the reader is right with the evidence alone."""
     if held(facts.shown, facts.hit, facts.located) and not facts.verbatim:
         if facts.with_memory is None:

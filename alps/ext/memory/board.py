@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from alps.leaderboard.parts import BoardPart, Difference
+from alps.leaderboard.parts import BoardDifference, BoardPart
 from alps.leaderboard.submission import Submission, public_name, without_folders
 from alps.tasks import Metric, Task
 
 if TYPE_CHECKING:
     from alps.ext.memory.board_checks import PackedDiary
-    from alps.leaderboard.cards import Details
+    from alps.leaderboard.cards import SubmitterDetails
     from alps.leaderboard.checks.rows import TrackRows
     from alps.leaderboard.findings import Findings
     from alps.leaderboard.gold_data import GoldTrack
-    from alps.leaderboard.pages.board_table import Section
+    from alps.leaderboard.pages.board_table import BoardSection
     from alps.leaderboard.pages.common import Renderer
-    from alps.leaderboard.ranking import Board, RowBeside, Standing
-    from alps.leaderboard.site_data import System
-    from alps.leaderboard.verify import Checked, TrackCheck
-    from alps.run.opened import Run
+    from alps.leaderboard.ranking import Board, RankedSystem, RowBeside
+    from alps.leaderboard.site_data import SiteSystem
+    from alps.leaderboard.verify import CheckedTrack, TrackCheck
+    from alps.run.opened import RunFolder
     from alps.systems import System as Answering
 
 
@@ -30,7 +30,7 @@ class MemoryPart(BoardPart):
 
     difference_title = "Δ from no memory"
 
-    def stopped(self, run: "Run") -> "Run | None":
+    def stopped(self, run: "RunFolder") -> "RunFolder | None":
         """Return a run that a check of admission stopped, with a summary of no scores."""
         from alps.ext.memory.board_packing import stopped_by, without_scores
 
@@ -48,9 +48,9 @@ class MemoryPart(BoardPart):
     def run_card(
         self,
         folder: Path,
-        run: "Run",
+        run: "RunFolder",
         index: int,
-        details: "Details",
+        details: "SubmitterDetails",
         *,
         calls: bool,
         verdicts: bool,
@@ -77,7 +77,7 @@ class MemoryPart(BoardPart):
             check_hits(check.card, gold, rows, diary, check.findings)
             check_stray_hits(check.name, gold, diary, check.findings)
 
-    def check_scores(self, check: "TrackCheck", checked: "Checked") -> None:
+    def check_scores(self, check: "TrackCheck", checked: "CheckedTrack") -> None:
         """Check the rows beside a run, and how far all are ahead of no memory."""
         from alps.ext.memory.board_checks import check_recomputed
 
@@ -107,44 +107,48 @@ class MemoryPart(BoardPart):
 
         return words_of(setup)
 
-    def differences(self, systems: "Sequence[System]", track: str) -> dict[str, Difference]:
+    def differences(
+        self, systems: "Sequence[SiteSystem]", track: str
+    ) -> dict[str, BoardDifference]:
         """Return how far memory systems are ahead of no memory."""
         from alps.ext.memory.board_readers import differences
 
         return differences(systems, track)
 
-    def beside(self, system: "System", track: str) -> "Iterator[RowBeside]":
+    def beside(self, system: "SiteSystem", track: str) -> "Iterator[RowBeside]":
         """Yield the same reader with other memories."""
         from alps.ext.memory.board_setup import rows_beside
 
         return rows_beside(system, track)
 
-    def under_name(self, board: "Board", row: "Standing") -> Markup:
+    def under_name(self, board: "Board", row: "RankedSystem") -> Markup:
         """Return which memory it is, how it was called, and why it has no place."""
         from alps.ext.memory.board_pages import under_name
 
         return under_name(board, row)
 
-    def sections(self, board: "Board", shown: Sequence[Metric], width: int) -> "Iterator[Section]":
+    def sections(
+        self, board: "Board", shown: Sequence[Metric], width: int
+    ) -> "Iterator[BoardSection]":
         """Yield the rows beside the systems of a board."""
         from alps.ext.memory.board_pages import sections
 
         return sections(board, shown, width)
 
-    def download(self, board: "Board", row: "Standing") -> dict[str, Any]:
+    def download(self, board: "Board", row: "RankedSystem") -> dict[str, Any]:
         """Return the memory of a system, and how far it is ahead of none."""
         from alps.ext.memory.board_pages import download
 
         return download(board, row)
 
-    def on_page(self, renderer: "Renderer", system: "System") -> Iterator[Markup]:
+    def on_page(self, renderer: "Renderer", system: "SiteSystem") -> Iterator[Markup]:
         """Yield a section for each memory system of a submission."""
         from alps.ext.memory.board_pages import TEMPLATE, memories
 
         for index, memory in enumerate(memories(system)):
             yield renderer.part(TEMPLATE, memory=memory, index=index)
 
-    def under_answers(self, system: "System", track: str) -> Callable[[str], str]:
+    def under_answers(self, system: "SiteSystem", track: str) -> Callable[[str], str]:
         """Return what lists the hits of a record."""
         from alps.ext.memory.board_pages import listed_hits
         from alps.ext.memory.board_setup import hits

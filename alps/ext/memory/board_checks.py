@@ -33,17 +33,17 @@ from alps.leaderboard.parts import parts_of
 from alps.leaderboard.recompute import Rows
 from alps.leaderboard.submission import (
     BESIDE,
-    Check,
     MemoryCard,
     Part,
+    PublishedCheck,
+    PublishedTrack,
     Submission,
-    Track,
     When,
     memory_folder,
     memory_of_run,
 )
 from alps.leaderboard.untrusted import Count, Line, Seconds, faults_of, scan_rows, shown
-from alps.leaderboard.verify import Checked, TrackCheck
+from alps.leaderboard.verify import CheckedTrack, TrackCheck
 from alps.rows import Phase
 from alps.schema import Outcome, ShownToReader
 from alps.show.formatting import counted
@@ -83,7 +83,7 @@ class DiaryRow(Part):
     sample: _Id | None = None
     hits: Annotated[list[HitRow], Field(max_length=MOST_HITS)] | None = None
     when: When | None = None
-    checks: Annotated[list[Check], Field(max_length=50)] | None = None
+    checks: Annotated[list[PublishedCheck], Field(max_length=50)] | None = None
 
 
 class AskedRow(Part):
@@ -253,7 +253,7 @@ def _check_complete(
                 break
 
 
-def _check_withheld(name: str, track: Track, fault: str, findings: Findings) -> None:
+def _check_withheld(name: str, track: PublishedTrack, fault: str, findings: Findings) -> None:
     """Refuse scores of a system that was not admitted."""
     files = track.files.present().values()
     scored = [metric for metric, score in track.scores.items() if score.value is not None]
@@ -357,7 +357,7 @@ def keys_of(task: Task, sample: Any) -> list[str]:
     return [f"{key} {number}" for number in range(1, probes + 1)]
 
 
-def check_recomputed(check: TrackCheck, checked: Checked) -> None:
+def check_recomputed(check: TrackCheck, checked: CheckedTrack) -> None:
     """Check the rows beside a run on a track, and how far all of them are ahead of no memory."""
     memory = check.card.memory_of(check.track.run)
     if memory is not None and checked.gold is not None:

@@ -21,7 +21,7 @@ from alps.jsonl import scan
 from alps.judges.base import fingerprint_id
 from alps.leaderboard.cards import (
     LEFT_OUT,
-    Details,
+    SubmitterDetails,
     check_publishable,
     run_card,
     track_card,
@@ -33,7 +33,7 @@ from alps.leaderboard.recompute import judge_named
 from alps.leaderboard.submission import MEMORY_FOLDER, public_name, without
 from alps.leaderboard.untrusted import leak_in
 from alps.llm.ledger import Ledger
-from alps.run.opened import MANIFEST, Run, open_run
+from alps.run.opened import MANIFEST, RunFolder, open_run
 from alps.run.summary import summarise_calls
 from alps.show.shared_records import sessions_of
 from alps.tasks.by_memory import NOTHING
@@ -42,7 +42,7 @@ _OWN_SETTINGS = ("name", "k", "options", *LEFT_OUT)
 """What a memory system says of itself in the manifest that the settings of the run say, too."""
 
 
-def admission_of(run: Run) -> dict[str, list[dict[str, Any]]]:
+def admission_of(run: RunFolder) -> dict[str, list[dict[str, Any]]]:
     """Return the checks of a run's memory system before it and after it, as they are published."""
     admission: dict[str, list[dict[str, Any]]] = {}
     for row in _diary(run):
@@ -51,14 +51,14 @@ def admission_of(run: Run) -> dict[str, list[dict[str, Any]]]:
     return admission
 
 
-def stopped_by(run: Run) -> str | None:
+def stopped_by(run: RunFolder) -> str | None:
     """Return the check that a run without a summary was stopped by, and why it failed."""
     if run.summary is not None:
         return None
     return first_fault(admission_of(run))
 
 
-def without_scores(run: Run, fault: str) -> Run:
+def without_scores(run: RunFolder, fault: str) -> RunFolder:
     """Return a run that admission stopped, with a summary of no scores."""
     judge = judge_named(run.judge, without(run.manifest.judge, "id"), run.judge)
     ledger = Ledger(run.folder / "calls.jsonl")
@@ -98,7 +98,13 @@ def _withheld(fault: str) -> str:
 
 
 def memory_card(
-    folder: Path, run: Run, index: int, details: Details, *, calls: bool, verdicts: bool
+    folder: Path,
+    run: RunFolder,
+    index: int,
+    details: SubmitterDetails,
+    *,
+    calls: bool,
+    verdicts: bool,
 ) -> dict[str, Any]:
     """Write the files of a run's memory system below `folder`; return their card.
 
@@ -130,7 +136,7 @@ def memory_card(
     return card
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def _settings(run: RunFolder) -> dict[str, Any]:
     settings = without(run.manifest.system.get("memory", {}), *_OWN_SETTINGS)
     # A program or a server declares when it is opened, and then the manifest is written.
     made = (check["name"] for checks in admission_of(run).values() for check in checks)
@@ -147,7 +153,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _diary(run: Run) -> Iterator[dict[str, Any]]:
+def _diary(run: RunFolder) -> Iterator[dict[str, Any]]:
     """Yield the rows of a diary as they are published."""
     for row in _rows(run.folder / FILE):
         # The secret that users are called after would let anybody look for a known one.
@@ -168,10 +174,10 @@ def _publishable(check: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(
-    place: Path, run: Run, details: Details, *, calls: bool, verdicts: bool
+    place: Path, run: RunFolder, details: SubmitterDetails, *, calls: bool, verdicts: bool
 ) -> dict[str, Any]:
     """Write the rows beside a run; return them, and how far each is ahead of no memory."""
-    rows_of: dict[str, Run] = {}
+    rows_of: dict[str, RunFolder] = {}
     for folder in sorted((run.folder / FOLDER).glob(f"*/{MANIFEST}")):
         row = open_run(folder.parent)
         # One that a budget stopped is made once more by `alps memory compare`.
@@ -200,11 +206,11 @@ def _slug(folder: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-")
 
 
-def _memory(run: Run) -> str:
+def _memory(run: RunFolder) -> str:
     return str(run.manifest.settings.get("memory"))
 
 
-def _ahead(run: Run, none: Run) -> dict[str, Any]:
+def _ahead(run: RunFolder, none: RunFolder) -> dict[str, Any]:
     """Return how far a run is ahead of one without memory, by track."""
     ahead = {}
     for name, task in run.tasks.items():
@@ -216,7 +222,7 @@ def _ahead(run: Run, none: Run) -> dict[str, Any]:
     return ahead
 
 
-def _scores_of(run: Run, track: str) -> Iterator[dict[str, Any]]:
+def _scores_of(run: RunFolder, track: str) -> Iterator[dict[str, Any]]:
     for key, row in run.rows("scores").items():
         if key.track == track:
             yield row

@@ -17,13 +17,13 @@ from alps.ext.memory.board_setup import (
     words_of,
 )
 from alps.leaderboard.gold_data import task_under
-from alps.leaderboard.pages.board_table import Section, filled, foreign, score_cells
+from alps.leaderboard.pages.board_table import BoardSection, filled, foreign, score_cells
 from alps.leaderboard.pages.downloads import columns_of
 from alps.leaderboard.pages.records import shown_text
 from alps.leaderboard.pages.systems import text_of
-from alps.leaderboard.provenance import NOTHING, Place, figure, pair, whole
-from alps.leaderboard.ranking import Board, RowBeside, Standing
-from alps.leaderboard.site_data import System
+from alps.leaderboard.provenance import NOTHING, FilePlace, figure, pair, whole
+from alps.leaderboard.ranking import Board, RankedSystem, RowBeside
+from alps.leaderboard.site_data import SiteSystem
 from alps.leaderboard.submission import MemoryCard
 from alps.show.formatting import visible
 from alps.tasks import Metric
@@ -42,7 +42,7 @@ _BESIDE = {
 }
 
 
-def under_name(board: Board, row: Standing) -> Markup:
+def under_name(board: Board, row: RankedSystem) -> Markup:
     """Return which memory system it is and how it was called, and why it has no place."""
     memory = memory_name(row.system, board.key.track)
     about = Markup("<small>{} · {}</small>").format(foreign(memory), transport_of(memory))
@@ -61,7 +61,7 @@ def under_name(board: Board, row: Standing) -> Markup:
     return about
 
 
-def _tokens_shown(track: Place) -> Markup:
+def _tokens_shown(track: FilePlace) -> Markup:
     """Return how many tokens of a history the reader was shown; nothing where none has a part."""
     if track.value.get("tokens_shown") is None:
         return Markup()
@@ -69,7 +69,7 @@ def _tokens_shown(track: Place) -> Markup:
     return Markup("<small>{} tokens shown (median)</small>").format(median)
 
 
-def sections(board: Board, shown: Sequence[Metric], width: int) -> Iterator[Section]:
+def sections(board: Board, shown: Sequence[Metric], width: int) -> Iterator[BoardSection]:
     """Yield the rows beside the systems of a board: the same reader with other memories."""
     rows = []
     for row in board.beside:
@@ -82,7 +82,7 @@ def sections(board: Board, shown: Sequence[Metric], width: int) -> Iterator[Sect
         rows.append(filled(cells, {"search": visible(row.memory).lower()}, width))
     if rows:
         note = "the same reader with other memories, from the submissions; baselines, never ranked"
-        yield Section("floors", "Beside", note, rows)
+        yield BoardSection("floors", "Beside", note, rows)
 
 
 def _shows(row: RowBeside) -> str:
@@ -91,7 +91,7 @@ def _shows(row: RowBeside) -> str:
     return _BESIDE.get(row.memory, "a memory system in the package")
 
 
-def download(board: Board, row: Standing) -> dict[str, Any]:
+def download(board: Board, row: RankedSystem) -> dict[str, Any]:
     """Return the memory of a system in downloads, and how far it is ahead of none."""
     ahead = columns_of("ahead", row.ahead.value if row.ahead is not None else None)
     name = memory_name(row.system, board.key.track)
@@ -120,17 +120,17 @@ class MemoryView:
 
     name: str
     transport: str
-    place: Place
+    place: FilePlace
     task: str
     facts: list[tuple[str, str]]
     checks: list[tuple[str, str]]
     failed: list[tuple[str, str]]
     declared: list[str]
-    phases: list[tuple[str, Place]]
+    phases: list[tuple[str, FilePlace]]
     beside: list[tuple[str, str, Markup, Markup]]
 
 
-def memories(system: System) -> Iterator[MemoryView]:
+def memories(system: SiteSystem) -> Iterator[MemoryView]:
     """Yield what a submission says of its memory systems, one a run."""
     for n, memory in enumerate(system.card.memory or ()):
         tracks = [name for name, track in system.card.tracks.items() if track.run == memory.run]
@@ -154,7 +154,7 @@ def memories(system: System) -> Iterator[MemoryView]:
         )
 
 
-def _setups(system: System, tracks: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _setups(system: SiteSystem, tracks: Sequence[str]) -> Iterator[tuple[str, str]]:
     for name in tracks:
         task = task_under(name, system.card.tracks[name].conditions)
         setup = setup_of(system.card, name, task)
@@ -167,7 +167,9 @@ def _versions(memory: MemoryCard) -> Iterator[tuple[str, str]]:
         yield name, text_of(value)
 
 
-def _rows_of(system: System, tracks: Sequence[str]) -> Iterator[tuple[str, str, Markup, Markup]]:
+def _rows_of(
+    system: SiteSystem, tracks: Sequence[str]
+) -> Iterator[tuple[str, str, Markup, Markup]]:
     """Yield the task, the memory, the difference and the score of each row and of the run."""
     for name in tracks:
         task = task_under(name, system.card.tracks[name].conditions)
@@ -180,5 +182,5 @@ def _rows_of(system: System, tracks: Sequence[str]) -> Iterator[tuple[str, str, 
             yield task.heading, row.memory, _pair(row.ahead), pair(row.score(lead))
 
 
-def _pair(ahead: Place | None) -> Markup:
+def _pair(ahead: FilePlace | None) -> Markup:
     return NOTHING if ahead is None else pair(ahead)

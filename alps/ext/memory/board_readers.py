@@ -24,8 +24,8 @@ from alps.leaderboard.checks.copies import others_beside, unreadable_beside
 from alps.leaderboard.comparison import record_scores
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings
 from alps.leaderboard.gold_data import needs_reader, task_under
-from alps.leaderboard.parts import Difference
-from alps.leaderboard.site_data import System, load_one
+from alps.leaderboard.parts import BoardDifference
+from alps.leaderboard.site_data import SiteSystem, load_one
 from alps.leaderboard.submission import BESIDE, Submission, memory_folder
 from alps.leaderboard.untrusted import shown
 from alps.show.formatting import number
@@ -67,7 +67,7 @@ class _Asked:
     settings: str
 
 
-def _asked_alike(system: System, track: str, task: Task) -> _Asked | None:
+def _asked_alike(system: SiteSystem, track: str, task: Task) -> _Asked | None:
     """Return what runs without memory share that are held against each other.
 
     None where there is none beside the run of a track, or no reader.
@@ -90,7 +90,7 @@ def _asked_alike(system: System, track: str, task: Task) -> _Asked | None:
 
 
 def hold_against(
-    systems: Sequence[System], track: str, unread: dict[str, str] | None = None
+    systems: Sequence[SiteSystem], track: str, unread: dict[str, str] | None = None
 ) -> dict[str, HeldAgainst]:
     """Return by slug what others' runs without memory say of those of memory systems.
 
@@ -127,11 +127,11 @@ def hold_against(
     return held
 
 
-def _conditions(system: System, track: str) -> Mapping[str, object]:
+def _conditions(system: SiteSystem, track: str) -> Mapping[str, object]:
     return system.card.tracks[track].conditions
 
 
-def _scores(system: System, track: str) -> Mapping[str, float]:
+def _scores(system: SiteSystem, track: str) -> Mapping[str, float]:
     headline = task_under(track, _conditions(system, track)).headline
     rows = record_scores(rows_without_memory(system, track), [headline])
     return rows.get(headline.name, {})
@@ -199,7 +199,7 @@ def _sign_test(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     return mcnemar(higher, lower).p
 
 
-def differences(systems: Sequence[System], track: str) -> dict[str, Difference]:
+def differences(systems: Sequence[SiteSystem], track: str) -> dict[str, BoardDifference]:
     """Return by slug how far memory systems are ahead of no memory, and what others' runs say."""
     held, found = hold_against(systems, track), {}
     for system in systems:
@@ -208,11 +208,11 @@ def differences(systems: Sequence[System], track: str) -> dict[str, Difference]:
         none = held.get(system.slug, HeldAgainst())
         note = none.otherwise or (ALONE if none.alone else "")
         if reason := none.apart or no_difference(system, track):
-            found[system.slug] = Difference(reason=reason, note=note)
+            found[system.slug] = BoardDifference(reason=reason, note=note)
             continue
         headline = [metric for metric in board_tracks()[track].metrics if metric.headline]
         scores = record_scores(rows_without_memory(system, track), headline)
-        found[system.slug] = Difference(ahead(system, track), note=note, scores=scores)
+        found[system.slug] = BoardDifference(ahead(system, track), note=note, scores=scores)
     return found
 
 

@@ -12,16 +12,16 @@ from alps.ext.memory.no_memory import failed_share, too_many_failed
 from alps.ext.memory.resolve import HTTP, MCP, PROGRAM, PYTHON
 from alps.leaderboard.comparison import record_scores
 from alps.leaderboard.gold_data import needs_reader
-from alps.leaderboard.provenance import Place
+from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.ranking import RowBeside
-from alps.leaderboard.site_data import System
+from alps.leaderboard.site_data import SiteSystem
 from alps.leaderboard.submission import (
     BESIDE,
     DIARY,
     MemoryCard,
+    PublishedTrack,
     RunCard,
     Submission,
-    Track,
     memory_folder,
     memory_of_run,
 )
@@ -90,7 +90,7 @@ def reader_of(run: RunCard, task: Task) -> dict[str, Any]:
     return reader
 
 
-def beside_of(run: RunCard, track: Track) -> dict[str, Any]:
+def beside_of(run: RunCard, track: PublishedTrack) -> dict[str, Any]:
     """Return what a row beside a run has to share with it."""
     conditions = {name: part for name, part in track.conditions.items() if name not in OF_MEMORY}
     settings = {name: run.settings.get(name) for name in ("model", "seed", "repeats", *SAMPLING)}
@@ -142,7 +142,7 @@ def declared(card: Submission, track: str) -> list[str]:
     return declared_in(check.name for checks in made for check in checks)
 
 
-def memory_of(system: System, track: str) -> Place | None:
+def memory_of(system: SiteSystem, track: str) -> FilePlace | None:
     """Return the place of the memory system of a track's run; None where it had none."""
     run = system.card.tracks[track].run
     for n, memory in enumerate(system.card.memory or ()):
@@ -151,19 +151,19 @@ def memory_of(system: System, track: str) -> Place | None:
     return None
 
 
-def memory_name(system: System, track: str) -> str:
+def memory_name(system: SiteSystem, track: str) -> str:
     """Return the published name of the memory of a track's run."""
     return str(system.run(track)["settings"]["memory"].value or FULL)
 
 
-def ahead(system: System, track: str) -> Place | None:
+def ahead(system: SiteSystem, track: str) -> FilePlace | None:
     """Return how far a memory system is ahead of no memory; None where that was not run."""
     memory = memory_of(system, track)
     ahead = memory["ahead"][track] if memory is not None else None
     return ahead if ahead is not None and ahead["value"] else None
 
 
-def no_difference(system: System, track: str) -> str:
+def no_difference(system: SiteSystem, track: str) -> str:
     """Return why a memory system has no difference from no memory; empty where it has one."""
     if ahead(system, track) is not None:
         return ""
@@ -172,7 +172,7 @@ def no_difference(system: System, track: str) -> str:
     return str(reason or "no run without memory beside it")
 
 
-def rows_beside(system: System, track: str) -> Iterator[RowBeside]:
+def rows_beside(system: SiteSystem, track: str) -> Iterator[RowBeside]:
     """Yield each row beside a run: its memory, its track, how far it is ahead of none."""
     memory = memory_of(system, track)
     for _, row in memory["beside"].items() if memory is not None else ():
@@ -181,7 +181,7 @@ def rows_beside(system: System, track: str) -> Iterator[RowBeside]:
             yield RowBeside(name, row["tracks"][track], row["ahead"][track])
 
 
-def hits(system: System, track: str) -> dict[str, list[Mapping[str, Any]]]:
+def hits(system: SiteSystem, track: str) -> dict[str, list[Mapping[str, Any]]]:
     """Return what its memory system found on a track, by record and number of the search."""
     memory = system.card.memory_of(system.card.tracks[track].run)
     found: dict[str, list[Mapping[str, Any]]] = {}
@@ -196,7 +196,7 @@ def hits(system: System, track: str) -> dict[str, list[Mapping[str, Any]]]:
     return found
 
 
-def rows_without_memory(system: System, track: str) -> Iterator[dict[str, Any]]:
+def rows_without_memory(system: SiteSystem, track: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of the scores of the run without memory beside that of a track."""
     memory = system.card.memory_of(system.card.tracks[track].run)
     row = without_memory(memory, track) if memory is not None else None

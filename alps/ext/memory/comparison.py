@@ -9,7 +9,7 @@ from rich.console import Console
 
 from alps.errors import UsageError
 from alps.ext.memory.phases import tokens_shown
-from alps.run.opened import Run, open_run
+from alps.run.opened import RunFolder, open_run
 from alps.show.compare import Comparison, MetricComparison, compare_runs
 from alps.show.formatting import counted, tokens
 from alps.show.shared_records import (
@@ -41,7 +41,7 @@ REFUSAL = "refusal"
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """A run of the table, or the constant refusal, which has no folder.
 
     Attributes:
@@ -68,20 +68,20 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Track:
+class ComparedTrack:
     """The rows of a track, the largest difference first."""
 
     name: str
     metric: str
     shared: int
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
 
 
 @dataclass(frozen=True)
-class Beside:
+class MemoryComparison:
     """What `beside` found."""
 
-    tracks: tuple[Track, ...]
+    tracks: tuple[ComparedTrack, ...]
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Beside:
         return {"tracks": tracks, "notes": list(self.notes)}
 
 
-def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> Beside:
+def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> MemoryComparison:
     """Compare runs with the run without memory; `notes` are added to its own.
 
     Raises:
@@ -118,11 +118,11 @@ def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> Beside:
             if any(row.difference is not None and row.difference.value is not None for row in rows):
                 rows = (*rows, _refusal(track.track, metric, runs, named[base][1]))
             rows = tuple(sorted(rows, key=_ahead, reverse=True))
-            tracks.append(Track(track.track, track.lead.metric.title, track.shared, rows))
-    return Beside(tuple(tracks), (*notes, *_withheld(tracks), *comparison.notes))
+            tracks.append(ComparedTrack(track.track, track.lead.metric.title, track.shared, rows))
+    return MemoryComparison(tuple(tracks), (*notes, *_withheld(tracks), *comparison.notes))
 
 
-def _withheld(tracks: Sequence[Track]) -> Iterator[str]:
+def _withheld(tracks: Sequence[ComparedTrack]) -> Iterator[str]:
     """Yield why rows have no difference from no memory."""
     for track in tracks:
         for row in track.rows:
@@ -134,9 +134,9 @@ def _rows(
     track: str,
     lead: MetricComparison,
     comparison: Comparison,
-    named: dict[str, tuple[str, Run]],
+    named: dict[str, tuple[str, RunFolder]],
     base: str,
-) -> tuple[Row, ...]:
+) -> tuple[ComparisonRow, ...]:
     differences: dict[str, Estimate] = {}
     scores: dict[str, Estimate] = {}
     for contrast in lead.contrasts:
@@ -152,11 +152,13 @@ def _rows(
         memory, run = named[side.letter]
         difference = differences.get(side.letter)
         told = tokens_shown(run.folder, track), ties.get(side.letter, ())
-        rows.append(Row(memory, side.folder, scores[side.letter], difference, *told))
+        rows.append(ComparisonRow(memory, side.folder, scores[side.letter], difference, *told))
     return tuple(rows)
 
 
-def _refusal(track: str, metric: Metric, runs: Sequence[Run], none: Run) -> Row:
+def _refusal(
+    track: str, metric: Metric, runs: Sequence[RunFolder], none: RunFolder
+) -> ComparisonRow:
     """Return what always declining gets on the records that all runs have."""
     columns = {}
     for run in runs:
@@ -167,10 +169,10 @@ def _refusal(track: str, metric: Metric, runs: Sequence[Run], none: Run) -> Row:
     shared = SharedRecords.of(metric, ids, columns.values(), sessions)
     refused = dict.fromkeys(ids, metric.highest if metric.lower_is_better else metric.lowest)
     behind = shared.difference(refused, columns[none.folder]).estimate
-    return Row(REFUSAL, None, shared.mean(refused), behind, 0.0, ())
+    return ComparisonRow(REFUSAL, None, shared.mean(refused), behind, 0.0, ())
 
 
-def _ahead(row: Row) -> tuple[bool, float, bool]:
+def _ahead(row: ComparisonRow) -> tuple[bool, float, bool]:
     # Rows without a difference are not sorted by it; what ties with no memory is above it.
     if row.difference is None:
         return True, 0.0, False
@@ -184,7 +186,7 @@ def _reversed(estimate: Estimate) -> Estimate:
     return Estimate(value, low, high, estimate.n, estimate.reason, estimate.method)
 
 
-def print_beside(result: Beside, console: Console) -> None:
+def print_beside(result: MemoryComparison, console: Console) -> None:
     """Print a table of each track."""
     tied = any(row.ties for track in result.tracks for row in track.rows)
     ties = "ties: rows that share a letter are not significantly different (p ≥ .05, Holm)."
@@ -201,7 +203,7 @@ def print_beside(result: Beside, console: Console) -> None:
     print_parts(console, parts, map(dim, lines))
 
 
-def _table(track: Track) -> Table:
+def _table(track: ComparedTrack) -> Table:
     rows = []
     for one in track.rows:
         ahead = ("–", "–") if one.difference is None else change(one.difference)

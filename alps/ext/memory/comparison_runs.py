@@ -22,7 +22,7 @@ _OF_MEMORY = ("memory", "memory_options", "reader", "out", *MemoryModels.model_f
 
 
 @dataclass(frozen=True)
-class Ran:
+class ComparedFolders:
     """The folders of a run and of its rows, and why rows are left out."""
 
     folders: list[Path]
@@ -35,7 +35,7 @@ def run_beside(
     given: dict[str, Any],
     *,
     typed: Mapping[str, str | None] | None = None,
-) -> Ran:
+) -> ComparedFolders:
     """Run what a finished run did with other memories; what was run already is not asked again.
 
     Args:
@@ -77,7 +77,7 @@ def run_beside(
                 "on"
             )
         folders.append(out)
-    return Ran(folders, tuple(left_out))
+    return ComparedFolders(folders, tuple(left_out))
 
 
 def _memory_of(folder: Path) -> str | None:

@@ -44,26 +44,26 @@ class MemoryFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Answered:
+class MemoryReply:
     """What a call returned, by type as `read_answer` gives it, and how many seconds it took."""
 
     value: Any
     seconds: float
 
 
-def answered(method: str, value: Any, seconds: float) -> Answered:
+def answered(method: str, value: Any, seconds: float) -> MemoryReply:
     """Return what a call returned, by type; every connection ends a call with it.
 
     Raises:
         MemoryFailed: If it is not of the type.
     """
     try:
-        return Answered(read_answer(method, value), seconds)
+        return MemoryReply(read_answer(method, value), seconds)
     except ValueError as error:
         raise MemoryFailed(method, one_line(str(error))) from error
 
 
-class Connection(Protocol):
+class MemoryConnection(Protocol):
     """A memory system that is called over some transport.
 
     Attributes:
@@ -83,7 +83,7 @@ class Connection(Protocol):
     @property
     def begun(self) -> int: ...  # noqa: D102 - an attribute, described above
 
-    async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
+    async def call(self, method: str, *arguments: Any, timeout: float) -> MemoryReply:
         """Call a method.
 
         Raises:
@@ -128,7 +128,7 @@ class ClassConnection:
         self.persistent = attribute(system, "persistent", key, bool)
         self.settings = dict(getattr(system, "settings", {})) if settings is None else settings
 
-    async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
+    async def call(self, method: str, *arguments: Any, timeout: float) -> MemoryReply:
         """Call a method of the object."""
         function, error = end_of(lambda: getattr(self._system, method))
         if error is not None:

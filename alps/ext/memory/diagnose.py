@@ -15,10 +15,10 @@ from typing import Any
 from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.ext.memory import FILE
-from alps.ext.memory.attribution import STAGES, Facts, Stage, held, shares, stage_of
+from alps.ext.memory.attribution import STAGES, AnswerFacts, Stage, held, shares, stage_of
 from alps.ext.memory.closest_memory import ByMeaning
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.embedded import Memory
+from alps.ext.memory.embedded import EmbeddedMemory
 from alps.ext.memory.journal import found_in
 from alps.ext.memory.named_code import refuse_untyped
 from alps.ext.memory.part import Part
@@ -29,7 +29,7 @@ from alps.ext.memory.replay import (
     Life,
     Located,
     Replay,
-    Wanted,
+    SoughtSample,
     find,
     is_verbatim,
 )
@@ -37,14 +37,14 @@ from alps.ext.memory.settings import MemoryKeys
 from alps.ext.memory.store import Store, cut, sample_key
 from alps.folders import kept_working_folder
 from alps.jsonl import Appender, Row, scan
-from alps.run.engine import Result, TrackPlan, Unit, evaluate
+from alps.run.engine import TrackPlan, Unit, UnitResult, evaluate
 from alps.run.folder import claimed_folder
 from alps.run.fresh import refuse_other_code
-from alps.run.opened import Key, Run, open_run
+from alps.run.opened import AnswerKey, RunFolder, open_run
 from alps.run.parts import parts_of
 from alps.run.services import Services, check_names, closing, open_services
 from alps.run.session import resolve_again
-from alps.run.source import Data
+from alps.run.source import RunData
 from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.stats.bootstrap import Estimate
@@ -67,11 +67,11 @@ class Miss:
         stage: Where that was lost.
     """
 
-    key: Key
+    key: AnswerKey
     user: str
     query: str
     needed: tuple[str, ...]
-    facts: Facts
+    facts: AnswerFacts
     stage: Stage
 
 
@@ -154,15 +154,15 @@ class _Desk:
         answered: Whether the reader was right, by answer and by what it was shown alone.
     """
 
-    run: Run
+    run: RunFolder
     place: Path
     settings: RunSettings
-    data: Data
+    data: RunData
     services: Services
-    memory: Memory | None
+    memory: EmbeddedMemory | None
     hits: Mapping[str, list[Hit]] = field(init=False)
     located: dict[str, Located | None] = field(default_factory=dict)
-    answered: dict[tuple[Key, str], bool] = field(default_factory=dict)
+    answered: dict[tuple[AnswerKey, str], bool] = field(default_factory=dict)
     journal: Appender = field(init=False)
 
     @property
@@ -180,7 +180,7 @@ class _Desk:
         if row.get("phase") == "locate":
             self.located[row["sample"]] = _read_located(row["located"])
         elif row.get("phase") == "ask":
-            key = Key(row["track"], row["id"], row["repeat"])
+            key = AnswerKey(row["track"], row["id"], row["repeat"])
             self.answered[key, row["shown"]] = row["right"]
 
     def keep_located(self, sample: str, located: Located | None) -> None:
@@ -189,7 +189,7 @@ class _Desk:
         value = None if located is None else asdict(located)
         self.journal.write({"phase": "locate", "sample": sample, "located": value})
 
-    def keep_answer(self, key: Key, shown: str, right: bool) -> None:
+    def keep_answer(self, key: AnswerKey, shown: str, right: bool) -> None:
         """Keep whether the reader was right with the evidence, or the memory of it, alone."""
         self.answered[key, shown] = right
         self.journal.write({"phase": "ask", **key._asdict(), "shown": shown, "right": right})
@@ -206,7 +206,7 @@ def _read_located(row: Row | None) -> Located | None:
 class _Missed:
     """A wrong answer with its sample, before anything is known of it."""
 
-    key: Key
+    key: AnswerKey
     task: Task
     sample: Any
     failed: str
@@ -246,7 +246,7 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
     return Diagnosis(desk.run.folder, memory.name, answers, tuple(done))
 
 
-def _scored(desk: _Desk) -> Iterator[tuple[Key, float]]:
+def _scored(desk: _Desk) -> Iterator[tuple[AnswerKey, float]]:
     """Yield the headline of every answer on tracks that ask through the memory, in [0, 1]."""
     tasks = {task.track: task for task in desk.data.tasks if task.by_memory.recall is not None}
     for key, row in desk.run.rows("scores").items():
@@ -264,7 +264,7 @@ def _missed(desk: _Desk) -> Iterator[_Missed]:
     for track in desk.data.tracks:
         for sample in track.samples():
             for repeat in range(desk.settings.repeats):
-                key = Key(track.task.track, sample.benchmark_id, repeat)
+                key = AnswerKey(track.task.track, sample.benchmark_id, repeat)
                 if key in wrong:
                     error = str(predictions.get(key, {}).get("error") or "")
                     failed = error if error.startswith("memory, ") else ""
@@ -292,7 +292,7 @@ def _lives(desk: _Desk, missed: list[_Missed]) -> dict[str, Life]:
     return {name: life for name, life in lives.items() if life.wanted}
 
 
-def _wanted(desk: _Desk, one: _Missed, life: Life) -> Wanted:
+def _wanted(desk: _Desk, one: _Missed, life: Life) -> SoughtSample:
     recall = one.task.by_memory.recall
     assert recall is not None
     evidence, told = recall.evidence(one.sample), None
@@ -307,7 +307,7 @@ def _wanted(desk: _Desk, one: _Missed, life: Life) -> Wanted:
                 told = min(told, end)
                 break
     hits = tuple(desk.hits.get(one.sample_key, ()))
-    return Wanted(one.sample_key, recall.place(one.sample).query, one.needed, told, hits)
+    return SoughtSample(one.sample_key, recall.place(one.sample).query, one.needed, told, hits)
 
 
 async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> None:
@@ -346,10 +346,10 @@ def _held(desk: _Desk, one: _Missed) -> Found | None:
     return held(*_found(desk, one), desk.located.get(one.sample_key))
 
 
-def _facts(desk: _Desk, one: _Missed) -> Facts:
+def _facts(desk: _Desk, one: _Missed) -> AnswerFacts:
     shown, hit = _found(desk, one)
     memory = _held(desk, one)
-    return Facts(
+    return AnswerFacts(
         known=bool(one.needed),
         failed=one.failed,
         shown=shown,
@@ -420,5 +420,5 @@ async def _is_right(desk: _Desk, one: _Missed, shown: Context) -> bool | None:
     return scored.scores[metric.name] >= (metric.lowest + metric.highest) / 2
 
 
-async def _forget(result: Result) -> None:
+async def _forget(result: UnitResult) -> None:
     """Keep nothing of an answer: only whether it is right is asked for."""

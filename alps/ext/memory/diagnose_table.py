@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from alps.errors import UsageError
-from alps.ext.memory.attribution import STAGES, Facts, Stage
+from alps.ext.memory.attribution import STAGES, AnswerFacts, Stage
 from alps.ext.memory.diagnose import Diagnosis, Miss
 from alps.ext.memory.replay import DEEPER, Found
 from alps.show.formatting import counted
@@ -95,7 +95,7 @@ def _rows(miss: Miss) -> Iterator[tuple[str, str]]:
     yield "with that memory alone", _right(facts.with_memory)
 
 
-def _looked_through(facts: Facts) -> Iterator[tuple[str, Found | None]]:
+def _looked_through(facts: AnswerFacts) -> Iterator[tuple[str, Found | None]]:
     yield "shown", facts.shown
     yield "among the hits", facts.hit
     if (located := facts.located) is None:

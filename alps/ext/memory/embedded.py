@@ -12,7 +12,7 @@ from alps.text import whole_number
 KNOWN = (FULL, NOTHING, f"{LAST}N", ORACLE)
 
 
-class Memory(Protocol):
+class EmbeddedMemory(Protocol):
     """Something that chooses what of a history a reader is shown.
 
     Attributes:
@@ -35,7 +35,7 @@ class Memory(Protocol):
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeHistory:
     """The whole history, or the latest turns of it that fit."""
 
     name: str = FULL
@@ -106,10 +106,10 @@ def _recall(task: Task) -> Recall:
     return task.by_memory.recall
 
 
-def open_embedded(name: str) -> Memory | None:
+def open_embedded(name: str) -> EmbeddedMemory | None:
     """Return the built-in selector of a history; None if `name` is a memory system."""
     if name == FULL:
-        return Whole()
+        return WholeHistory()
     if name == NOTHING:
         return Nothing()
     if name == ORACLE:

@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx
 
-from alps.ext.memory.protocol import Endpoint, Opening
+from alps.ext.memory.protocol import MeteredEndpoint, Opening
 
 _UUID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{8}(-?)(?:[0-9a-f]{4}\1){3}[0-9a-f]{12}(?![0-9a-f])")
 
 
-def both(opening: Opening) -> tuple[Endpoint, Endpoint]:
+def both(opening: Opening) -> tuple[MeteredEndpoint, MeteredEndpoint]:
     """Return the LLM and the embedder of an opening.
 
     Raises:
@@ -22,7 +22,7 @@ def both(opening: Opening) -> tuple[Endpoint, Endpoint]:
     return opening.llm, opening.embedder
 
 
-def openai_client(endpoint: Endpoint) -> Any:
+def openai_client(endpoint: MeteredEndpoint) -> Any:
     """Return OpenAI's client for an endpoint."""
     openai = import_module("openai")
     # What fails here was tried again by the suite; and no proxy of the environment is in between.

@@ -114,7 +114,7 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class Apart:
+class OwnEnvironment:
     """A memory system in an environment of its own.
 
     Attributes:
@@ -126,8 +126,8 @@ class Apart:
     packages: tuple[str, ...]
 
 
-APART: Mapping[str, Apart] = {
-    "memos": Apart("memos_store:MemOS", ("MemoryOS==2.0.33", "qdrant-client==1.20.0")),
+APART: Mapping[str, OwnEnvironment] = {
+    "memos": OwnEnvironment("memos_store:MemOS", ("MemoryOS==2.0.33", "qdrant-client==1.20.0")),
 }
 """The systems by the name that `memory=` gives."""
 

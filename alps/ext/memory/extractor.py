@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.ext.memory.protocol import Endpoint, Hit, Opening, Session, Settled
+from alps.ext.memory.protocol import Hit, MeteredEndpoint, Opening, Session, Settled
 
 PROMPT = """\
 You keep the memory of an assistant. From the conversation below, list what is worth knowing about \
@@ -96,7 +96,7 @@ class LlmMemory:
         vectors = [np.asarray(row["embedding"], dtype=np.float64) for row in rows]
         return [vector / (np.linalg.norm(vector) or 1.0) for vector in vectors]
 
-    def _post(self, endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
+    def _post(self, endpoint: MeteredEndpoint, path: str, body: dict[str, Any]) -> Any:
         headers = {"Authorization": f"Bearer {endpoint.api_key}"}
         address = f"{endpoint.api_base.rstrip('/')}/{path}"
         asked = {"model": endpoint.model, **body}

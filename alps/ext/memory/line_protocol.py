@@ -20,8 +20,8 @@ from alps.ext.memory import STDERR
 from alps.ext.memory.connection import (
     METHODS,
     TIMED_OUT,
-    Answered,
     MemoryFailed,
+    MemoryReply,
     answered,
     named,
 )
@@ -129,7 +129,7 @@ class SpokenConnection:
         """How often the program was started."""
         return self._process.begun
 
-    async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
+    async def call(self, method: str, *arguments: Any, timeout: float) -> MemoryReply:
         """Ask the program."""
         async with self._turn:
             if self._hangs == _HANGS:
@@ -146,7 +146,7 @@ class SpokenConnection:
             finally:
                 self._keep_stderr()
 
-    async def _open(self, timeout: float) -> Answered:
+    async def _open(self, timeout: float) -> MemoryReply:
         assert self._opening is not None
         started = time.perf_counter()
 
@@ -165,9 +165,9 @@ class SpokenConnection:
         self.can, self.persistent = declared.can, declared.persistent
         if declared.declares is not None:
             self.settings = {**self.settings, "declares": declared.declares}
-        return Answered(None, time.perf_counter() - started)
+        return MemoryReply(None, time.perf_counter() - started)
 
-    async def _call(self, method: str, arguments: Row, timeout: float) -> Answered:
+    async def _call(self, method: str, arguments: Row, timeout: float) -> MemoryReply:
         started = time.perf_counter()
         try:
             answer = await self._process.ask(self._language.request(method, arguments), timeout)

@@ -14,7 +14,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.memory.endpoints import both, openai_client
-from alps.ext.memory.protocol import Endpoint, Hit, Opening, Session, Settled
+from alps.ext.memory.protocol import Hit, MeteredEndpoint, Opening, Session, Settled
 
 PACKAGE = "mem0ai"
 MOST = 100_000
@@ -102,7 +102,7 @@ class Mem0:
             self._memory = None
 
 
-def _told(endpoint: Endpoint) -> dict[str, Any]:
+def _told(endpoint: MeteredEndpoint) -> dict[str, Any]:
     return {
         "model": endpoint.model,
         "api_key": endpoint.api_key,

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from alps.ext.memory import CALLS
-from alps.ext.memory.connection import Answered, Connection, MemoryFailed
-from alps.ext.memory.protocol import Endpoint
+from alps.ext.memory.connection import MemoryConnection, MemoryFailed, MemoryReply
+from alps.ext.memory.protocol import MeteredEndpoint
 from alps.jsonl import Appender
 from alps.llm.proxy import Behind, Metered, Proxy
 from alps.schema import UNHEARD
@@ -74,7 +74,7 @@ class Meter:
         self._proxy = Proxy(llm, embedder, note=self._note, about=lambda: self.phases.current)
 
     @property
-    def endpoints(self) -> tuple[Endpoint | None, Endpoint | None]:
+    def endpoints(self) -> tuple[MeteredEndpoint | None, MeteredEndpoint | None]:
         """The LLM and the embedder that a system is given."""
         llm, embedder = self._behind
         return self._endpoint(llm), self._endpoint(embedder)
@@ -86,10 +86,10 @@ class Meter:
         named = {"llm": llm, "embedder": embedder}
         return {name: behind.model for name, behind in named.items() if behind is not None}
 
-    def _endpoint(self, behind: Behind | None) -> Endpoint | None:
+    def _endpoint(self, behind: Behind | None) -> MeteredEndpoint | None:
         if behind is None:
             return None
-        return Endpoint(self._proxy.api_base, self._proxy.key, behind.shown)
+        return MeteredEndpoint(self._proxy.api_base, self._proxy.key, behind.shown)
 
     def _note(self, metered: Metered) -> None:
         if self._file is not None:
@@ -99,8 +99,8 @@ class Meter:
             self._unheard.append(MemoryFailed(self.phases.current, why, outcome=metered.outcome))
 
     async def during(
-        self, phase: str, connection: Connection, *call: Any, timeout: float
-    ) -> Answered:
+        self, phase: str, connection: MemoryConnection, *call: Any, timeout: float
+    ) -> MemoryReply:
         """Make a call of a system as part of a phase.
 
         Raises:
@@ -144,7 +144,9 @@ class MeteredConnection:
         phase: Of all calls; None where each is called after its method.
     """
 
-    def __init__(self, connection: Connection, meter: Meter, phase: str | None = None) -> None:
+    def __init__(
+        self, connection: MemoryConnection, meter: Meter, phase: str | None = None
+    ) -> None:
         self._connection, self._meter, self._phase = connection, meter, phase
         self.declaring = connection.declaring
         self._look()
@@ -160,7 +162,7 @@ class MeteredConnection:
         """How often the system was begun."""
         return self._connection.begun
 
-    async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
+    async def call(self, method: str, *arguments: Any, timeout: float) -> MemoryReply:
         """Call a method of the system."""
         phase = self._phase or method
         try:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from alps.errors import UsageError
-from alps.run.opened import Run
+from alps.run.opened import RunFolder
 
 _FOREIGN = ("python:", "program:", "mcp:", "http://", "https://")
 
 
-def refuse_untyped(run: Run, typed: Mapping[str, str | None]) -> None:
+def refuse_untyped(run: RunFolder, typed: Mapping[str, str | None]) -> None:
     """Refuse a run whose system or memory is code or a server, unless that is typed again.
 
     Raises:

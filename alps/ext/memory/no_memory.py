@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from alps.run.engine import NO_GOLD
-from alps.run.opened import Run
+from alps.run.opened import RunFolder
 from alps.tasks.by_memory import FULL, NOTHING
 
 MOST_FAILED = 0.05
@@ -39,7 +39,7 @@ def too_many_failed(own: float, without: float) -> str | None:
     return f"{shares}; at most {MOST_FAILED:.0%} may".replace("%", " %")
 
 
-def without_difference(runs: Mapping[str, Run], track: str) -> dict[tuple[str, str], str]:
+def without_difference(runs: Mapping[str, RunFolder], track: str) -> dict[tuple[str, str], str]:
     """Return the pairs of runs that have no difference from no memory on a track, and why.
 
     Pairs are in the order of `runs`, which are by their letters.
@@ -59,6 +59,6 @@ def without_difference(runs: Mapping[str, Run], track: str) -> dict[tuple[str, s
     return reasons
 
 
-def _share(run: Run, track: str) -> float:
+def _share(run: RunFolder, track: str) -> float:
     rows = run.rows("scores").items()
     return failed_share(row for key, row in rows if key.track == track)

@@ -8,7 +8,7 @@ from typing import Any
 from alps.errors import UsageError
 from alps.ext.memory import ANSWERS, FILE
 from alps.ext.memory.admit_run import admitted, check_estimable
-from alps.ext.memory.embedded import Memory
+from alps.ext.memory.embedded import EmbeddedMemory
 from alps.ext.memory.journal import AnswerLog, checks_in
 from alps.ext.memory.models import (
     IN_THE_BOX,
@@ -33,9 +33,9 @@ from alps.llm.secrets import redact
 from alps.rows import Check, Summary
 from alps.run.estimate import Stage
 from alps.run.parts import Course, Estimated, RunPart
-from alps.run.services import Asked, Services, check_models
-from alps.run.session import Session
-from alps.run.source import Data
+from alps.run.services import Services, UsedModel, check_models
+from alps.run.session import RunSession
+from alps.run.source import RunData
 from alps.settings import RunSettings, as_typed
 from alps.systems.resolve import RECORDED
 from alps.tasks import Task
@@ -48,7 +48,7 @@ class Part(RunPart):
     def __init__(self, settings: RunSettings) -> None:
         super().__init__(settings)
         self.keys = MemoryKeys.of(settings)
-        self.memory: Memory | None = None
+        self.memory: EmbeddedMemory | None = None
         self._log: AnswerLog | None = None
         self._checks: list[Check] = []
 
@@ -63,19 +63,19 @@ class Part(RunPart):
         """Tell whether a memory that is a program gets the variables of `env=`."""
         return key == "env" and self.keys.memory.startswith(SPOKEN)
 
-    def check(self, data: Data, *, generate: bool, keys: bool) -> None:
+    def check(self, data: RunData, *, generate: bool, keys: bool) -> None:
         """Refuse an unknown memory, and models of it that cannot be called."""
         if generate:
             check_memory(self.keys.memory, memory_options(self.keys, None))
             check_memory_models(self.keys, self.keys.memory)
             check_models(self.asked(), IN_THE_BOX, keys=keys)
 
-    def asked(self) -> Sequence[Asked]:
+    def asked(self) -> Sequence[UsedModel]:
         """Return the models that the memory is given."""
         models = asked_models(self.keys)
-        return [Asked(key, name, api_base, {}, None) for key, name, api_base in models]
+        return [UsedModel(key, name, api_base, {}, None) for key, name, api_base in models]
 
-    def open(self, services: Services, data: Data, folder: Path | None) -> Services:
+    def open(self, services: Services, data: RunData, folder: Path | None) -> Services:
         """Put the memory before the systems; it is opened with the models that it is given."""
         clients = services.clients
         given = memory_models(self.keys, None if clients is None else clients.of)
@@ -112,7 +112,7 @@ class Part(RunPart):
             found["bytes_per_1000_turns"] = stored_by(folder)
         return summary.model_copy(update=found)
 
-    def stages(self, session: Session, estimated: Estimated) -> Sequence[Stage]:
+    def stages(self, session: RunSession, estimated: Estimated) -> Sequence[Stage]:
         """Name the models that the memory calls; the number of calls is unknown."""
         asked = asked_models(self.keys)
         return [Stage(key.replace("_", " "), redact(name), unknown=True) for key, name, _ in asked]
@@ -137,7 +137,9 @@ def memory_options(settings: MemoryKeys, folder: Path | None) -> MemoryOptions:
     )
 
 
-def _memory(settings: MemoryKeys, data: Data, given: Given, folder: Path | None) -> Memory | None:
+def _memory(
+    settings: MemoryKeys, data: RunData, given: Given, folder: Path | None
+) -> EmbeddedMemory | None:
     """Return the memory of a run; None where every history is shown as it is."""
     if settings.memory == FULL and settings.max_context_tokens is None:
         return None

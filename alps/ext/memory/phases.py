@@ -9,7 +9,7 @@ from statistics import fmean, median
 from alps.ext.memory import ANSWERS, CALLS, FILE, STORED
 from alps.ext.memory.journal import ADMISSION
 from alps.jsonl import Row, scan
-from alps.rows import Phase, Used
+from alps.rows import MemoryUsage, Phase
 from alps.run.stored import stored_rows
 
 PHASES = ("open", "ingest", "settle", "search", "memories")
@@ -29,7 +29,7 @@ def phases_of(folder: Path) -> dict[str, Phase]:
     return phases
 
 
-def used_otherwise(folder: Path, phases: Collection[str]) -> Used | None:
+def used_otherwise(folder: Path, phases: Collection[str]) -> MemoryUsage | None:
     """Return what was used of models outside `phases`, as by admission; None where nothing was."""
     others: list[Row] = []
     for name, requests in _requests(folder).items():
@@ -60,9 +60,9 @@ def answers_of(folder: Path) -> Phase | None:
     return taken.model_copy(update={"used": _used(requests)}) if requests else taken
 
 
-def _used(requests: Sequence[Row]) -> Used:
+def _used(requests: Sequence[Row]) -> MemoryUsage:
     costs = [row["cost"] for row in requests]
-    return Used(
+    return MemoryUsage(
         requests=len(requests),
         cached=sum(row["cached"] for row in requests),
         prompt_tokens=sum(row["prompt_tokens"] for row in requests),
@@ -72,7 +72,7 @@ def _used(requests: Sequence[Row]) -> Used:
 
 
 @dataclass(frozen=True)
-class Question:
+class QuestionTimes:
     """What a question of a run took, where that was noted.
 
     Attributes:
@@ -85,7 +85,7 @@ class Question:
     cost: float | None
 
 
-def question_of(folder: Path, inside: Path, track: str) -> Question:
+def question_of(folder: Path, inside: Path, track: str) -> QuestionTimes:
     """Return what a question of a track took; `inside` is where its size of context is noted."""
     searched: dict[str, float] = {}
     for row in _rows(folder / FILE):
@@ -103,7 +103,7 @@ def question_of(folder: Path, inside: Path, track: str) -> Question:
     known = bool(costs) and len(spent) == len(costs) and None not in used
     # What was told is shared by all tracks of a run, and so is what that cost.
     share = math.fsum(used) / len(searched) if known and searched else 0.0
-    return Question(
+    return QuestionTimes(
         seconds=median(took) if took else None,
         cost=math.fsum(spent) / len(spent) + share if known else None,
     )

@@ -27,7 +27,7 @@ def stamp(session: int, turn: int, began: str = "") -> str:
 
 
 @dataclass(frozen=True)
-class Said:
+class SpokenTurn:
     """One turn of a session: who said it (`user`, `assistant` or `system`), its text, and when."""
 
     role: str
@@ -44,14 +44,14 @@ class Session:
 
     id: str
     started_at: str
-    turns: tuple[Said, ...]
+    turns: tuple[SpokenTurn, ...]
 
 
 def session_of(told: Sequence[Turn], day: int, start: int = 0, began: str = "") -> Session:
     """Return the turns of a day from `start` on as a session; a rest has an id of its own."""
     turns = []
     for place, turn in enumerate(told[start:], start=start):
-        turns.append(Said(turn.role, turn.text, stamp(day, place, began)))
+        turns.append(SpokenTurn(turn.role, turn.text, stamp(day, place, began)))
     name = f"s{day + 1}" if start == 0 else f"s{day + 1}.{start}"
     return Session(name, stamp(day, start, began), tuple(turns))
 
@@ -80,7 +80,7 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class MeteredEndpoint:
     """An OpenAI-compatible endpoint that the suite meters: where it is, and the model behind it."""
 
     api_base: str
@@ -101,8 +101,8 @@ class Opening:
     """
 
     folder: Path
-    llm: Endpoint | None
-    embedder: Endpoint | None
+    llm: MeteredEndpoint | None
+    embedder: MeteredEndpoint | None
     seed: int
     options: Mapping[str, str]
 

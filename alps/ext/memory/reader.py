@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.embedded import Memory
+from alps.ext.memory.embedded import EmbeddedMemory
 from alps.ext.memory.journal import AnswerLog
 from alps.ext.memory.listed_memories import Direct
 from alps.ext.memory.store import Store, sample_key
@@ -29,7 +29,7 @@ class Reader:
     def __init__(
         self,
         system: System,
-        memory: Memory,
+        memory: EmbeddedMemory,
         max_tokens: int | None = None,
         log: AnswerLog | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class Reader:
 
 
 def through(
-    memory: Memory,
+    memory: EmbeddedMemory,
     system: System,
     task: Task,
     max_tokens: int | None = None,

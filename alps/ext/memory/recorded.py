@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, UsageError
-from alps.ext.memory.protocol import Said, Session
+from alps.ext.memory.protocol import Session, SpokenTurn
 from alps.ext.memory.turns import whole_turns
 from alps.jsonl import Row, dump, scan
 from alps.schema import read_memories
@@ -46,7 +46,7 @@ class Recorded:
         digest = sha256(dump({"of": sorted(self._texts)}) + file.read_bytes()).hexdigest()
         self.settings: Mapping[str, Any] = {"extractions": digest, "n": len(self._texts)}
 
-    def __call__(self, session: Session) -> Iterable[Said]:
+    def __call__(self, session: Session) -> Iterable[SpokenTurn]:
         """Return what was extracted from a session.
 
         Raises:
@@ -58,7 +58,7 @@ class Recorded:
         texts = self._texts[key]
         if texts is None:
             raise ValueError("the model's reply could not be parsed")
-        return [Said("user", text, session.started_at) for text in texts]
+        return [SpokenTurn("user", text, session.started_at) for text in texts]
 
 
 def _file(path: Path) -> Path:

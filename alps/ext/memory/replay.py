@@ -60,7 +60,7 @@ class Located:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SoughtSample:
     """A sample that is looked for.
 
     Attributes:
@@ -89,7 +89,7 @@ class Life:
     """
 
     ends: dict[int, tuple[Task, Any]] = field(default_factory=dict)
-    wanted: dict[int, list[Wanted]] = field(default_factory=dict)
+    wanted: dict[int, list[SoughtSample]] = field(default_factory=dict)
 
 
 def find(texts: Iterable[str], needed: Sequence[str]) -> Found | None:
@@ -182,7 +182,7 @@ class Replay:
 
     async def _told(self, user: str, life: Life, stop: int) -> dict[str, Found]:
         """Return what is kept of what a session told that has just been settled."""
-        told: list[Wanted] = []
+        told: list[SoughtSample] = []
         for wanted in life.wanted.values():
             told += [one for one in wanted if one.told == stop]
         listed = await self._memories(user) if told else None
@@ -192,7 +192,9 @@ class Replay:
                 kept[one.key] = found
         return kept
 
-    async def _locate(self, user: str, one: Wanted, at: str, listed: list[str] | None) -> Located:
+    async def _locate(
+        self, user: str, one: SoughtSample, at: str, listed: list[str] | None
+    ) -> Located:
         kept = None if listed is None else await self._find(listed, one.needed)
         hits = await self._search(user, one.query, at)
         own = one.needed[0] if kept is None else kept.text

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from alps.errors import UsageError, closest
 from alps.ext.memory import FILE, STORED
 from alps.ext.memory.built_in import BOXED, asks_models, is_boxed, open_boxed
-from alps.ext.memory.connection import METHODS, ClassConnection, Connection
+from alps.ext.memory.connection import METHODS, ClassConnection, MemoryConnection
 from alps.ext.memory.embedded import KNOWN as EMBEDDED
-from alps.ext.memory.embedded import Memory, open_embedded
+from alps.ext.memory.embedded import EmbeddedMemory, open_embedded
 from alps.ext.memory.environments import APART, command, packages
 from alps.ext.memory.journal import ADMISSION, Diary
 from alps.ext.memory.line_protocol import SpokenConnection
@@ -116,7 +116,7 @@ def _has_module(package: Distribution, top: str) -> bool:
     return re.search(rf"^{re.escape(top)}(?:/|\.py,)", noted, re.MULTILINE) is not None
 
 
-def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
+def open_memory(name: str, options: MemoryOptions, samples: Samples) -> EmbeddedMemory:
     """Return the memory called `name`.
 
     `samples` yields everything that it will be asked about.
@@ -156,7 +156,7 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Memory:
     )
 
 
-def _connect(name: str, options: MemoryOptions) -> Connection:
+def _connect(name: str, options: MemoryOptions) -> MemoryConnection:
     key = f"memory={redact(name)}"
     if is_boxed(name):
         return ClassConnection(open_boxed(name, options.options))

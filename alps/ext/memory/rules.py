@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from alps.ext.memory.protocol import Said, Session
+from alps.ext.memory.protocol import Session, SpokenTurn
 from alps.systems.rules import find_statements
 
 _REMEMBER = re.compile(r"(?i)\b(?:please )?remember (?:that )?[^.!?\n]{3,300}")
 SETTINGS: Mapping[str, Any] = {"extractor": "rules", "declares": ["both roles are ingested"]}
 
 
-def statements(session: Session) -> Iterable[Said]:
+def statements(session: Session) -> Iterable[SpokenTurn]:
     """Return what a user says of themselves, and what they ask to be remembered.
 
     A session in which nobody replies is a list of notes: its turns are kept as they are.
@@ -20,7 +20,7 @@ def statements(session: Session) -> Iterable[Said]:
         yield from session.turns
         return
     for found in find_statements([(turn.role, turn.text) for turn in session.turns]):
-        yield Said("user", found.value, session.turns[found.turn].at)
+        yield SpokenTurn("user", found.value, session.turns[found.turn].at)
     for turn in session.turns:
         for asked in _REMEMBER.finditer(turn.text) if turn.role == "user" else ():
-            yield Said("user", asked[0], turn.at)
+            yield SpokenTurn("user", asked[0], turn.at)

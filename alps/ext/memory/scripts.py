@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from alps.ext.memory.connection import Answered, Connection, MemoryFailed
+from alps.ext.memory.connection import MemoryConnection, MemoryFailed, MemoryReply
 from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Hit, Opening, session_of, stamp
 from alps.llm.secrets import masked
@@ -81,7 +81,9 @@ class Scripts:
 
     opening: Opening
 
-    def __init__(self, connection: Connection, diary: Diary, *, k: int, timeout: float) -> None:
+    def __init__(
+        self, connection: MemoryConnection, diary: Diary, *, k: int, timeout: float
+    ) -> None:
         self.gate = Gate()
         self._connection, self._diary = connection, diary
         self._k, self._timeout = k, timeout
@@ -206,7 +208,7 @@ class Scripts:
         hits = hits_of(answered.value, lambda: f"{step.query} {run.text()}")
         self._diary.note_hits(name, user, answered.seconds, hits)
 
-    async def _call(self, method: str, *arguments: Any) -> Answered:
+    async def _call(self, method: str, *arguments: Any) -> MemoryReply:
         return await self._connection.call(method, *arguments, timeout=self._timeout)
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 
 from alps.errors import UsageError
-from alps.ext.memory.connection import METHODS, TIMED_OUT, Answered, MemoryFailed, answered
+from alps.ext.memory.connection import METHODS, TIMED_OUT, MemoryFailed, MemoryReply, answered
 from alps.ext.memory.protocol import Opening, Session, Settled
 from alps.jsonl import Row, parse_json
 from alps.llm.options import header_values
@@ -62,7 +62,7 @@ class HttpConnection:
         # Its own clock per request would begin anew with every byte.
         self._client = httpx.AsyncClient(headers=headers, timeout=None)
 
-    async def call(self, method: str, *arguments: Any, timeout: float) -> Answered:
+    async def call(self, method: str, *arguments: Any, timeout: float) -> MemoryReply:
         """Send the request of a method."""
         async with self._turns:
             started = time.perf_counter()

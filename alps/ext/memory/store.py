@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from alps.errors import UsageError
 from alps.ext.memory.admission import admit
-from alps.ext.memory.connection import Answered, Connection, MemoryFailed
+from alps.ext.memory.connection import MemoryConnection, MemoryFailed, MemoryReply
 from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Hit, Opening, Session, session_of, stamp
 from alps.ext.memory.scripts import Scripts, hits_of
@@ -89,7 +89,7 @@ class Store:
     def __init__(
         self,
         name: str,
-        connection: Connection,
+        connection: MemoryConnection,
         opening: Opening,
         diary: Diary,
         samples: Samples,
@@ -97,7 +97,7 @@ class Store:
         k: int,
         timeout: float,
         dry: bool = False,
-        checked: Connection | None = None,
+        checked: MemoryConnection | None = None,
         brief: bool = False,
     ) -> None:
         self.name = redact(name)
@@ -122,7 +122,7 @@ class Store:
         self._resources = ExitStack()
 
     @property
-    def behind(self) -> tuple[Connection, Opening]:
+    def behind(self) -> tuple[MemoryConnection, Opening]:
         """The system, and what it is opened with."""
         return self._connection, self._opening
 
@@ -318,7 +318,7 @@ class Store:
         hits = hits_of(answered.value, lambda: _texts(asked))
         self._diary.note_hits(asked.key, user.id, answered.seconds, hits, phase)
 
-    async def _call(self, user: _User, method: str, *arguments: Any) -> Answered:
+    async def _call(self, user: _User, method: str, *arguments: Any) -> MemoryReply:
         call = self._connection.call(method, user.id, *arguments, timeout=self._timeout)
         try:
             answered = await call

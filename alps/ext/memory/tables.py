@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from alps.ext.memory.admission import DECLARED, declared_in
 from alps.ext.memory.no_memory import without_difference
-from alps.rows import Phase, Summary, Used
-from alps.run.opened import Run
+from alps.rows import MemoryUsage, Phase, Summary
+from alps.run.opened import RunFolder
 from alps.show.formatting import counted, duration
 from alps.show.parts import Pair, ShownPart
 from alps.show.table import Cell, Table, figures, named, row_of, thousands
@@ -48,7 +48,7 @@ class Shown(ShownPart):
             size = f"{summary.bytes_per_1000_turns:,.0f} bytes for each 1,000 turns"
             yield f"Storage: {size} ingested."
 
-    def withheld(self, runs: Mapping[str, Run], track: str) -> Mapping[Pair, str]:
+    def withheld(self, runs: Mapping[str, RunFolder], track: str) -> Mapping[Pair, str]:
         """Return the pairs that have no difference from no memory."""
         return without_difference(runs, track)
 
@@ -66,7 +66,7 @@ def _phases(phases: Mapping[str, Phase]) -> Table:
     return Table(title, columns, rows, layout="roomy")
 
 
-def _used(used: Used | None) -> tuple[Cell, Cell, Cell]:
+def _used(used: MemoryUsage | None) -> tuple[Cell, Cell, Cell]:
     if used is None:
         return Cell("0", 0), Cell("0", 0), Cell("$0", 0)
     cost = "–" if used.cost is None else f"${used.cost:.4f}"

@@ -4,20 +4,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from alps.ext.memory.protocol import Hit, Opening, Said, Session, Settled
+from alps.ext.memory.protocol import Hit, Opening, Session, Settled, SpokenTurn
 from alps.systems.embedded import RETRIEVERS, Ranker, imported
 
-Extract = Callable[[Session], Iterable[Said]]
+Extract = Callable[[Session], Iterable[SpokenTurn]]
 
 
-def whole_turns(session: Session) -> Iterable[Said]:
+def whole_turns(session: Session) -> Iterable[SpokenTurn]:
     """Return the turns of user and assistant, each with who said it.
 
     System turns are left out: in PersonaMem they repeat a biography in every session.
     """
     for turn in session.turns:
         if turn.role != "system":
-            yield Said(turn.role, f"{turn.role}: {turn.text}", turn.at)
+            yield SpokenTurn(turn.role, f"{turn.role}: {turn.text}", turn.at)
 
 
 class Turns:

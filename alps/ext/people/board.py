@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from alps.ext.people.agreement.rows import AGREED, GoldAgreement
 from alps.leaderboard.parts import BoardPart
-from alps.leaderboard.provenance import Place
+from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.ranking import PeopleRow
 from alps.leaderboard.untrusted import read_model
 from alps.tasks import Metric
@@ -25,11 +25,11 @@ class AgreementFile:
     """An agreement file, and the places of its figures."""
 
     agreement: GoldAgreement
-    root: Place
+    root: FilePlace
 
     def on(self, metrics: Iterable[Metric]) -> PeopleRow | None:
         """Return the row on a board of `metrics`; None where the file has no figure for them."""
-        scores: dict[str, Place] = {}
+        scores: dict[str, FilePlace] = {}
         verbatim = without = None
         rule = ""
         for metric in metrics:
@@ -62,7 +62,7 @@ class PeoplePart(BoardPart):
             DataError: If it can't be read, or is none of two people on gold; names file and field.
         """
         agreement = read_model(path, GoldAgreement)
-        return AgreementFile(agreement, Place(path.name, "", from_json(path.read_bytes())))
+        return AgreementFile(agreement, FilePlace(path.name, "", from_json(path.read_bytes())))
 
 
 BOARD = PeoplePart()

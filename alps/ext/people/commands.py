@@ -20,7 +20,7 @@ from alps.completion import words_of
 if TYPE_CHECKING:
     from alps.ext.calibration.settings import DrawSettings
     from alps.ext.people.agreement.settings import AgreementSettings
-    from alps.ext.people.annotate.settings import ExportSettings
+    from alps.ext.people.annotate.settings import LabelExportSettings
 
 
 @with_commands
@@ -100,13 +100,13 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
 
 @command(
     "out=DIR [labels=first|revised]",
-    "alps.ext.people.annotate.settings:ExportSettings",
+    "alps.ext.people.annotate.settings:LabelExportSettings",
     name="export",
     group=annotate,
     quick=True,
 )
 @click.argument("folder", shell_complete=words_of(folders=True))
-def annotate_export(folder: str, settings: "ExportSettings") -> None:
+def annotate_export(folder: str, settings: "LabelExportSettings") -> None:
     """Export labels: a label folder, gold with a change log, or queries.
 
     \b

@@ -10,7 +10,7 @@ from alps.ext.personas.replies import BLIND
 from alps.llm.client import Client
 from alps.llm.types import Request
 from alps.prompts import load_prompt
-from alps.tasks.personamem.personas import Asked
+from alps.tasks.personamem.personas import DraftQuestion
 from alps.tasks.personamem.release import LETTERS
 
 PROMPT = load_prompt("alps.ext.personas", "prompts", "blind")
@@ -29,7 +29,7 @@ class BlindFilter:
     api_base: str | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
 
-    async def kept(self, asked: Sequence[Asked], *, about: str) -> list[Asked]:
+    async def kept(self, asked: Sequence[DraftQuestion], *, about: str) -> list[DraftQuestion]:
         """Return the questions that the model can't answer blind, in their order.
 
         Raises:
@@ -38,7 +38,7 @@ class BlindFilter:
         guessed = await asyncio.gather(*(self._guessed(one, about) for one in asked))
         return [one for one, right in zip(asked, guessed, strict=True) if not right]
 
-    async def _guessed(self, asked: Asked, about: str) -> bool:
+    async def _guessed(self, asked: DraftQuestion, about: str) -> bool:
         """Tell whether the model is right under every rotation; it stops at the first miss."""
         for shift in range(len(LETTERS)):
             rotated = (*asked.options[shift:], *asked.options[:shift])

@@ -28,9 +28,9 @@ from alps.tasks.personamem.persona_timeline import (
     Interest,
     Material,
     Persona,
+    QuestionWording,
     Telling,
     Topic,
-    Wording,
     Words,
     date_in,
     material,
@@ -91,7 +91,9 @@ class Engine(Protocol):
         """Return how the user tells each event, by topic and event."""
         ...
 
-    async def wordings(self, persona: Persona, drawn: Material) -> dict[str, dict[str, Wording]]:
+    async def wordings(
+        self, persona: Persona, drawn: Material
+    ) -> dict[str, dict[str, QuestionWording]]:
         """Return how each type of question asks about each topic."""
         ...
 
@@ -112,7 +114,9 @@ class Templates:
         """Say each event in a phrase of the language."""
         return tellings(persona, self.words, rng)
 
-    async def wordings(self, persona: Persona, drawn: Material) -> dict[str, dict[str, Wording]]:
+    async def wordings(
+        self, persona: Persona, drawn: Material
+    ) -> dict[str, dict[str, QuestionWording]]:
         """Use the sentences of the language."""
         return {topic.name: wordings(topic, self.words) for topic in drawn.topics}
 
@@ -176,13 +180,17 @@ class Model:
         about = f"persona {persona.id}, events of {title}"
         return await self._written(TELLINGS, asked, answer, about=about)
 
-    async def wordings(self, persona: Persona, drawn: Material) -> dict[str, dict[str, Wording]]:
+    async def wordings(
+        self, persona: Persona, drawn: Material
+    ) -> dict[str, dict[str, QuestionWording]]:
         """Have the questions about each topic worded, with slots for the entries."""
         topics = drawn.topics
         replies = await asyncio.gather(*(self._worded(persona, topic, drawn) for topic in topics))
         return {topic.name: reply for topic, reply in zip(topics, replies, strict=True)}
 
-    async def _worded(self, persona: Persona, topic: Topic, drawn: Material) -> dict[str, Wording]:
+    async def _worded(
+        self, persona: Persona, topic: Topic, drawn: Material
+    ) -> dict[str, QuestionWording]:
         questions = []
         for kind, asks in zip(EVIDENCE, _ASKS, strict=True):
             questions.append({"asks": asks, "slots": list(slots_of(kind))})

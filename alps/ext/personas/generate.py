@@ -29,9 +29,15 @@ from alps.jsonl import parse_json
 from alps.llm.ledger import Ledger
 from alps.run.folder import claimed_folder, write_json
 from alps.run.progress import progress_line
-from alps.run.services import Asked, check_models, open_clients
-from alps.tasks.personamem.persona_timeline import History, Persona, draw_persona, tell, words_of
-from alps.tasks.personamem.personas import Asked as Question
+from alps.run.services import UsedModel, check_models, open_clients
+from alps.tasks.personamem.persona_timeline import (
+    Persona,
+    PersonaMessages,
+    draw_persona,
+    tell,
+    words_of,
+)
+from alps.tasks.personamem.personas import DraftQuestion as Question
 from alps.tasks.personamem.personas import ask, seeded, set_writer, write_set
 
 TEMPLATES = "templates"
@@ -60,7 +66,7 @@ class _Made:
     """One persona, ready to be written; `places` draws where its questions are asked."""
 
     persona: Persona
-    history: History
+    history: PersonaMessages
     asked: Sequence[Question]
     dropped: int
     places: random.Random
@@ -90,14 +96,14 @@ def generate(settings: PersonaSettings) -> Generated:
     return done
 
 
-def _asked(settings: PersonaSettings) -> dict[str, Asked]:
+def _asked(settings: PersonaSettings) -> dict[str, UsedModel]:
     """Return the models that are asked, by the key that names them."""
     asked = {}
     if settings.model != TEMPLATES:
         sampling, extra = settings.sampling(), settings.request
-        asked["model"] = Asked("model", settings.model, settings.api_base, sampling, extra)
+        asked["model"] = UsedModel("model", settings.model, settings.api_base, sampling, extra)
     if settings.filter is not None:
-        asked["filter"] = Asked("filter", settings.filter, settings.filter_api_base, {}, None)
+        asked["filter"] = UsedModel("filter", settings.filter, settings.filter_api_base, {}, None)
     return asked
 
 
@@ -133,7 +139,7 @@ def _claim(path: Path, row: dict[str, Any]) -> None:
 
 
 async def _generate(
-    settings: PersonaSettings, folder: Path, ledger: Ledger, asked: dict[str, Asked]
+    settings: PersonaSettings, folder: Path, ledger: Ledger, asked: dict[str, UsedModel]
 ) -> Generated:
     questions = personas = dropped = 0
     left_out: list[str] = []

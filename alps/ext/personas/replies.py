@@ -20,10 +20,10 @@ from alps.tasks.personamem.persona_timeline import (
     Interest,
     Material,
     Outline,
+    QuestionWording,
     Reason,
     Telling,
     Topic,
-    Wording,
     alike,
 )
 from alps.text import fold
@@ -199,13 +199,13 @@ def slots_of(kind: str) -> tuple[str, ...]:
     return STEPS if kind == TRACK else (ITEM,)
 
 
-def wordings_answer(topic: Topic, material: Material) -> AnswerType[dict[str, Wording]]:
+def wordings_answer(topic: Topic, material: Material) -> AnswerType[dict[str, QuestionWording]]:
     """Return how the questions about one topic are read, by type."""
     known = [*topic.items, *material.helpers]
     for reason in material.reasons:
         known += [reason.why, reason.trait]
 
-    def read(node: object) -> Read[dict[str, Wording]]:
+    def read(node: object) -> Read[dict[str, QuestionWording]]:
         questions = read_tolerantly(WordingsReply, node).questions
         if len(questions) != len(EVIDENCE):
             raise ValueError(f"questions: {len(questions)} for {len(EVIDENCE)} that were asked")
@@ -218,7 +218,7 @@ def wordings_answer(topic: Topic, material: Material) -> AnswerType[dict[str, Wo
             _has_slots(f"{where} question", question, (ELSEWHERE,) if kind == SCENARIOS else ())
             _has_slots(f"{where} option", option, slots_of(kind))
             _names_none(where, f"{question}\n{option}", known)
-            worded[kind] = Wording(question, option)
+            worded[kind] = QuestionWording(question, option)
         asked = [fold(wording.question) for wording in worded.values()]
         again = [number for number, text in enumerate(asked) if text in asked[:number]]
         if again:

@@ -11,7 +11,7 @@ from typing import Any
 
 from alps.ext.memory.phases import question_of, tokens_shown
 from alps.ext.sizes.run import folder_of
-from alps.run.opened import Run
+from alps.run.opened import RunFolder
 from alps.show.compare import SIGNIFICANT
 from alps.show.formatting import dollars, seconds, tokens
 from alps.show.parts import More
@@ -32,7 +32,7 @@ AXES = {
 
 
 @dataclass(frozen=True)
-class Point:
+class SizePoint:
     """A run at one size of the context; `size` is None where the run has no bound.
 
     What it took is on average a question, None where nobody noted it.
@@ -53,7 +53,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Place:
+class FrontPlace:
     """A point beside a front.
 
     Attributes:
@@ -62,9 +62,9 @@ class Place:
         corrected: Its p by Holm's method over all points that are not on the front.
     """
 
-    point: Point
+    point: SizePoint
     taken: float
-    rival: Point | None = None
+    rival: SizePoint | None = None
     difference: Difference | None = None
     corrected: float | None = None
 
@@ -88,7 +88,7 @@ class Front:
     track: str
     metric: str
     axis: str
-    places: tuple[Place, ...]
+    places: tuple[FrontPlace, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -106,7 +106,7 @@ class Front:
 
 
 def fronts(
-    runs: Mapping[str, Run], track: str, metric: Metric, sessions: Mapping[str, str]
+    runs: Mapping[str, RunFolder], track: str, metric: Metric, sessions: Mapping[str, str]
 ) -> Iterator[Front]:
     """Yield the fronts of a track on the records that all its points have; see `AXES`.
 
@@ -128,7 +128,7 @@ def fronts(
         run = runs[letter]
         question, mean = question_of(run.folder, inside, track), records.mean(values)
         each = tokens_shown(inside, track), question.seconds, question.cost
-        points.append(Point(letter, size, values, mean, *each))
+        points.append(SizePoint(letter, size, values, mean, *each))
     for axis in AXES:
         taken = [getattr(point, axis) for point in points]
         # Where nobody noted it, or all is free, there is nothing to weigh a score against.
@@ -137,7 +137,7 @@ def fronts(
             yield Front(track, metric.title.strip(), axis, tuple(places))
 
 
-def _sizes_of(run: Run, track: str) -> Iterator[tuple[int | None, Path]]:
+def _sizes_of(run: RunFolder, track: str) -> Iterator[tuple[int | None, Path]]:
     summary = run.summary_of(track)
     if summary.curve is None:
         yield summary.max_context_tokens, run.folder
@@ -153,8 +153,8 @@ def _values(inside: Path, track: str, metric: Metric) -> dict[str, float]:
 
 
 def _places(
-    points: Sequence[Point], axis: str, records: SharedRecords, metric: Metric
-) -> list[Place]:
+    points: Sequence[SizePoint], axis: str, records: SharedRecords, metric: Metric
+) -> list[FrontPlace]:
     sign = -1.0 if metric.lower_is_better else 1.0
     spots = [Spot(getattr(point, axis), sign * (point.score.value or 0.0)) for point in points]
     front = front_of(spots)
@@ -163,15 +163,15 @@ def _places(
     for place in order:
         point, taken = points[place], spots[place].cost
         if place in front:
-            places.append(Place(point, taken))
+            places.append(FrontPlace(point, taken))
             continue
         rival = points[rival_of(place, spots, front)]
         ahead = records.difference(rival.values, point.values)
-        places.append(Place(point, taken, rival, ahead))
+        places.append(FrontPlace(point, taken, rival, ahead))
     return _corrected(places)
 
 
-def _corrected(places: Sequence[Place]) -> list[Place]:
+def _corrected(places: Sequence[FrontPlace]) -> list[FrontPlace]:
     """Correct every p for all points that are held to the front."""
     ps = []
     for place in places:
@@ -181,7 +181,7 @@ def _corrected(places: Sequence[Place]) -> list[Place]:
     corrected = []
     for place in places:
         p = None if place.difference is None or place.difference.p is None else next(held)
-        corrected.append(Place(place.point, place.taken, place.rival, place.difference, p))
+        corrected.append(FrontPlace(place.point, place.taken, place.rival, place.difference, p))
     return corrected
 
 

@@ -13,7 +13,7 @@ from alps.run.folder import write_whole
 from alps.run.opened import PREDICTIONS
 from alps.run.parts import Course, RunPart
 from alps.run.progress import Advance
-from alps.run.source import Data
+from alps.run.source import RunData
 from alps.settings import RunSettings
 
 
@@ -35,7 +35,7 @@ class Part(RunPart):
             lines = (folder_of(source, size) / PREDICTIONS).read_bytes()
             write_whole(folder_of(folder, size) / PREDICTIONS, lines)
 
-    def more_records(self, data: Data) -> int:
+    def more_records(self, data: RunData) -> int:
         """Return how many answers are asked for at smaller sizes."""
         return len(self._sizes) * sum(track.n for track in data.tracks if has_sizes(track.task))
 

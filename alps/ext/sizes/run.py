@@ -16,7 +16,7 @@ from alps.ext.memory.phases import question_of
 from alps.ext.memory.reader import Reader
 from alps.ext.sizes import FOLDER
 from alps.rows import Curve, CurvePoint, Interval, Summary
-from alps.run.collector import Journals, Outcome, Plan, run_tracks
+from alps.run.collector import Journals, Outcome, RunPlan, run_tracks
 from alps.run.engine import TrackPlan
 from alps.run.progress import Advance
 from alps.run.summary import leading_metric
@@ -56,7 +56,7 @@ def _at(system: System, size: int, log: AnswerLog | None) -> System:
 
 
 async def run_sizes(
-    plan: Plan, sizes: Sequence[int], folder: Path, *, progress: Advance
+    plan: RunPlan, sizes: Sequence[int], folder: Path, *, progress: Advance
 ) -> dict[int, dict[str, Outcome]]:
     """Ask and judge the tracks of a run at smaller sizes; return what came out at each."""
     outcomes: dict[int, dict[str, Outcome]] = {}
@@ -72,7 +72,7 @@ async def run_sizes(
 
 def with_curves(
     summary: Summary,
-    plan: Plan,
+    plan: RunPlan,
     largest: tuple[int | None, Mapping[str, Outcome]],
     less: AtSizes,
     folder: Path,

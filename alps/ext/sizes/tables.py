@@ -5,8 +5,16 @@ from typing import TYPE_CHECKING
 
 from alps.ext.sizes.pareto import fronts, more_of
 from alps.rows import Curve, Summary
-from alps.run.opened import Run
-from alps.show.charts import Chart, Key, Line, axis_of, colour_of, context_curve, letter_sign
+from alps.run.opened import RunFolder
+from alps.show.charts import (
+    Chart,
+    ChartLine,
+    LegendKey,
+    axis_of,
+    colour_of,
+    context_curve,
+    letter_sign,
+)
 from alps.show.formatting import dollars, interval, number, seconds, tokens
 from alps.show.parts import More, ShownPart
 from alps.show.table import Cell, Table, figures, named, row_of, ungrouped, with_interval
@@ -15,7 +23,7 @@ from alps.tasks.by_memory import FULL
 from alps.tasks.registry import track_title
 
 if TYPE_CHECKING:
-    from alps.show.report_sections import Section
+    from alps.show.report_sections import TrackSection
 
 
 class Shown(ShownPart):
@@ -35,9 +43,9 @@ class Shown(ShownPart):
         if curve is not None:
             yield _table(curve, metrics)
 
-    def charts(self, sections: "Sequence[Section]") -> Iterator[Chart]:
+    def charts(self, sections: "Sequence[TrackSection]") -> Iterator[Chart]:
         """Draw the curves of runs, those on the same records together."""
-        together: dict[tuple[str, ...], list[tuple[Section, Curve]]] = {}
+        together: dict[tuple[str, ...], list[tuple[TrackSection, Curve]]] = {}
         for section in sections:
             if (curve := section.found.curve) is not None:
                 # Conditions may differ: memories are what is compared at equal sizes.
@@ -46,7 +54,7 @@ class Shown(ShownPart):
         yield from map(_chart, together.values())
 
     def more(
-        self, runs: Mapping[str, Run], track: str, metric: Metric, sessions: Mapping[str, str]
+        self, runs: Mapping[str, RunFolder], track: str, metric: Metric, sessions: Mapping[str, str]
     ) -> More | None:
         """Return the fronts of runs at several sizes."""
         return more_of(list(fronts(runs, track, metric, sessions)))
@@ -75,7 +83,7 @@ def title_of(metric: str, metrics: Sequence[Metric]) -> str:
     return titles[0] if titles else metric
 
 
-def _chart(drawn: "Sequence[tuple[Section, Curve]]") -> Chart:
+def _chart(drawn: "Sequence[tuple[TrackSection, Curve]]") -> Chart:
     first, _ = drawn[0]
     metric = first.headline.metric
     lines, legend = [], []
@@ -83,9 +91,11 @@ def _chart(drawn: "Sequence[tuple[Section, Curve]]") -> Chart:
         memory = str(section.found.memory or FULL)
         points = [(point.max_context_tokens, point.score) for point in curve.points]
         name = f"{section.run.model}, memory {memory}"
-        lines.append(Line(name, section.letter, colour_of(section.colour), points))
+        lines.append(ChartLine(name, section.letter, colour_of(section.colour), points))
         area = f"memory {memory}, area {number(curve.area.value)} {interval(curve.area)}"
-        legend.append(Key(letter_sign(section.letter, section.colour), section.run.model, area))
+        legend.append(
+            LegendKey(letter_sign(section.letter, section.colour), section.run.model, area)
+        )
     title = metric.title.strip()
     about = (
         f"{title} where the reader is shown so many tokens of a history at most; the axis is log₂ "

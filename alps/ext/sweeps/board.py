@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from alps.ext.sweeps.plan import Cell
+from alps.ext.sweeps.plan import SweepCell
 from alps.llm.ledger import Totals
 from alps.run.progress import Advance, Failures, Watched, log_of, spent
 from alps.waiting import paused
@@ -25,10 +25,10 @@ _LEGEND = "tasks, in their order: . waiting  0–9 tenths done  + done  x failed
 
 
 @dataclass
-class Row:
+class SweepRow:
     """How far one run is; `totals` are of its calls, earlier sessions included."""
 
-    cell: Cell
+    cell: SweepCell
     total: int
     done: int = 0
     failures: Failures = field(default_factory=Failures)
@@ -51,7 +51,7 @@ class Row:
 class Sum:
     """Rows of one system, or of all of them."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[SweepRow, ...]
 
     @property
     def done(self) -> int:
@@ -110,18 +110,18 @@ class Sum:
         )
 
 
-class Board:
+class SweepProgress:
     """What is shown of a sweep while it runs, on stderr."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[SweepRow] = []
         self._live: Live | None = None
         self._ended = 0
         self._shown = ExitStack()
 
-    def expect(self, cells: Sequence[Cell], totals: Sequence[int]) -> None:
+    def expect(self, cells: Sequence[SweepCell], totals: Sequence[int]) -> None:
         """Take the runs that will be carried out, and how many records each has."""
-        self.rows = [Row(cell, total) for cell, total in zip(cells, totals, strict=True)]
+        self.rows = [SweepRow(cell, total) for cell, total in zip(cells, totals, strict=True)]
 
     def watched(self, place: int) -> Watched:
         """Return how the run at `place` tells its progress."""
@@ -197,7 +197,7 @@ class Board:
         return "  ".join(filter(None, (done, failed, together.cost(), left and f"{left} left")))
 
 
-def table_of(rows: Sequence[Row], width: int, height: int, now: float) -> "Group":
+def table_of(rows: Sequence[SweepRow], width: int, height: int, now: float) -> "Group":
     """Return the table of a sweep, no larger than a screen of `width` columns and `height` lines.
 
     Systems under way come first. Those that find no line are counted in the last one.
@@ -245,8 +245,8 @@ def _shortened(name: str, room: int) -> str:
     return f"{name[:head]}…{name[len(name) - (room - 1 - head) :]}"
 
 
-def _by_system(rows: Sequence[Row]) -> dict[str, Sum]:
-    by_system: dict[str, list[Row]] = {}
+def _by_system(rows: Sequence[SweepRow]) -> dict[str, Sum]:
+    by_system: dict[str, list[SweepRow]] = {}
     for row in rows:
         by_system.setdefault(row.cell.system, []).append(row)
     return {name: Sum(tuple(own)) for name, own in by_system.items()}

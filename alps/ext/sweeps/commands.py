@@ -49,14 +49,14 @@ def run_words(words: Sequence[str]) -> None:
 
 def show_sweep(plan: Any, *, only: Any) -> None:
     """Carry out a sweep and show what it came to; raise what left it incomplete."""
-    from alps.ext.sweeps.board import Board
+    from alps.ext.sweeps.board import SweepProgress
     from alps.ext.sweeps.plan import PlanError
     from alps.ext.sweeps.sweep import sweep
     from alps.ext.sweeps.table import SweptRun, print_sweep, report_sweep, write_sweep_page
     from alps.run.opened import RUNS
 
     try:
-        swept = sweep(plan, only=only, board=Board())
+        swept = sweep(plan, only=only, board=SweepProgress())
     except PlanError as error:
         tell_faults(error)
         raise

@@ -57,7 +57,7 @@ class PlanError(UsageError):
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One run of a sweep: the system and the task as tables name them, and its settings."""
 
     system: str
@@ -78,7 +78,7 @@ class SweepPlan:
     """
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[SweepCell, ...]
     out: Path | None = None
     max_cost: float | None = None
     max_total_tokens: int | None = None
@@ -107,7 +107,7 @@ def plan_of_words(words: Sequence[str]) -> SweepPlan:
         given = settings.model_fields_set - {"config"}  # its values are words like others
         if refused := [name for name in _NEVER if name in given]:
             raise UsageError(f"{refused[0]}=: not with several models; name one in model=")
-        cells.append(Cell(model, settings.task, _less(settings, _OF_ALL)))
+        cells.append(SweepCell(model, settings.task, _less(settings, _OF_ALL)))
     first = parsed[0]
     out = None if first.out is None else Path(first.out)
     return SweepPlan("", tuple(cells), out, first.max_cost, first.max_total_tokens)
@@ -355,9 +355,9 @@ def _varying(matrix: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
     return shown
 
 
-def _cells(path: Path, drafts: Sequence[_Draft], faults: list[str]) -> list[Cell]:
+def _cells(path: Path, drafts: Sequence[_Draft], faults: list[str]) -> list[SweepCell]:
     """Check the settings of every run; a fault that many of them have is Made once."""
-    cells: list[Cell] = []
+    cells: list[SweepCell] = []
     told: dict[str, list[str]] = {}
     twins: dict[str, str] = {}
     parsed: list[tuple[_Draft, RunSettings]] = []
@@ -373,7 +373,7 @@ def _cells(path: Path, drafts: Sequence[_Draft], faults: list[str]) -> list[Cell
         if measured in twins:
             faults.append(f"{path}, matrix: {name} and {twins[measured]} are the same run")
         twins[measured] = name
-        cells.append(Cell(draft.system, draft.task, settings))
+        cells.append(SweepCell(draft.system, draft.task, settings))
     faults += told_once(path, told)
     return cells
 

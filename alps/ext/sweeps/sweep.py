@@ -12,8 +12,8 @@ from typing import Literal
 from alps import __version__
 from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.event_loop import run_loop
-from alps.ext.sweeps.board import Board
-from alps.ext.sweeps.plan import Cell, PlanError, SweepPlan, told_once
+from alps.ext.sweeps.board import SweepProgress
+from alps.ext.sweeps.plan import PlanError, SweepCell, SweepPlan, told_once
 from alps.folders import kept_working_folder
 from alps.llm.ledger import Totals, counted_in
 from alps.run.collector import stopping_together
@@ -21,9 +21,9 @@ from alps.run.finished import Finished, finished, lost_records
 from alps.run.folder import changed_code, refuse_other_files
 from alps.run.opened import MANIFEST, SUMMARY, open_run
 from alps.run.services import budget_within, check_priced_models, opens_models
-from alps.run.session import Session, resolve, run_folder
+from alps.run.session import RunSession, resolve, run_folder
 from alps.run.shared import Shared, open_cache
-from alps.run.source import Data
+from alps.run.source import RunData
 from alps.run.start import run_beside_others
 from alps.settings import RunSettings
 
@@ -36,7 +36,7 @@ Only = Literal["all", "failed"]
 class Ended:
     """A run of a sweep that has ended: what it came to, or why it came to nothing."""
 
-    cell: Cell
+    cell: SweepCell
     folder: Path
     finished: Finished | None
     fault: str = ""
@@ -78,7 +78,7 @@ class Swept:
         return any(one.finished is not None and one.finished.budget_spent for one in self.ended)
 
 
-def sweep(plan: SweepPlan, *, only: Only = "all", board: Board) -> Swept:
+def sweep(plan: SweepPlan, *, only: Only = "all", board: SweepProgress) -> Swept:
     """Carry out the runs of a plan, or what is left of them.
 
     Args:
@@ -113,14 +113,14 @@ def sweep(plan: SweepPlan, *, only: Only = "all", board: Board) -> Swept:
     return Swept(plan, tuple(ended), left)
 
 
-def _resolved(plan: SweepPlan) -> list[Session]:
+def _resolved(plan: SweepPlan) -> list[RunSession]:
     """Resolve every run before the first is asked anything; data that several share are read once.
 
     Raises:
         PlanError: With a line for each fault.
     """
-    opened: dict[object, Data] = {}
-    sessions: list[Session] = []
+    opened: dict[object, RunData] = {}
+    sessions: list[RunSession] = []
     told: dict[str, list[str]] = {}
     for cell in plan.cells:
         try:
@@ -137,7 +137,7 @@ def _resolved(plan: SweepPlan) -> list[Session]:
     return sessions
 
 
-def _placed(cell: Cell, plan: SweepPlan) -> RunSettings:
+def _placed(cell: SweepCell, plan: SweepPlan) -> RunSettings:
     """Return the settings of a run with its folder: in that of the sweep, under its own name."""
     if plan.out is None:
         return cell.settings
@@ -145,11 +145,11 @@ def _placed(cell: Cell, plan: SweepPlan) -> RunSettings:
     return cell.settings.model_copy(update={"out": str(folder)})
 
 
-def _records(session: Session) -> int:
+def _records(session: RunSession) -> int:
     return session.settings.repeats * session.data.n
 
 
-def _complete(session: Session) -> Finished | None:
+def _complete(session: RunSession) -> Finished | None:
     """Return a run of which nothing is left to be asked; None where it is to be run."""
     folder = session.folder
     if not (folder / MANIFEST).exists() or not (folder / SUMMARY).exists():
@@ -173,9 +173,9 @@ def _complete(session: Session) -> Finished | None:
 
 async def _all(
     plan: SweepPlan,
-    chosen: Sequence[tuple[Cell, Session]],
-    sessions: Sequence[Session],
-    board: Board,
+    chosen: Sequence[tuple[SweepCell, RunSession]],
+    sessions: Sequence[RunSession],
+    board: SweepProgress,
 ) -> list[Ended]:
     """Run them side by side; those of one model take turns, so that none holds up another."""
     shared = _shared(plan, sessions)
@@ -183,7 +183,7 @@ async def _all(
     each = max(1, _OPEN // max(1, len(models)))
     turns = {model: asyncio.Semaphore(each) for model in models}
 
-    async def run(place: int, cell: Cell, session: Session) -> Ended:
+    async def run(place: int, cell: SweepCell, session: RunSession) -> Ended:
         async with turns[cell.settings.model]:
             try:
                 done = await run_beside_others(session, shared, board.watched(place))
@@ -205,7 +205,7 @@ async def _all(
         await shared.aclose()
 
 
-def _shared(plan: SweepPlan, sessions: Sequence[Session]) -> Shared:
+def _shared(plan: SweepPlan, sessions: Sequence[RunSession]) -> Shared:
     """Open what all runs share; the budget counts what earlier sweeps spent in these folders."""
     if not any(opens_models(one.settings, one.data.tasks, one.parts) for one in sessions):
         return Shared()

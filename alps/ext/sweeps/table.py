@@ -48,7 +48,7 @@ _EXPLANATION = (
 
 
 @dataclass(frozen=True)
-class Standing:
+class SweepStanding:
     """A system on a track; `letters` are of its ties, `front` tells whether it is on the front.
 
     Its cost is None where the price of a model is not known: it is on no front then.
@@ -70,7 +70,7 @@ class TrackStandings:
     judge: str
     metric: Metric
     n: int
-    standings: tuple[Standing, ...]
+    standings: tuple[SweepStanding, ...]
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _compared(group: Sequence[SweptRun]) -> Iterator[TrackStandings]:
         standings = []
         for letter, estimate, ties in _ranks(track):
             run, cost = by_letter[letter]
-            standings.append(Standing(run.system, run.folder, estimate, ties, cost))
+            standings.append(SweepStanding(run.system, run.folder, estimate, ties, cost))
         yield _with_front(track.track, shown, track.lead.metric, track.shared, standings)
 
 
@@ -167,7 +167,7 @@ def _alone(single: SweptRun) -> Iterator[TrackStandings]:
             continue
         score = scores[lead.name]
         estimate = Estimate(score.value, score.low, score.high, score.n)
-        standing = Standing(
+        standing = SweepStanding(
             single.system, single.folder, estimate, "", cost_without_judge(single.folder)
         )
         yield _with_front(track, judge_of(run), lead, score.n, [standing])
@@ -190,7 +190,7 @@ def _ranks(track: TrackComparison) -> Iterator[tuple[str, Estimate, str]]:
 
 
 def _with_front(
-    track: str, judge: str, metric: Metric, n: int, standings: Sequence[Standing]
+    track: str, judge: str, metric: Metric, n: int, standings: Sequence[SweepStanding]
 ) -> TrackStandings:
     sign = -1.0 if metric.lower_is_better else 1.0
     places: list[int] = []

@@ -38,10 +38,10 @@ def view(runs: list[Path], settings: "ViewSettings") -> None:
         _serve_view(runs, settings.port)
         return
     from alps.ext.view.files import write_files
-    from alps.ext.view.records import Records
+    from alps.ext.view.records import RecordLines
     from alps.run.opened import open_run
 
-    path = write_files(Records([open_run(folder) for folder in runs]), Path(settings.out))
+    path = write_files(RecordLines([open_run(folder) for folder in runs]), Path(settings.out))
     say(f"wrote {path}")
 
 

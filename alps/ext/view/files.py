@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
-from alps.ext.view.records import Records
+from alps.ext.view.records import RecordLines
 from alps.show.html import TEMPLATES as REPORT
 from alps.show.html import page_environment
 
@@ -35,12 +35,12 @@ def page(*, live: bool) -> bytes:
     return text.encode(errors="replace")
 
 
-def index_script(records: Records, version: int = 0) -> bytes:
+def index_script(records: RecordLines, version: int = 0) -> bytes:
     """Return the script that gives the page its index; `version` is that of a served page."""
     return _script("alpsIndex", {**records.index(), "version": version})
 
 
-def chunk_script(records: Records, number: int) -> bytes:
+def chunk_script(records: RecordLines, number: int) -> bytes:
     """Return the script that gives the page a part of the records."""
     return _script(f"alpsRecords({number}, ", records.chunk(number))
 
@@ -51,7 +51,7 @@ def _script(call: str, content: Any) -> bytes:
     return f"{opening}{json.dumps(content, ensure_ascii=False)});\n".encode(errors="replace")
 
 
-def write_files(records: Records, out: Path) -> Path:
+def write_files(records: RecordLines, out: Path) -> Path:
     """Write the page and its files into `out`, and return the page.
 
     Raises:

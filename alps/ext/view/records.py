@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from alps.jsonl import Row
-from alps.run.opened import Key, Run, Samples, read_wanted
+from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted
 from alps.show.caveats import judge_of
 from alps.show.formatting import letter_of
 from alps.show.html import page_environment
@@ -31,14 +31,14 @@ _RECORD = '{% from "record_view.html" import record with context %}{{ record(car
 
 
 @dataclass(frozen=True)
-class Line:
+class RecordLine:
     """One record in the list; `outcomes` and `scores` are in the order of the runs.
 
     `answer` is what is searched: the beginning of every run's answer, or its error. `opening` are
     the first words of its dialogue or query.
     """
 
-    key: Key
+    key: AnswerKey
     outcomes: tuple[str, ...]
     scores: tuple[float | None, ...]
     answer: str
@@ -59,12 +59,12 @@ class Line:
 
 @dataclass(frozen=True)
 class _Journals:
-    predictions: Mapping[Key, Row]
-    verdicts: Mapping[Key, Row]
-    scores: Mapping[Key, Row]
+    predictions: Mapping[AnswerKey, Row]
+    verdicts: Mapping[AnswerKey, Row]
+    scores: Mapping[AnswerKey, Row]
 
 
-class Records:
+class RecordLines:
     """The records of some runs, the same record of all of them in one line.
 
     Args:
@@ -73,7 +73,7 @@ class Records:
     """
 
     def __init__(
-        self, runs: Sequence[Run], openings: Mapping[tuple[str, str], str] | None = None
+        self, runs: Sequence[RunFolder], openings: Mapping[tuple[str, str], str] | None = None
     ) -> None:
         self.runs = tuple(runs)
         self.openings = dict(openings or {})
@@ -103,8 +103,8 @@ class Records:
             shown.append([self._html(run, key, place) for run in range(len(self.runs))])
         return shown
 
-    def _read(self) -> Iterator[Line]:
-        keys: dict[Key, None] = {}
+    def _read(self) -> Iterator[RecordLine]:
+        keys: dict[AnswerKey, None] = {}
         for journals in self._journals:
             keys |= dict.fromkeys(journals.scores) | dict.fromkeys(journals.predictions)
         places: dict[str, int] = {}
@@ -115,7 +115,7 @@ class Records:
         for key in sorted(keys, key=lambda key: places.get(key.track, len(places))):
             yield self._line(key)
 
-    def _read_openings(self, keys: Iterable[Key]) -> None:
+    def _read_openings(self, keys: Iterable[AnswerKey]) -> None:
         wanted: dict[str, set[str]] = {}
         for key in keys:
             if (key.track, key.id) not in self.openings:
@@ -129,7 +129,7 @@ class Records:
                     self.openings[track, name] = words
                     ids.discard(name)
 
-    def _line(self, key: Key) -> Line:
+    def _line(self, key: AnswerKey) -> RecordLine:
         outcomes: list[str] = []
         scores: list[float | None] = []
         answers: list[str] = []
@@ -141,9 +141,9 @@ class Records:
             scores.append((score or {}).get("scores", {}).get(lead))
             answers.append(_searched(run.tasks.get(key.track), prediction or {}))
         opening = self.openings.get((key.track, key.id), "")
-        return Line(key, tuple(outcomes), tuple(scores), "\n".join(answers), opening)
+        return RecordLine(key, tuple(outcomes), tuple(scores), "\n".join(answers), opening)
 
-    def _html(self, run: int, key: Key, place: int) -> str:
+    def _html(self, run: int, key: AnswerKey, place: int) -> str:
         if not self.lines[place].outcomes[run]:
             return ""
         samples = self._block(run, key.track, place // _BLOCK)
@@ -163,7 +163,7 @@ class Records:
         return read_wanted(self.runs[run], track, wanted)
 
 
-def _metrics(run: Run) -> dict[str, dict[str, Any]]:
+def _metrics(run: RunFolder) -> dict[str, dict[str, Any]]:
     """Return the headline of each track: its title, and its worst and best value."""
     metrics = {}
     for track in run.tracks:

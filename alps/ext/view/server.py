@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alps.ext.view.files import assets, chunk_script, index_script, page
-from alps.ext.view.records import Records
+from alps.ext.view.records import RecordLines
 from alps.loopback import application_of
 from alps.run.opened import open_run
 from alps.text import whole_number
@@ -25,8 +25,8 @@ class _Desk:
         self._folders = folders
         self._version, self._records = self._found(), self._read({})
 
-    def _read(self, openings: Mapping[tuple[str, str], str]) -> Records:
-        return Records([open_run(folder) for folder in self._folders], openings)
+    def _read(self, openings: Mapping[tuple[str, str], str]) -> RecordLines:
+        return RecordLines([open_run(folder) for folder in self._folders], openings)
 
     def _found(self) -> int:
         """Return what grows with the journals of the runs."""

@@ -23,7 +23,7 @@ from alps.ext.batches.interface import Page, State
 from alps.ext.batches.journal import FILE, BatchJournal
 from alps.ext.batches.room import Room
 from alps.ext.fleet.merge import merge
-from alps.ext.sweeps.board import Board
+from alps.ext.sweeps.board import SweepProgress
 from alps.ext.sweeps.plan import read_plan
 from alps.ext.sweeps.sweep import sweep
 from alps.llm.budget import Budget
@@ -222,7 +222,7 @@ def test_a_sweep_in_batches_pays_what_its_ledgers_say(server, tmp_path, monkeypa
     matrix = ["[matrix]", 'task = ["extraction", "update"]']
     lines = [f"out = {json.dumps(str(tmp_path / 'swept'))}", *lines, *matrix]
     (tmp_path / "plan.toml").write_text("\n".join(lines), encoding="utf-8")
-    swept = sweep(read_plan(tmp_path / "plan.toml"), board=Board())
+    swept = sweep(read_plan(tmp_path / "plan.toml"), board=SweepProgress())
     assert not swept.failed
     costs = [one.finished.summary.calls.cost for one in swept.ended]
     assert math.fsum(costs) == bill(server, "openai")

@@ -15,7 +15,7 @@ from alps.ext.calibration.settings import Gates
 from alps.ext.calibration.table import print_account, print_calibration
 from alps.judges.labels import Verdict, Verdicts, read_labels, read_verdicts, truth_of
 from alps.rows import Calls
-from alps.stats.agreement import Scale, disagreement, kappa_of, pair_table
+from alps.stats.agreement import LabelScale, disagreement, kappa_of, pair_table
 from bench.label_sets import import_labels
 from tests.endtoend import one_line
 from tests.label_folders import BINARY, FIVE, binary, reports, write
@@ -157,7 +157,7 @@ def test_every_two_people_and_the_judge_with_each_stand_beside_each_other(tmp_pa
         ("anna", "carla"),
         ("ben", "carla"),
     ]
-    scale = Scale("nominal", (0, 1))
+    scale = LabelScale("nominal", (0, 1))
     table = pair_table(labels[:, 0].tolist(), labels[:, 1].tolist(), scale)
     expected = kappa_of(table, disagreement(scale, "unweighted"))
     assert people[0]["kappa"]["value"] == pytest.approx(float(expected))
@@ -274,13 +274,15 @@ def test_verdicts_on_nothing_that_people_labelled_are_one_line(tmp_path):
     ],
 )
 def test_the_truth_is_adjudicated_or_the_majority(labels, truth):
-    assert truth_of(labels, ("a", "b", "c"), ("adjudicated",), Scale("nominal", (0, 1))) == truth
+    assert (
+        truth_of(labels, ("a", "b", "c"), ("adjudicated",), LabelScale("nominal", (0, 1))) == truth
+    )
 
 
 def test_a_tie_on_an_ordinal_scale_is_the_median_of_its_places_rounded_down_though_nobody_gave_it():
-    assert truth_of({"a": 1, "b": 5}, ("a", "b"), (), Scale("ordinal", (1, 2, 3, 4, 5))) == 3
-    assert truth_of({"a": 2, "b": 4}, ("a", "b"), (), Scale("ordinal", (1, 2, 3, 4, 5))) == 3
-    assert truth_of({"a": 2, "b": 3}, ("a", "b"), (), Scale("ordinal", (1, 2, 3, 4, 5))) == 2
+    assert truth_of({"a": 1, "b": 5}, ("a", "b"), (), LabelScale("ordinal", (1, 2, 3, 4, 5))) == 3
+    assert truth_of({"a": 2, "b": 4}, ("a", "b"), (), LabelScale("ordinal", (1, 2, 3, 4, 5))) == 3
+    assert truth_of({"a": 2, "b": 3}, ("a", "b"), (), LabelScale("ordinal", (1, 2, 3, 4, 5))) == 2
 
 
 def test_the_command_prints_a_table_and_writes_a_calibration(alps, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from alps.judges.calibration_file import Calibration, CalibrationRow, bound, differing_part
 from alps.judges.llm import LlmJudge
-from alps.leaderboard.cards import Details
+from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
 from alps.leaderboard.verify import Options, verify
 from tests.desk import QUIET_LITELLM
@@ -185,7 +185,7 @@ def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_
     shutil.copytree(calibration, tmp_path / "known" / "of-mine")
     packed = pack(
         [tmp_path / "elsewhere"],
-        Details(name="Mine", submitted="2026-01-31"),
+        SubmitterDetails(name="Mine", submitted="2026-01-31"),
         out=tmp_path / "mine",
     )
     score_of_card = packed.card.tracks["task4_ability1"].scores["pa"].corrected

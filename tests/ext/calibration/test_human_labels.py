@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from alps.stats.agreement import (
-    Scale,
+    LabelScale,
     disagreement,
     kappa_of,
     krippendorff,
@@ -23,7 +23,7 @@ from alps.stats.annotators import alternative_annotator
 from alps.stats.intervals import clustered_rates, confusion, selective_threshold
 
 pytestmark = pytest.mark.real
-BINARY = Scale("nominal", (False, True))
+BINARY = LabelScale("nominal", (False, True))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def empathy(folder):
     ratings, scales = defaultdict(lambda: defaultdict(dict)), {}
     for row in table(folder / "empathy_experts_llm" / "long.csv"):
         key = row["dataset"], row["dimension"]
-        scales[key] = Scale(
+        scales[key] = LabelScale(
             "ordinal", tuple(range(int(row["scale_min"]), int(row["scale_max"]) + 1))
         )
         ratings[key][row["rater"]][row["conversation_id"]] = float(row["rating"])
@@ -152,7 +152,7 @@ def quadratic(first, second, scale):
 
 def with_averages(scale, labels):
     """A crowd's means, which the scale does not declare, as further values of it."""
-    return Scale(scale.kind, tuple(sorted({*scale.values, *labels})))
+    return LabelScale(scale.kind, tuple(sorted({*scale.values, *labels})))
 
 
 def reproduced(cases):
@@ -179,7 +179,7 @@ def test_with_the_crowd_s_means_left_as_they_are_one_fewer_is_reproduced(folder,
 def test_all_126_published_kappas_weigh_the_places_of_the_observed_values(folder, empathy):
     for first, second, _, expected, _ in published(folder, empathy):
         observed = sorted({*first, *second})
-        places = Scale("ordinal", tuple(range(len(observed))))
+        places = LabelScale("ordinal", tuple(range(len(observed))))
         one, other = ([observed.index(value) for value in side] for side in (first, second))
         assert quadratic(one, other, places) == pytest.approx(expected, abs=0.00501)
 
@@ -222,7 +222,7 @@ def test_alternative_annotator_tests_of_the_empathy_judges(empathy, goldens):
 
 
 def test_gpt_4_on_the_instruction_pairs(folder):
-    scale = Scale("nominal", (1, 2))
+    scale = LabelScale("nominal", (1, 2))
     found = {}
     for subset in ("Natural", "Constraint"):
         rows = [

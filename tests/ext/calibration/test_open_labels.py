@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from alps.stats.agreement import Scale, pair_estimates
+from alps.stats.agreement import LabelScale, pair_estimates
 from alps.stats.open_labels import name_estimates, rank_correlation
 
 
@@ -67,7 +67,7 @@ def kappa_of(first, second):
 def test_a_vocabulary_has_the_figures_of_the_scale_of_its_labels():
     first, second, clusters = drawn()
     figures = name_estimates(first, second, clusters)
-    scale = Scale("nominal", tuple(sorted({*first, *second})))
+    scale = LabelScale("nominal", tuple(sorted({*first, *second})))
     declared = pair_estimates(first, second, scale, clusters, draws=50)
     for name in ("agreement", "kappa", "alpha"):
         assert figures[name].value == pytest.approx(declared[name].value)

@@ -3,7 +3,7 @@
 import json
 
 from alps.ext.histories.book import open_book
-from alps.ext.histories.model import Choice
+from alps.ext.histories.model import SetChoice
 from alps.extension import load
 from tests.loopback import Answer
 
@@ -17,7 +17,7 @@ def cited(name):
 
 def book(name, data="samples", **choice):
     """Open a set."""
-    return open_book(cited(name), str(data), Choice(**choice))
+    return open_book(cited(name), str(data), SetChoice(**choice))
 
 
 class Script:

@@ -8,7 +8,7 @@ from alps.ext.histories.authors.locomo import score_of
 from alps.ext.histories.authors.longmemeval import PUBLISHED as LONGMEMEVAL
 from alps.ext.histories.authors.longmemeval import rubric_of_type
 from alps.ext.histories.authors.porter import stem
-from alps.ext.histories.model import Question
+from alps.ext.histories.model import SetQuestion
 
 STEMS = {
     "caresses": "caress", "ponies": "poni", "ties": "tie", "cats": "cat", "agreed": "agre",
@@ -66,7 +66,7 @@ def test_beam_compares_the_order_of_lines_with_that_of_nuggets(nuggets, lines, f
 
 
 def question(kind, **more):
-    return Question("q", "h", "What?", "gold", kind, **more)
+    return SetQuestion("q", "h", "What?", "gold", kind, **more)
 
 
 TYPES = {

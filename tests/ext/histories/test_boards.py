@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from alps.leaderboard.cards import Details
+from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import build_boards
 from alps.leaderboard.references import read_references
@@ -33,7 +33,7 @@ def run(folder, name, *words):
 
 
 def packed(run_folder, out, **details):
-    pack([run_folder], Details(name=out.name, submitted="2026-01-31", **details), out=out)
+    pack([run_folder], SubmitterDetails(name=out.name, submitted="2026-01-31", **details), out=out)
     return out
 
 

@@ -10,7 +10,7 @@ from alps.errors import AlpsError
 from alps.ext.histories.book import known_defects, stories
 from alps.ext.histories.convert import ConvertSettings, convert
 from alps.ext.histories.files import items
-from alps.ext.histories.model import Choice
+from alps.ext.histories.model import SetChoice
 from alps.ext.histories.sample import asked, evidence_of, for_class, history_of, place_of
 from alps.ext.memory.store import sessions_after
 from alps.tasks import load_task
@@ -202,7 +202,7 @@ CHOICES = {
 @pytest.mark.parametrize(("name", "choice", "why"), CHOICES.values(), ids=CHOICES)
 def test_a_choice_that_a_set_has_not_is_refused(name, choice, why):
     with pytest.raises(AlpsError, match=why):
-        cited(name).choose(Choice(**choice))
+        cited(name).choose(SetChoice(**choice))
 
 
 def test_listed_defects_are_ids_and_facts_alone():
@@ -219,6 +219,6 @@ def test_the_table_of_sets_names_licence_and_language():
 
 
 def test_a_story_is_read_from_where_it_lies():
-    opened = cited("locomo").files(Path(SAMPLES / "locomo"), Choice())
+    opened = cited("locomo").files(Path(SAMPLES / "locomo"), SetChoice())
     names = [story.id for _, story in stories(cited("locomo"), opened.stories)]
     assert names == ["conv-1", "conv-2", "conv-3"]

@@ -17,7 +17,7 @@ from alps.ext.local.server import Server
 from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger
 from alps.llm.prices import price_of
-from alps.llm.types import Asking, Request
+from alps.llm.types import EndpointCalls, Request
 from tests.endtoend import begin
 from tests.loopback import Answer, asked_over_http, serve
 
@@ -86,8 +86,8 @@ def test_it_costs_nothing():
 
 def test_servers_of_others_are_asked_as_ever():
     limiter = Endpoint.of(None, 1).limiter
-    assert sender(Asking("openai/gpt-4.1", None, limiter=limiter)) is None
-    assert sender(Asking("openai/m", "https://llm.example.com/v1", limiter=limiter)) is None
+    assert sender(EndpointCalls("openai/gpt-4.1", None, limiter=limiter)) is None
+    assert sender(EndpointCalls("openai/m", "https://llm.example.com/v1", limiter=limiter)) is None
 
 
 def test_a_run_on_a_server_of_ones_own_asks_for_streams_and_reads_whole_answers(alps):
@@ -141,7 +141,7 @@ def test_it_answers_and_its_server_ends_with_the_client(tmp_path):
 
     async def asking():
         limiter = Endpoint.of(None, 60).limiter
-        own = Started(Asking("local", None, 60, limiter, ledger.totals), model_file("local"))
+        own = Started(EndpointCalls("local", None, 60, limiter, ledger.totals), model_file("local"))
         client = Client(concurrency=None, ledger=ledger, cache=None, sender=own)
         completion = await client.complete(hello())
         seen.append(Server.of(own._file)._process.pid)

@@ -12,7 +12,7 @@ import pytest
 from alps.ext.local.sending import is_own, sender, whole
 from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger
-from alps.llm.types import Asking, Completion, Request
+from alps.llm.types import Completion, EndpointCalls, Request
 from alps.sizes import Unreadable
 from tests.loopback import asked_over_http
 from tests.slow_servers import SlowServer, slow
@@ -37,7 +37,7 @@ def ask(server: SlowServer, folder: Path, *steps: list[Request], timeout: float,
     async def asking():
         endpoint = Endpoint.of(None, patience)
         limits = timeout, endpoint.limiter, ledger.totals, found.said.append
-        own = sender(Asking("openai/slow", server.url, *limits))
+        own = sender(EndpointCalls("openai/slow", server.url, *limits))
         options = {"concurrency": None, "cache": None, "patience": patience}
         client = Client(ledger=ledger, endpoint=endpoint, sender=own, **options)
         began = time.monotonic()

@@ -13,7 +13,7 @@ import pytest
 from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.report_page import SCRIPT, write_report
 from alps.rows import Score
-from alps.run.opened import Key, open_run
+from alps.run.opened import AnswerKey, open_run
 from alps.show import charts
 from alps.show.compare import compare_runs
 from alps.show.formatting import MEANINGS, number, signed
@@ -305,23 +305,23 @@ def test_empty_places_are_given_out_again() -> None:
             "counts": {"gold": gold, "predicted": 0, "matched": 0},
         }
 
-    scores = {Key("task1", f"r{n}"): row(gold=1 + n % 7) for n in range(100)}
+    scores = {AnswerKey("task1", f"r{n}"): row(gold=1 + n % 7) for n in range(100)}
     ((group, keys),) = choose(load_task("extraction").shown.highlights, scores, {})
     assert len(keys) == LIMIT > group.quota
     assert [scores[key]["counts"]["gold"] for key in keys] == sorted(
         (7,) * 14 + (6,) * 6, reverse=True
     )
-    assert keys[:2] == [Key("task1", "r6"), Key("task1", "r13")]
+    assert keys[:2] == [AnswerKey("task1", "r6"), AnswerKey("task1", "r13")]
 
 
 def test_of_many_records_the_best_of_all_are_chosen() -> None:
     draw = Random(0)
-    scores: dict[Key, dict[str, Any]] = {}
+    scores: dict[AnswerKey, dict[str, Any]] = {}
     for n in range(3_000):
         found = draw.randrange(4)
         values = {"f1": found / 4, "recall": found / 4, "precision": 1.0}
         row = {"outcome": "ok", "stage": "score", "scores": values}
-        scores[Key("task1", f"r{n}")] = {**row, "counts": {"gold": 9, "matched": found}}
+        scores[AnswerKey("task1", f"r{n}")] = {**row, "counts": {"gold": 9, "matched": found}}
     groups = load_task("extraction").shown.highlights
     ranked = []
     for group in groups:
@@ -330,7 +330,7 @@ def test_of_many_records_the_best_of_all_are_chosen() -> None:
         # Python's sort keeps the order of the data among equal ranks, in reverse, too.
         ranked.append(sorted(own, key=lambda key: ranks[key] or (), reverse=True))
     chosen = {group.title: keys for group, keys in choose(groups, scores, {})}
-    taken: set[Key] = set()
+    taken: set[AnswerKey] = set()
     for group, keys in zip(groups, ranked, strict=True):
         if (first := chosen.get(group.title)) is not None:
             left = [key for key in keys if key not in taken]

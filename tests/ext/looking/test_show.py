@@ -10,7 +10,7 @@ from rich.console import Console
 from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.record_text import show_record
-from alps.run.opened import Key, find_run, open_run, read_keys
+from alps.run.opened import AnswerKey, find_run, open_run, read_keys
 from alps.show.dialogue import Span, excerpt, locate
 from alps.show.formatting import duration, visible
 from alps.show.record import build_view, explain
@@ -109,38 +109,38 @@ def test_an_unknown_record_is_a_usage_error(hard_run: Path, word: str, message: 
 
 
 def test_an_answer_is_named_by_its_number_where_there_are_several() -> None:
-    keys = [Key("task1", "a"), Key("task1", "b"), Key("task1", "c#1")]
-    assert pick("b#2", keys, repeats=3, where="run") == Key("task1", "b", 1)
-    assert pick("b", keys, repeats=3, where="run") == Key("task1", "b", 0)
-    assert pick("c#1", keys, repeats=3, where="run") == Key("task1", "c#1", 0)
-    assert pick("task1/c#1#3", keys, repeats=3, where="run") == Key("task1", "c#1", 2)
+    keys = [AnswerKey("task1", "a"), AnswerKey("task1", "b"), AnswerKey("task1", "c#1")]
+    assert pick("b#2", keys, repeats=3, where="run") == AnswerKey("task1", "b", 1)
+    assert pick("b", keys, repeats=3, where="run") == AnswerKey("task1", "b", 0)
+    assert pick("c#1", keys, repeats=3, where="run") == AnswerKey("task1", "c#1", 0)
+    assert pick("task1/c#1#3", keys, repeats=3, where="run") == AnswerKey("task1", "c#1", 2)
     with pytest.raises(UsageError):
         pick("b#4", keys, repeats=3, where="run")
 
 
 TWO_TRACKS = [
-    Key("task1", "s1"),
-    Key("task1", "s2"),
-    Key("task2", "s2"),
-    Key("task2", "t/1"),
-    Key("task2", "7"),
+    AnswerKey("task1", "s1"),
+    AnswerKey("task1", "s2"),
+    AnswerKey("task2", "s2"),
+    AnswerKey("task2", "t/1"),
+    AnswerKey("task2", "7"),
 ]
 
 
 @pytest.mark.parametrize(
     ("word", "key"),
     [
-        ("s1", Key("task1", "s1")),
-        ("task2/s2", Key("task2", "s2")),
-        ("task2/1", Key("task2", "s2")),
-        ("task1/s2", Key("task1", "s2")),
-        ("t/1", Key("task2", "t/1")),
-        ("task2/t/1", Key("task2", "t/1")),
-        ("t", Key("task2", "t/1")),
-        ("7", Key("task2", "7")),
+        ("s1", AnswerKey("task1", "s1")),
+        ("task2/s2", AnswerKey("task2", "s2")),
+        ("task2/1", AnswerKey("task2", "s2")),
+        ("task1/s2", AnswerKey("task1", "s2")),
+        ("t/1", AnswerKey("task2", "t/1")),
+        ("task2/t/1", AnswerKey("task2", "t/1")),
+        ("t", AnswerKey("task2", "t/1")),
+        ("7", AnswerKey("task2", "7")),
     ],
 )
-def test_a_record_of_several_tracks_is_found(word: str, key: Key) -> None:
+def test_a_record_of_several_tracks_is_found(word: str, key: AnswerKey) -> None:
     assert pick(word, TWO_TRACKS, where="run") == key
 
 
@@ -184,7 +184,7 @@ def test_records_of_an_unfinished_run_can_be_shown(copied_run: Path) -> None:
     (copied_run / "summary.json").unlink()
     kept = (copied_run / "scores.jsonl").read_bytes().splitlines(True)
     (copied_run / "scores.jsonl").write_bytes(b"".join(kept[:3]) + kept[3][:20])
-    assert read_keys(open_run(copied_run)) == [Key("task1", name) for name in RECORDS]
+    assert read_keys(open_run(copied_run)) == [AnswerKey("task1", name) for name in RECORDS]
     assert "not finished" in shown(copied_run, "unheard")
     assert "⊂" not in shown(copied_run, "relations")
 
@@ -260,7 +260,7 @@ def test_the_support_of_an_extra_prediction_is_told() -> None:
     }
     extra = [{"id": "p2", "value": "Has a cat"}, {"id": "p3", "value": "Has a dog"}]
     view = build_view(
-        Key("task1", "b1"),
+        AnswerKey("task1", "b1"),
         load_task("extraction"),
         AnsweredRecord(
             sample,
@@ -388,8 +388,8 @@ def test_rows_of_the_journals_are_read_as_far_as_they_can_be(copied_run: Path) -
         file.write(
             "garbage\n" + json.dumps({"benchmark_id": "perfect", "repeat": 1, "scores": {}}) + "\n"
         )
-    there = {Key("task1", name) for name in RECORDS}
-    assert set(open_run(copied_run).rows("scores")) == there | {Key("task1", "perfect", 1)}
+    there = {AnswerKey("task1", name) for name in RECORDS}
+    assert set(open_run(copied_run).rows("scores")) == there | {AnswerKey("task1", "perfect", 1)}
 
 
 @pytest.mark.parametrize(

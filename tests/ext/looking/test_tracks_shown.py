@@ -17,10 +17,10 @@ from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.record_text import show_record
 from alps.ext.looking.report_page import SCRIPT, write_report
 from alps.rows import Score
-from alps.run.opened import Key, open_run, read_keys, read_wanted
+from alps.run.opened import AnswerKey, open_run, read_keys, read_wanted
 from alps.run.source import options_of
 from alps.show import charts
-from alps.show.charts import Line, recall_curve
+from alps.show.charts import ChartLine, recall_curve
 from alps.show.formatting import number
 from alps.show.report_sections import draw_actions
 from alps.show.svg import Axis, axis_labels
@@ -148,7 +148,7 @@ def test_an_unfinished_run_knows_its_records(copied_run: Path) -> None:
     (copied_run / "summary.json").unlink()
     (copied_run / "scores.jsonl").write_bytes(b"")
     assert read_keys(open_run(copied_run)) == before
-    assert before[-1] == Key("task4_ability5", "ability5:1")
+    assert before[-1] == AnswerKey("task4_ability5", "ability5:1")
 
 
 def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run: Path) -> None:
@@ -271,7 +271,7 @@ def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run: 
     assert low[0].title == "worst rating, though the words of the memory are there"
 
 
-def _of(rows: dict[Key, Any], track: str) -> dict[Key, Any]:
+def _of(rows: dict[AnswerKey, Any], track: str) -> dict[AnswerKey, Any]:
     return {key: row for key, row in rows.items() if key.track == track}
 
 
@@ -289,17 +289,17 @@ def test_a_curve_begins_at_zero_and_needs_two_sizes() -> None:
     def score(value: float) -> Score:
         return Score(value=value, low=value, high=value, n=1)
 
-    line = Line("<m>", "A", "colour-0", [(500, score(1.0)), (1000, score(0.0))])
+    line = ChartLine("<m>", "A", "colour-0", [(500, score(1.0)), (1000, score(0.0))])
     drawn = recall_curve([line], name="recall")
     assert 'd="M281 14L516 264"' in drawn  # from (500, 1) to (1000, 0), on axes from 0
     assert "&lt;m&gt;: 500: 1.000, 1000: .000" in drawn
-    assert recall_curve([Line("m", "A", "colour-0", [(100, score(0.5))])], name="recall") == ""
+    assert recall_curve([ChartLine("m", "A", "colour-0", [(100, score(0.5))])], name="recall") == ""
 
 
 def test_letters_at_one_place_are_moved_apart() -> None:
     score = Score(value=0.5, low=None, high=None, n=1)
     same = [(100, score), (300, score)]
-    drawn = recall_curve([Line(name, name, "colour-0", same) for name in "AB"], name="recall")
+    drawn = recall_curve([ChartLine(name, name, "colour-0", same) for name in "AB"], name="recall")
     assert 'y="143"' in drawn
     assert 'y="128"' in drawn
 
@@ -309,7 +309,7 @@ def test_letters_at_one_place_are_moved_apart() -> None:
 def test_letters_of_many_lines_stay_within_the_drawing(share: float, count: int) -> None:
     score = Score(value=share, low=None, high=None, n=1)
     same = [(100, score), (300, score)]
-    lines = [Line(f"m{n}", f"L{n}", "colour-0", same) for n in range(count)]
+    lines = [ChartLine(f"m{n}", f"L{n}", "colour-0", same) for n in range(count)]
     heights = [float(y) for y in re.findall(r'y="([\d.]+)">L', recall_curve(lines, name="recall"))]
     assert len(set(heights)) == count
     assert all(14 <= height <= 270 for height in heights)

@@ -9,7 +9,7 @@ import pytest
 from alps import evaluate
 from alps.errors import UsageError
 from alps.ext.memory import resolve
-from alps.ext.memory.attribution import STAGES, Facts, shares, stage_of
+from alps.ext.memory.attribution import STAGES, AnswerFacts, shares, stage_of
 from alps.ext.memory.closest_memory import ByMeaning
 from alps.ext.memory.diagnose import diagnose
 from alps.ext.memory.replay import Found, Located, says
@@ -190,19 +190,19 @@ RIGHT = {"with_evidence": True, "with_memory": True}
 @pytest.mark.parametrize(
     ("facts", "stage"),
     [
-        (Facts(failed="memory, search: raised"), "memory failed"),
-        (Facts(known=False, with_evidence=True), "not estimable"),
-        (Facts(shown=SAID, hit=SAID), "not estimable"),
-        (Facts(shown=SAID, hit=SAID, with_evidence=False), "gold suspect"),
-        (Facts(shown=SAID, hit=SAID, **RIGHT), "not used by the reader"),
-        (Facts(shown=SAID, hit=SAID, with_evidence=True, with_memory=False), "not extracted"),
-        (Facts(hit=SAID, **RIGHT), "cut by the budget"),
-        (Facts(located=HELD, **RIGHT), "not indexed"),
-        (Facts(located=Located(listed=3, kept=SAID, ranked=SAID), **RIGHT), "ranked too low"),
-        (Facts(located=Located(listed=3, was=SAID), **RIGHT), "lost in update"),
-        (Facts(located=Located(listed=3), **RIGHT), "not extracted"),
-        (Facts(located=Located(), **RIGHT), "not estimable"),
-        (Facts(**RIGHT), "not estimable"),
+        (AnswerFacts(failed="memory, search: raised"), "memory failed"),
+        (AnswerFacts(known=False, with_evidence=True), "not estimable"),
+        (AnswerFacts(shown=SAID, hit=SAID), "not estimable"),
+        (AnswerFacts(shown=SAID, hit=SAID, with_evidence=False), "gold suspect"),
+        (AnswerFacts(shown=SAID, hit=SAID, **RIGHT), "not used by the reader"),
+        (AnswerFacts(shown=SAID, hit=SAID, with_evidence=True, with_memory=False), "not extracted"),
+        (AnswerFacts(hit=SAID, **RIGHT), "cut by the budget"),
+        (AnswerFacts(located=HELD, **RIGHT), "not indexed"),
+        (AnswerFacts(located=Located(listed=3, kept=SAID, ranked=SAID), **RIGHT), "ranked too low"),
+        (AnswerFacts(located=Located(listed=3, was=SAID), **RIGHT), "lost in update"),
+        (AnswerFacts(located=Located(listed=3), **RIGHT), "not extracted"),
+        (AnswerFacts(located=Located(), **RIGHT), "not estimable"),
+        (AnswerFacts(**RIGHT), "not estimable"),
     ],
 )
 def test_the_stage_follows_from_the_facts(facts, stage):

@@ -12,7 +12,7 @@ from alps.ext.memory.admission import admit
 from alps.ext.memory.built_in import check_boxed, open_boxed
 from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.extractor import PROMPT, LlmMemory
-from alps.ext.memory.protocol import Endpoint, Opening, Said, Session
+from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTurn
 from alps.ext.memory.rules import statements
 from tests.loopback import Answer, serve
 
@@ -23,7 +23,7 @@ DIALOGUE = [
 
 
 def session(turns, name="s1"):
-    said = tuple(Said(turn["role"], turn["text"], "2026-01-05T09:00:00") for turn in turns)
+    said = tuple(SpokenTurn(turn["role"], turn["text"], "2026-01-05T09:00:00") for turn in turns)
     return Session(name, "2026-01-05T09:00:00", said)
 
 
@@ -155,7 +155,7 @@ def scripted(body):
 @pytest.fixture
 def endpoints(tmp_path):
     with serve(scripted) as server:
-        endpoint = Endpoint(server.url, "key", "scripted")
+        endpoint = MeteredEndpoint(server.url, "key", "scripted")
         yield server, Opening(tmp_path, endpoint, endpoint, 0, {})
 
 
@@ -188,7 +188,7 @@ def test_the_llm_memory_is_admitted(system, endpoints, tmp_path):
 
 def test_a_reply_without_a_list_is_a_failure(system, tmp_path):
     with serve(lambda body: Answer("I can't help with that.")) as server:
-        endpoint = Endpoint(server.url, "key", "scripted")
+        endpoint = MeteredEndpoint(server.url, "key", "scripted")
         system.open(Opening(tmp_path, endpoint, endpoint, 0, {}))
         with pytest.raises(ValueError, match="the LLM returned no list: \"I can't"):
             system.ingest("u1", session(DIALOGUE))

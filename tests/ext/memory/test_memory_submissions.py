@@ -11,7 +11,7 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.memory.board_setup import band_of
-from alps.leaderboard.cards import Details
+from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.references import read_references
@@ -135,7 +135,11 @@ def test_a_run_that_is_not_finished_for_another_reason_is_not_packed(
     half = Path(shutil.copytree(made / "embedding", tmp_path / "half"))
     (half / "summary.json").unlink()
     with pytest.raises(UsageError, match="not finished"):
-        pack([half], Details(name="Half", submitted="2026-01-31"), out=tmp_path / "x" / "half")
+        pack(
+            [half],
+            SubmitterDetails(name="Half", submitted="2026-01-31"),
+            out=tmp_path / "x" / "half",
+        )
 
 
 def of_phase(found: list[dict[str, Any]], phase: str) -> dict[str, Any]:
@@ -257,7 +261,9 @@ def test_a_failed_check_can_neither_be_taken_out_nor_be_scored(
 
 def test_answers_that_are_the_memory_itself_follow_from_the_hits(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", "task=extraction", "model=memory:rules")
-    folder = pack([run], Details(name="Direct", submitted="2026-01-31"), out=tmp_path / "direct")
+    folder = pack(
+        [run], SubmitterDetails(name="Direct", submitted="2026-01-31"), out=tmp_path / "direct"
+    )
     assert verify(folder.folder).consistent
 
     def other(found: list[dict[str, Any]]) -> None:
@@ -275,7 +281,9 @@ def test_a_system_of_a_host_is_published_without_its_address(made: Path, tmp_pat
     manifest["settings"]["memory"] = "http://memory.internal:8080/v1"
     manifest["system"]["memory"]["address"] = "memory.internal:8080"
     (run / "manifest.json").write_text(json.dumps(manifest))
-    done = pack([run], Details(name="Hosted", submitted="2026-01-31"), out=tmp_path / "hosted")
+    done = pack(
+        [run], SubmitterDetails(name="Hosted", submitted="2026-01-31"), out=tmp_path / "hosted"
+    )
     text = (done.folder / "submission.json").read_text()
     assert "memory.internal" not in text
     assert done.card.system.model == "memory:http"
@@ -369,7 +377,11 @@ def test_downloads_have_the_difference_and_how_systems_were_run(site: Path) -> N
 
 def test_hits_stand_on_the_pages_of_records(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", "task=extraction", "model=memory:rules")
-    pack([run], Details(name="Direct", submitted="2026-01-31"), out=tmp_path / "all" / "direct")
+    pack(
+        [run],
+        SubmitterDetails(name="Direct", submitted="2026-01-31"),
+        out=tmp_path / "all" / "direct",
+    )
     made = build(tmp_path / "all", tmp_path / "site").out
     pages = [page.read_text() for page in (made / "records").rglob("*.html")]
     assert any("Found by its memory system" in page for page in pages)

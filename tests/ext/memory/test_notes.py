@@ -11,7 +11,7 @@ from alps.ext.memory.connection import ClassConnection, MemoryFailed
 from alps.ext.memory.notes.files import MOST_REPLIES, Files
 from alps.ext.memory.notes.plain import Notes
 from alps.ext.memory.notes.tool import COMMANDS
-from alps.ext.memory.protocol import Endpoint, Opening, Said, Session
+from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTurn
 from alps.parsing import parse_settings
 from alps.run.start import run
 from alps.settings import RunSettings
@@ -87,7 +87,7 @@ def test_without_a_model_a_line_says_what_to_give(tmp_path):
 
 
 def session(*texts, name="s1"):
-    return Session(name, AT, tuple(Said("user", text, AT) for text in texts))
+    return Session(name, AT, tuple(SpokenTurn("user", text, AT) for text in texts))
 
 
 class Script:
@@ -115,7 +115,7 @@ def talking(folder, script, *calls):
 
     async def talk(url):
         connection = ClassConnection(Files())
-        opening = Opening(folder, Endpoint(url, "key", "m"), None, 0, {})
+        opening = Opening(folder, MeteredEndpoint(url, "key", "m"), None, 0, {})
         await connection.call("open", opening, timeout=20)
         answers = []
         for method, *arguments in calls:

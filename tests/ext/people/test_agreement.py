@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau, spearmanr
 
 from alps.stats.agreement import (
-    Scale,
+    LabelScale,
     disagreement,
     encode,
     kappa_of,
@@ -19,8 +19,8 @@ from alps.stats.agreement import (
 )
 from alps.stats.bootstrap import Estimate
 
-BINARY = Scale("nominal", (True, False))
-FIVE = Scale("ordinal", (1, 2, 3, 4, 5))
+BINARY = LabelScale("nominal", (True, False))
+FIVE = LabelScale("ordinal", (1, 2, 3, 4, 5))
 _ = None
 # Four raters, twelve items: the published example.
 FOUR = list(
@@ -105,7 +105,7 @@ def test_published_kappas_and_ac1_are_reproduced(name):
 
 
 def test_published_kappa_and_ac1_of_three_classes_are_reproduced():
-    scale = Scale("nominal", ("a", "b", "c"))
+    scale = LabelScale("nominal", ("a", "b", "c"))
     found = pair_estimates(
         *spread([[13, 0, 0], [0, 20, 7], [0, 4, 56]], scale.values), scale, draws=1
     )
@@ -128,11 +128,11 @@ def test_published_ac1_and_ac2_with_missing_labels_are_reproduced():
     ],
 )
 def test_published_alphas_of_four_raters_are_reproduced(metric, value):
-    assert krippendorff(FOUR, Scale(metric, FIVE.values)) == pytest.approx(value, abs=1e-12)
+    assert krippendorff(FOUR, LabelScale(metric, FIVE.values)) == pytest.approx(value, abs=1e-12)
 
 
 def test_published_alphas_of_three_raters_are_reproduced():
-    nominal, interval = (Scale(kind, (1, 2, 3, 4)) for kind in ("nominal", "interval"))
+    nominal, interval = (LabelScale(kind, (1, 2, 3, 4)) for kind in ("nominal", "interval"))
     assert krippendorff(THREE, nominal) == pytest.approx(0.691358024691358, abs=1e-12)
     assert krippendorff(THREE, interval) == pytest.approx(0.8108448928121059, abs=1e-12)
 
@@ -142,7 +142,7 @@ def test_published_alphas_of_three_raters_are_reproduced():
 @settings(max_examples=40, deadline=None)
 def test_alpha_is_what_its_definition_says(metric, ratings):
     expected = alpha_by_hand(ratings, DISTANCES[metric])
-    found = krippendorff(ratings, Scale(metric, FIVE.values))
+    found = krippendorff(ratings, LabelScale(metric, FIVE.values))
     assert found == (None if expected is None else pytest.approx(expected, abs=1e-9))
 
 
@@ -281,7 +281,7 @@ def test_a_missing_label_is_none_or_nan_and_drops_its_item():
 
 def test_weights_follow_the_declared_values():
     first, second = [0, 1, 1, 4], [0, 1, 4, 4]
-    even, uneven = Scale("ordinal", (0, 1, 2)), Scale("ordinal", (0, 1, 4))
+    even, uneven = LabelScale("ordinal", (0, 1, 2)), LabelScale("ordinal", (0, 1, 4))
     assert disagreement(uneven, "quadratic")[0].tolist() == [0, 1 / 16, 1]
     assert disagreement(even, "linear")[0].tolist() == [0, 0.5, 1]
     positions = pair_estimates([0, 1, 1, 2], [0, 1, 2, 2], even)["kappa_quadratic"].value
@@ -292,15 +292,17 @@ def test_weights_follow_the_declared_values():
 
 def test_values_that_nobody_used_count_for_ac1_and_change_no_quadratic_kappa():
     first, second = [1, 2, 2, 1, 2], [1, 2, 1, 1, 2]
-    two, five = (pair_estimates(first, second, scale) for scale in (Scale("ordinal", (1, 2)), FIVE))
+    two, five = (
+        pair_estimates(first, second, scale) for scale in (LabelScale("ordinal", (1, 2)), FIVE)
+    )
     assert two["kappa_quadratic"].value == pytest.approx(five["kappa_quadratic"].value)
     assert five["ac1"].value > two["ac1"].value
 
 
 def test_names_of_an_ordinal_scale_stand_one_step_apart():
-    names = Scale("ordinal", ("poor", "fair", "good"))
+    names = LabelScale("ordinal", ("poor", "fair", "good"))
     found = pair_estimates(["poor", "fair", "good"], ["fair", "fair", "good"], names)
-    numbers = pair_estimates([1, 2, 3], [2, 2, 3], Scale("ordinal", (1, 2, 3)))
+    numbers = pair_estimates([1, 2, 3], [2, 2, 3], LabelScale("ordinal", (1, 2, 3)))
     assert found == numbers
     assert found["bias"].value == pytest.approx(1 / 3)
 
@@ -316,7 +318,7 @@ def test_names_of_an_ordinal_scale_stand_one_step_apart():
 )
 def test_scales_that_cannot_be_are_refused(kind, values, message):
     with pytest.raises(ValueError, match=message):
-        Scale(kind, values)
+        LabelScale(kind, values)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from rich.console import Console
 from alps.cli import cli
 from alps.exit_codes import guarded
 from alps.ext.sweeps import models_of
-from alps.ext.sweeps.board import Board, Row, table_of
-from alps.ext.sweeps.plan import Cell, PlanError, read_plan
+from alps.ext.sweeps.board import SweepProgress, SweepRow, table_of
+from alps.ext.sweeps.plan import PlanError, SweepCell, read_plan
 from alps.ext.sweeps.sweep import Swept, sweep
 from alps.ext.sweeps.table import SweepReport, SweptRun, report_sweep, write_sweep_page
 from alps.llm.client import Client, Endpoint
@@ -149,7 +149,7 @@ def faults_of(path: Path) -> tuple[str, ...]:
 
 
 def swept(path: Path, **words: Any) -> Swept:
-    return sweep(read_plan(path), board=Board(), **words)
+    return sweep(read_plan(path), board=SweepProgress(), **words)
 
 
 def test_every_fault_of_a_plan_is_a_line_with_its_file_and_key(tmp_path: Path) -> None:
@@ -441,12 +441,14 @@ def test_all_runs_keep_one_limit_of_their_endpoint_and_one_budget(tmp_path: Path
         assert len(server.requests) <= asked + 1
 
 
-def rows_of(systems: int, tasks: int) -> list[Row]:
+def rows_of(systems: int, tasks: int) -> list[SweepRow]:
     rows = []
     for system in range(systems):
         for task in range(tasks):
-            cell = Cell(f"openai/model-with-a-long-name-{system}", f"task{task}", SOME_RUN)
-            rows.append(Row(cell, 10, done=10 * (system < 5), began=0.0 if system < 9 else None))
+            cell = SweepCell(f"openai/model-with-a-long-name-{system}", f"task{task}", SOME_RUN)
+            rows.append(
+                SweepRow(cell, 10, done=10 * (system < 5), began=0.0 if system < 9 else None)
+            )
             if system < 5:
                 rows[-1].ended, rows[-1].fault = 3.0, "no key" if system == 4 else ""
     return rows

@@ -8,7 +8,7 @@ keep half marks throughout: both are scored, and kept apart.
 import math
 from collections.abc import Sequence
 
-from alps.ext.histories.model import Authors, Marks, Question
+from alps.ext.histories.model import Authors, Marks, SetQuestion
 from alps.tasks.metrics import MacroRatio, Metric, Needs
 
 ORDERING = "event_ordering"
@@ -52,12 +52,12 @@ def lines_of(answer: str) -> list[str]:
     return answer.split("\n")
 
 
-def _paired(question: Question, answer: str) -> tuple[Sequence[str], Sequence[str]]:
+def _paired(question: SetQuestion, answer: str) -> tuple[Sequence[str], Sequence[str]]:
     return (question.points, lines_of(answer)) if question.kind == ORDERING else ((), ())
 
 
 def _score(
-    question: Question, answer: str | None, marks: Marks
+    question: SetQuestion, answer: str | None, marks: Marks
 ) -> tuple[dict[str, float], dict[str, float]]:
     points = [marks[name] for name in marks if name.startswith("point ")]
     if answer is not None and not points:
@@ -71,7 +71,7 @@ def _score(
     return {"half_marks": half}, {**counts, f"int_{question.kind}": whole}
 
 
-def _ordered(question: Question, answer: str | None, marks: Marks) -> float:
+def _ordered(question: SetQuestion, answer: str | None, marks: Marks) -> float:
     if answer is None:
         return 0.0
     lines = lines_of(answer)

@@ -5,20 +5,20 @@ Source: `eval/evaluation.py` of IAAR-Shanghai/HaluMem.
 
 from collections.abc import Sequence
 
-from alps.ext.histories.model import Authors, Marks, Question
+from alps.ext.histories.model import Authors, Marks, SetQuestion
 from alps.tasks.metrics import Inference, Metric, Needs
 
 OUTCOME = "outcome"
 RATES = ("hallucination", "omission", "correct")
 
 
-def _rubrics(question: Question) -> Sequence[tuple[str, str]]:
+def _rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
     facts = "".join(f"\n- {fact}" for fact in question.more.get("facts", ()))
     return ((OUTCOME, f"{question.answer}\nFacts:{facts or ' none'}"),)
 
 
 def _score(
-    question: Question, answer: str | None, marks: Marks
+    question: SetQuestion, answer: str | None, marks: Marks
 ) -> tuple[dict[str, float], dict[str, float]]:
     if answer is None:
         # A failed answer is wrong, and says nothing that could be made up.

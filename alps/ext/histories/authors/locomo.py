@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from alps.ext.histories.authors.porter import stem
-from alps.ext.histories.model import Authors, Marks, Question
+from alps.ext.histories.model import Authors, Marks, SetQuestion
 from alps.tasks.metrics import Inference, Metric
 
 MULTI_HOP, OPEN_DOMAIN, ADVERSARIAL = "1", "3", "5"
@@ -51,7 +51,7 @@ def score_of(category: str, answer: str, gold: str) -> float:
 
 
 def _score(
-    question: Question, answer: str | None, marks: Marks
+    question: SetQuestion, answer: str | None, marks: Marks
 ) -> tuple[dict[str, float], dict[str, float]]:
     value = score_of(question.kind, answer or "", question.answer) if answer else 0.0
     scores = {"f1": value}
@@ -64,7 +64,7 @@ def _score(
     return scores, {}
 
 
-def _rubrics(question: Question) -> Sequence[tuple[str, str]]:
+def _rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
     return () if question.kind == ADVERSARIAL else (("generous", question.answer),)
 
 

@@ -6,7 +6,7 @@ figures are called accuracy there: over questions, over the six types, and of ab
 
 from collections.abc import Sequence
 
-from alps.ext.histories.model import Authors, Marks, Question
+from alps.ext.histories.model import Authors, Marks, SetQuestion
 from alps.tasks.metrics import Inference, MacroRatio, Metric, Needs
 
 TYPES = (
@@ -21,17 +21,17 @@ _OF_TYPE = {
 RUBRICS = ("guide", "type_answer", "type_time", "type_update", "type_guide", "type_absent")
 
 
-def rubric_of_type(question: Question) -> str:
+def rubric_of_type(question: SetQuestion) -> str:
     """Return the name of the rubric by which the authors judge a question."""
     return "type_absent" if question.abstains else _OF_TYPE.get(question.kind, "type_answer")
 
 
-def _rubrics(question: Question) -> Sequence[tuple[str, str]]:
+def _rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
     return ((rubric_of_type(question), question.answer),)
 
 
 def _score(
-    question: Question, answer: str | None, marks: Marks
+    question: SetQuestion, answer: str | None, marks: Marks
 ) -> tuple[dict[str, float], dict[str, float]]:
     by = rubric_of_type(question)
     if answer is not None and by not in marks:

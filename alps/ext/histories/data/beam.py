@@ -14,12 +14,12 @@ from alps.ext.histories.authors.beam import ABILITIES, PUBLISHED
 from alps.ext.histories.files import Together
 from alps.ext.histories.hub_rows import literal, rows_of
 from alps.ext.histories.model import (
-    Choice,
     CitedSet,
-    Files,
+    HistorySession,
     Message,
-    Question,
-    Session,
+    SetChoice,
+    SetFiles,
+    SetQuestion,
     Story,
     when,
 )
@@ -33,7 +33,7 @@ CHATS, ASKED = ("chat_trunecated.json", "chat.json"), "probing_questions/probing
 _MARK = re.compile(r"\s*->->\s*[\d,.\s]*$")
 
 
-def _files(data: Path, choice: Choice) -> Files:
+def _files(data: Path, choice: SetChoice) -> SetFiles:
     size = choice.size or SIZES[0]
     found = [*(data / size).glob("*"), *(data / "chats" / size).glob("*")]
     chats = []
@@ -42,8 +42,8 @@ def _files(data: Path, choice: Choice) -> Files:
         if chat and (folder / ASKED).is_file():
             chats.append(Together(f"{size}-{folder.name}", (chat[0], folder / ASKED)))
     if not chats and (tables := sorted(data.rglob(f"*{size}*.parquet"))):
-        return Files(tuple(rows_of(tables, _of_hub)), tables)
-    return Files(tuple(chats), [path for chat in chats for path in chat.paths])
+        return SetFiles(tuple(rows_of(tables, _of_hub)), tables)
+    return SetFiles(tuple(chats), [path for chat in chats for path in chat.paths])
 
 
 def _of_hub(name: str, row: Mapping[str, Any]) -> tuple[str, Any, Any]:
@@ -63,17 +63,17 @@ def _batches(chat: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
             yield from batches
 
 
-def _session(batch: Mapping[str, Any], number: int) -> Session:
+def _session(batch: Mapping[str, Any], number: int) -> HistorySession:
     said = [message for turn in batch["turns"] for message in turn]
     written = next((one["time_anchor"] for one in said if one.get("time_anchor")), "")
     messages = [Message(m["role"], _MARK.sub("", m["content"]), str(m["id"])) for m in said]
-    return Session(f"b{number}", when(written, "%B-%d-%Y"), tuple(messages), written)
+    return HistorySession(f"b{number}", when(written, "%B-%d-%Y"), tuple(messages), written)
 
 
-def _questions(asked: Mapping[str, Any], history: str) -> Iterator[Question]:
+def _questions(asked: Mapping[str, Any], history: str) -> Iterator[SetQuestion]:
     for ability, questions in asked.items():
         for number, one in enumerate(questions, start=1):
-            yield Question(
+            yield SetQuestion(
                 id=f"{history}:{ability}:{number}",
                 history=history,
                 text=one["question"],

@@ -12,12 +12,12 @@ from alps.errors import UsageError
 from alps.ext.histories.authors.halumem import OUTCOME, PUBLISHED
 from alps.ext.histories.files import lines
 from alps.ext.histories.model import (
-    Choice,
     CitedSet,
-    Files,
+    HistorySession,
     Message,
-    Question,
-    Session,
+    SetChoice,
+    SetFiles,
+    SetQuestion,
     Story,
     when,
 )
@@ -28,18 +28,18 @@ NAMES: Mapping[str, str] = {"medium": "HaluMem-Medium.jsonl", "long": "HaluMem-L
 TIME = "%b %d, %Y, %H:%M:%S"
 
 
-def _files(data: Path, choice: Choice) -> Files:
+def _files(data: Path, choice: SetChoice) -> SetFiles:
     name = NAMES[choice.set or "medium"]
     path = data / name if data.is_dir() else data
     if not path.is_file():
         raise UsageError(f"data={data}: no {name} in it")
-    return Files(tuple(place for _, place in lines(path)), (path,))
+    return SetFiles(tuple(place for _, place in lines(path)), (path,))
 
 
 def _story(node: Mapping[str, Any]) -> Story:
     user = str(node["uuid"])
     said: dict[str, str] = {}
-    sessions, questions = [], list[Question]()
+    sessions, questions = [], list[SetQuestion]()
     for number, session in enumerate(node["sessions"], start=1):
         name = f"s{number}"
         sessions.append(_session(session, name))
@@ -50,22 +50,22 @@ def _story(node: Mapping[str, Any]) -> Story:
     return Story(user, tuple(sessions), tuple(questions))
 
 
-def _session(session: Mapping[str, Any], name: str) -> Session:
+def _session(session: Mapping[str, Any], name: str) -> HistorySession:
     messages = []
     for place, one in enumerate(session["dialogue"]):
         messages.append(Message(one["role"], str(one["content"]), f"{name}:{place}"))
     written = str(session["start_time"])
-    return Session(name, when(written, TIME), tuple(messages), written)
+    return HistorySession(name, when(written, TIME), tuple(messages), written)
 
 
 def _questions(
     session: Mapping[str, Any], name: str, user: str, number: int, said: Mapping[str, str]
-) -> Iterator[Question]:
+) -> Iterator[SetQuestion]:
     for place, one in enumerate(session.get("questions") or (), start=1):
         facts = [str(fact["memory_content"]) for fact in one.get("evidence") or ()]
         # A fact that no point has is named as it is: evidence that is not there.
         found = [said.get(fact, fact) for fact in facts]
-        yield Question(
+        yield SetQuestion(
             id=f"{name}:q{place}",
             history=user,
             text=str(one["question"]),

@@ -8,19 +8,19 @@ from pathlib import Path
 
 from alps.errors import DataError, UsageError
 from alps.ext.histories.model import (
-    Choice,
     CitedSet,
-    Files,
+    HistorySession,
     Message,
-    Question,
-    Session,
+    SetChoice,
+    SetFiles,
+    SetQuestion,
     Story,
     when,
 )
 from alps.ext.histories.own_rows import (
     HISTORIES,
     QUESTIONS,
-    Gathered,
+    HistoryLines,
     QuestionRow,
     SessionRow,
     by_history,
@@ -28,7 +28,7 @@ from alps.ext.histories.own_rows import (
 from alps.ext.histories.task import tracks_of
 
 
-def _files(data: Path, choice: Choice) -> Files:
+def _files(data: Path, choice: SetChoice) -> SetFiles:
     paths = data / HISTORIES, data / QUESTIONS
     for path in paths:
         if not path.is_file():
@@ -41,8 +41,8 @@ def _files(data: Path, choice: Choice) -> Files:
             raise DataError(f"no history '{name}'", path=place.path, line=line, field="history")
     gathered = []
     for name, places in asked.items():
-        gathered.append(Gathered(paths[0], tuple(sessions[name]), tuple(places)))
-    return Files(tuple(gathered), paths)
+        gathered.append(HistoryLines(paths[0], tuple(sessions[name]), tuple(places)))
+    return SetFiles(tuple(gathered), paths)
 
 
 def _story(node: tuple[list[SessionRow], list[QuestionRow]]) -> Story:
@@ -51,17 +51,17 @@ def _story(node: tuple[list[SessionRow], list[QuestionRow]]) -> Story:
     return Story(asked[0].history, sessions, tuple(map(_question, asked)))
 
 
-def _session(row: SessionRow, number: int) -> Session:
+def _session(row: SessionRow, number: int) -> HistorySession:
     name = row.session or str(number)
     messages = []
     for place, one in enumerate(row.messages, start=1):
         messages.append(Message(one.role, one.text, one.id or f"{name}:{place}", one.speaker))
-    return Session(name, when(row.at), tuple(messages), row.at)
+    return HistorySession(name, when(row.at), tuple(messages), row.at)
 
 
-def _question(row: QuestionRow) -> Question:
+def _question(row: QuestionRow) -> SetQuestion:
     fields = row.model_dump(exclude={"question", "at"})
-    return Question(**fields, text=row.question, at=when(row.at))
+    return SetQuestion(**fields, text=row.question, at=when(row.at))
 
 
 SET = CitedSet(

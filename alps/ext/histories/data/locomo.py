@@ -14,14 +14,14 @@ from alps.errors import UsageError
 from alps.ext.histories.authors.locomo import PUBLISHED
 from alps.ext.histories.files import Together, items
 from alps.ext.histories.model import (
-    Choice,
     CitedSet,
-    Files,
+    HistorySession,
     Message,
-    Place,
-    Question,
-    Session,
+    SetChoice,
+    SetFiles,
+    SetQuestion,
     Story,
+    StoryPlace,
     when,
 )
 from alps.ext.histories.task import tracks_of
@@ -33,15 +33,15 @@ _TIME = "%I:%M %p on %d %B, %Y"
 _ID = re.compile(r"D\d+:\d+")
 
 
-def _files(data: Path, choice: Choice) -> Files:
+def _files(data: Path, choice: SetChoice) -> SetFiles:
     paths = sorted(data.rglob("*.json")) if data.is_dir() else [data]
     whole = [path for path in paths if path.name == "locomo10.json"] or paths
     if not whole:
         raise UsageError(f"data={data}: no locomo10.json in it")
-    return Files(tuple(_places(whole)), whole)
+    return SetFiles(tuple(_places(whole)), whole)
 
 
-def _places(paths: list[Path]) -> Iterator[Place]:
+def _places(paths: list[Path]) -> Iterator[StoryPlace]:
     for path in paths:
         with path.open("rb") as file:
             is_list = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
@@ -59,10 +59,10 @@ def _story(node: Mapping[str, Any] | tuple[str, Mapping[str, Any]]) -> Story:
     return Story(name, sessions, tuple(asked))
 
 
-def _session(said: Mapping[str, Any], number: int) -> Session:
+def _session(said: Mapping[str, Any], number: int) -> HistorySession:
     messages = tuple(_message(one) for one in said[f"session_{number}"])
     written = str(said.get(f"session_{number}_date_time", ""))
-    return Session(f"D{number}", when(written, _TIME), messages, written)
+    return HistorySession(f"D{number}", when(written, _TIME), messages, written)
 
 
 def _message(one: Mapping[str, Any]) -> Message:
@@ -71,13 +71,13 @@ def _message(one: Mapping[str, Any]) -> Message:
     return Message("user", f"{one['text']}{caption}", one["dia_id"], one["speaker"])
 
 
-def _question(one: Mapping[str, Any], place: int, history: str) -> Question:
+def _question(one: Mapping[str, Any], place: int, history: str) -> SetQuestion:
     kind = str(one["category"])
     absent = kind == ADVERSARIAL
     gold = one["answer"] if "answer" in one and not absent else one.get("adversarial_answer", "")
     evidence = tuple(_ID.findall(" ".join(map(str, one.get("evidence") or ()))))
     name = f"{history}:q{place}"
-    return Question(name, history, one["question"], str(gold), kind, "", evidence, absent)
+    return SetQuestion(name, history, one["question"], str(gold), kind, "", evidence, absent)
 
 
 SET = CitedSet(

@@ -14,12 +14,12 @@ from alps.errors import UsageError
 from alps.ext.histories.authors.longmemeval import PUBLISHED, RUBRICS
 from alps.ext.histories.files import items
 from alps.ext.histories.model import (
-    Choice,
     CitedSet,
-    Files,
+    HistorySession,
     Message,
-    Question,
-    Session,
+    SetChoice,
+    SetFiles,
+    SetQuestion,
     Story,
     when,
 )
@@ -35,9 +35,9 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 _TIME = "%Y/%m/%d (%a) %H:%M"
 
 
-def _files(data: Path, choice: Choice) -> Files:
+def _files(data: Path, choice: SetChoice) -> SetFiles:
     if data.is_file():
-        return Files(tuple(items(data)), (data,))
+        return SetFiles(tuple(items(data)), (data,))
     wanted = [choice.set] if choice.set else list(NAMES)
     there = [data / name for one in wanted for name in NAMES[one] if (data / name).is_file()]
     if not there:
@@ -45,7 +45,7 @@ def _files(data: Path, choice: Choice) -> Files:
     if len(there) > 1 and choice.set is None:
         names = ", ".join(path.name for path in there)
         raise UsageError(f"data={data}: name one with set= (found: {names})")
-    return Files(tuple(items(there[0])), (there[0],))
+    return SetFiles(tuple(items(there[0])), (there[0],))
 
 
 def _story(node: Mapping[str, Any]) -> Story:
@@ -61,9 +61,9 @@ def _story(node: Mapping[str, Any]) -> Story:
             messages.append(Message(one["role"], str(one["content"]), f"{unique}/{place}"))
             if one.get("has_answer"):
                 evidence.append(f"{unique}/{place}")
-        sessions.append(Session(unique, when(written, _TIME), tuple(messages), written))
+        sessions.append(HistorySession(unique, when(written, _TIME), tuple(messages), written))
     kind = str(node["question_type"])
-    question = Question(
+    question = SetQuestion(
         id=name,
         history=name,
         text=str(node["question"]),

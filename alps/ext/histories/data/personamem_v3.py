@@ -15,8 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, UsageError
-from alps.ext.histories.files import Whole
-from alps.ext.histories.model import Choice, CitedSet, Files, Message, Question, Session, Story
+from alps.ext.histories.files import WholeFile
+from alps.ext.histories.model import (
+    CitedSet,
+    HistorySession,
+    Message,
+    SetChoice,
+    SetFiles,
+    SetQuestion,
+    Story,
+)
 from alps.ext.histories.task import tracks_of
 
 APPS = ("instagram", "facebook", "threads", "chatbot", "ai_studio")
@@ -39,17 +47,17 @@ class User:
             if (found := file.readline().strip()) != VERSION:
                 raise DataError(f"expected {VERSION}, got {found[:40]}", path=self.path, line=1)
             rows = list(csv.DictReader(file))
-        return self.path.parent.name, rows, {app.stem: Whole(app).read() for app in self.apps}
+        return self.path.parent.name, rows, {app.stem: WholeFile(app).read() for app in self.apps}
 
 
-def _files(data: Path, choice: Choice) -> Files:
+def _files(data: Path, choice: SetChoice) -> SetFiles:
     users = []
     for path in sorted(data.glob("benchmark/*/queries.csv")):
         there = [data / "backend" / path.parent.name / f"{app}.json" for app in APPS]
         users.append(User(path, tuple(app for app in there if app.is_file())))
     if not users:
         raise UsageError(f"data={data}: no benchmark/USER/queries.csv in it")
-    return Files(tuple(users), [path for user in users for path in (user.path, *user.apps)])
+    return SetFiles(tuple(users), [path for user in users for path in (user.path, *user.apps)])
 
 
 def _story(node: tuple[str, Sequence[Mapping[str, str]], Mapping[str, Any]]) -> Story:
@@ -78,13 +86,13 @@ def _when(at: int) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat()
 
 
-def _session(app: str, events: list[tuple[int, dict[str, Any]]], number: int) -> Session:
+def _session(app: str, events: list[tuple[int, dict[str, Any]]], number: int) -> HistorySession:
     said: list[tuple[Any, str]] = []
     for _, event in sorted(events, key=lambda one: one[0]):
         said += _said(app, event)
     messages = [Message(role, text, f"s{number}:{n}") for n, (role, text) in enumerate(said)]
     first = _when(min(at for at, _ in events))
-    return Session(f"s{number}", first, tuple(messages), first)
+    return HistorySession(f"s{number}", first, tuple(messages), first)
 
 
 def _said(app: str, event: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
@@ -97,13 +105,13 @@ def _said(app: str, event: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
         yield "user", f"[{app}] {event['interaction_format']['action_label']}: {' '.join(words)}"
 
 
-def _question(row: Mapping[str, str], user: str, sessions: int) -> Question:
+def _question(row: Mapping[str, str], user: str, sessions: int) -> SetQuestion:
     marked = _POINT.split(row["display_rubric"])[1:]
     pairs = zip(marked[::2], marked[1::2], strict=True)
     points = [f"must not be so: {text}" if mark == "-" else text for mark, text in pairs]
     name, asked, kind, at = (row[key] for key in ("query_id", "query_text", "task_type", "ts"))
     more: dict[str, Any] = {"points": tuple(points), "sessions": sessions, "at": _when(int(at))}
-    return Question(name, user, asked, "", kind, scoring="points", **more)
+    return SetQuestion(name, user, asked, "", kind, scoring="points", **more)
 
 
 SET = CitedSet(

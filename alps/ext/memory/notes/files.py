@@ -25,7 +25,7 @@ from alps.ext.memory.notes.tool import (
     listing,
     tool,
 )
-from alps.ext.memory.protocol import Endpoint, Hit, Opening, Session, Settled
+from alps.ext.memory.protocol import Hit, MeteredEndpoint, Opening, Session, Settled
 from alps.run.folder import write_json
 
 MOST_REPLIES = 30
@@ -69,7 +69,7 @@ class Files:
         """
         if opening.llm is None:
             raise ValueError("give memory_llm=; memory=notes keeps notes without a model")
-        self._llm: Endpoint = opening.llm
+        self._llm: MeteredEndpoint = opening.llm
         self._folder, self._seed = opening.folder, opening.seed
         self._found.clear()
 

@@ -27,17 +27,17 @@ from alps.ext.people.agreement.matching import (
     Matched,
     Pairs,
     PublishersRule,
-    Rule,
+    SameRule,
     SameTextRule,
     folded,
     identical,
 )
 from alps.ext.people.agreement.rows import (
     AGREED,
-    Counts,
+    AgreementFigure,
     DraftRow,
-    FigureRow,
     GoldAgreement,
+    PairCounts,
     PartRow,
 )
 from alps.run.collector import stopping_together
@@ -51,13 +51,13 @@ UNSAID = "(none)"
 """The label of an item without one: it agrees with others of those alone."""
 
 Item = AnnotatedMemory | AnnotatedQuery
-Figures = dict[str, FigureRow]
+Figures = dict[str, AgreementFigure]
 Both = Mapping[str, tuple[AnnotatedSession, AnnotatedSession]]
 """What two people say, by session."""
 
 
 @dataclass(frozen=True)
-class Draft:
+class GoldDraft:
     """The draft that both people started from; none is known where it has no name."""
 
     name: str | None = None
@@ -76,14 +76,14 @@ class Kind:
 
     name: str
     items: Callable[[AnnotatedSession, str], Sequence[Item] | None]
-    rule: Rule
+    rule: SameRule
 
 
 def _chosen(session: AnnotatedSession, part: str) -> Sequence[Item] | None:
     return (session.chosen[part],) if part in session.chosen else None
 
 
-def _kinds(rule: Rule) -> tuple[Kind, ...]:
+def _kinds(rule: SameRule) -> tuple[Kind, ...]:
     return (
         Kind("memories", lambda session, part: session.memories.get(part), rule),
         Kind("memory", _chosen, SameTextRule()),
@@ -93,7 +93,7 @@ def _kinds(rule: Rule) -> tuple[Kind, ...]:
 
 
 @dataclass(frozen=True)
-class Lists:
+class PairedLists:
     """The items of two people on one session, and the pairs of them that match.
 
     `drafted` holds the folded texts of the session's draft, None where it has none. Unless the
@@ -119,7 +119,11 @@ class Lists:
 
 
 async def gold_agreement(
-    people: TwoPeople, rule: Rule, draft: Draft, *, done: Callable[[bool], None] = lambda _: None
+    people: TwoPeople,
+    rule: SameRule,
+    draft: GoldDraft,
+    *,
+    done: Callable[[bool], None] = lambda _: None,
 ) -> GoldAgreement:
     """Measure how far two people agree on the sessions that both annotated.
 
@@ -168,17 +172,17 @@ async def gold_agreement(
 
 
 async def _lists(
-    kind: Kind, part: str, both: Both, draft: Draft, done: Callable[[bool], None]
-) -> list[Lists]:
+    kind: Kind, part: str, both: Both, draft: GoldDraft, done: Callable[[bool], None]
+) -> list[PairedLists]:
     """Match what two people left of a kind in a part, where both left any."""
-    left: list[Lists] = []
+    left: list[PairedLists] = []
     for name, (one, other) in both.items():
         first, second = kind.items(one, part), kind.items(other, part)
         if first is not None and second is not None:
             drafted = _drafted(kind, part, draft.sessions.get(name))
-            left.append(Lists(name, first, second, [], drafted))
+            left.append(PairedLists(name, first, second, [], drafted))
 
-    async def match(one: Lists) -> Matched:
+    async def match(one: PairedLists) -> Matched:
         first, second = map(_shown, one.sides)
         matched = await kind.rule.match(first, second, about=one.session)
         done(matched.outcome == "ok")
@@ -211,9 +215,9 @@ def _as_memory(item: Item) -> AnnotatedMemory:
     return item if isinstance(item, AnnotatedMemory) else AnnotatedMemory(value=text_of(item))
 
 
-def _measure(row: PartRow, kind: Kind, lists: Sequence[Lists]) -> None:
+def _measure(row: PartRow, kind: Kind, lists: Sequence[PairedLists]) -> None:
     """Add the figures of one kind of items to those of its part."""
-    row.counts[kind.name] = Counts(
+    row.counts[kind.name] = PairCounts(
         sessions=len(lists),
         items=(sum(len(one.first) for one in lists), sum(len(one.second) for one in lists)),
         pairs=sum(len(one.pairs) for one in lists),
@@ -231,7 +235,7 @@ def _measure(row: PartRow, kind: Kind, lists: Sequence[Lists]) -> None:
         row.drafts[kind.name] = DraftRow(verbatim=shares, without=_without(kind.name, drafted))
 
 
-def _set_figures(kind: str, lists: Sequence[Lists]) -> Figures:
+def _set_figures(kind: str, lists: Sequence[PairedLists]) -> Figures:
     """Return the F1 of the items of two people: the mean over sessions, and of all items."""
     figures = {AGREED[kind]: _f1(lists)}
     if kind != "memory":  # of lists of one both are the same
@@ -239,23 +243,25 @@ def _set_figures(kind: str, lists: Sequence[Lists]) -> Figures:
     return figures
 
 
-def _f1(lists: Sequence[Lists]) -> FigureRow:
+def _f1(lists: Sequence[PairedLists]) -> AgreementFigure:
     values = []
     for one in lists:
         items = len(one.first) + len(one.second)
         # Two people who both leave nothing agree.
         values.append(2 * len(one.pairs) / items if items else 1.0)
     mean = clustered_mean(np.array(values), [one.session for one in lists])
-    return FigureRow.of(mean, "sessions")
+    return AgreementFigure.of(mean, "sessions")
 
 
-def _f1_micro(lists: Sequence[Lists]) -> FigureRow:
+def _f1_micro(lists: Sequence[PairedLists]) -> AgreementFigure:
     matched = np.array([2.0 * len(one.pairs) for one in lists])
     items = np.array([float(len(one.first) + len(one.second)) for one in lists])
-    return FigureRow.of(clustered_ratio(matched, items, [one.session for one in lists]), "sessions")
+    return AgreementFigure.of(
+        clustered_ratio(matched, items, [one.session for one in lists]), "sessions"
+    )
 
 
-def _identical(lists: Sequence[Lists]) -> list[Lists]:
+def _identical(lists: Sequence[PairedLists]) -> list[PairedLists]:
     """Return lists whose pairs are the items with the same text alone."""
     matched = []
     for one in lists:
@@ -264,7 +270,7 @@ def _identical(lists: Sequence[Lists]) -> list[Lists]:
     return matched
 
 
-def _label_figures(lists: Sequence[Lists], fields: Sequence[str]) -> Figures:
+def _label_figures(lists: Sequence[PairedLists], fields: Sequence[str]) -> Figures:
     """Return kappa and alpha of what is said of matched items; nothing where nobody says it."""
     figures: Figures = {}
     for name in fields:
@@ -280,11 +286,11 @@ def _label_figures(lists: Sequence[Lists], fields: Sequence[str]) -> Figures:
             continue
         estimates = name_estimates(first, second, sessions)
         for figure in ("agreement", "kappa", "alpha"):
-            figures[f"{figure}_{name}"] = FigureRow.of(estimates[figure], "pairs")
+            figures[f"{figure}_{name}"] = AgreementFigure.of(estimates[figure], "pairs")
     return figures
 
 
-def _confidence(lists: Sequence[Lists]) -> Figures:
+def _confidence(lists: Sequence[PairedLists]) -> Figures:
     """Return how far the confidences of matched memories agree, where both have one."""
     first: list[float] = []
     second: list[float] = []
@@ -300,12 +306,14 @@ def _confidence(lists: Sequence[Lists]) -> Figures:
         return {}
     apart = np.abs(np.array(first) - np.array(second))
     return {
-        "spearman_confidence": FigureRow.of(rank_correlation(first, second, sessions), "pairs"),
-        "mae_confidence": FigureRow.of(clustered_mean(apart, sessions), "pairs"),
+        "spearman_confidence": AgreementFigure.of(
+            rank_correlation(first, second, sessions), "pairs"
+        ),
+        "mae_confidence": AgreementFigure.of(clustered_mean(apart, sessions), "pairs"),
     }
 
 
-def _verbatim(lists: Sequence[Lists], side: int) -> FigureRow:
+def _verbatim(lists: Sequence[PairedLists], side: int) -> AgreementFigure:
     """Return the share of one person's items that are the draft's, word for word."""
     kept = []
     for one in lists:
@@ -313,10 +321,10 @@ def _verbatim(lists: Sequence[Lists], side: int) -> FigureRow:
         kept.append(sum(folded(text_of(item)) in (one.drafted or ()) for item in items))
     total = np.array([float(len(one.sides[side])) for one in lists])
     share = clustered_ratio(np.array(kept, dtype=np.float64), total, [one.session for one in lists])
-    return FigureRow.of(share, "sessions")
+    return AgreementFigure.of(share, "sessions")
 
 
-def _without(kind: str, lists: Sequence[Lists]) -> Figures:
+def _without(kind: str, lists: Sequence[PairedLists]) -> Figures:
     """Return the F1 of what is not in the draft: of all such items, and where both have some."""
     left = []
     for one in lists:

@@ -5,7 +5,12 @@ from itertools import combinations
 
 from alps.errors import UsageError
 from alps.ext.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures
-from alps.ext.people.agreement.rows import FigureRow, LabelAgreement, LabelledRow, PairOfPeople
+from alps.ext.people.agreement.rows import (
+    AgreementFigure,
+    LabelAgreement,
+    LabelledRow,
+    PairOfPeople,
+)
 from alps.judges.labels import LabelSet, Verdict, Verdicts
 from alps.stats.agreement import rater_estimates
 from alps.stats.bootstrap import DRAWS
@@ -48,16 +53,16 @@ def _of_rubric(matrix: LabelMatrix, *, seed: int, draws: int) -> LabelledRow | N
     scale, clusters = matrix.scale, matrix.clusters
     kappa = mean_kappa(matrix.people, scale, clusters, **resampling)
     raters = rater_estimates(matrix.people, scale, clusters, **resampling)
-    figures = {} if kappa is None else {"kappa": FigureRow.of(kappa, "items")}
+    figures = {} if kappa is None else {"kappa": AgreementFigure.of(kappa, "items")}
     for name, estimate in raters.items():
-        figures[name] = FigureRow.of(estimate, "items")
+        figures[name] = AgreementFigure.of(estimate, "items")
     chosen = sorted(shared, key=shared.__getitem__, reverse=True)[:PAIRS]
     names = ["agreement", "kappa"] if scale.kind == "nominal" else ["agreement", "kappa", "mae"]
     sides = [(columns[one], columns[other]) for one, other in chosen]
     of_pairs = pair_figures(sides, scale, names, clusters, **resampling)
     rows = []
     for people, estimates in zip(chosen, of_pairs, strict=True):
-        own = {name: FigureRow.of(estimate, "items") for name, estimate in estimates.items()}
+        own = {name: AgreementFigure.of(estimate, "items") for name, estimate in estimates.items()}
         rows.append(PairOfPeople(people=people, figures=own))
     return LabelledRow(
         kind=scale.kind,

@@ -38,7 +38,7 @@ class Matched:
     outcome: Outcome = "ok"
 
 
-class Rule(Protocol):
+class SameRule(Protocol):
     """Says which items of two lists are the same, one to one.
 
     Attributes:

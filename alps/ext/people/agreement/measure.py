@@ -16,7 +16,7 @@ from alps.ext.people.agreement.annotations import (
     read_two,
     release_beside,
 )
-from alps.ext.people.agreement.gold import Draft, gold_agreement
+from alps.ext.people.agreement.gold import GoldDraft, gold_agreement
 from alps.ext.people.agreement.labelled import label_agreement
 from alps.ext.people.agreement.matching import PUBLISHERS, JudgeRule, PublishersRule
 from alps.ext.people.agreement.rows import GoldAgreement, LabelAgreement
@@ -116,15 +116,15 @@ def _with_judge(settings: AgreementSettings) -> AgreementSettings:
     return settings
 
 
-def _draft(name: str | None, people: TwoPeople) -> Draft:
+def _draft(name: str | None, people: TwoPeople) -> GoldDraft:
     """Return the draft that both people started from, where it is named or lies beside them."""
     if name == NO_DRAFT:
-        return Draft()
+        return GoldDraft()
     path = release_beside(people.folder) if name is None else Path(name)
-    return Draft() if path is None else Draft(path.name, read_draft(path))
+    return GoldDraft() if path is None else GoldDraft(path.name, read_draft(path))
 
 
-def _on_gold(people: TwoPeople, draft: Draft, settings: AgreementSettings) -> Measured:
+def _on_gold(people: TwoPeople, draft: GoldDraft, settings: AgreementSettings) -> Measured:
     if settings.rule == PUBLISHERS:
         return Measured(run_loop(gold_agreement(people, PublishersRule(), draft)))
     settings = effective_judge(settings)

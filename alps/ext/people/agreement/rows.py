@@ -14,7 +14,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class FigureRow(_Part):
+class AgreementFigure(_Part):
     """A figure with its 95 % interval; `n` counts what `unit` names."""
 
     value: float | None
@@ -26,13 +26,13 @@ class FigureRow(_Part):
     method: str | None = None
 
     @classmethod
-    def of(cls, estimate: Estimate, unit: str) -> "FigureRow":
+    def of(cls, estimate: Estimate, unit: str) -> "AgreementFigure":
         """Return the row of an estimate over so many of `unit`."""
         names = cls.model_fields.keys() - {"unit"}
         return cls(**{name: getattr(estimate, name) for name in names}, unit=unit)
 
 
-class Counts(_Part):
+class PairCounts(_Part):
     """On how many sessions two people left items, how many each, and how many pairs match."""
 
     sessions: int
@@ -48,8 +48,8 @@ class DraftRow(_Part):
         without: The agreement on all other items, by its name.
     """
 
-    verbatim: tuple[FigureRow, FigureRow]
-    without: dict[str, FigureRow]
+    verbatim: tuple[AgreementFigure, AgreementFigure]
+    without: dict[str, AgreementFigure]
 
 
 class PartRow(_Part):
@@ -63,8 +63,8 @@ class PartRow(_Part):
     """
 
     title: str
-    counts: dict[str, Counts] = Field(default_factory=dict)
-    figures: dict[str, FigureRow] = Field(default_factory=dict)
+    counts: dict[str, PairCounts] = Field(default_factory=dict)
+    figures: dict[str, AgreementFigure] = Field(default_factory=dict)
     drafts: dict[str, DraftRow] = Field(default_factory=dict)
 
 
@@ -107,7 +107,7 @@ class PairOfPeople(_Part):
     """How far two people agree under one rubric."""
 
     people: tuple[str, str]
-    figures: dict[str, FigureRow]
+    figures: dict[str, AgreementFigure]
 
 
 class LabelledRow(_Part):
@@ -126,7 +126,7 @@ class LabelledRow(_Part):
     items: int
     twice: int
     people: list[str]
-    figures: dict[str, FigureRow]
+    figures: dict[str, AgreementFigure]
     pairs: list[PairOfPeople]
 
 

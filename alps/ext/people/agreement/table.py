@@ -7,8 +7,8 @@ from rich.console import Console
 from alps.ext.people.agreement.annotations import SAID
 from alps.ext.people.agreement.measure import Measured
 from alps.ext.people.agreement.rows import (
+    AgreementFigure,
     DraftRow,
-    FigureRow,
     GoldAgreement,
     LabelAgreement,
     LabelledRow,
@@ -110,7 +110,7 @@ def _part(part: PartRow, people: tuple[str, str]) -> Iterator[Part]:
 _FIGURES = [named(wraps="fold"), *figures("", "95 % interval", "n"), Column(wraps="no")]
 
 
-def _row(title: str, figure: FigureRow) -> Row:
+def _row(title: str, figure: AgreementFigure) -> Row:
     return row_of(title, *with_interval(figure), thousands(figure.n), figure.unit)
 
 
@@ -122,7 +122,7 @@ def _draft_rows(kind: str, draft: DraftRow, people: tuple[str, str]) -> Iterator
             yield _row(title, draft.without[name])
 
 
-def _labels(found: Mapping[str, FigureRow]) -> Iterator[Row]:
+def _labels(found: Mapping[str, AgreementFigure]) -> Iterator[Row]:
     """Put kappa and alpha of what is said of matched items into one table."""
     for name, title in _LABELS.items():
         if f"kappa_{name}" not in found:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from alps.ext.calibration.sample import rank
-from alps.ext.people.annotate.items import Answer, Item
-from alps.ext.people.annotate.journal import Said
+from alps.ext.people.annotate.items import Answer, LabelItem
+from alps.ext.people.annotate.journal import GivenLabel
 from alps.ext.people.annotate.questions import ADD, KEEP, NOTHING
 from alps.text import fold
 
@@ -20,13 +20,13 @@ class Added:
         agreed: Whether all do who are finished with the session.
     """
 
-    item: Item
+    item: LabelItem
     answer: Answer
     by: tuple[str, ...]
     agreed: bool
 
 
-def added_to(item: Item, people: Mapping[str, Sequence[Said]]) -> list[Added]:
+def added_to(item: LabelItem, people: Mapping[str, Sequence[GivenLabel]]) -> list[Added]:
     """Return what is added by people who are finished with a session.
 
     Args:
@@ -51,8 +51,8 @@ def added_to(item: Item, people: Mapping[str, Sequence[Said]]) -> list[Added]:
     return added
 
 
-def _as_item(item: Item, answer: Answer) -> Item:
+def _as_item(item: LabelItem, answer: Answer) -> LabelItem:
     memory = {"value": answer["value"]}
     payload = {"memory": memory, "dialogue": item.payload["dialogue"]}
     name = f"{item.item_id}{rank(0, fold(answer['value']))[:16]}"
-    return Item(name, "gold", item.cluster, payload, item.system)
+    return LabelItem(name, "gold", item.cluster, payload, item.system)

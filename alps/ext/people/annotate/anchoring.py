@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alps.ext.people.annotate.items import Item
-from alps.ext.people.annotate.journal import Said, before_shown, by_item
-from alps.stats.agreement import Scale
+from alps.ext.people.annotate.items import LabelItem
+from alps.ext.people.annotate.journal import GivenLabel, before_shown, by_item
+from alps.stats.agreement import LabelScale
 from alps.stats.bootstrap import Estimate, clustered_mean
 
 # All fields together, where there are several.
@@ -39,9 +39,9 @@ class _Change:
 
 
 def anchoring(
-    items: Mapping[str, Item],
-    people: Mapping[str, Sequence[Said]],
-    scales: Mapping[str, Scale],
+    items: Mapping[str, LabelItem],
+    people: Mapping[str, Sequence[GivenLabel]],
+    scales: Mapping[str, LabelScale],
 ) -> dict[str, Anchoring]:
     """Estimate anchoring by rubric and field, with intervals over sessions.
 
@@ -60,7 +60,7 @@ def anchoring(
 
 
 def _changes(
-    item: Item, said: Sequence[Said], scales: Mapping[str, Scale]
+    item: LabelItem, said: Sequence[GivenLabel], scales: Mapping[str, LabelScale]
 ) -> Iterator[tuple[str, _Change]]:
     first, last = before_shown(said), said[-1]
     if first is None or first.shown or not last.shown or item.shown is None:
@@ -75,7 +75,7 @@ def _changes(
         yield f"{item.rubric}: {name}", _Change(item.group, *apart)
 
 
-def _apart(value: object, shown: object, scale: Scale | None) -> float:
+def _apart(value: object, shown: object, scale: LabelScale | None) -> float:
     if value == shown:
         return 0.0
     if scale is not None and scale.kind != "nominal" and value is not None:

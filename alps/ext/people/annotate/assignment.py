@@ -4,24 +4,24 @@ from collections import Counter
 from collections.abc import Sequence
 
 from alps.ext.calibration.sample import rank
-from alps.ext.people.annotate.items import Item, Plan, Work
+from alps.ext.people.annotate.items import LabelItem, LabelPlan, Work
 
 
-def order_for(work: Work, person: str) -> list[Item]:
+def order_for(work: Work, person: str) -> list[LabelItem]:
     """Return the items of a person; those of one session follow each other.
 
     Where those who label are named, each group of items goes to `annotators` of them, and all have
     about as many; else whoever comes labels everything, in an order of their own. For an audit all
     follow the order of the drawing: who stops early leaves a smaller share.
     """
-    groups: dict[str, list[Item]] = {}
+    groups: dict[str, list[LabelItem]] = {}
     for item in work.items.values():
         groups.setdefault(item.group, []).append(item)
     plan = work.plan
     if plan.people:
         assigned = _assign([*groups], plan)
         groups = {name: items for name, items in groups.items() if person in assigned[name]}
-    ordered: list[Item] = []
+    ordered: list[LabelItem] = []
     names = [*groups]
     if plan.audit is None:
         names.sort(key=lambda name: rank(plan.seed, person, name))
@@ -30,7 +30,7 @@ def order_for(work: Work, person: str) -> list[Item]:
     return ordered
 
 
-def _assign(names: Sequence[str], plan: Plan) -> dict[str, tuple[str, ...]]:
+def _assign(names: Sequence[str], plan: LabelPlan) -> dict[str, tuple[str, ...]]:
     """Return the people of each group: always those with the fewest so far, ties by the seed."""
     load: Counter[str] = Counter()
     assigned = {}

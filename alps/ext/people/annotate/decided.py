@@ -6,8 +6,8 @@ from typing import Literal
 
 from alps.ext.people.annotate.added import Added, added_to
 from alps.ext.people.annotate.differences import same_label
-from alps.ext.people.annotate.items import Answer, Item, Work
-from alps.ext.people.annotate.journal import Said, before_shown, by_item
+from alps.ext.people.annotate.items import Answer, LabelItem, Work
+from alps.ext.people.annotate.journal import GivenLabel, before_shown, by_item
 
 Which = Literal["first", "revised"]
 
@@ -44,7 +44,7 @@ class Decided:
 
 
 def decided(
-    work: Work, people: Mapping[str, Sequence[Said]], which: Which = "first"
+    work: Work, people: Mapping[str, Sequence[GivenLabel]], which: Which = "first"
 ) -> dict[str, Decided]:
     """Return the decision on each labelled item, in the order of the items.
 
@@ -53,7 +53,7 @@ def decided(
         people: What each person said.
         which: The labels from before anything was shown, or the last ones.
     """
-    labels: dict[str, dict[str, list[Said]]] = {}
+    labels: dict[str, dict[str, list[GivenLabel]]] = {}
     rulings: dict[str, Ruling] = {}
     for name, said in people.items():
         for item_id, of_item in by_item(said).items():
@@ -69,8 +69,8 @@ def decided(
 
 
 def _decide(
-    item: Item,
-    labels: Mapping[str, Sequence[Said]],
+    item: LabelItem,
+    labels: Mapping[str, Sequence[GivenLabel]],
     rulings: Mapping[str, Ruling],
     which: Which,
 ) -> Decided:

@@ -12,9 +12,9 @@ from alps.errors import DataError, UsageError
 from alps.ext.calibration.next_steps import after_export
 from alps.ext.people.annotate.anchoring import Anchoring, anchoring
 from alps.ext.people.annotate.decided import Decided, Which, decided
-from alps.ext.people.annotate.gold import ANNOTATED, Change, verified
+from alps.ext.people.annotate.gold import ANNOTATED, MemoryChange, verified
 from alps.ext.people.annotate.items import RECORDS, SHOWN, Work, open_work, read_lines
-from alps.ext.people.annotate.journal import Said, people_in
+from alps.ext.people.annotate.journal import GivenLabel, people_in
 from alps.folders import path_fault, refuse_full, same_file
 from alps.jsonl import Row, dump, parse_json
 from alps.judges.judge_of_run import JUDGE, read_judge_of_run
@@ -172,7 +172,7 @@ def _labelled_whole(work: Work, sample: Row, labels: Mapping[str, Decided]) -> R
 def _gold(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:
     """Write the records that are verified as a whole, and what changed in them."""
     tracks: dict[str, list[tuple[Row, Row]]] = {}
-    changes: list[Change] = []
+    changes: list[MemoryChange] = []
     unfinished = 0
     for record in _records(work):
         done = verified(record, labels)
@@ -210,7 +210,9 @@ def _records(work: Work) -> list[Row]:
     return records
 
 
-def _annotations(work: Work, people: Mapping[str, Sequence[Said]], which: Which, out: Path) -> None:
+def _annotations(
+    work: Work, people: Mapping[str, Sequence[GivenLabel]], which: Which, out: Path
+) -> None:
     """Write the annotations of each person, and the draft, for `alps annotate agreement`."""
     records = _records(work)
     tracks: dict[str, list[tuple[Row, Row]]] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alps.ext.people.annotate.differences import differing
-from alps.ext.people.annotate.items import Answer, Item
+from alps.ext.people.annotate.items import Answer, LabelItem
 from alps.ext.people.annotate.journal import people_in
 from alps.ext.people.annotate.questions import KEEP
 from alps.ext.people.annotate.seat import Seat, first_labels
@@ -21,7 +21,7 @@ _Labels = Mapping[str, Mapping[str, Answer]]
 
 
 @dataclass(frozen=True)
-class Standing:
+class WorkProgress:
     """How far the work is, of all people together.
 
     Attributes:
@@ -45,7 +45,7 @@ class Standing:
         return self.target is not None and self.half is not None and self.half <= self.target
 
 
-def standing_of(seat: Seat) -> Standing:
+def standing_of(seat: Seat) -> WorkProgress:
     """Return how far the work in the folder of `seat` is."""
     said = people_in(seat.folder)
     labels = {name: first_labels(rows) for name, rows in said.items()}
@@ -55,7 +55,7 @@ def standing_of(seat: Seat) -> Standing:
     waiting = [one for one in differing(seat.work, said) if one.item.item_id not in decided]
     judged = any(item.shown is not None for item in seat.work.items.values())
     what = "how often judge and people agree" if judged else "how many are accepted"
-    return Standing(
+    return WorkProgress(
         agreement=agreement(seat.work.items, labels),
         half=_half_width(seat, labels),
         target=seat.work.plan.target,
@@ -64,7 +64,7 @@ def standing_of(seat: Seat) -> Standing:
     )
 
 
-def agreement(items: Mapping[str, Item], labels: _Labels) -> Estimate | None:
+def agreement(items: Mapping[str, LabelItem], labels: _Labels) -> Estimate | None:
     """Estimate how often two people agree about an item, over all pairs of people."""
     equal: list[float] = []
     groups: list[str] = []
@@ -104,7 +104,7 @@ def _half_width(seat: Seat, labels: _Labels) -> float | None:
     return widest or None
 
 
-def _value(item: Item, answer: Answer, seat: Seat) -> float | None:
+def _value(item: LabelItem, answer: Answer, seat: Seat) -> float | None:
     """Return what a label adds to the figure that it is for; None where it adds nothing."""
     if item.rubric == "gold":
         return float(answer["verdict"] == KEEP)

@@ -19,7 +19,7 @@ _EMPTY = ("label_suggestion", "reasoning", "emotion", "preference_attitude", "up
 
 
 @dataclass(frozen=True)
-class Change:
+class MemoryChange:
     """What became of one memory.
 
     Attributes:
@@ -42,7 +42,7 @@ class Change:
         return {**vars(self), "by": list(self.by), "fields": fields}
 
 
-def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[Change]] | None:
+def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[MemoryChange]] | None:
     """Return the gold row of a record, and what changed in it; None where it is not finished."""
     name, items = record["record"], record["gold"]["gold"]["memory_items"]
     last = labels.get(f"{name}/+")
@@ -50,7 +50,7 @@ def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[Chan
     if last is None or unseen or not any(map(_is_last, last.by.values())):
         return None
     kept: list[Row] = []
-    changes: list[Change] = []
+    changes: list[MemoryChange] = []
     for item in items:
         one = labels[f"{name}/{item['memory_id']}"]
         new = _new(item, one.answer, record)
@@ -96,7 +96,7 @@ def _fields(answer: Answer, record: Row, old: Row) -> Row:
     return {**fields, "value": answer["value"], "evidence": evidence}
 
 
-def _change(record: str, old: Row, new: Row | None, one: Decided) -> Change:
+def _change(record: str, old: Row, new: Row | None, one: Decided) -> MemoryChange:
     what: What = "kept"
     fields: dict[str, tuple[Any, Any]] = {}
     if one.answer is None:
@@ -109,14 +109,14 @@ def _change(record: str, old: Row, new: Row | None, one: Decided) -> Change:
                 fields[name] = (old.get(name), new.get(name))
         what = "edited" if fields or one.answer["verdict"] == EDIT else "kept"
     by, decided = tuple(one.by), None if one.ruling is None else one.ruling.by
-    return Change(record, old["memory_id"], what, old["value"], by, decided, fields)
+    return MemoryChange(record, old["memory_id"], what, old["value"], by, decided, fields)
 
 
 def _said_of(one: Added, ruling: Ruling | None) -> Answer:
     return one.answer if ruling is None else ruling.answer
 
 
-def _addition(record: str, memory_id: str, one: Added, ruling: Ruling | None) -> Change:
+def _addition(record: str, memory_id: str, one: Added, ruling: Ruling | None) -> MemoryChange:
     """Return what became of a memory that somebody adds."""
     answer = _said_of(one, ruling)
     what: What = "added"
@@ -126,7 +126,7 @@ def _addition(record: str, memory_id: str, one: Added, ruling: Ruling | None) ->
         what = "rejected"
     value = answer.get("value", one.answer["value"])
     by = None if ruling is None else ruling.by
-    return Change(record, memory_id, what, value, one.by, by)
+    return MemoryChange(record, memory_id, what, value, one.by, by)
 
 
 def _free_id(taken: set[str]) -> str:

@@ -2,7 +2,7 @@
 
 The files of a folder:
 
-- `annotate.json`: the plan, `Plan`.
+- `annotate.json`: the plan, `LabelPlan`.
 - `items.jsonl`: `{"item_id", "rubric", "system", "cluster", "language", "payload"}` a line. Items
   to rate or to relate are those of a label folder, whose `scale.json` and `sample.json` lie beside.
 - `shown.jsonl`: `{"item_id", "by", "answer"}`, what is hidden until a label is given.
@@ -22,14 +22,14 @@ from alps.ext.people.annotate.settings import Job
 from alps.jsonl import Row, parse_json, scan
 from alps.judges.labels import ITEMS
 from alps.run.folder import write_json
-from alps.schema import Record
+from alps.schema import FrozenRow
 from alps.slips import refuse_form_of
 
 PLAN, SHOWN, RECORDS = "annotate.json", "shown.jsonl", "records.jsonl"
 Answer = Mapping[str, Any]
 
 
-class Plan(Record):
+class LabelPlan(FrozenRow):
     """What a folder is for, as `annotate.json` has it.
 
     Attributes:
@@ -55,7 +55,7 @@ class Plan(Record):
 
 
 @dataclass(frozen=True)
-class Item:
+class LabelItem:
     """Something to be labelled.
 
     Attributes:
@@ -84,8 +84,8 @@ class Work:
     """The plan of a folder, and its items in their order."""
 
     folder: Path
-    plan: Plan
-    items: Mapping[str, Item] = field(default_factory=dict)
+    plan: LabelPlan
+    items: Mapping[str, LabelItem] = field(default_factory=dict)
 
 
 def open_work(folder: Path) -> Work:
@@ -99,13 +99,13 @@ def open_work(folder: Path) -> Work:
     if not path.is_file():
         raise UsageError(f"{folder}: nothing to annotate ({PLAN} is missing)")
     try:
-        plan = Plan.model_validate(parse_json(path.read_bytes()))
+        plan = LabelPlan.model_validate(parse_json(path.read_bytes()))
     except (ValueError, ValidationError) as error:
         raise DataError("is not the plan of a folder to annotate", path=path) from error
     shown: dict[str, Row] = {}
     for row in read_lines(folder / SHOWN):
         shown[str(row.get("item_id"))] = row
-    items: dict[str, Item] = {}
+    items: dict[str, LabelItem] = {}
     for row in read_lines(folder / ITEMS):
         item = _item(row, shown.get(str(row.get("item_id")), {}), folder / ITEMS)
         items[item.item_id] = item
@@ -129,15 +129,15 @@ def read_lines(path: Path) -> list[Row]:
     return rows
 
 
-def _item(row: Row, shown: Row, path: Path) -> Item:
+def _item(row: Row, shown: Row, path: Path) -> LabelItem:
     try:
         named: Row = {name: row[name] for name in ("item_id", "rubric", "payload")}
     except KeyError as error:
         raise DataError("missing field", path=path, field=str(error.args[0])) from error
     about: Row = {name: row.get(name) for name in ("system", "cluster", "language")}
-    return Item(**named, **about, shown=shown.get("answer"), by=shown.get("by"))
+    return LabelItem(**named, **about, shown=shown.get("answer"), by=shown.get("by"))
 
 
-def write_plan(folder: Path, plan: Plan) -> None:
+def write_plan(folder: Path, plan: LabelPlan) -> None:
     """Write the plan; last, as a folder without one is not begun."""
     write_json(folder / PLAN, plan.model_dump())

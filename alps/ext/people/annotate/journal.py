@@ -14,13 +14,13 @@ from pydantic import ValidationError
 from alps.errors import DataError, UsageError
 from alps.folders import same_file
 from alps.jsonl import Appender, scan
-from alps.schema import Record
+from alps.schema import FrozenRow
 
 Stage = Literal["first", "revised", "adjudicated"]
 _BEGINNING, _END = "journal-", ".jsonl"
 
 
-class Said(Record):
+class GivenLabel(FrozenRow):
     """One label.
 
     Attributes:
@@ -40,7 +40,7 @@ class Said(Record):
     showing: str = ""
 
 
-class Journal:
+class LabelJournal:
     """The labels of one person, held by this process until it is closed.
 
     Raises:
@@ -70,7 +70,7 @@ class Journal:
             self._lock.release()
             raise
 
-    def append(self, said: Said) -> None:
+    def append(self, said: GivenLabel) -> None:
         """Write a label to disk.
 
         Raises:
@@ -85,7 +85,7 @@ class Journal:
         self._lock.release()
 
 
-def read_journal(path: Path) -> Iterator[Said]:
+def read_journal(path: Path) -> Iterator[GivenLabel]:
     """Yield the labels of a journal; a torn last line is left out.
 
     Raises:
@@ -97,13 +97,13 @@ def read_journal(path: Path) -> Iterator[Said]:
         if row is None and number == len(lines):
             continue
         try:
-            yield Said.model_validate(row)
+            yield GivenLabel.model_validate(row)
         except ValidationError as error:
             message = "is not a label; restore the line, or remove it"
             raise DataError(message, path=path, line=number) from error
 
 
-def people_in(folder: Path) -> dict[str, list[Said]]:
+def people_in(folder: Path) -> dict[str, list[GivenLabel]]:
     """Return what each person said, by name in the order of the alphabet."""
     return {_person(path): [*read_journal(path)] for path in _journals(folder)}
 
@@ -116,7 +116,7 @@ def _person(path: Path) -> str:
     return path.name.removeprefix(_BEGINNING).removesuffix(_END)
 
 
-def before_shown(said: Sequence[Said]) -> Said | None:
+def before_shown(said: Sequence[GivenLabel]) -> GivenLabel | None:
     """Return the last label of an item that was given before anything was shown.
 
     Where all were given in sight of something, the first of them.
@@ -125,9 +125,9 @@ def before_shown(said: Sequence[Said]) -> Said | None:
     return alone[-1] if alone else next(iter(said), None)
 
 
-def by_item(said: Sequence[Said]) -> Mapping[str, list[Said]]:
+def by_item(said: Sequence[GivenLabel]) -> Mapping[str, list[GivenLabel]]:
     """Return what one person said, by item; adjudications are left out."""
-    items: dict[str, list[Said]] = {}
+    items: dict[str, list[GivenLabel]] = {}
     for one in said:
         if one.stage != "adjudicated":
             items.setdefault(one.item_id, []).append(one)

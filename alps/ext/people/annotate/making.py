@@ -10,9 +10,9 @@ from pathlib import Path
 
 from alps.errors import UsageError
 from alps.ext.calibration.correct_again import judge_of_run
-from alps.ext.calibration.judge_questions import Asked, asked_in
+from alps.ext.calibration.judge_questions import JudgeCall, asked_in
 from alps.ext.calibration.sample import draw_audit, draw_labels
-from alps.ext.people.annotate.items import PLAN, RECORDS, SHOWN, Plan, open_work, write_plan
+from alps.ext.people.annotate.items import PLAN, RECORDS, SHOWN, LabelPlan, open_work, write_plan
 from alps.ext.people.annotate.memories import Memories, memories_of
 from alps.ext.people.annotate.settings import JOBS, Job, Settings
 from alps.jsonl import Row, dump, scan
@@ -20,13 +20,13 @@ from alps.judges.judge_of_run import JUDGE
 from alps.judges.labels import ITEMS
 from alps.judges.matching import UNRELATED, MatchQuestion
 from alps.run.folder import write_json, write_whole
-from alps.run.opened import Key, find_run, open_run, read_rows
+from alps.run.opened import AnswerKey, find_run, open_run, read_rows
 from alps.run.source import open_again
 
 _DRAFT = "draft"
 
 
-def make_work(folder: Path, plan: Plan) -> None:
+def make_work(folder: Path, plan: LabelPlan) -> None:
     """Make the folder of `plan`.
 
     Raises:
@@ -37,7 +37,7 @@ def make_work(folder: Path, plan: Plan) -> None:
     write_plan(folder, plan)
 
 
-def _drawn(folder: Path, plan: Plan) -> None:
+def _drawn(folder: Path, plan: LabelPlan) -> None:
     if plan.split is not None:
         raise UsageError(f"split={plan.split}: a run has its own; leave it out")
     run = find_run(plan.source)
@@ -64,7 +64,7 @@ def _verdicts(run: Path) -> dict[str, Row]:
     verdicts = {}
     for asked in asked_in(run, data):
         about = asked.about
-        row = rows.get(Key(asked.track, about.benchmark_id, about.repeat))
+        row = rows.get(AnswerKey(asked.track, about.benchmark_id, about.repeat))
         if row is None or row.get("outcome") != "ok":
             continue
         for item_id, label in _labels(asked, row):
@@ -72,7 +72,7 @@ def _verdicts(run: Path) -> dict[str, Row]:
     return verdicts
 
 
-def _labels(asked: Asked, row: Row) -> Iterator[tuple[str, object]]:
+def _labels(asked: JudgeCall, row: Row) -> Iterator[tuple[str, object]]:
     """Yield what a judge said of the items of a question."""
     if isinstance(asked.question, MatchQuestion):
         pairs = row.get("pairs") or ()
@@ -87,7 +87,7 @@ def _labels(asked: Asked, row: Row) -> Iterator[tuple[str, object]]:
             yield f"{asked.name}{asked.by.part(name)}", marks[mark]
 
 
-def _of_memories(folder: Path, plan: Plan) -> None:
+def _of_memories(folder: Path, plan: LabelPlan) -> None:
     sessions = memories_of(plan.source, plan.split, n=plan.n, seed=plan.seed)
     rows: list[Row] = []
     shown: list[Row] = []
@@ -123,7 +123,7 @@ def _rows_of(session: Memories, job: Job) -> Iterator[tuple[Row, Row | None]]:
         yield {"item_id": name, "rubric": "missing", **about, "payload": payload}, None
 
 
-_MAKERS: Mapping[Job, Callable[[Path, Plan], None]] = {
+_MAKERS: Mapping[Job, Callable[[Path, LabelPlan], None]] = {
     "rate": _drawn,
     "match": _drawn,
     "gold": _of_memories,
@@ -163,7 +163,7 @@ def _people(settings: Settings) -> tuple[str, ...]:
     return tuple(name.strip() for name in (settings.people or "").split(",") if name.strip())
 
 
-def _plan(settings: Settings, source: str, job: Job) -> Plan:
+def _plan(settings: Settings, source: str, job: Job) -> LabelPlan:
     people = _people(settings)
     if people and len(set(people)) < max(settings.annotators, len(people)):
         raise UsageError(
@@ -179,7 +179,7 @@ def _plan(settings: Settings, source: str, job: Job) -> Plan:
     if job == "queries" and settings.target is not None:
         raise UsageError(f"target={settings.target:g}: queries have no metric; leave it out")
     of_plan = {name: getattr(settings, name) for name in _TAKEN}
-    return Plan(job=job, source=source, people=people, **of_plan)
+    return LabelPlan(job=job, source=source, people=people, **of_plan)
 
 
 _TAKEN = ("split", "n", "seed", "annotators", "blind", "target", "audit", "audit_seed")

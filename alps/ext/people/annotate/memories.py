@@ -10,7 +10,7 @@ from alps.data.release import open_split, read_track
 from alps.errors import UsageError
 from alps.ext.calibration.sample import rank
 from alps.jsonl import Row
-from alps.run.opened import MANIFEST, RUNS, Key, find_run, open_run, read_rows
+from alps.run.opened import MANIFEST, RUNS, AnswerKey, find_run, open_run, read_rows
 from alps.run.source import open_again
 
 # The fields that a person gives of a memory, and that are hidden until they do.
@@ -85,7 +85,7 @@ def _of_run(source: str, split: str | None) -> Iterator[Memories]:
     rows = read_rows(run.folder / "predictions.jsonl")
     for track, folder in track_folders(open_split(settings["data"], settings.get("split"))):
         for pair in read_track(folder):
-            row = rows.get(Key(track, pair.input["benchmark_id"]))
+            row = rows.get(AnswerKey(track, pair.input["benchmark_id"]))
             if at(row, "prediction", "memory_items") is not None:
                 items = _readable(dicts_at(row, "prediction", "memory_items"))
                 yield _memories(track, pair.input, items, str(settings["model"]))

@@ -7,9 +7,9 @@ from secrets import token_hex
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from alps.ext.people.annotate.figures import Standing
-from alps.ext.people.annotate.items import Answer, Item
-from alps.ext.people.annotate.questions import Form
+from alps.ext.people.annotate.figures import WorkProgress
+from alps.ext.people.annotate.items import Answer, LabelItem
+from alps.ext.people.annotate.questions import LabelForm
 from alps.ext.people.annotate.seat import Seat, Step
 from alps.judges.calibration_file import rubric_of
 from alps.judges.labels import SCALE
@@ -45,7 +45,7 @@ class Part(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Line(NamedTuple):
+class DialogueLine(NamedTuple):
     """One turn of a dialogue: its place from 0, and its speaker, numbered where it is a user."""
 
     number: int
@@ -64,7 +64,7 @@ def render(
     seat: Seat,
     step: Step | None,
     *,
-    standing: Standing,
+    standing: WorkProgress,
     fault: str = "",
     given: Mapping[str, str] | None = None,
     going_on: bool = False,
@@ -125,7 +125,7 @@ def _what_was_shown(step: Step) -> str:
     return "seeing the draft" if step.item.by == "draft" else "seeing the judge's verdict"
 
 
-def parts_of(item: Item) -> Iterator[Part]:
+def parts_of(item: LabelItem) -> Iterator[Part]:
     """Yield the texts of an item, but for its dialogue."""
     payload = item.payload
     for name, title in _TEXTS.items():
@@ -144,19 +144,19 @@ def parts_of(item: Item) -> Iterator[Part]:
             yield Part(name.replace("_", " ").capitalize(), value)
 
 
-def lines_of(item: Item) -> list[Line]:
+def lines_of(item: LabelItem) -> list[DialogueLine]:
     """Return the turns of an item's dialogue."""
-    lines: list[Line] = []
+    lines: list[DialogueLine] = []
     said = 0
     for n, turn in enumerate(item.payload.get("dialogue") or ()):
         role = turn["role"]
         said += role == "user"
         speaker = f"user, turn {said}" if role == "user" else role
-        lines.append(Line(n, role, speaker, turn["text"]))
+        lines.append(DialogueLine(n, role, speaker, turn["text"]))
     return lines
 
 
-def rubric_text(item: Item, folder: Path) -> str:
+def rubric_text(item: LabelItem, folder: Path) -> str:
     """Return the guideline for people; empty if the form needs none."""
     if not (folder / SCALE).is_file():
         return ""
@@ -179,7 +179,7 @@ def _others(step: Step) -> Iterator[Other]:
         yield Other(key, said_in_words(answer, step.form), as_form(answer))
 
 
-def said_in_words(answer: Answer | None, form: Form) -> list[tuple[str, str]]:
+def said_in_words(answer: Answer | None, form: LabelForm) -> list[tuple[str, str]]:
     """Return an answer as names and words, those of its choices where it chose."""
     words = {
         (one.name, choice.name): choice.text for one in form.questions for choice in one.choices

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.people.annotate.items import Answer, Item
+from alps.ext.people.annotate.items import Answer, LabelItem
 from alps.judges.rubric import labelled_as
 from alps.schema import CANONICAL_LABELS, UNMAPPED
 from alps.slips import read_toml
-from alps.stats.agreement import Scale
+from alps.stats.agreement import LabelScale
 from alps.text import fold
 
 KEEP, EDIT, REJECT, ADD, NOTHING = "keep", "edit", "reject", "add", "nothing"
@@ -50,7 +50,7 @@ _LISTED = re.MULTILINE | re.DOTALL
 
 
 @dataclass(frozen=True)
-class Choice:
+class AnswerChoice:
     """One answer to a question: its value, its keys, its words, and when to give it."""
 
     value: Any
@@ -65,7 +65,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Question:
+class LabelQuestion:
     """Something asked of an item.
 
     Attributes:
@@ -75,7 +75,7 @@ class Question:
 
     name: str
     text: str
-    choices: Sequence[Choice]
+    choices: Sequence[AnswerChoice]
     unless: tuple[str, ...] = ()
 
     def read(self, word: str) -> Any:
@@ -91,7 +91,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Form:
+class LabelForm:
     """What is asked of an item: questions, texts to be written, and what these start as.
 
     Attributes:
@@ -99,7 +99,7 @@ class Form:
         values: What the fields of text start as.
     """
 
-    questions: Sequence[Question]
+    questions: Sequence[LabelQuestion]
     texts: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
 
@@ -109,20 +109,20 @@ class Form:
         return len(self.questions) == 1 and not self.texts
 
 
-def form_of(item: Item, scales: Mapping[str, Scale]) -> Form:
+def form_of(item: LabelItem, scales: Mapping[str, LabelScale]) -> LabelForm:
     """Return what is asked of an item."""
     if item.rubric in scales:
-        return Form((_on_scale(scales[item.rubric], item.rubric),))
+        return LabelForm((_on_scale(scales[item.rubric], item.rubric),))
     if item.rubric == "queries":
         texts = {"query": "A query that needs this memory", "second": "Another one, or none"}
-        return Form((), texts)
+        return LabelForm((), texts)
     verdicts = (ADD, NOTHING) if item.rubric == "missing" else (KEEP, EDIT, REJECT)
     texts = {"value": "The memory", "quote": "Quote from the dialogue (evidence)"}
     values = {} if item.rubric == "missing" else {"value": item.payload["memory"]["value"]}
-    return Form((_verdict(verdicts), *_of_a_memory(item)), texts, values)
+    return LabelForm((_verdict(verdicts), *_of_a_memory(item)), texts, values)
 
 
-def _on_scale(scale: Scale, rubric: str) -> Question:
+def _on_scale(scale: LabelScale, rubric: str) -> LabelQuestion:
     known = labelled_as(rubric, ())
     text = "" if known is None else known.text
     values = scale.values
@@ -131,8 +131,10 @@ def _on_scale(scale: Scale, rubric: str) -> Question:
     for place, value in enumerate(values, start=1):
         code = str(value) if numbers else _code(place, len(values))
         word = _met(value, values)
-        choices.append(Choice(value, code, word, gloss_in(text, word.replace(" ", "_"), rubric)))
-    return Question("label", "Your label", choices)
+        choices.append(
+            AnswerChoice(value, code, word, gloss_in(text, word.replace(" ", "_"), rubric))
+        )
+    return LabelQuestion("label", "Your label", choices)
 
 
 def _met(value: object, values: Sequence[object]) -> str:
@@ -176,13 +178,13 @@ def _code(place: int, count: int) -> str:
     return str(place) if count < 10 else f"{place:02}"
 
 
-def _verdict(words: Sequence[str]) -> Question:
-    choices = [Choice(word, word[0], word, _GLOSSES[word]) for word in words]
+def _verdict(words: Sequence[str]) -> LabelQuestion:
+    choices = [AnswerChoice(word, word[0], word, _GLOSSES[word]) for word in words]
     text = "Is a memory missing?" if ADD in words else "Is it a memory of this user?"
-    return Question("verdict", text, choices)
+    return LabelQuestion("verdict", text, choices)
 
 
-def _of_a_memory(item: Item) -> list[Question]:
+def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
     """Return the questions about a memory that is kept, edited or added."""
     named: list[tuple[str, str, Sequence[Any]]] = [
         ("type", "Said or implied?", TYPES),
@@ -194,22 +196,23 @@ def _of_a_memory(item: Item) -> list[Question]:
         choices = []
         for n, value in enumerate(values, 1):
             word = str(value).replace("_", " ")
-            choices.append(Choice(value, str(n), word, _GLOSSES[value]))
+            choices.append(AnswerChoice(value, str(n), word, _GLOSSES[value]))
         questions.append(_unless_rejected(name, text, choices))
     turns = [n for n, turn in enumerate(item.payload["dialogue"]) if turn["role"] == "user"]
     shown = [
-        Choice(turn, _code(n, len(turns) + 1), f"turn {n}") for n, turn in enumerate(turns, start=1)
+        AnswerChoice(turn, _code(n, len(turns) + 1), f"turn {n}")
+        for n, turn in enumerate(turns, start=1)
     ]
     questions.append(_unless_rejected("evidence", "Where is it said?", shown))
     questions.append(_unless_rejected("label", "What is it about?", _labels()))
     return questions
 
 
-def _unless_rejected(name: str, text: str, choices: Sequence[Choice]) -> Question:
-    return Question(name, text, choices, unless=(REJECT, NOTHING))
+def _unless_rejected(name: str, text: str, choices: Sequence[AnswerChoice]) -> LabelQuestion:
+    return LabelQuestion(name, text, choices, unless=(REJECT, NOTHING))
 
 
-def _labels() -> list[Choice]:
+def _labels() -> list[AnswerChoice]:
     """Return the taxonomy: the first key is the group, the second the label in it."""
     groups: dict[str, int] = {}
     choices = []
@@ -217,11 +220,11 @@ def _labels() -> list[Choice]:
         group, _, rest = label.partition("/")
         groups[group] = groups.get(group, 0) + 1
         code = f"{len(groups)}{groups[group]}"
-        choices.append(Choice(label, code, f"{group} / {rest}".replace("_", " ")))
-    return [*choices, Choice(UNMAPPED, "00", "none of these")]
+        choices.append(AnswerChoice(label, code, f"{group} / {rest}".replace("_", " ")))
+    return [*choices, AnswerChoice(UNMAPPED, "00", "none of these")]
 
 
-def read_answer(item: Item, form: Form, given: Mapping[str, str]) -> Answer:
+def read_answer(item: LabelItem, form: LabelForm, given: Mapping[str, str]) -> Answer:
     """Return the answer that a filled-in form gives.
 
     Raises:
@@ -239,7 +242,7 @@ def read_answer(item: Item, form: Form, given: Mapping[str, str]) -> Answer:
     return answer | _texts(item, answer, given)
 
 
-def _texts(item: Item, answer: Answer, given: Mapping[str, str]) -> dict[str, str | None]:
+def _texts(item: LabelItem, answer: Answer, given: Mapping[str, str]) -> dict[str, str | None]:
     """Return the value and the quote of a memory, checked against the dialogue.
 
     The quote is None where no words of the turn were marked.
@@ -261,7 +264,7 @@ def _texts(item: Item, answer: Answer, given: Mapping[str, str]) -> dict[str, st
     return {"value": value, "quote": quote or None}
 
 
-def read_queries(item: Item, given: Mapping[str, str]) -> list[str]:
+def read_queries(item: LabelItem, given: Mapping[str, str]) -> list[str]:
     """Return one or two queries for a memory: at most 25 words, and not its value word by word.
 
     Raises:

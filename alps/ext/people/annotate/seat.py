@@ -8,13 +8,20 @@ from pathlib import Path
 
 from alps.errors import UsageError
 from alps.ext.people.annotate.assignment import order_for
-from alps.ext.people.annotate.differences import Difference, differing
-from alps.ext.people.annotate.items import Answer, Item, Work, open_work
-from alps.ext.people.annotate.journal import Journal, Said, Stage, before_shown, by_item, people_in
-from alps.ext.people.annotate.questions import ADD, Form, form_of, read_answer
+from alps.ext.people.annotate.differences import LabelDifference, differing
+from alps.ext.people.annotate.items import Answer, LabelItem, Work, open_work
+from alps.ext.people.annotate.journal import (
+    GivenLabel,
+    LabelJournal,
+    Stage,
+    before_shown,
+    by_item,
+    people_in,
+)
+from alps.ext.people.annotate.questions import ADD, LabelForm, form_of, read_answer
 from alps.judges.label_rows import Value
 from alps.judges.labels import SCALE, read_scales
-from alps.stats.agreement import Scale
+from alps.stats.agreement import LabelScale
 
 
 @dataclass(frozen=True)
@@ -31,8 +38,8 @@ class Step:
         in_another_tab: What another tab said of it meanwhile; nothing, where none did.
     """
 
-    item: Item
-    form: Form
+    item: LabelItem
+    form: LabelForm
     stage: Stage
     place: int
     rows: int
@@ -65,7 +72,7 @@ class Seat:
             raise UsageError(f"as={person}: not one of the annotators ({', '.join(plan.people)})")
         if adjudicate and person in people_in(folder) and by_item(people_in(folder)[person]):
             raise UsageError(f"as={person}: has labelled here; another person must adjudicate")
-        self._journal = Journal(folder, person)
+        self._journal = LabelJournal(folder, person)
         self._since: tuple[str, float] = ("", 0.0)
         rulings = [one for one in self._journal.said if one.stage == "adjudicated"]
         self._rulings = {one.item_id: one.answer for one in rulings}
@@ -82,15 +89,15 @@ class Seat:
         """Look again at what others labelled differently."""
         self._set_order(self._to_decide())
 
-    def _to_decide(self) -> list[Item]:
+    def _to_decide(self) -> list[LabelItem]:
         return [one.item for one in self._differing()]
 
-    def _set_order(self, order: Sequence[Item]) -> None:
+    def _set_order(self, order: Sequence[LabelItem]) -> None:
         self.order = order
         self._places = {item.item_id: place for place, item in enumerate(order, start=1)}
         self._done = {item.item_id for item in order if self._is_done(item)}
 
-    def _differing(self) -> list[Difference]:
+    def _differing(self) -> list[LabelDifference]:
         return differing(self.work, people_in(self.folder))
 
     @property
@@ -102,7 +109,7 @@ class Seat:
         """Tell whether this person has labelled an item of a rubric."""
         return any(one.rubric == rubric and self._own.get(one.item_id) for one in self.order)
 
-    def _is_done(self, item: Item) -> bool:
+    def _is_done(self, item: LabelItem) -> bool:
         if self.adjudicate:
             return item.item_id in self._rulings
         said = self._own.get(item.item_id, ())
@@ -110,7 +117,7 @@ class Seat:
             return False
         return not self._hides(item) or any(one.shown for one in said)
 
-    def _hides(self, item: Item) -> bool:
+    def _hides(self, item: LabelItem) -> bool:
         return self.work.plan.blind and item.shown is not None
 
     def next(self) -> Step | None:
@@ -126,7 +133,7 @@ class Seat:
             return None
         return self._step(self.order[place - 1], place)
 
-    def _step(self, item: Item, place: int) -> Step:
+    def _step(self, item: LabelItem, place: int) -> Step:
         if self._since[0] != item.item_id:
             self._since = (item.item_id, self._clock())
         form = form_of(item, self.scales)
@@ -171,7 +178,7 @@ class Seat:
         started = self._since[1]
         seconds = round(self._clock() - started, 1)
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        said = Said(
+        said = GivenLabel(
             item_id=item_id,
             stage=step.stage,
             answer=answer,
@@ -186,7 +193,7 @@ class Seat:
             return replace(self._step(item, place), in_another_tab=step.said)
         return self.next()
 
-    def _keep(self, item: Item, said: Said) -> None:
+    def _keep(self, item: LabelItem, said: GivenLabel) -> None:
         self._since = ("", 0.0)
         if said.showing:
             self._showings.add(said.showing)
@@ -202,12 +209,12 @@ class Seat:
         self._journal.close()
 
 
-def _scales(folder: Path) -> tuple[Mapping[str, Scale], Mapping[str, frozenset[Value]]]:
+def _scales(folder: Path) -> tuple[Mapping[str, LabelScale], Mapping[str, frozenset[Value]]]:
     path = folder / SCALE
     return read_scales(path) if path.is_file() else ({}, {})
 
 
-def first_labels(said: Sequence[Said]) -> dict[str, Answer]:
+def first_labels(said: Sequence[GivenLabel]) -> dict[str, Answer]:
     """Return by item what one person said before anything was shown."""
     labels: dict[str, Answer] = {}
     for item_id, of_item in by_item(said).items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from alps.errors import UsageError
-from alps.ext.people.annotate.figures import Standing, standing_of
+from alps.ext.people.annotate.figures import WorkProgress, standing_of
 from alps.ext.people.annotate.page import environment, render
 from alps.ext.people.annotate.seat import Seat
 from alps.loopback import application_of
@@ -95,7 +95,7 @@ class _Desk:
         )
         return HTMLResponse(text.encode(errors="replace"))
 
-    def _current(self) -> Standing:
+    def _current(self) -> WorkProgress:
         """Return how far the work is, made anew when that is worth its time."""
         # Of 10,000 labels it takes 0.4 s: nobody waits for it at every label.
         if time.monotonic() >= self._fresh_until:

@@ -65,7 +65,7 @@ _WORDS: dict[str, Any] = {
 AnnotateSettings = create_model("AnnotateSettings", __base__=Settings, **_WORDS)
 
 
-class ExportSettings(FrozenSettings):
+class LabelExportSettings(FrozenSettings):
     """Settings of `alps annotate export`."""
 
     out: HomePath = Field(description="folder to write")
