@@ -157,7 +157,7 @@ def budgets(project: Path) -> list[Budget]:
     run = plain_run(project)
     whole = count(project / room for room in ROOMS)
     return [
-        Budget("lines of the spine", 32_000, _spine(project).lines, 47_600),
+        Budget("lines of the spine", 32_000, _spine(project).lines, 46_800),
         Budget("modules that a plain run calls", 60, run["called"], 107),
         Budget("modules of ours that it imports", 100, run["imported"], 140),
         Budget(f"lines of {START}", 250, len(start.splitlines()), 250),

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.ext.audits.records import AuditedRecords, corrected_score
+from alps.ext.audits.regression import clustered_effects
 from alps.rows import AuditedScore, BentRow
 from alps.run.opened import AnswerKey, read_rows
 from alps.run.source import TrackData
 from alps.stats.bootstrap import Floats
 from alps.stats.lengths import LENGTHS, length_thirds
-from alps.stats.regression import clustered_effects
 from alps.tasks import Metric
 from alps.text import script_of, texts_of
 

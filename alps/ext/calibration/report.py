@@ -13,6 +13,14 @@ from typing import Any
 import numpy as np
 
 from alps.errors import UsageError
+from alps.ext.calibration.annotators import (
+    Alignment,
+    AlternativeAnnotator,
+    alignment,
+    alternative_annotator,
+    leave_one_out,
+    self_agreement,
+)
 from alps.ext.calibration.controls import (
     Acceptance,
     Estimates,
@@ -45,14 +53,6 @@ from alps.stats.agreement import (
     pair_estimates,
     pair_table,
     rater_estimates,
-)
-from alps.stats.annotators import (
-    Alignment,
-    AlternativeAnnotator,
-    alignment,
-    alternative_annotator,
-    leave_one_out,
-    self_agreement,
 )
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.intervals import (

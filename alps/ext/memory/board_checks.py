@@ -87,7 +87,7 @@ class DiaryRow(Part):
 
 
 class AskedRow(Part):
-    """A request of a memory system to a model, as `alps.llm.proxy.Metered` has it."""
+    """A request of a memory system to a model, as `alps.ext.memory.proxy.Metered` has it."""
 
     phase: Line
     asked: Line

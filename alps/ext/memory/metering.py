@@ -15,8 +15,8 @@ from typing import Any
 from alps.ext.memory import CALLS
 from alps.ext.memory.connection import MemoryConnection, MemoryFailed, MemoryReply
 from alps.ext.memory.protocol import MeteredEndpoint
+from alps.ext.memory.proxy import Behind, Metered, Proxy
 from alps.jsonl import Appender
-from alps.llm.proxy import Behind, Metered, Proxy
 from alps.schema import UNHEARD
 
 

@@ -10,8 +10,8 @@ from alps.ext.memory.settings import MemoryModels
 from alps.llm.secrets import redact
 
 if TYPE_CHECKING:
+    from alps.ext.memory.proxy import Behind
     from alps.llm.client import Client
-    from alps.llm.proxy import Behind
 
 KEYS = ("memory_llm", "memory_llm_api_base", "memory_embedder", "memory_embedder_api_base")
 _OF_PACKAGES: Mapping[str, str] = {"minilm": "minilm", "local": "e5"}
@@ -49,7 +49,7 @@ def memory_models(
     if settings.memory_llm is None and settings.memory_embedder is None:
         return Given()
     from alps.ext.memory.embedders import EMBEDDERS
-    from alps.llm.proxy import Behind
+    from alps.ext.memory.proxy import Behind
 
     behind = {}
     if client is not None:

@@ -30,7 +30,7 @@ from alps.systems.user_class import declared_settings, instantiate
 from alps.tasks.by_memory import PLACEBO
 
 if TYPE_CHECKING:
-    from alps.llm.proxy import Behind
+    from alps.ext.memory.proxy import Behind
 
 PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
 SPOKEN, HTTP = (PROGRAM, MCP), ("http://", "https://")

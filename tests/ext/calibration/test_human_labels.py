@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from alps.ext.calibration.annotators import alternative_annotator
 from alps.stats.agreement import (
     LabelScale,
     disagreement,
@@ -19,7 +20,6 @@ from alps.stats.agreement import (
     pair_estimates,
     pair_table,
 )
-from alps.stats.annotators import alternative_annotator
 from alps.stats.intervals import clustered_rates, confusion, selective_threshold
 
 pytestmark = pytest.mark.real

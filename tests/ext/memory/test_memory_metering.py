@@ -7,12 +7,12 @@ import httpx
 import openai
 import pytest
 
+from alps.ext.memory.proxy import Behind, Proxy
 from alps.llm.budget import Budget
 from alps.llm.cache import Cache
 from alps.llm.client import Client
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.prices import price_of
-from alps.llm.proxy import Behind, Proxy
 from tests.loopback import Answer, asked_over_http, serve
 
 TOOLS = [{"type": "function", "function": {"name": "keep", "parameters": {"type": "object"}}}]

@@ -21,7 +21,7 @@ from aiohttp.http import HttpProcessingError
 from numpy.typing import NDArray
 
 from alps.errors import AlpsError
-from alps.llm.asked import BodyError, body_of
+from alps.ext.memory.proxy_bodies import BodyError, body_of
 from alps.llm.provider import passed_in
 from alps.llm.types import Completion, Passed, Request
 from alps.schema import Outcome

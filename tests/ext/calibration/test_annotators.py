@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, ttest_1samp
 
-from alps.stats.annotators import (
+from alps.ext.calibration.annotators import (
     alignment,
     alternative_annotator,
     leave_one_out,
