@@ -82,6 +82,7 @@ def font():
 
 
 DARK = "getComputedStyle(document.body).backgroundColor"
+FOCUSABLE = "a[href], button, summary, input, select, [tabindex='0']"
 FOCUS = """() => {
   const at = document.activeElement;
   return at !== document.body && getComputedStyle(at).outlineStyle !== 'none';
@@ -107,7 +108,9 @@ def test_a_page_has_no_barrier_and_fits_in_both_directions(
         assert [(one["id"], one["nodes"][0]["html"][:160]) for one in serious] == []
         assert (tab.evaluate(DARK) == "rgb(255, 255, 255)") == (scheme == "light")
         tab.keyboard.press("Tab")
-        assert tab.evaluate(FOCUS), "the focus is not visible"
+        # A page of figures alone has nothing that takes the focus.
+        if tab.locator(FOCUSABLE).count():
+            assert tab.evaluate(FOCUS), "the focus is not visible"
         for direction in ("ltr", "rtl"):
             tab.evaluate("to => { document.documentElement.dir = to; }", direction)
             assert tab.evaluate("document.documentElement.scrollWidth") <= width, direction
