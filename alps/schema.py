@@ -90,6 +90,10 @@ class FrozenRow(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+Record = FrozenRow
+"""The name by which tasks of users import it from before."""
+
+
 class Turn(FrozenRow):
     """One utterance of a dialogue."""
 

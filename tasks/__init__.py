@@ -1,9 +1,9 @@
 """The questions, and the counting of verdicts: one module a task."""
 
 from alps.tasks.base import (
+    Asking,
     ByMemory,
     JudgingOptions,
-    Prompting,
     PublicAnswers,
     SampleLike,
     Scored,
@@ -35,6 +35,7 @@ from alps.tasks.registry import (
 
 __all__ = [
     "TASKS",
+    "Asking",
     "Breakdown",
     "ByMemory",
     "Inference",
@@ -46,7 +47,6 @@ __all__ = [
     "MicroRatio",
     "Needs",
     "OnBoards",
-    "Prompting",
     "PublicAnswers",
     "SampleLike",
     "Scored",

@@ -215,7 +215,7 @@ Answer = Callable[[Any], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class GoldOverlap:
+class Overlap:
     """One answer and its gold, as they are compared to see whether the gold was copied.
 
     Attributes:
@@ -285,7 +285,7 @@ class PublicAnswers:
     longest: int = 30_000
     texts: Callable[[Row], Sequence[str]] = all_texts
     choice: Callable[[Row], tuple[str, Sequence[str]]] | None = None
-    overlap: Callable[[Any, Row], GoldOverlap] | None = None
+    overlap: Callable[[Any, Row], Overlap] | None = None
     gold: Callable[[Any], Sequence[tuple[str, str, str]]] = gold_as_text
     schema: type[BaseModel] | None = None
     paired: Callable[[Any, Prediction], tuple[int, int]] | None = None
@@ -294,7 +294,7 @@ class PublicAnswers:
 
 
 @dataclass(frozen=True)
-class Prompting:
+class Asking:
     """How a sample is asked where that is more than one message and one typed answer.
 
     Attributes:
@@ -391,7 +391,7 @@ PARTS_OF_TASK = {
     "paired": "public=PublicAnswers(paired=…)",
     "recall": "by_memory=ByMemory(recall=…)",
     "needs_memory": "by_memory=ByMemory(required=…)",
-    **{part.name: f"asking=Asking({part.name}=…)" for part in fields(Prompting)},
+    **{part.name: f"asking=Asking({part.name}=…)" for part in fields(Asking)},
     **{part.name: f"shown=Shown({part.name}=…)" for part in fields(Shown)},
     **{part.name: f"data=TaskData({part.name}=…)" for part in fields(TaskData)},
 }
@@ -461,7 +461,7 @@ class Task:
     options: tuple[str, ...] = ()
     selects: Mapping[str, str] = field(default_factory=dict)
     conditions: Mapping[str, Any] = field(default_factory=dict)
-    asking: Prompting = Prompting()
+    asking: Asking = Asking()
     shown: Shown = Shown()
     public: PublicAnswers = PublicAnswers()
     data: TaskData = TaskData()

@@ -43,8 +43,8 @@ from alps.schema import (
 from alps.tasks.base import (
     AGREEMENT,
     JUST_THE_SCORE,
-    GoldOverlap,
     JudgingOptions,
+    Overlap,
     PublicAnswers,
     Row,
     Scored,
@@ -423,9 +423,9 @@ def gold_lines(sample: Any) -> list[tuple[str, str, str]]:
     return [(f"g{n}", shown_value(memory.value), memory.label) for n, memory in numbered]
 
 
-def _overlap(sample: ExtractionSample, answer: Row) -> GoldOverlap:
+def _overlap(sample: ExtractionSample, answer: Row) -> Overlap:
     golds = [shown_value(memory.value) for memory in sample.gold or ()]
-    return GoldOverlap(golds, values_of(answer), [turn.text for turn in sample.dialogue])
+    return Overlap(golds, values_of(answer), [turn.text for turn in sample.dialogue])
 
 
 def _paired(sample: ExtractionSample, prediction: Prediction) -> tuple[int, int]:

@@ -43,7 +43,7 @@ class AnsweredRecord:
 
 
 @dataclass(frozen=True)
-class MemoryText:
+class Side:
     """A memory as it is shown; `value` is None where its text is not at hand."""
 
     id: str
@@ -61,8 +61,8 @@ class Pairing:
     """
 
     kind: str
-    gold: MemoryText | None = None
-    predicted: MemoryText | None = None
+    gold: Side | None = None
+    predicted: Side | None = None
     relation: str = ""
     reason: str = ""
     remarks: tuple[str, ...] = ()
@@ -76,11 +76,11 @@ class Paired:
 
 
 @dataclass(frozen=True)
-class MemoryItems:
+class Listed:
     """Some memories, one below the other."""
 
     title: str
-    sides: tuple[MemoryText, ...]
+    sides: tuple[Side, ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class FactList:
+class Facts:
     """Named facts, one a line."""
 
     title: str
@@ -122,7 +122,7 @@ class Dialogue:
     labels: Mapping[int, str] = field(default_factory=dict)
 
 
-Part = Dialogue | MemoryItems | Paired | Passage | FactList
+Part = Dialogue | Listed | Paired | Passage | Facts
 
 _RELATED_GOLD = {
     "same": "{other} says the same",
@@ -146,7 +146,7 @@ _SUPPORT = {
     "not_about_user": "not about the user",
 }
 _NOT_RATED = "none: the judge cannot rate answers"
-_Sides = Mapping[str, MemoryText]
+_Sides = Mapping[str, Side]
 
 
 def no_parts(record: AnsweredRecord) -> Sequence[Part]:
@@ -154,9 +154,7 @@ def no_parts(record: AnsweredRecord) -> Sequence[Part]:
     return ()
 
 
-def memory_side(
-    name: str, memory: Memory, *, action: str = "", annotated: bool = False
-) -> MemoryText:
+def memory_side(name: str, memory: Memory, *, action: str = "", annotated: bool = False) -> Side:
     """Return a memory under `name` with its action, type, label and confidence.
 
     A value that its annotators rejected is `annotated` as such.
@@ -169,7 +167,7 @@ def memory_side(
     value = shown_value(memory.value) if annotated else memory.value
     if value != memory.value:
         facts.append("marked as rejected by its annotators")
-    return MemoryText(name, value, " · ".join(facts))
+    return Side(name, value, " · ".join(facts))
 
 
 def numbered_gold(memories: Iterable[Memory]) -> dict[str, Memory]:
@@ -177,7 +175,7 @@ def numbered_gold(memories: Iterable[Memory]) -> dict[str, Memory]:
     return {f"g{n}": memory for n, memory in enumerate(memories, start=1)}
 
 
-def predicted_sides(record: AnsweredRecord, actions: Mapping[int, str]) -> dict[str, MemoryText]:
+def predicted_sides(record: AnsweredRecord, actions: Mapping[int, str]) -> dict[str, Side]:
     """Return the predicted memories by the ids that verdicts give them, without deleted ones.
 
     `actions` are those of the score, by the number of the memory.
@@ -216,7 +214,7 @@ def align(
     # Who a memory was matched with: of another that is related to it readers ask where it went.
     partners: dict[str, str] = {}
     for g, p, relation in score["matched"]:
-        gold = golds.get(g) or MemoryText(g, None)
+        gold = golds.get(g) or Side(g, None)
         reason = _reason(related.pop((g, p), None))
         rows.append(Pairing("matched", gold, predictions.get(p), relation, reason))
         partners |= {g: p, p: g}
@@ -228,7 +226,7 @@ def align(
             related.pop((pair["gold"], pair["predicted"]), None)
     others = _with_shown_ids(related.values(), gone or {})
     for item in score["missed"]:
-        gold = golds.get(item["id"]) or MemoryText(item["id"], item["value"])
+        gold = golds.get(item["id"]) or Side(item["id"], item["value"])
         rows.append(Pairing("missed", gold=gold, remarks=_of_gold(item["id"], others, partners)))
     extra = _extra(record, predictions, others, partners)
     return [*rows, *kept, *extra, *_repeated(score, predictions)]
@@ -268,7 +266,7 @@ def _extra(
             reason = f" – {answer['reason']}" if answer.get("reason") else ""
             remarks.append(f"{_SUPPORT.get(answer['support'], answer['support'])}{reason}")
         remarks += _of_prediction(name, others, partners)
-        side = predictions.get(name) or MemoryText(name, item["value"])
+        side = predictions.get(name) or Side(name, item["value"])
         yield Pairing("extra", predicted=side, remarks=tuple(remarks))
 
 
@@ -276,7 +274,7 @@ def _repeated(score: Row, predictions: _Sides) -> Iterator[Pairing]:
     """Yield the predictions that repeat another: they don't count, and so are no extras."""
     for item in score.get("set_aside", ()):
         if item["reason"].startswith("repeats "):
-            side = predictions.get(item["id"]) or MemoryText(item["id"], item["value"])
+            side = predictions.get(item["id"]) or Side(item["id"], item["value"])
             remark = f"{item['reason']}: counted once"
             yield Pairing("repeated", predicted=side, remarks=(remark,))
 
@@ -286,12 +284,8 @@ def _kept(
 ) -> tuple[Pairing, Row | None]:
     """Return the row of an old memory that was kept, and the judge's pair behind it."""
     pair = next((p for p in pairs if p["predicted"] == item["id"] and p["gold"] in gone), None)
-    side = (
-        gone[pair["gold"]]
-        if pair is not None
-        else MemoryText("old", item["value"], "should be gone")
-    )
-    predicted = predictions.get(item["id"]) or MemoryText(item["id"], None)
+    side = gone[pair["gold"]] if pair is not None else Side("old", item["value"], "should be gone")
+    predicted = predictions.get(item["id"]) or Side(item["id"], None)
     return Pairing("kept", side, predicted, pair["relation"] if pair else "", _reason(pair)), pair
 
 

@@ -18,8 +18,8 @@ from alps.rejection import shown_value
 from alps.schema import Prediction, RetrievalAnswer, RetrievalSample, Turn
 from alps.tasks.base import (
     AGREEMENT,
+    Asking,
     JudgingOptions,
-    Prompting,
     PublicAnswers,
     Row,
     Scored,
@@ -44,14 +44,14 @@ from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
     AnsweredRecord,
-    FactList,
+    Facts,
     Highlight,
-    MemoryItems,
-    MemoryText,
+    Listed,
     Part,
     Passage,
     Rank,
     ScoredAnswer,
+    Side,
     rating_rows,
 )
 from alps.text import fold_value
@@ -320,9 +320,9 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
         first.append(_side(name, values, "the gold" if name == gold else ""))
     return [
         Passage("Query", getattr(record.sample, "query", "")),
-        MemoryItems("Gold and choice", sides),
-        FactList("Metrics", tuple(_facts(record, gold, ranking))),
-        MemoryItems(f"The first {len(first)} of the ranking", tuple(first)),
+        Listed("Gold and choice", sides),
+        Facts("Metrics", tuple(_facts(record, gold, ranking))),
+        Listed(f"The first {len(first)} of the ranking", tuple(first)),
         Passage("Answer", str(answer.get("answer") or "")),
         Passage("Reason given", str(answer.get("reason") or "")),
     ]
@@ -330,19 +330,19 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
 
 def _gold_and_choice(
     gold: str | None, chosen: str | None, values: Mapping[str, str]
-) -> tuple[MemoryText, ...]:
-    sides = [MemoryText(gold, values.get(gold), "the gold")] if gold else []
+) -> tuple[Side, ...]:
+    sides = [Side(gold, values.get(gold), "the gold")] if gold else []
     if chosen:
         right = ": the right one" if chosen == gold else ": not the gold"
         sides.append(_side(chosen, values, f"chosen{right if gold else ''}"))
     return tuple(sides)
 
 
-def _side(name: str, values: Mapping[str, str], detail: str = "") -> MemoryText:
+def _side(name: str, values: Mapping[str, str], detail: str = "") -> Side:
     """Show a candidate, or a place of a memory's ranking at which none was found."""
     if not is_no_candidate(name):
-        return MemoryText(name, values.get(name), detail)
-    return MemoryText("–", "not a candidate, or a duplicate of a higher hit", detail)
+        return Side(name, values.get(name), detail)
+    return Side("–", "not a candidate, or a duplicate of a higher hit", detail)
 
 
 def _known_values(record: AnsweredRecord) -> dict[str, str]:
@@ -462,7 +462,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
                 schema=Choice,
             ),
             systems=SYSTEMS,
-            asking=Prompting(for_class=_for_class),
+            asking=Asking(for_class=_for_class),
             shown=Shown(
                 title=f"retrieval@{size}",
                 variant=str(size),

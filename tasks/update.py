@@ -29,9 +29,9 @@ from alps.schema import (
     read_memories,
 )
 from alps.tasks.base import (
-    GoldOverlap,
+    Asking,
     JudgingOptions,
-    Prompting,
+    Overlap,
     PublicAnswers,
     Row,
     Shown,
@@ -55,13 +55,13 @@ from alps.tasks.record_parts import (
     AnsweredRecord,
     Dialogue,
     Highlight,
-    MemoryItems,
-    MemoryText,
+    Listed,
     Paired,
     Pairing,
     Part,
     Rank,
     ScoredAnswer,
+    Side,
     align,
     memory_side,
     numbered_gold,
@@ -290,13 +290,13 @@ def _with_action(memory: Memory, given: Mapping[str, object], notes: Counter[str
     )
 
 
-def _overlap(sample: UpdateSample, answer: Row) -> GoldOverlap:
+def _overlap(sample: UpdateSample, answer: Row) -> Overlap:
     old = [memory.value for memory in sample.memory]
     # Memories to be kept are handed back by every honest system: only changed gold can be copied.
     kept = set(map(fold, old))
     golds = [shown_value(m.value) for m in sample.gold or () if fold(m.value) not in kept]
     turns = [turn.text for turn in (*sample.old_dialogue, *sample.new_dialogue)]
-    return GoldOverlap(golds, values_of(answer), [*turns, *old], given=old)
+    return Overlap(golds, values_of(answer), [*turns, *old], given=old)
 
 
 def _paired(sample: UpdateSample, prediction: Prediction) -> tuple[int, int]:
@@ -312,8 +312,8 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
     deleted = []
     for item in record.items:
         if item.get("action") == "delete":
-            deleted.append(MemoryText(item["memory_id"], item["value"]))
-    return [*parts, MemoryItems("Deleted by the prediction", tuple(deleted))]
+            deleted.append(Side(item["memory_id"], item["value"]))
+    return [*parts, Listed("Deleted by the prediction", tuple(deleted))]
 
 
 def _before(record: AnsweredRecord, lists: MatchedLists) -> list[Part]:
@@ -335,7 +335,7 @@ def _before(record: AnsweredRecord, lists: MatchedLists) -> list[Part]:
     quoted = {memory.memory_id: memory for memory in old}
     before, after = record.of_sample("old_dialogue"), record.of_sample("new_dialogue")
     return [
-        MemoryItems("Old memories", tuple(sides)),
+        Listed("Old memories", tuple(sides)),
         Dialogue("Old dialogue", before, quoted=quoted, folded=True),
         Dialogue("New dialogue", after, quoted=new),
     ]
@@ -369,7 +369,7 @@ def _pairings(record: AnsweredRecord, lists: MatchedLists) -> list[Pairing]:
         golds[name] = memory_side(name, memory, action=action, annotated=True)
     for n, position in enumerate(lists.gone, start=len(gold) + 1):
         value = shown_value(old[position].value)
-        gone[f"g{n}"] = MemoryText(f"old {old[position].memory_id}", value, "should be gone")
+        gone[f"g{n}"] = Side(f"old {old[position].memory_id}", value, "should be gone")
     score = record.score or {}
     predictions = predicted_sides(record, dict(enumerate(score.get("actions", ()), start=1)))
     unchanged = set()
@@ -430,7 +430,7 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
-    asking=Prompting(filled=filled),
+    asking=Asking(filled=filled),
     public=PublicAnswers(
         schema=UpdatedMemoryList,
         paired=_paired,

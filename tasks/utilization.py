@@ -29,10 +29,10 @@ from alps.schema import (
 )
 from alps.tasks.base import (
     AGREEMENT,
+    Asking,
     ByMemory,
-    GoldOverlap,
     JudgingOptions,
-    Prompting,
+    Overlap,
     PublicAnswers,
     Row,
     Scored,
@@ -44,21 +44,21 @@ from alps.tasks.base import (
     memory_conditions,
     verdict_row,
 )
-from alps.tasks.by_memory import Context, History, Recall, SamplePlace
+from alps.tasks.by_memory import Context, History, Place, Recall
 from alps.tasks.metrics import Metric, Needs, OnBoards
 from alps.tasks.record_parts import (
     FAILED,
     JUDGEMENT_FAILED,
     AnsweredRecord,
     Dialogue,
-    FactList,
+    Facts,
     Highlight,
-    MemoryItems,
-    MemoryText,
+    Listed,
     Part,
     Passage,
     Rank,
     ScoredAnswer,
+    Side,
     rating_rows,
 )
 from alps.text import length_in_letters
@@ -399,12 +399,12 @@ def _question(sample: UtilizationSample, prediction: Prediction) -> RubricQuesti
     return RubricQuestion(by, sample.query, response, target.memory, target.dialogue)
 
 
-def _overlap(sample: UtilizationSample, answer: Row) -> GoldOverlap:
+def _overlap(sample: UtilizationSample, answer: Row) -> Overlap:
     target = sample.gold
     assert target is not None
     turns = [turn.text for turn in (*target.dialogue, *sample.dialogue)]
     known = [*turns, sample.query, *sample.memories]
-    return GoldOverlap([target.memory], [answer["answer"]], known)
+    return Overlap([target.memory], [answer["answer"]], known)
 
 
 PUBLIC = PublicAnswers(
@@ -435,14 +435,14 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
     if (share := score.get("grounding")) is not None:
         written = f"{share:.3f}".removeprefix("0")
         rows.append(("grounding (proxy)", f"{written} of the memory's words are in the response"))
-    shown = [MemoryText("•", shown_value(value)) for value in record.of_sample("memories")]
+    shown = [Side("•", shown_value(value)) for value in record.of_sample("memories")]
     return [
         Dialogue("Dialogue", record.of_sample("dialogue"), about=memory, folded=True),
         Passage("Query", getattr(record.sample, "query", "")),
         Passage("Target memory", memory),
-        MemoryItems("Memories shown to the system", tuple(shown)),
+        Listed("Memories shown to the system", tuple(shown)),
         Passage("Response", str(record.answer.get("answer") or "")),
-        FactList("Verdict", tuple(rows)),
+        Facts("Verdict", tuple(rows)),
     ]
 
 
@@ -502,10 +502,10 @@ def _history(sample: UtilizationSample) -> History:
     return History((sample.dialogue,))
 
 
-def _place(sample: UtilizationSample) -> SamplePlace:
+def _place(sample: UtilizationSample) -> Place:
     # By what was said: samples of several abilities are about the same dialogue.
     said = json.dumps([[turn.role, turn.text] for turn in sample.dialogue])
-    return SamplePlace(sha256(said.encode()).hexdigest(), len(sample.dialogue), sample.query)
+    return Place(sha256(said.encode()).hexdigest(), len(sample.dialogue), sample.query)
 
 
 def _shown(sample: UtilizationSample, shown: Context) -> UtilizationSample:
@@ -548,7 +548,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             selects={"ability": ability.name},
             public=PUBLIC,
             systems=SYSTEMS,
-            asking=Prompting(plain=True),
+            asking=Asking(plain=True),
             shown=Shown(
                 title=ability.title,
                 variant=ability.name,

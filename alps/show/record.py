@@ -14,9 +14,9 @@ from alps.tasks import Task
 from alps.tasks.record_parts import (
     AnsweredRecord,
     Dialogue,
-    FactList,
+    Facts,
     Highlight,
-    MemoryItems,
+    Listed,
     Paired,
     Pairing,
     Part,
@@ -29,7 +29,7 @@ LIMIT = 20
 FOLDED_TURN = 280
 _LONGEST_ERROR = 2_000
 _OPENING = 80
-ShownPart = DialogueView | MemoryItems | Paired | Passage | FactList
+ShownPart = DialogueView | Listed | Paired | Passage | Facts
 
 _EFFECTS = {
     **dict.fromkeys(FAILURES, "an invalid response, scored as the worst"),
@@ -199,9 +199,9 @@ def _shown(parts: Iterable[Part]) -> Iterator[ShownPart]:
     """Yield the parts that hold anything, with the quotes of dialogues located."""
     for part in parts:
         match part:
-            case Dialogue(turns=content) | MemoryItems(sides=content) | Paired(pairings=content):
+            case Dialogue(turns=content) | Listed(sides=content) | Paired(pairings=content):
                 shown = bool(content)
-            case Passage(text=content) | FactList(rows=content):
+            case Passage(text=content) | Facts(rows=content):
                 shown = bool(content)
         if shown:
             yield dialogue_view(part) if isinstance(part, Dialogue) else part

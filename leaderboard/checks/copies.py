@@ -35,7 +35,7 @@ from alps.leaderboard.submission import CARD, Submission, SubmissionEntry, read_
 from alps.leaderboard.untrusted import shown
 from alps.similarity import features, similar_pairs
 from alps.tasks import Task
-from alps.tasks.base import GoldOverlap, PublicAnswers
+from alps.tasks.base import Overlap, PublicAnswers
 from alps.text import fold
 
 # Mean likeness of two submissions' answers from which they are copies. Of 21 pairs of seven real
@@ -301,11 +301,11 @@ def _is_visible(character: str) -> bool:
     return not hidden and character not in _FILLERS and not 0xFE00 <= ord(character) <= 0xFE0F
 
 
-def _without_given(one: GoldOverlap) -> GoldOverlap:
+def _without_given(one: Overlap) -> Overlap:
     """Return what is compared as it can be seen: what was given to hand back is no find."""
     given = set(map(fold, one.given))
     values = [value for value in map(visible, one.values) if fold(value) not in given]
-    return GoldOverlap([*map(visible, one.golds)], values, [*map(visible, one.known)])
+    return Overlap([*map(visible, one.golds)], values, [*map(visible, one.known)])
 
 
 def _too_often_right(task: Task, right: Sequence[bool]) -> str:
@@ -329,7 +329,7 @@ def _best_reported(track: str, metric: str) -> float:
     return best or 1.0
 
 
-def _copied(unit: str, compared: Sequence[GoldOverlap]) -> str:
+def _copied(unit: str, compared: Sequence[Overlap]) -> str:
     """Say that most of what was answered is the gold, in its words or nearly."""
     strengths: list[float] = []
     for one in compared:
@@ -347,7 +347,7 @@ def _copied(unit: str, compared: Sequence[GoldOverlap]) -> str:
     return ""
 
 
-def _strengths(one: GoldOverlap) -> list[float]:
+def _strengths(one: Overlap) -> list[float]:
     """Return how much each value of an answer is like the gold: `_SAME` for its very words."""
     exact = set(map(fold, one.golds))
     best = [_SAME if fold(value) in exact else 0.0 for value in one.values]
@@ -356,7 +356,7 @@ def _strengths(one: GoldOverlap) -> list[float]:
     return best
 
 
-def _verbatim(compared: Sequence[GoldOverlap]) -> str:
+def _verbatim(compared: Sequence[Overlap]) -> str:
     """Say that gold values stand word for word in the answers, whatever else does."""
     verbatim: list[bool] = []
     for one in compared:
@@ -373,7 +373,7 @@ def _verbatim(compared: Sequence[GoldOverlap]) -> str:
     return f"{what}; {real} {_odds(odds)}"
 
 
-def _close(compared: Sequence[GoldOverlap]) -> str:
+def _close(compared: Sequence[Overlap]) -> str:
     """Say that the answers have words of the gold that are nowhere in what the system was shown."""
     shares = [share for one in compared if (share := own_share(one)) is not None]
     close = sum(share >= CLOSE for share in shares)
@@ -385,7 +385,7 @@ def _close(compared: Sequence[GoldOverlap]) -> str:
     return f"{what}; of seven real models' at most {REAL_CLOSE:.0%} do {_odds(odds)}"
 
 
-def own_share(one: GoldOverlap) -> float | None:
+def own_share(one: Overlap) -> float | None:
     """Return the share, by weight, of the gold's own words that stand in an answer, in [0, 1].
 
     None where the gold has hardly any words of its own.

@@ -44,13 +44,13 @@ from alps.tasks.record_parts import (
     REPAIRED,
     AnsweredRecord,
     Dialogue,
-    FactList,
+    Facts,
     Highlight,
-    MemoryItems,
-    MemoryText,
+    Listed,
     Part,
     Rank,
     ScoredAnswer,
+    Side,
 )
 
 PROMPT = load_prompt("alps.tasks", "prompts", "forgetting")
@@ -183,7 +183,7 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
     """Show the sessions with the facts, each search, and its hits."""
     score, sample = record.score or {}, record.sample
     wrong = [(name, ", ".join(score[name])) for name in ("lost", "leaked") if score.get(name)]
-    parts: list[Part] = [FactList("Result", tuple(wrong or [("result", "both right")]))]
+    parts: list[Part] = [Facts("Result", tuple(wrong or [("result", "both right")]))]
     if sample is None:
         return parts
     facts = [fact for expected in sample.gold for fact in (*expected.found, *expected.gone)]
@@ -194,10 +194,8 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
     parts.append(Dialogue("Told", sample.told, folded=True, shown=tuple(shown)))
     returned = record.answer.get("hits") or [()] * len(sample.gold)
     for search, expected, texts in zip(sample.searches, sample.gold, returned, strict=True):
-        sides = [
-            MemoryText(f"h{n}", text, _marks(text, expected)) for n, text in enumerate(texts, 1)
-        ]
-        parts.append(MemoryItems(search.query, tuple(sides)))
+        sides = [Side(f"h{n}", text, _marks(text, expected)) for n, text in enumerate(texts, 1)]
+        parts.append(Listed(search.query, tuple(sides)))
     return parts
 
 

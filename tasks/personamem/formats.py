@@ -34,9 +34,9 @@ from alps.prompts import load_prompt
 from alps.schema import Outcome, Prediction, TextAnswer
 from alps.tasks.base import (
     AGREEMENT,
+    Asking,
     Continuations,
     JudgingOptions,
-    Prompting,
     Row,
     Scored,
     Task,
@@ -340,9 +340,7 @@ def free(task: Task) -> Task:
         likely=lambda sample: {"answer": sample.question.message},
         score=score_free,
         metrics=(*metrics, NO_OPTION, AGREEMENT),
-        asking=Prompting(
-            plain=True, for_class=lambda sample: replace(for_class(sample), options=())
-        ),
+        asking=Asking(plain=True, for_class=lambda sample: replace(for_class(sample), options=())),
         public=replace(
             task.public,
             longest=10_000,

@@ -19,8 +19,8 @@ from alps.prompts import load_prompt
 from alps.schema import Turn
 from alps.tasks.base import (
     DEFAULTS,
+    Asking,
     ByMemory,
-    Prompting,
     PublicAnswers,
     Records,
     Row,
@@ -31,7 +31,7 @@ from alps.tasks.base import (
     chat_messages,
     memory_conditions,
 )
-from alps.tasks.by_memory import History, Recall, SamplePlace
+from alps.tasks.by_memory import History, Place, Recall
 from alps.tasks.personamem.audit import audit_personamem
 from alps.tasks.personamem.formats import as_authors, by_likelihood, free, in_orders
 from alps.tasks.personamem.personas import sample_set
@@ -63,14 +63,14 @@ from alps.tasks.record_parts import (
     REPAIRED,
     AnsweredRecord,
     Dialogue,
-    FactList,
+    Facts,
     Highlight,
-    MemoryItems,
-    MemoryText,
+    Listed,
     Part,
     Passage,
     Rank,
     ScoredAnswer,
+    Side,
 )
 
 LAST_TURNS = 4
@@ -88,16 +88,16 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
         given.append(("problem", ERRORS.get(error, str(error))))
     given += _answers(record)
     if sample is None:
-        return [FactList("Answer", (("gold", str(score.get("gold"))), *given))]
+        return [Facts("Answer", (("gold", str(score.get("gold"))), *given))]
     question = sample.question
     position = evidence_position(sample)
     shown = (record.prediction or {}).get("shown")
     return [
-        FactList("Question", tuple(_about(question, position))),
+        Facts("Question", tuple(_about(question, position))),
         *_history_around(sample, position),
         Passage("Message", question.message),
-        MemoryItems("Options", tuple(_options(sample, chosen))),
-        FactList("Answer", (*given, *_seen(shown, position))),
+        Listed("Options", tuple(_options(sample, chosen))),
+        Facts("Answer", (*given, *_seen(shown, position))),
         Passage("Reason", str(record.answer.get("reason") or "")),
         Passage("Free answer", str(record.answer.get("answer") or "")),
     ]
@@ -147,7 +147,7 @@ def _history_around(sample: ChoiceSample, position: int | None) -> Iterator[Part
     )
 
 
-def _options(sample: ChoiceSample, chosen: str | None) -> Iterator[MemoryText]:
+def _options(sample: ChoiceSample, chosen: str | None) -> Iterator[Side]:
     question = sample.question
     kinds, by_length = sample.files.kinds_of(question), by_length_and_type(question)
     for place, option in enumerate(question.options):
@@ -157,7 +157,7 @@ def _options(sample: ChoiceSample, chosen: str | None) -> Iterator[MemoryText]:
         marks += ["the length rule's pick"] if place in by_length else []
         if place < len(kinds) and place != question.gold:
             marks.append(ERRORS.get(kinds[place], kinds[place]))
-        yield MemoryText(letter, option, " · ".join(marks))
+        yield Side(letter, option, " · ".join(marks))
 
 
 def _answers(record: AnsweredRecord) -> Iterator[tuple[str, str]]:
@@ -320,11 +320,11 @@ def _history(sample: ChoiceSample) -> History:
     return History(tuple(map(tuple, sessions)))
 
 
-def _place(sample: ChoiceSample) -> SamplePlace:
+def _place(sample: ChoiceSample) -> Place:
     question = sample.question
     if not sample.hidden:
-        return SamplePlace(question.history, question.end, question.message)
-    return SamplePlace(f"{question.history} hidden", len(sample.history()), question.message)
+        return Place(question.history, question.end, question.message)
+    return Place(f"{question.history} hidden", len(sample.history()), question.message)
 
 
 RECALL = Recall(
@@ -378,7 +378,7 @@ def _choice_task(options: TaskOptions, conditions: Mapping[str, Any]) -> Task:
         metrics=METRICS,
         groups=lambda sample: groups_of(sample.question),
         conditions=conditions,
-        asking=Prompting(for_class=for_class),
+        asking=Asking(for_class=for_class),
         public=PublicAnswers(
             longest=2_000,
             texts=lambda answer: (answer["reason"],),

@@ -40,10 +40,10 @@ from alps.tasks.metrics import Metric
 from alps.tasks.record_parts import (
     AnsweredRecord,
     Dialogue,
-    FactList,
-    MemoryItems,
-    MemoryText,
+    Facts,
+    Listed,
     Part,
+    Side,
 )
 
 PROMPT = load_prompt("alps.ext.histories", "prompts", "level")
@@ -271,19 +271,19 @@ def _gold_lines(sample: PointsSample) -> list[tuple[str, str, str]]:
 def record_parts(record: AnsweredRecord) -> Sequence[Part]:
     """Show the points, what a memory answered, the marks, and the session."""
     texts = record.answer.get("memories") or ()
-    answered = tuple(MemoryText(f"m{n}", text) for n, text in enumerate(texts, start=1))
+    answered = tuple(Side(f"m{n}", text) for n, text in enumerate(texts, start=1))
     verdict = record.verdict or {}
     reasons = verdict.get("reasons") or {}
     marks = []
     for name, mark in (verdict.get("marks") or {}).items():
         reason = reasons.get(name)
         marks.append((name, f"{mark} – {reason}" if reason else str(mark)))
-    parts: list[Part] = [MemoryItems("Memories", answered), FactList("Judgement", tuple(marks))]
+    parts: list[Part] = [Listed("Memories", answered), Facts("Judgement", tuple(marks))]
     sample: PointsSample | None = record.sample
     if sample is None:
         return parts
     golds = []
     for n, (mark, text, remark) in enumerate(_gold_lines(sample), start=1):
-        golds.append(MemoryText(f"p{n}", text, ", ".join(filter(None, (mark, remark)))))
+        golds.append(Side(f"p{n}", text, ", ".join(filter(None, (mark, remark)))))
     turns = history_in(sample.sessions).turns[sample.before :]
-    return [MemoryItems("Points", tuple(golds)), *parts, Dialogue("Session", turns, folded=True)]
+    return [Listed("Points", tuple(golds)), *parts, Dialogue("Session", turns, folded=True)]

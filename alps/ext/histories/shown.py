@@ -8,7 +8,7 @@ from alps.tasks.record_parts import (
     JUDGEMENT_FAILED,
     AnsweredRecord,
     Dialogue,
-    FactList,
+    Facts,
     Highlight,
     Part,
     Passage,
@@ -20,7 +20,7 @@ from alps.tasks.record_parts import (
 def record_parts(record: AnsweredRecord) -> Sequence[Part]:
     """Show the question, the answer with its verdict, and the evidence in the history."""
     answer = Passage("Answer", str(record.answer.get("answer") or ""))
-    verdict = FactList("Judgement", tuple(_verdict(record)))
+    verdict = Facts("Judgement", tuple(_verdict(record)))
     sample: HistorySample | None = record.sample
     if sample is None:
         return [answer, verdict]
@@ -30,7 +30,7 @@ def record_parts(record: AnsweredRecord) -> Sequence[Part]:
     about += [("known to be wrong", ", ".join(sample.entry.defects))] if not sample.sound else []
     gold = "nothing is known" if question.abstains else question.answer
     parts: list[Part] = [
-        FactList("Question", tuple(about)),
+        Facts("Question", tuple(about)),
         Passage("Question", question.text),
         Passage("Right answer", gold),
         answer,

@@ -31,9 +31,9 @@ from alps.prompts import load_prompt
 from alps.schema import Prediction, TextAnswer
 from alps.tasks.base import (
     Answer,
+    Asking,
     ByMemory,
     JudgingOptions,
-    Prompting,
     PublicAnswers,
     Records,
     Row,
@@ -156,7 +156,7 @@ def _task(cited: CitedSet, options: TaskOptions) -> Task:
         groups=groups_of,
         systems=SYSTEMS,
         conditions=conditions,
-        asking=Prompting(plain=True, for_class=for_class),
+        asking=Asking(plain=True, for_class=for_class),
         public=PublicAnswers(longest=10_000, schema=TextAnswer, is_mark=is_mark),
         shown=Shown(
             title=cited.title,

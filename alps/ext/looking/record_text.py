@@ -22,12 +22,12 @@ from alps.show.record import RecordView, ShownPart, build_view
 from alps.show.record_text import pick
 from alps.tasks.record_parts import (
     AnsweredRecord,
-    FactList,
-    MemoryItems,
-    MemoryText,
+    Facts,
+    Listed,
     Paired,
     Pairing,
     Passage,
+    Side,
 )
 from alps.tasks.registry import track_title
 
@@ -135,14 +135,14 @@ def _part(part: ShownPart, *, full: bool) -> Iterator[RenderableType]:
             yield from _dialogue(part, full=full)
         case Paired():
             yield from _pairs(part)
-        case MemoryItems():
+        case Listed():
             yield from _heading(part.title)
             for side in part.sides:
                 yield _indented(_side(side))
         case Passage():
             yield from _heading(part.title)
             yield _indented(Text(_tidy(_folded(part.text, full=full))))
-        case FactList():
+        case Facts():
             yield from _heading(part.title)
             for name, text in part.rows:
                 yield _fact(name, text)
@@ -245,7 +245,7 @@ def _pairing(pairing: Pairing) -> Iterator[RenderableType]:
         yield Padding(said, (0, 0, 0, 4), expand=False)
 
 
-def _side(side: MemoryText) -> Text:
+def _side(side: Side) -> Text:
     text = Text(f"{side.id} ", style="bold")
     text.append(
         visible(side.value) if side.value is not None else "(its text is in the data)",
