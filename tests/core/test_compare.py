@@ -387,14 +387,14 @@ def pretend_rated(run: str) -> None:
 def test_conditions_that_differ_are_said() -> None:
     pretend_rated("aware")
     shutil.copytree("aware", "told")
-    assert "different conditions" not in shown(compared("aware", "told"))
+    assert "Different conditions" not in shown(compared("aware", "told"))
     edit(
         Path("told/manifest.json"),
         lambda manifest: manifest["settings"].update(condition="gold_memory"),
     )
     for whole in (True, False):
         said = folded(shown(compared("aware", "told"), whole=whole))
-        assert "different conditions: A as usual, B memory=oracle" in said
+        assert "Different conditions: A as usual, B memory=oracle" in said
 
 
 def remove_summary(run: str) -> None:
@@ -433,12 +433,12 @@ def nothing(run: str) -> None:
         (
             ("rules", "oracle"),
             other_judge,
-            ("same judge", "0123456789ab", "judge.threshold is 0.63 and 0.7"),
+            ("different judges", "0123456789ab", "judge.threshold is 0.63 and 0.7"),
         ),
-        (("rules", "oracle"), other_data, ("same data", "task1", "ffffffffffff")),
-        (("rules", "samples"), nothing, ("same data", "settings.data is data and samples")),
-        (("rules", "oracle"), other_scoring, ("scored alike", "authors-v1")),
-        (("rules", "update"), nothing, ("no track", "task1", "task2")),
+        (("rules", "oracle"), other_data, ("different data", "task1", "ffffffffffff")),
+        (("rules", "samples"), nothing, ("different data", "settings.data is data and samples")),
+        (("rules", "oracle"), other_scoring, ("scored differently", "authors-v1")),
+        (("rules", "update"), nothing, ("no task", "task1", "task2")),
         (("rules", "oracle"), unscored, ("no record",)),
         (("rules", "oracle", "sed=1"), nothing, ("did you mean 'seed'",)),
         (("rules", "oracle", "seed=-1"), nothing, ("seed=-1",)),

@@ -133,7 +133,7 @@ def test_a_cache_held_by_another_program_is_gone_without_and_not_waited_for_at_e
     cache.put("later", Reply("text"))
     assert (cache.get("during"), cache.get("later"), cache.unkept) == (None, None, 2)
     close_cache(cache)
-    assert "2 replies could not be kept (database is locked)" in capsys.readouterr().err
+    assert "2 replies could not be cached (database is locked)" in capsys.readouterr().err
     other.close()
 
 

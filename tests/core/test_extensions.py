@@ -167,8 +167,8 @@ class Own(Keys):
     {key}
 """
 FAULTY = {
-    "one of the spine": ("limit: int = 3", "the key limit is there already"),
-    "one of an extension": ("batch: bool = False", "the key batch is there already"),
+    "one of the spine": ("limit: int = 3", "the key limit exists already"),
+    "one of an extension": ("batch: bool = False", "the key batch exists already"),
     "one without a default": ("needed: int", "the key needed has no default"),
 }
 

@@ -27,7 +27,7 @@ def test_a_judge_that_is_worse_on_one_system_is_said_to_be(tmp_path):
     )
     rates = test["rates"]["b"]
     assert (rates["sensitivity"]["value"], rates["sensitivity"]["n"]) == (pytest.approx(0.66), 50)
-    assert any("not equally good on every system" in reason for reason in found.reasons)
+    assert any("not equally good for every system" in reason for reason in found.reasons)
 
 
 def test_a_few_items_a_group_are_tested_over_random_tables(tmp_path):

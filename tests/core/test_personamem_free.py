@@ -235,7 +235,7 @@ def test_free_answers_under_two_judges_are_not_compared(alps):
     free("two", "second")
     done = alps("compare", "choice", "first", "second")
     assert done.returncode == 2
-    assert "not under the same judge" in done.stderr
+    assert "different judges" in done.stderr
 
 
 def test_a_class_that_is_asked_freely_sees_no_options(alps, tmp_path):

@@ -132,11 +132,14 @@ def another_text(body):
     [
         (without_logprobs, "it returns no log-probabilities of the prompt's tokens"),
         (only_what_it_wrote, "its tokens don't match the prompt, and its offsets don't either"),
-        (nothing_but_null, "it tells no log-probability of some of the tokens"),
-        (lambda body: completed(body, {"tokens": [7], "token_logprobs": "x"}), "it tells no log-p"),
+        (nothing_but_null, "it returns no log-probability of some tokens"),
+        (
+            lambda body: completed(body, {"tokens": [7], "token_logprobs": "x"}),
+            "it returns no log-p",
+        ),
         (another_text, "its tokens don't match the prompt, and its offsets don't either"),
         (lambda body: Answer(status=400, error="Only no echo is supported"), "Only no echo"),
-        (lambda body: Answer(status=404), "the endpoint does not have it"),
+        (lambda body: Answer(status=404), "the endpoint has no such model"),
     ],
 )
 def test_a_server_that_does_not_echo_is_refused_before_anything_long_is_asked(
@@ -159,7 +162,7 @@ def test_a_record_whose_tokens_are_not_told_is_unscored(alps, tmp_path):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("model=floor/longest",), "answer=logprob: model=floor/longest: it tells no log-prob"),
+        (("model=floor/longest",), "answer=logprob: model=floor/longest: it returns no log-prob"),
         (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it has a chat endpoint only"),
         (("model=anthropic/claude-sonnet-4-5",), "it has a chat endpoint only"),
         (("model=openai/davinci-002", "temperature=0"), "temperature=0.0 would change nothing"),

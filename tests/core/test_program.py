@@ -90,7 +90,7 @@ for name in rows():
     predictions = ask(make(body, timeout=QUICK, in_flight=in_flight), "a", "b", "c")
     assert answered(predictions)
     assert diary.starts == 1
-    assert any("is no answer" in note for note in predictions["c"].notes)
+    assert any("is not an answer" in note for note in predictions["c"].notes)
 
 
 def test_a_concurrent_program_that_logs_to_stdout_loses_nothing(make, diary):
@@ -120,7 +120,7 @@ for name in rows():
 """
     predictions = ask(make(body, in_flight=1), "a", "b")
     assert answered(predictions)
-    assert any("is no answer" in note for note in predictions["a"].notes)
+    assert any("is not an answer" in note for note in predictions["a"].notes)
 
 
 def test_answers_to_rows_that_do_not_wait_are_never_joined(make):

@@ -254,7 +254,7 @@ def test_a_row_can_not_ask_for_hours(tmp_path: Path) -> None:
 
     for change, words_of_it in (
         (slow, "comparisons of characters"),
-        (many, "1,001 memories; at most 1,000"),
+        (many, "1,001 memories; an answer has at most 1,000"),
     ):
         forge_rows(folder, "task1/predictions", change)
         started = time.process_time()

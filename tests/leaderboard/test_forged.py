@@ -180,7 +180,7 @@ def replaced(old: str, new: str):
 BOTTOMLESS = "inside one another"
 CARD_BYTES = {
     "NaN": (replaced('"n": 12', '"n": NaN'), "NaN is not a number in JSON"),
-    "Infinity": (replaced('"n": 12', '"n": -Infinity'), "-Infinity is no number"),
+    "Infinity": (replaced('"n": 12', '"n": -Infinity'), "-Infinity is not a number"),
     "1e999": (replaced('"n": 12', '"n": 1e999'), "1e999 is beyond the range"),
     "endless": (replaced('"n": 12', f'"n": {"9" * 9_000}'), "more than 16 digits"),
     "twice": (replaced('"format": 1,', '"format": 1, "format": 1,'), "'format' stands twice"),
@@ -192,7 +192,7 @@ CARD_BYTES = {
     "nothing": (lambda data: b"", "not JSON"),
 }
 LINES = {
-    "NaN": (replaced('"repeat":0', '"repeat":NaN'), "NaN is no number"),
+    "NaN": (replaced('"repeat":0', '"repeat":NaN'), "NaN is not a number"),
     "1e999": (replaced('"repeat":0', '"repeat":1e999'), "beyond the range"),
     "twice": (replaced('"repeat":0', '"repeat":0,"repeat":0'), "'repeat' stands twice"),
     "bottomless": (lambda data: data + b"[" * 50_000 + b"\n", "line 13: lists and objects"),

@@ -92,7 +92,7 @@ def test_who_verifies_needs_the_questions_and_no_history(
     assert found.consistent
     found = verify(packed / "rules", Options(data=str(tmp_path)))
     assert found.consistent
-    assert any("whether rules answers so" in line for line in found.unchecked), found
+    assert any("whether these are the answers of rules" in line for line in found.unchecked), found
 
 
 def test_without_the_questions_it_says_what_is_not_checked(packed: Path) -> None:

@@ -177,7 +177,7 @@ def test_runs_of_one_system_make_one_submission(shelf: Shelf, tmp_path: Path) ->
     other = make_run(
         tmp_path / "floor", "task=extraction", "model=floor/empty", f"data={shelf.data}"
     )
-    with pytest.raises(UsageError, match="not of one system"):
+    with pytest.raises(UsageError, match="several systems"):
         pack([runs[1], other], WHO, out=tmp_path / "other" / SLUG)
 
 
@@ -300,7 +300,7 @@ def test_markup_in_what_the_submitter_says_is_refused(shelf: Shelf, tmp_path: Pa
 def test_only_a_submission_of_the_same_name_is_replaced(shelf: Shelf, tmp_path: Path) -> None:
     (tmp_path / SLUG).mkdir()
     (tmp_path / SLUG / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match="something else; choose another out="):
+    with pytest.raises(UsageError, match="already exists; choose another out="):
         pack([shelf.run], WHO, out=tmp_path / SLUG)
     assert (tmp_path / SLUG / "thesis.txt").exists()
     (tmp_path / "reviewed").mkdir()

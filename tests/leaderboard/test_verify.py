@@ -110,7 +110,7 @@ def test_the_oracle_is_flagged_as_a_copy_of_the_gold_and_only_flagged(
     run = make_run(tmp_path / "oracle", "task=extraction", "model=oracle", f"data={shelf.data}")
     packed = pack([run], WHO, out=tmp_path / SLUG)
     assert packed.card.system.kind == "floor"
-    assert "the gold's word for word" in said(packed.verification, "near_gold").what
+    assert "the gold's verbatim" in said(packed.verification, "near_gold").what
     assert not packed.verification.serious
 
 

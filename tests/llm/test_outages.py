@@ -139,7 +139,7 @@ def test_an_outage_that_outlasts_the_patience_costs_no_hours_and_few_requests():
     assert 600 <= fared.seconds <= 700
     assert fared.rejected <= 250
     errors = [str(one.error) for one in fared.completions]
-    assert any("not asked: the endpoint has not answered for 10 min" in error for error in errors)
+    assert any("not sent: the endpoint has not answered for 10 min" in error for error in errors)
     fared = asked(Outage(503, 0, 1e9), 20, patience=45.0)
     assert any("has not answered for 45 s" in str(one.error) for one in fared.completions)
 

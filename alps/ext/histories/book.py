@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from alps.data.hub import fetch_files, is_hub
 from alps.errors import DataError, UsageError
 from alps.ext.histories.faults import faults_of
-from alps.ext.histories.files import lines
-from alps.ext.histories.model import CitedSet, SetChoice, SetQuestion, Story, StoryPlace
+from alps.ext.histories.files import SetChoice, StoryPlace, lines
+from alps.ext.histories.model import CitedSet, SetQuestion, Story
 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 T = TypeVar("T")

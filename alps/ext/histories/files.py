@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from json.decoder import JSONDecoder
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from alps.errors import DataError
 from alps.jsonl import parse_json
@@ -15,6 +15,41 @@ _CHUNK = 1 << 22
 _BETWEEN = b" \t\r\n,"
 _END_OF_TEXT = re.compile(rb'["\\]')
 _MARKS = re.compile(rb'["{}\[\]]')
+
+
+class StoryPlace(Protocol):
+    """Where a story lies; equal places are of equal stories."""
+
+    def __hash__(self) -> int: ...
+
+    def read(self) -> Any:
+        """Return what the files hold of it.
+
+        Raises:
+            DataError: If that can't be read.
+        """
+        ...
+
+    @property
+    def path(self) -> Path:
+        """The file, for messages."""
+        ...
+
+
+@dataclass(frozen=True)
+class SetFiles:
+    """The files of a set: their stories, and everything that the hash is of."""
+
+    stories: Sequence[StoryPlace]
+    hashed: Sequence[Path]
+
+
+@dataclass(frozen=True)
+class SetChoice:
+    """What a run chooses of a set: `set=` and `size=`, as far as they were given."""
+
+    set: str | None = None
+    size: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from alps.ext.histories import READERS, SETS
 from alps.ext.histories.book import known_defects
-from alps.ext.histories.model import CitedSet, SetChoice
+from alps.ext.histories.files import SetChoice
+from alps.ext.histories.model import CitedSet
 from alps.extension import load
 from alps.keys import FrozenSettings
 from alps.show.table import Table, named, print_parts, row_of, thousands

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from alps.errors import UsageError
+from alps.ext.histories.files import SetChoice, SetFiles
 from alps.tasks.metrics import Metric
 
 Role = Literal["user", "assistant", "system"]
@@ -100,41 +101,6 @@ class Story:
         if counted or not all(session.at for session in self.sessions):
             return self
         return replace(self, sessions=tuple(sorted(self.sessions, key=lambda one: one.at)))
-
-
-class StoryPlace(Protocol):
-    """Where a story lies; equal places are of equal stories."""
-
-    def __hash__(self) -> int: ...
-
-    def read(self) -> Any:
-        """Return what the files hold of it.
-
-        Raises:
-            DataError: If that can't be read.
-        """
-        ...
-
-    @property
-    def path(self) -> Path:
-        """The file, for messages."""
-        ...
-
-
-@dataclass(frozen=True)
-class SetFiles:
-    """The files of a set: their stories, and everything that the hash is of."""
-
-    stories: Sequence[StoryPlace]
-    hashed: Sequence[Path]
-
-
-@dataclass(frozen=True)
-class SetChoice:
-    """What a run chooses of a set: `set=` and `size=`, as far as they were given."""
-
-    set: str | None = None
-    size: str | None = None
 
 
 Marks = Mapping[str, float]

@@ -11,8 +11,9 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.book import find, made_of, read_story, sha256_of
+from alps.ext.histories.files import SetChoice, StoryPlace
 from alps.ext.histories.judging import is_mark, rubric_of
-from alps.ext.histories.model import CitedSet, HistorySession, SetChoice, Story, StoryPlace
+from alps.ext.histories.model import CitedSet, HistorySession, Story
 from alps.ext.histories.sample import history_in
 from alps.ext.histories.task import unread
 from alps.judges.base import Judge

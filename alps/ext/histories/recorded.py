@@ -14,7 +14,8 @@ from pydantic import Field
 from alps.errors import DataError, UsageError
 from alps.ext.histories.book import Book, open_book
 from alps.ext.histories.convert import SetSettings, set_of
-from alps.ext.histories.model import SetChoice, SetQuestion
+from alps.ext.histories.files import SetChoice
+from alps.ext.histories.model import SetQuestion
 from alps.jsonl import Row, dump, scan
 from alps.show.formatting import counted
 from alps.text import fold

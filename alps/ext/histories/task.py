@@ -10,8 +10,9 @@ from alps.data.hub import RELEASE
 from alps.errors import UsageError
 from alps.ext.histories.audit import audit_set
 from alps.ext.histories.book import open_book
+from alps.ext.histories.files import SetChoice
 from alps.ext.histories.judging import is_mark, judge_prediction, rubrics_of
-from alps.ext.histories.model import CitedSet, SetChoice
+from alps.ext.histories.model import CitedSet
 from alps.ext.histories.sample import (
     UNKNOWN,
     HistorySample,

@@ -228,7 +228,7 @@ def test_a_secret_in_the_settings_does_not_go_through_the_scheduler(dask):
         (("engine=dask",), "engine=dask needs an address"),
         ((*TWO, "scheduler=tcp://here:1"), "engine=processes asks none"),
         ((*TWO, "shard=1/2"), "shard=1/2: engine=processes divides the run itself"),
-        ((*TWO, "audit_judge=openai/x", "audit=10%"), "engine=processes audits nothing"),
+        ((*TWO, "audit_judge=openai/x", "audit=10%"), "engine=processes cannot audit"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(tmp_path, words, said):

@@ -3,7 +3,7 @@
 import json
 
 from alps.ext.histories.book import open_book
-from alps.ext.histories.model import SetChoice
+from alps.ext.histories.files import SetChoice
 from alps.extension import load
 from tests.loopback import Answer
 

@@ -266,7 +266,7 @@ def test_a_summary_of_something_else_is_refused(copied_run: Path, tmp_path: Path
     with pytest.raises(RunFolderError, match="not a run of this alps"):
         write_report([copied_run], tmp_path / "out.html")
     edit(copied_run / "summary.json", lambda summary: summary.update(tracks={}))
-    with pytest.raises(RunFolderError, match="of no track"):
+    with pytest.raises(RunFolderError, match="has no task"):
         write_report([copied_run], tmp_path / "out.html")
 
 

@@ -32,7 +32,7 @@ BODIES = {
     "no JSON": ("{", "not JSON"),
     "nothing": ("", "not JSON"),
     "latin": ('{"messages": [], "user": "é"}'.encode("latin-1"), "not JSON"),
-    "NaN": (chat(temperature=float("nan")), "not JSON (NaN is no number"),
+    "NaN": (chat(temperature=float("nan")), "not JSON (NaN is not a number"),
     "beyond numbers": ('{"messages": [], "temperature": 1e999}', "not JSON (the number 1e999"),
     "5,000 digits": (f'{{"messages": [], "seed": {"9" * 5_000}}}', "not JSON"),
     "a key twice": ('{"messages": [], "max_tokens": 1, "max_tokens": 9}', "not JSON (the key"),

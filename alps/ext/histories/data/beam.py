@@ -11,18 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from alps.ext.histories.authors.beam import ABILITIES, PUBLISHED
-from alps.ext.histories.files import Together
+from alps.ext.histories.files import SetChoice, SetFiles, Together
 from alps.ext.histories.hub_rows import literal, rows_of
-from alps.ext.histories.model import (
-    CitedSet,
-    HistorySession,
-    Message,
-    SetChoice,
-    SetFiles,
-    SetQuestion,
-    Story,
-    when,
-)
+from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 
 ASKED_OF = {"100K": 40, "500K": 70, "1M": 70, "10M": 20}

@@ -7,16 +7,8 @@ what is in them.
 from pathlib import Path
 
 from alps.errors import DataError, UsageError
-from alps.ext.histories.model import (
-    CitedSet,
-    HistorySession,
-    Message,
-    SetChoice,
-    SetFiles,
-    SetQuestion,
-    Story,
-    when,
-)
+from alps.ext.histories.files import SetChoice, SetFiles
+from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.own_rows import (
     HISTORIES,
     QUESTIONS,

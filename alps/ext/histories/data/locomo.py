@@ -12,18 +12,8 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.authors.locomo import PUBLISHED
-from alps.ext.histories.files import Together, items
-from alps.ext.histories.model import (
-    CitedSet,
-    HistorySession,
-    Message,
-    SetChoice,
-    SetFiles,
-    SetQuestion,
-    Story,
-    StoryPlace,
-    when,
-)
+from alps.ext.histories.files import SetChoice, SetFiles, StoryPlace, Together, items
+from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 
 ADVERSARIAL = "5"

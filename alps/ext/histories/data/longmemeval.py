@@ -12,17 +12,8 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.authors.longmemeval import PUBLISHED, RUBRICS
-from alps.ext.histories.files import items
-from alps.ext.histories.model import (
-    CitedSet,
-    HistorySession,
-    Message,
-    SetChoice,
-    SetFiles,
-    SetQuestion,
-    Story,
-    when,
-)
+from alps.ext.histories.files import SetChoice, SetFiles, items
+from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 
 ABSTAINS = "_abs"

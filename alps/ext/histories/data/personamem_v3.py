@@ -15,16 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, UsageError
-from alps.ext.histories.files import WholeFile
-from alps.ext.histories.model import (
-    CitedSet,
-    HistorySession,
-    Message,
-    SetChoice,
-    SetFiles,
-    SetQuestion,
-    Story,
-)
+from alps.ext.histories.files import SetChoice, SetFiles, WholeFile
+from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story
 from alps.ext.histories.task import tracks_of
 
 APPS = ("instagram", "facebook", "threads", "chatbot", "ai_studio")
