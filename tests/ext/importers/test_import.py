@@ -363,7 +363,7 @@ BROKEN = {
         "f.json, line 2, hypothesis: is missing",
     ),
     "no JSON": ("amb", '{\n "run_name": }', "f.json, line 2: not JSON"),
-    "another list": ("beam", "[]", "f.json: is no object; beam is evaluation-NAME.json"),
+    "another list": ("beam", "[]", "f.json: is not an object; beam is evaluation-NAME.json"),
     "another object": ("halumem", "{}", "f.json, question_answering_records: is missing"),
     "a verdict": (
         "omnimemeval",

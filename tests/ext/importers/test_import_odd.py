@@ -64,7 +64,7 @@ DAMAGE = {
     ),
     "half of it": (lambda data: data[: len(data) // 2], "not JSON"),
     "a long number": (lambda _: b"1" * 5_000, "a number of thousands of digits"),
-    "a number": (lambda _: b"1", "is no "),
+    "a number": (lambda _: b"1", "is not a"),
 }
 
 
@@ -87,7 +87,7 @@ def test_a_damaged_file_is_one_line_that_says_what_is_read(tmp_path, form, damag
 def test_a_file_of_another_format_is_one_line(tmp_path, form):
     for other in set(WHOLE) - {form}:
         path = write(tmp_path / f"{other}.json", WHOLE[other])
-        with pytest.raises(DataError, match=r"is missing|is no "):
+        with pytest.raises(DataError, match=r"is missing|is not a"):
             imported(tmp_path, form, path)
     with pytest.raises(UsageError, match="Is a directory"):
         imported(tmp_path, form, tmp_path)

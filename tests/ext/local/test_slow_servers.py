@@ -173,7 +173,7 @@ def test_a_stream_is_put_together_with_all_that_it_brings():
 def test_a_stream_that_breaks_off_is_no_answer():
     with pytest.raises(Unreadable, match="ended before the answer did"):
         whole(sse(choice({"content": "a"})))
-    with pytest.raises(Unreadable, match="no JSON"):
+    with pytest.raises(Unreadable, match="not JSON"):
         whole(b'data: {"a"\n\n')
     assert json.loads(whole(sse({"error": {"message": "no"}}))) == {"error": {"message": "no"}}
     assert whole(b'{"choices": []}') == b'{"choices": []}'

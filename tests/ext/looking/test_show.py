@@ -228,7 +228,7 @@ def test_a_row_of_another_shape_is_named(copied_run: Path, broken: dict[str, obj
     )
     with pytest.raises(
         RunFolderError,
-        match=rf"{first['benchmark_id']}.*predictions\.jsonl.*carry out the run again",
+        match=rf"{first['benchmark_id']}.*predictions\.jsonl.*run again with another out",
     ):
         shown(copied_run, first["benchmark_id"])
 

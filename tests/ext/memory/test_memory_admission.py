@@ -245,11 +245,11 @@ BROKEN = [
     (DroppedRole, "the assistant's turn is not found"),
     (EarlySettle, "settle returned before"),
     (SilentFailure, "the user's turn is not found"),
-    (SharedUser, "an unknown user has|what another user said"),
+    (SharedUser, "an unknown user has|another user's turns"),
     (TruncatedTurns, "the end of a turn of 600 words is not found"),
     (TimesOfNow, "a hit has a wrong time"),
     (LearnsFromQuestions, "a search finds text of an earlier query"),
-    (CachedAcrossUsers, "what another user said"),
+    (CachedAcrossUsers, "another user's turns"),
     (LeavingReset, "memories are found after a reset"),
     (KeptBetweenRuns, "memories of one run are found in another"),
     (DuplicateIds, "two hits of one search have the same id"),
@@ -260,11 +260,11 @@ BROKEN = [
     (InventsParaphrases, "a hit has text that was not ingested"),
     (InventsNumbers, "a hit has text that was not ingested"),
     (RanksMoreOtherwise, "a larger k changes the first hits"),
-    (CachedUntilMoreAreAsked, "what another user said"),
+    (CachedUntilMoreAreAsked, "another user's turns"),
     (HidingReset, "come back with the next session"),
     (FirstAndLastTurn, "a turn within a session is not found"),
     (CutInTheMiddle, "the middle of a turn of 600 words is not found"),
-    (ShortIds, "what another user said"),
+    (ShortIds, "another user's turns"),
 ]
 
 

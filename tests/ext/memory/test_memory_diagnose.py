@@ -161,7 +161,7 @@ def test_a_run_goes_on_as_before_once_it_was_diagnosed(planted, monkeypatch):
 def test_a_run_without_a_memory_system_is_not_diagnosed(tmp_path):
     words = {"task": "personamem", "model": "rules", "memory": "last:4", "size": "32k", "limit": 2}
     evaluate(**words, out=str(tmp_path / "run"))
-    with pytest.raises(UsageError, match="memory=last:4 is no memory system"):
+    with pytest.raises(UsageError, match="memory=last:4 is not a memory system"):
         diagnose(tmp_path / "run")
 
 
