@@ -183,7 +183,7 @@ CARD_BYTES = {
     "Infinity": (replaced('"n": 12', '"n": -Infinity'), "-Infinity is not a number"),
     "1e999": (replaced('"n": 12', '"n": 1e999'), "1e999 is beyond the range"),
     "endless": (replaced('"n": 12', f'"n": {"9" * 9_000}'), "more than 16 digits"),
-    "twice": (replaced('"format": 1,', '"format": 1, "format": 1,'), "'format' stands twice"),
+    "twice": (replaced('"format": 1,', '"format": 1, "format": 1,'), "'format' is repeated"),
     "lists": (lambda data: b"[" * 100_000, BOTTOMLESS),
     "objects": (lambda data: b'{"a":' * 100_000 + b"1" + b"}" * 100_000, BOTTOMLESS),
     "deep": (replaced('"notes":', f'"x": {"[" * 50}{"]" * 50}, "notes":'), "more than 20 deep"),
@@ -194,7 +194,7 @@ CARD_BYTES = {
 LINES = {
     "NaN": (replaced('"repeat":0', '"repeat":NaN'), "NaN is not a number"),
     "1e999": (replaced('"repeat":0', '"repeat":1e999'), "beyond the range"),
-    "twice": (replaced('"repeat":0', '"repeat":0,"repeat":0'), "'repeat' stands twice"),
+    "twice": (replaced('"repeat":0', '"repeat":0,"repeat":0'), "'repeat' is repeated"),
     "bottomless": (lambda data: data + b"[" * 50_000 + b"\n", "line 13: lists and objects"),
     "long": (lambda data: data + b'{"a":"%s"}\n' % (b"x" * (1 << 20)), "line 13: longer than 1,0"),
     "torn": (lambda data: data + b'{"benchmark_id": "visi', "line 13: torn"),

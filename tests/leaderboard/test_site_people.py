@@ -74,7 +74,7 @@ def test_people_stand_on_the_board_marked_anchored_with_the_share_of_the_draft(s
         ("drafts/memories/without/set_f1_micro/value", ".125"),
     ):
         assert f'data-from="people.json#/parts/task1/{pointer}">{shown}</data>' in row, pointer
-    assert "never ranked with ours. Matched by: publishers" in row
+    assert "never ranked. Matched by: publishers" in row
 
 
 def test_a_board_shows_people_beside_the_metric_that_they_are_measured_by(site):

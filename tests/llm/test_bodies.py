@@ -90,7 +90,7 @@ PACKED = ",".join(["gzip"] * 500)
     ("body", "headers", "named"),
     [
         (b" " * (LARGEST_REPLY + 1), {}, "larger than 16 MB"),
-        (b"x", {"Content-Encoding": PACKED}, "packed 500 times over"),
+        (b"x", {"Content-Encoding": PACKED}, "compressed 500 times"),
         (b"x", {"Content-Encoding": "br"}, "encoded as 'br'"),
     ],
     ids=["as it is", "packed again and again", "an encoding that was not asked for"],

@@ -78,7 +78,7 @@ def test_a_token_belongs_to_the_option_where_it_holds_a_character_of_it(names, o
 def test_an_unknown_log_probability_is_refused_within_the_option_alone(unknown):
     names, known = ["A", "bc", " d", "e", "!"], [None, -1.0, -2.0, -3.0, -4.0]
     assert read("Abc de", 3, names, values=[None, *known[1:]]) == [-2.0, -3.0]
-    with pytest.raises(ValueError, match="it tells no log-probabilit"):
+    with pytest.raises(ValueError, match="it returns no log-probabilit"):
         read("Abc de", 3, names, values=[None, -1.0, unknown, -3.0, -4.0])
 
 

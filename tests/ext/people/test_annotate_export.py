@@ -149,7 +149,7 @@ def test_named_people_share_the_sessions_two_a_session_and_about_as_many_each(tm
     groups = [item.cluster for item in orders["ben"]]
     changes = sum(one != other for one, other in pairwise(groups))
     assert changes == len(set(groups)) - 1  # a session is read once
-    with pytest.raises(UsageError, match="as=dora: not among those who label"):
+    with pytest.raises(UsageError, match="as=dora: not one of the annotators"):
         Seat(folder, "dora")
 
 
