@@ -192,7 +192,7 @@ def test_two_people_and_one_who_decides_between_them(browser, work):
             press(second, "Enter")
         second.reload()
         assert "human agreement .000" in second.locator(".far").inner_text()
-        assert "items differently" in second.locator("main").inner_text()
+        assert "People differ on" in second.locator("main").inner_text()
     with opened(folder, "cleo", adjudicate=True) as address, tab(browser, address) as page:
         others = page.locator(".other").all_inner_texts()
         assert sorted(text.split()[1] for text in others) == ["same", "unrelated"]
@@ -214,7 +214,7 @@ def test_a_page_that_is_killed_loses_and_doubles_nothing(browser, work):
             wait_until(page, lambda: "Not saved yet" in told.inner_text())
             server = served(folder, port=server.port)
             # The page that waited has the address of an earlier start.
-            wait_until(page, lambda: "whole address" in told.inner_text())
+            wait_until(page, lambda: "full address" in told.inner_text())
             page.goto(server.address)
             press(page, "1")
             press(page, "1")
