@@ -377,7 +377,7 @@ def check_names(
 def _check_compares(settings: RunSettings, tasks: Sequence[Task]) -> None:
     """Refuse a system of which it is known that it tells no log-probabilities."""
     if is_local(settings.model, tasks):
-        why = "it tells no log-probabilities; name a litellm model"
+        why = "it returns no log-probabilities; name a litellm model"
         raise UsageError(f"answer={settings.answer}: model={redact(settings.model)}: {why}")
     from alps.llm.likelihood import check_completions
 

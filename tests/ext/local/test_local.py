@@ -199,10 +199,10 @@ def test_the_server_is_gone_after_the_run_was_killed(tmp_path):
 
 @really
 def test_a_run_with_it_as_model_and_judge_says_what_it_was_run_with(alps, tmp_path):
-    words = (*TINY, "model=local", "judge=local", "judge_check=no", "max_cost=1", "out=run")
-    done = alps("run", *words)
+    judged = ("judge=local", "judge_check=no", "judge_max_tokens=8", "baseline_records=0")
+    done = alps("run", *TINY, "model=local", *judged, "max_cost=1", "out=run")
     assert done.returncode == 1, done.stderr
-    assert "local on task1, judged by local (not checked)" in done.stdout
+    assert "local on samples (dev), 1 record, judged by local (not checked)" in done.stdout
     manifest = json.loads((tmp_path / "run/manifest.json").read_text(encoding="utf-8"))
     assert re.fullmatch(r"[\d.]+", manifest["versions"]["xllamacpp"])
     assert manifest["versions"]["SmolLM2-135M-Instruct.Q4_1.gguf"].startswith("sha256:")
