@@ -116,6 +116,16 @@ def test_a_page_has_no_barrier_and_fits_in_both_directions(
             assert tab.evaluate("document.documentElement.scrollWidth") <= width, direction
 
 
+def test_the_first_page_of_the_site_cuts_no_task_off_at_1280(browser, tmp_path_factory):
+    story, page = next((story, page) for name, story, page in PAGES if name == "site")
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        tab = context.new_page()
+        tab.goto((carried_out(story, tmp_path_factory) / page).as_uri())
+        table = tab.locator(".scroll", has=tab.locator(".tasks-of")).first
+        assert "PersonaMem" in table.inner_text()
+        assert table.evaluate("at => at.scrollWidth <= at.clientWidth")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def work(tmp_path_factory):
     """A folder to annotate; made before the browser, which holds the event loop of this thread."""
