@@ -45,6 +45,8 @@ class QuietServer(ThreadingHTTPServer):
     """Listens on a free port of loopback."""
 
     daemon_threads = True
+    # Of five connections that wait, a sixth is reset where the machine is busy.
+    request_queue_size = 128
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
         super().__init__(("127.0.0.1", 0), handler)

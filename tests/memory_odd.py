@@ -125,6 +125,8 @@ class Server(ThreadingHTTPServer):
     """The system behind HTTP."""
 
     daemon_threads = True
+    # Of five connections that wait, a sixth is reset where the machine is busy.
+    request_queue_size = 128
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)

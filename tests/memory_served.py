@@ -177,6 +177,8 @@ class Server(ThreadingHTTPServer):
     """Serves the system over HTTP, on a free port of loopback."""
 
     daemon_threads = True
+    # Of five connections that wait, a sixth is reset where the machine is busy.
+    request_queue_size = 128
 
     def __init__(self, folder, log):
         super().__init__(("127.0.0.1", 0), _Handler)
