@@ -1,4 +1,4 @@
-"""What the boards are about: one data set and one judge, as `official.toml` names them.
+"""The official data set and judge of all boards, as `official.toml` names them.
 
 The file is a `config=` of `alps run`. Systems under its judge, and scores that need no judge, come
 first on every page; those under other LLM judges follow, and embedded judges, which are for

@@ -1,4 +1,4 @@
-"""Whether a judge may be trusted under a rubric, why, and what to do next."""
+"""Answer to the question of a calibration: may the judge be trusted, why, and what comes next."""
 
 from datetime import date
 from math import ceil

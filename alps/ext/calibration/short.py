@@ -1,4 +1,4 @@
-"""What is said first of a calibration: may this judge be trusted, why, and what to do next."""
+"""Short form of a calibration: its answer, the figures against their gates, and the next step."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What right answers cost in dollars and seconds, and from which turn on a memory costs less.
+"""Price of right answers in dollars and seconds; the turn from which a memory costs less.
 
 A turn is a question about a history. With, of one history on average,
 

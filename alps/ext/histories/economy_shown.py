@@ -1,4 +1,4 @@
-"""What right answers took, as a table, in comparisons, and as a curve over turns."""
+"""Price of right answers as a table, in comparisons, and as a curve over turns."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -37,6 +37,13 @@ def asks_models(name: str) -> bool:
     return name in MODELS or name in PRODUCTS
 
 
+def needed_models(name: str) -> tuple[str, ...]:
+    """Return the keys of the models without which a memory system in the box can't begin."""
+    if name == "files":
+        return ("memory_llm",)
+    return ("memory_llm", "memory_embedder") if asks_models(name) else ()
+
+
 def _kind(name: str) -> str:
     return RECORDED if name.startswith(RECORDED) else name
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alps.errors import UsageError
+from alps.ext.memory.built_in import needed_models
 from alps.ext.memory.embedded import open_embedded
 from alps.ext.memory.settings import MemoryModels
 from alps.llm.secrets import redact
@@ -59,6 +60,17 @@ def memory_models(
     if settings.memory_embedder in IN_THE_BOX:
         embedder = Behind(settings.memory_embedder, embed=EMBEDDERS[settings.memory_embedder])
     return Given(behind.get("memory_llm"), embedder)
+
+
+def require_memory_models(settings: MemoryModels, memory: str) -> None:
+    """Refuse a run of a memory system in the box without the models that it asks.
+
+    Raises:
+        UsageError: Names the keys that are not given.
+    """
+    if lacking := [key for key in needed_models(memory) if getattr(settings, key) is None]:
+        keyless = "; memory=notes keeps notes without a model" if memory == "files" else ""
+        raise UsageError(f"memory={memory}: give {'= and '.join(lacking)}={keyless}")
 
 
 def check_memory_models(settings: MemoryModels, memory: str) -> None:

@@ -17,6 +17,7 @@ from alps.ext.memory.models import (
     check_memory_models,
     embedder_versions,
     memory_models,
+    require_memory_models,
 )
 from alps.ext.memory.phases import answers_of, phases_of, stored_by
 from alps.ext.memory.reader import through
@@ -67,6 +68,7 @@ class Part(RunPart):
         """Refuse an unknown memory, and models of it that cannot be called."""
         if generate:
             check_memory(self.keys.memory, memory_options(self.keys, None))
+            require_memory_models(self.keys, self.keys.memory)
             check_memory_models(self.keys, self.keys.memory)
             check_models(self.asked(), IN_THE_BOX, keys=keys)
 

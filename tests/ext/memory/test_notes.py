@@ -80,10 +80,18 @@ def test_a_dry_run_asks_nobody_for_the_notes(alps, monkeypatch):
         assert "openai/m: calls by the memory system are not counted" in done.stdout
 
 
-def test_without_a_model_a_line_says_what_to_give(tmp_path):
-    told = r"give memory_llm=; memory=notes keeps notes without a model"
-    with pytest.raises(UsageError, match=told):
-        carried_out(tmp_path, task="extraction", memory="files")
+@pytest.mark.parametrize(
+    ("memory", "told"),
+    [
+        ("files", "memory=files: give memory_llm=; memory=notes keeps notes without a model"),
+        ("llm", "memory=llm: give memory_llm= and memory_embedder="),
+    ],
+)
+def test_without_a_model_a_line_says_what_to_give(memory, told, tmp_path):
+    with pytest.raises(UsageError) as refused:
+        carried_out(tmp_path, task="extraction", memory=memory)
+    assert str(refused.value) == told
+    assert not (tmp_path / "run").exists()
 
 
 def session(*texts, name="s1"):
