@@ -223,7 +223,7 @@ def test_a_broken_file_is_one_line(score, content, said):
 def test_a_question_with_two_rows_is_named(score, questions):
     rows = letters_of(questions)
     error = said_in_one_line(score([*rows, rows[0]]))
-    assert f"line 142, question_id: '{questions[0].id}' stands twice" in error
+    assert f"line 142, question_id: '{questions[0].id}' appears twice" in error
 
 
 def test_a_folder_in_the_place_of_a_file_is_one_line(alps, score, tmp_path):

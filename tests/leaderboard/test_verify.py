@@ -282,7 +282,7 @@ def test_scores_that_nobody_could_recompute_are_not_called_consistent(
         predictions.unlink()
     assert verify_command([str(folder), f"data={shelf.data}"]) == 1
     printed = capsys.readouterr().out
-    assert "tracks could be recomputed" in printed
+    assert "tasks could be recomputed" in printed
     assert "consistent" not in printed
 
 

@@ -55,7 +55,7 @@ def audit_fault(audit: AuditSummary | None) -> str | None:
             why = reasons[0] if reasons else "no audit score on any record"
             mend = "the same command asks again"
             if audit.by_people:
-                mend = "have people settle them"
+                mend = "let people decide them"
             return f"{name} is not corrected: {why}; {mend}"
     return None
 

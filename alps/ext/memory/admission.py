@@ -280,19 +280,19 @@ class _Check:
 _CHECKS = (
     _Check("nothing is found before it is told", _nothing_before),
     _Check("found once settled", _found_once_settled),
-    _Check("both roles are ingested", _both_roles, "keeps what users say alone"),
+    _Check("both roles are ingested", _both_roles, "stores only what users say"),
     _Check(
-        "long turns are ingested whole", _whole_turns, "keeps facts or the beginning of long turns"
+        "long turns are ingested whole", _whole_turns, "stores facts or the beginning of long turns"
     ),
     _Check("users are kept apart", _users_apart),
     _Check("k is kept", _k_is_kept),
-    _Check("told twice, found once", _told_twice, "keeps a session each time that it is ingested"),
+    _Check("told twice, found once", _told_twice, "stores a session each time that it is ingested"),
     _Check("questions leave no trace", _questions_leave_no_trace, "learns from what it is asked"),
     _Check("only what was told is found", _only_what_was_told),
     _Check("times are those of the sessions", _times, "dates a memory by when it was written"),
     _Check("a reset is complete", _reset, "cannot forget a user"),
     # Last, as it opens the system anew.
-    _Check("runs are kept apart", _fresh_folder, "keeps runs apart by their users alone"),
+    _Check("runs are kept apart", _fresh_folder, "separates runs by user ids only"),
 )
 
 CHECKS = tuple(check.name for check in _CHECKS)

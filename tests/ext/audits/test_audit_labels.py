@@ -144,7 +144,7 @@ def test_what_people_leave_open_corrects_nothing(here, monkeypatch):
     done = alps_here("score", "run", "audit_labels=labels")
     assert done.code == 1
     assert "drawn records have no audit score" in done.err
-    assert "have people settle them" in done.err
+    assert "let people decide them" in done.err
     assert corrected(here / "run")["f1"]["value"] is None
 
 

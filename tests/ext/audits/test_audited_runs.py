@@ -233,7 +233,7 @@ def test_slices_of_too_few_audits_say_how_many_are_needed(audited):
 def test_what_bends_the_cheap_judge_is_told_with_adjusted_p(audited):
     folder, _ = audited
     bent = summary(folder)["audit"]["tracks"]["task1"]["bent"]
-    assert {row["by"] for row in bent} >= {"input length", "answer length", "place in the data"}
+    assert {row["by"] for row in bent} >= {"input length", "answer length", "position in the data"}
     assert all(row["p"] <= row["p_holm"] <= 1 for row in bent)
 
 

@@ -266,9 +266,9 @@ def test_a_rubric_of_ones_own_that_can_not_be_used_is_named(tmp_path, raw, said)
         ("ei", "ei_resonation, ei_expression, ei_reception"),
         ("payload", "is taken"),
         ("support", "is taken"),
-        ("../../README", "can't be the name of a file"),
-        ("a/b", "can't be the name of a file"),
-        ("x\0y", "can't be the name of a file"),
+        ("../../README", "is not a valid file name"),
+        ("a/b", "is not a valid file name"),
+        ("x\0y", "is not a valid file name"),
         ("brief", "put them into rubrics/brief.md"),
     ],
 )

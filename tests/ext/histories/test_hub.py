@@ -72,7 +72,7 @@ def test_questions_that_are_no_literal_are_refused_in_a_line(tmp_path, hub):
     files = {"data/100K-0.parquet": table(tmp_path, [row], "x.parquet")}
     commit = hub.push(files, repository="Mohammadta/BEAM")
     done = asked(tmp_path, hub, "task=beam", f"data=hub@{commit}", "out=run")
-    assert "no literal of Python" in one_line(done)
+    assert "not a Python literal" in one_line(done)
 
 
 FILES = {

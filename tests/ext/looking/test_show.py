@@ -164,7 +164,7 @@ def test_without_its_data_the_rest_is_shown(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = shown(hard_run, "relations")
-    assert "the data was not found again: data=data: no such folder" in folded(text)
+    assert "the data was not found: data=data: no such folder" in folded(text)
     assert "g1 Runs 10 km" in text
     assert "g3 (its text is in the data)" in text
     assert "Dialogue" not in text

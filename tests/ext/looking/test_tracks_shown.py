@@ -139,7 +139,7 @@ def test_without_the_data_what_the_journals_hold_is_shown(
         "ability1": "Target memory",
     }.items():
         text = folded(shown(tracks_run, word))
-        assert "the data was not found again" in text
+        assert "the data was not found" in text
         assert words in text
 
 

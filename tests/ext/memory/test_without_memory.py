@@ -179,7 +179,7 @@ def test_no_setting_of_its_own_keeps_a_reader_from_being_held_against_others(
     (said,) = [one for one in verification.findings if one.code == "beside"]
     assert said.severity == "warning"
     assert "differ significantly" in said.what
-    assert ("the same model, set otherwise," in said.what) == ranked
+    assert ("the same model with other settings" in said.what) == ranked
     boards = [one for one in build_boards(load(shelf), read_references()) if one.by_difference]
     found = {row.system.slug: row for board in boards for row in board.standings}
     assert bool(found["spoiled"].difference.reason) == (not ranked)

@@ -238,7 +238,7 @@ def test_no_cell_of_a_set_is_read_as_a_formula(tmp_path):
     [
         (the_same_question, "questions 5 question: asked before, word for word"),
         (a_formula, "questions 2 question: begins with '='; expected a letter"),
-        (without_the_words, "must stand in it, word by word"),
+        (without_the_words, "must be in it, word for word"),
         (unlike_items, "make their lengths more similar"),
         (telling_options, "questions 4 question: expected these slots, each once: none"),
     ],

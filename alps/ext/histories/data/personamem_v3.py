@@ -100,7 +100,7 @@ def _said(app: str, event: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
 def _question(row: Mapping[str, str], user: str, sessions: int) -> SetQuestion:
     marked = _POINT.split(row["display_rubric"])[1:]
     pairs = zip(marked[::2], marked[1::2], strict=True)
-    points = [f"must not be so: {text}" if mark == "-" else text for mark, text in pairs]
+    points = [f"must not be true: {text}" if mark == "-" else text for mark, text in pairs]
     name, asked, kind, at = (row[key] for key in ("query_id", "query_text", "task_type", "ts"))
     more: dict[str, Any] = {"points": tuple(points), "sessions": sessions, "at": _when(int(at))}
     return SetQuestion(name, user, asked, "", kind, scoring="points", **more)
