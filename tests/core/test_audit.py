@@ -240,8 +240,8 @@ def test_a_quote_of_the_user_is_found_though_it_is_not_literal(tmp_path, quote):
 @pytest.mark.parametrize(
     ("quote", "detail"),
     [
-        ("prefer lavender and thyme", "the quote stands in assistant's turns only"),
-        ("My sister collects antique clocks", "the quote stands in no turn"),
+        ("prefer lavender and thyme", "the quote is in assistant's turns only"),
+        ("My sister collects antique clocks", "the quote is in no turn"),
     ],
 )
 def test_a_quote_that_the_user_did_not_say_is_found(tmp_path, quote, detail):

@@ -40,7 +40,7 @@ def test_what_was_packed_is_valid_and_every_score_follows_from_its_rows(shelf: S
     assert (found.status, found.consistent, found.serious) == ("format-checked", True, False), (
         found.findings
     )
-    assert dict(found.checked)["scores"].startswith("3 of 3 tracks recomputed")
+    assert dict(found.checked)["scores"].startswith("3 of 3 tasks recomputed")
 
 
 def test_changing_any_number_of_a_track_is_found_and_named(shelf: Shelf, folder: Path) -> None:

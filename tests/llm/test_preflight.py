@@ -334,7 +334,7 @@ REFUSED_OPTIONS: list[tuple[list[str], str]] = [
     ([f"{HEADER}.A=[1]"], "header A takes one line of text"),
     (["request.a b=1"], "is not a valid option name"),
     (["reqest.seed=1"], "unknown key 'reqest.seed'"),
-    (["request..=1"], "can't be the name"),
+    (["request..=1"], "is not a valid option name"),
     (["request.api_key=" + CANARY], "may hold a key"),
     (["request.aws_secret_access_key=" + CANARY], "may hold a key"),
     (["request.azure_ad_token=" + CANARY], "may hold a key"),
@@ -467,7 +467,7 @@ def replacing(words: tuple[str, ...], *more: str) -> list[str]:
     [
         (["model=openai/o3", "temperature=0"], "temperature=0.0: openai/o3 does not take it"),
         (["judge=openai/o3", "judge_temperature=0"], "judge_temperature=0.0: openai/o3 does not"),
-        (["judge=openai/a,openai/b"], "judge=openai/a,openai/b: one run asks one model"),
+        (["judge=openai/a,openai/b"], "judge=openai/a,openai/b: a run has one model"),
         (["request.headers.X-Key=env:NOBODY_SET_IT"], "NOBODY_SET_IT is not set in the env"),
         (["judge_request.headers.X-Key=env:NO_ONE"], "judge_request.headers: NO_ONE is not set"),
         (["request.tags=[1]"], "write request.extra_body.tags="),

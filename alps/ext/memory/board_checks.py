@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from alps.errors import AlpsError, UsageError
 from alps.event_loop import run_loop
 from alps.ext.memory import CALLS, FILE
-from alps.ext.memory.admission import CHECKS, DECLARED
+from alps.ext.memory.admission import CHECKS, DECLARED, current_name
 from alps.ext.memory.board_setup import ahead_of, beside_of, without_memory
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.listed_memories import Direct
@@ -242,9 +242,9 @@ def _check_complete(
 ) -> None:
     """Refuse an admission that lacks a check: one that is not there did not pass."""
     declares = memory.settings.get("declares")
-    declared = declares if isinstance(declares, list) else []
+    declared = list(map(current_name, map(str, declares if isinstance(declares, list) else [])))
     for when in ("before", "after"):
-        there = [str(check["name"]) for check in admission.get(when, ())]
+        there = [current_name(str(check["name"])) for check in admission.get(when, ())]
         for name in CHECKS:
             otherwise = f"{name}{DECLARED}" in there and name in declared
             if name not in there and not otherwise:

@@ -99,7 +99,7 @@ def test_the_table_names_every_finding_within_80_columns(tmp_path):
 
 def test_the_table_of_a_clean_data_set_says_so(tmp_path):
     text = printed(clean(tmp_path))
-    assert "46 rows in 4 tracks." in " ".join(text.split())
+    assert "46 rows in 4 tasks." in " ".join(text.split())
     assert "Nothing serious." in text
 
 

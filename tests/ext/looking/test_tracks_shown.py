@@ -166,7 +166,7 @@ def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run: Pa
 def test_a_track_that_the_settings_do_not_give_is_said(copied_run: Path) -> None:
     edit(copied_run / "manifest.json", lambda value: value["settings"].update(distractors="100"))
     with pytest.raises(
-        RunFolderError, match=r"manifest\.json: its settings give no track 'task3_d300'"
+        RunFolderError, match=r"manifest\.json: its settings name no task 'task3_d300'"
     ):
         shown(copied_run, "bert")
 

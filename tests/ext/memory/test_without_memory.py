@@ -114,7 +114,7 @@ def test_warnings_of_rows_beside_a_run_are_kept(made: Path, data: Path, tmp_path
     verification = verify(pack_memory(made / "own", tmp_path, "own"), Options(data=str(data)))
     (warned, *_) = [one for one in named(verification, "constant") if "beside" in one]
     assert warned.startswith("memory-0/beside/none: personamem/predictions.jsonl: 60 of 60 answers")
-    assert any("memory=none, as it can't be made again" in one for one in verification.unchecked)
+    assert any("memory=none, as it cannot be reproduced" in one for one in verification.unchecked)
 
 
 @pytest.mark.parametrize(
