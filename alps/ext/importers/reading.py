@@ -105,6 +105,21 @@ def read_rows(path: Path, kind: Any) -> list[Any]:
     return rows
 
 
+def read_tree(path: Path) -> Any:
+    """Read a JSON file of any form; JSON Lines are a list.
+
+    Raises:
+        UsageError: If there is no such file.
+        DataError: If it is not JSON; names the line.
+    """
+    content = _content(path)
+    lines = [(n, line) for n, line in enumerate(content.split("\n"), start=1) if line.strip()]
+    first = lines[0][1].strip() if lines else ""
+    if len(lines) > 1 and first.startswith("{") and first.endswith("}"):
+        return [_parsed(line, path, number) for number, line in lines]
+    return _parsed(content, path, None)
+
+
 def _content(path: Path) -> str:
     try:
         content = read_packed(path)
