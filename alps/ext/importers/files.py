@@ -20,6 +20,7 @@ from alps.ext.importers.figures import (
     ties_of,
 )
 from alps.ext.importers.flags import flags_of, parse_share
+from alps.ext.importers.personamem_v3 import mean_of_tasks, read_personamem_v3
 from alps.ext.importers.plain import as_systems, read_plain, the_verdict
 from alps.ext.importers.rows import ImportedAnswer
 from alps.ext.importers.settings import FORMS, FileFormat, ImportSettings
@@ -110,7 +111,7 @@ def _read(
             raise UsageError(f"{path}: no answers in it; {form} is {FORMS[form]}")
         verdict = settings.verdict
         if form == "rows" and verdict is None and (verdict := the_verdict(own)) is not None:
-            doubts = [*doubts, f"{name}: the verdict is the field {verdict}"]
+            doubts = [*doubts, f"the verdict is the field {verdict}"]
         own, unsure = with_verdicts(path, own, verdict)
         doubts = [*doubts, *unsure]
         if known & {_place(answer) for answer in own}:
@@ -120,6 +121,8 @@ def _read(
         answers += own
         # Of a benchmark with a file for each conversation one line is enough.
         flags += [one for one in doubts if one not in flags]
+    if form == "personamem_v3":
+        flags += mean_of_tasks(answers)
     if form == "rows":
         answers, joined = as_systems(answers)
         flags += joined
@@ -151,6 +154,7 @@ def _readers(settings: ImportSettings) -> Mapping[str, _Read]:
         "longmemeval": lambda path, name: read_longmemeval(path, name, data),
         "mem0": lambda path, name: (read_mem0(path, name), []),
         "omnimemeval": lambda path, name: (read_omnimemeval(path, name), []),
+        "personamem_v3": read_personamem_v3,
         "rows": lambda path, name: (read_plain(path, name), []),
     }
 

@@ -14,7 +14,8 @@ from typing import Any
 from alps.errors import DataError
 from alps.ext.importers.locomo import ADVERSARIAL, CATEGORIES
 from alps.ext.importers.longmemeval import ABSTENTION, UNKNOWN
-from alps.ext.importers.looks import looking_like_verdicts
+from alps.ext.importers.looks import leaves, looking_like_verdicts
+from alps.ext.importers.marks import score_of
 from alps.ext.importers.reading import read_tree
 from alps.ext.importers.rows import ImportedAnswer, Numbered
 
@@ -69,9 +70,13 @@ def read_plain(path: Path, system: str) -> list[ImportedAnswer]:
 
 
 def the_verdict(answers: Sequence[ImportedAnswer]) -> str | None:
-    """Return the one field that looks like a verdict; None where none or several do."""
-    looks = list(looking_like_verdicts([answer.unread for answer in answers]))
-    return looks[0] if len(looks) == 1 else None
+    """Return the field that looks like a verdict; None where none does, or several that differ."""
+    rows = [answer.unread for answer in answers]
+    looks = list(looking_like_verdicts(rows))
+    said = set()
+    for name in looks:
+        said.add(tuple(score_of(dict(leaves(row)).get(name)) for row in rows))
+    return looks[0] if len(said) == 1 else None
 
 
 def as_systems(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer], list[str]]:
