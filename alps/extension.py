@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,7 +69,8 @@ class Extension:
         heading: Under which `alps --help` lists them, such as `Memory`; `EVERYDAY` for none.
         moved: Commands by their old words, which work for one version: `{"old": "memory new"}`.
         removed: What to do instead of commands that are gone, by their words.
-        needs: The names of the extensions that it imports; without one of them it is left out.
+        needs: The names of the extensions that it imports, and of tasks that have a folder to
+            themselves; without one of them it is left out.
         has_part: Tells, by its settings and its folder, whether it has a part in a run.
         part: The class of that part, an `alps.run.parts.RunPart`: `mine:Part`.
         engine: What carries out a run that it has a part in, in place of this process:
@@ -143,7 +145,7 @@ def extensions() -> tuple[Extension, ...]:
     found = {extension.name: extension for extension in (*_of_others(), *_own())}
     kept = found
     # One that is left out may be needed by another.
-    while lacking := [one.name for one in kept.values() if not set(one.needs) <= kept.keys()]:
+    while lacking := [one.name for one in kept.values() if _lacks(one, kept)]:
         kept = {name: one for name, one in kept.items() if name not in lacking}
     return tuple(kept.values())
 
@@ -159,6 +161,14 @@ def words_of_commands(kind: Literal["commands", "moved", "removed"]) -> dict[str
 def headings() -> dict[str, str]:
     """Return the heading of each command of extensions, by its first word."""
     return {name: one.heading for one in extensions() for name in one.commands if " " not in name}
+
+
+def _lacks(extension: Extension, kept: Collection[str]) -> bool:
+    others = set(extension.needs) - set(kept)
+    # The package of tasks is found, and not imported: every command reads the extensions.
+    tasks = find_spec("alps.tasks") if others else None
+    folders = pkgutil.iter_modules(tasks.submodule_search_locations if tasks else [])
+    return not others <= {folder.name for folder in folders if folder.ispkg}
 
 
 @cache

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
@@ -24,7 +25,7 @@ from alps.tasks.metrics import PARTS_OF_METRIC, Metric, metric_row, read_metric
 if TYPE_CHECKING:
     from alps.data.audit_findings import AuditReport
 
-KEYS: Mapping[str, tuple[str, ...]] = {
+_KEYS: Mapping[str, tuple[str, ...]] = {
     "extraction": ("prompt", "extras"),
     "update": (),
     "retrieval": ("distractors",),
@@ -32,6 +33,8 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "personamem": ("size", *OF_MEMORY, "persona", "answer", "orders", "parser"),
     "forgetting": ("memory",),
 }
+# A task that has a folder to itself can be deleted with it.
+KEYS = {name: keys for name, keys in _KEYS.items() if find_spec(f"alps.tasks.{name}")}
 """The keys of a run that mean something to each task, and not to every task.
 
 They are read without importing the task. A memory system has keys besides these.
