@@ -86,6 +86,8 @@ class Extension:
         doctor: The class of the keys that it adds to those of `alps doctor`.
         examine: What examines what they name, from the settings of `alps doctor` and a console to
             an exit code; None where they name nothing of it: `mine:examine`.
+        judges: Where the judges that it brings are made, by the beginnings of their names:
+            `{"mine:": "mine:MyJudge"}`, from the path behind it to an `alps.judges.base.Judge`.
         operational: Those of its keys that say how a run is carried out, not what it measures: a
             resumed run may change them.
         serves: Tells whether a model of that name is served by it, and by no provider.
@@ -124,6 +126,7 @@ class Extension:
     settings: str = ""
     doctor: str = ""
     examine: str = ""
+    judges: dict[str, str] = field(default_factory=dict)
     operational: tuple[str, ...] = ()
     serves: Callable[[str], bool] = _none
     sends: str = ""
@@ -175,6 +178,12 @@ def _lacks(extension: Extension, kept: Collection[str]) -> bool:
 def brought_tasks() -> dict[str, Extension]:
     """Return the extensions that bring tasks, by the names of these; of two alike ours counts."""
     return {name: one for one in extensions() for name in one.tasks}
+
+
+@cache
+def brought_judges() -> dict[str, str]:
+    """Return where the judges that extensions bring are made, by the beginnings of their names."""
+    return {start: where for one in extensions() for start, where in one.judges.items()}
 
 
 def runs_one_of(names: Collection[str], settings: Any, folder: Path) -> bool:

@@ -6,8 +6,9 @@
 The first prints a table with a row a FOLDER, whose modules are counted with those below it. Its
 first rows are this project: all of it, the spine, the tasks in folders of their own, and each
 extension; `project=FOLDER` names another checkout. A task in a folder of its own (`tasks/NAME/`)
-can be deleted, as an extension can, and is not counted as spine. Functions count with their methods and without nested ones, whose branches count
-for the outer one; their cyclomatic complexity is radon's.
+can be deleted, as an extension can, and is not counted as spine. Functions count with their
+methods and without nested ones, whose branches count for the outer one; their cyclomatic
+complexity is radon's.
 
 `budgets=yes` prints what is bounded, and exits 1 where a budget is passed that holds for every
 change: the lines of the spine, the modules whose functions one plain run calls and those that it

@@ -21,7 +21,7 @@ from alps.tasks import Metric
 if TYPE_CHECKING:
     from alps.run.opened import RunFolder
     from alps.show.charts import Chart
-    from alps.show.report_sections import TrackSection
+    from alps.show.parts import ChartedTrack
 
 FEW = 15
 """Histories of which there are so few that an interval between them is rough."""
@@ -41,7 +41,7 @@ class Shown(ShownPart):
         if (took := economy_in(summary, track)) is not None:
             yield table_of(took)
 
-    def charts(self, sections: "Sequence[TrackSection]") -> "Iterable[Chart]":
+    def charts(self, sections: "Sequence[ChartedTrack]") -> "Iterable[Chart]":
         """Draw what a turn costs over turns."""
         return charts(sections)
 

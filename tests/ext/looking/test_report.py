@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.record import LIMIT, rule
 from alps.ext.looking.report_page import SCRIPT, write_report
 from alps.rows import Score
 from alps.run.opened import AnswerKey, open_run
 from alps.show import charts
 from alps.show.compare import compare_runs
 from alps.show.formatting import MEANINGS, number, signed
-from alps.show.record import LIMIT, rule
 from alps.tasks import TASKS, load_task
 from alps.tasks.record_parts import ScoredAnswer
 from tests.endtoend import run, task1

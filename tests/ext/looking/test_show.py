@@ -9,11 +9,11 @@ from rich.console import Console
 
 from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.dialogue import Span, excerpt, locate
+from alps.ext.looking.record import build_view, explain
 from alps.ext.looking.record_text import show_record
 from alps.run.opened import AnswerKey, find_run, open_run, read_keys
-from alps.show.dialogue import Span, excerpt, locate
 from alps.show.formatting import duration, visible
-from alps.show.record import build_view, explain
 from alps.show.record_text import pick
 from alps.tasks import load_task
 from alps.tasks.record_parts import AnsweredRecord

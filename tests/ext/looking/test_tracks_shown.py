@@ -16,13 +16,13 @@ from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.record_text import show_record
 from alps.ext.looking.report_page import SCRIPT, write_report
+from alps.ext.looking.report_sections import draw_actions
 from alps.rows import Score
 from alps.run.opened import AnswerKey, open_run, read_keys, read_wanted
 from alps.run.source import options_of
 from alps.show import charts
 from alps.show.charts import ChartLine, recall_curve
 from alps.show.formatting import number
-from alps.show.report_sections import draw_actions
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import TaskOptions, load_task
 from alps.tasks.registry import track_title

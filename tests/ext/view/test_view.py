@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from alps.loopback import HOST, listen, server_of
+from alps.ext.view.loopback import HOST, listen, server_of
 from tests.endtoend import rows, run
 from tests.pages import browser
 from tests.report_runs import RECORDS, make_hard_run, make_samples_run
