@@ -1,5 +1,6 @@
 # make demo   install what alps runs on into .venv, and show its results on the samples that come with it
 # make test   install the development tools, too, and run the tests (ARGS= passes words on to pytest)
+# make test-all  the same, with what only a release needs
 # make printed  write again what tests/printed holds of commands and pages (ARGS=-k NAME for some)
 # make lint   ruff, mypy, the words of the house, and the budgets of the spine
 # make docs   the documentation as a site, in site-docs/
@@ -17,16 +18,21 @@ NAMES = while read -r verb name rest; do case $$verb in \
 	esac; done
 FAILED = { cat .venv/pip.log >&2; exit 1; }
 
+SIDE_BY_SIDE = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+
 # Where nothing compiled may be kept, every command that the tests start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test printed docs notebook site pictures bench lint install lock clean
+.PHONY: demo test test-all printed docs notebook site pictures bench lint install lock clean
 
 demo: .venv/runtime
 	@$(BIN)/python bench/demo.py
 
 test: install
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not release" $(ARGS)
+
+test-all: install
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 printed: install
 	ALPS_PRINTED=write $(BIN)/python -m pytest -q tests/core/test_printed.py tests/core/test_first_screens.py $(ARGS)
