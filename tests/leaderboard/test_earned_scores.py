@@ -3,6 +3,7 @@ submissions.
 """
 
 import asyncio
+import itertools
 import json
 import random
 import shutil
@@ -284,7 +285,7 @@ def _padded(value: str, generator: random.Random) -> str:
     )
 
 
-REWORDED: dict[str, Callable[[str, random.Random], str]] = {
+REWORDED = {
     "as it is": lambda value, generator: value,
     "with words around it": _padded,
     "with marks that nobody sees": _hidden,
@@ -293,67 +294,62 @@ REWORDED: dict[str, Callable[[str, random.Random], str]] = {
 }
 
 
+def overlap(track, answer):
+    """Return what is found of answers to the samples of a track that hold its gold."""
+    own, found = own_track(track), Findings()
+    answers = [(sample, answer(sample)) for sample in own.samples.values()]
+    check_gold_overlap("x", own.task, answers, found)
+    return found.kept
+
+
 @pytest.mark.parametrize("extra", [0, 12])
 @pytest.mark.parametrize("case", REWORDED)
-def test_gold_is_found_in_whatever_words_and_company_it_comes(
-    tmp_path: Path, case: str, extra: int
-) -> None:
-    generator, samples = random.Random(0), own_track("task1").samples  # type: ignore[union-attr]
-    with (tmp_path / "answers.jsonl").open("w") as file:
-        for name, sample in samples.items():
-            values = [REWORDED[case](memory.value, generator) for memory in sample.gold]
-            said_there = [turn.text[:150] for turn in sample.dialogue if turn.text][:extra]
-            items = memory_items(*values, *said_there)
-            file.write(json.dumps({"benchmark_id": name, "memory_items": items}) + "\n")
-    run = make_run(
-        tmp_path / "run", "task=extraction", f"model=predictions:{tmp_path / 'answers.jsonl'}"
-    )
-    finding = said(pack([run], WHO, out=tmp_path / SLUG).verification, "near_gold")
+def test_gold_is_found_in_whatever_words_and_company_it_comes(case, extra):
+    generator = random.Random(0)
+
+    def answer(sample):
+        values = [REWORDED[case](memory.value, generator) for memory in sample.gold]
+        said_there = [turn.text[:150] for turn in sample.dialogue if turn.text][:extra]
+        return {"memory_items": memory_items(*values, *said_there)}
+
+    (finding,) = overlap("task1", answer)
     assert finding.severity == "warning"
     assert "(odds 1 in 10^" in finding.what
 
 
-@pytest.mark.parametrize("track", ["task2", "task4_ability1", "task4_ability3"])
-def test_padded_gold_is_found_on_other_tasks(track: str) -> None:
-    own = own_track(track)
-    assert own is not None
+def shortened(sample):
+    values = [f"In short: {memory.value}, I think" for memory in sample.gold]
+    return {"memory_items": memory_items(*values)}
 
-    def answer(sample: Any) -> dict[str, Any]:
-        if track == "task2":
-            return {
-                "memory_items": memory_items(
-                    *(f"In short: {memory.value}, I think" for memory in sample.gold)
-                )
-            }
-        return {
-            "answer": (
-                f"Certainly! As I know that {sample.gold.memory}, I would go for it and see what "
-                "comes."
-            )
-        }
 
-    found = Findings()
-    check_gold_overlap(
-        "x", own.task, [(sample, answer(sample)) for sample in own.samples.values()], found
-    )
-    assert "odds 1 in 10^" in found.kept[0].what
+def told(sample):
+    return {"answer": f"Certainly! As I know that {sample.gold.memory}, I would see what comes."}
+
+
+@pytest.mark.parametrize(
+    ("track", "answer"),
+    [("task2", shortened), ("task4_ability1", told), ("task4_ability3", told)],
+)
+def test_padded_gold_is_found_on_other_tasks(track, answer):
+    assert "odds 1 in 10^" in overlap(track, answer)[0].what
 
 
 @pytest.mark.parametrize(("wrong", "flagged"), [(0, True), (1, True), (3, False)])
-def test_a_wrong_choice_does_not_silence_that_all_others_are_right(
-    wrong: int, flagged: bool
-) -> None:
-    own = own_track("task3_d100")
-    assert own is not None
-    found, samples = Findings(), list(own.samples.values())
-    assert len(samples) == 72
-    chosen = [
-        {"selected_memory_id": sample.gold if n >= wrong else ""}
-        for n, sample in enumerate(samples)
-    ]
-    check_gold_overlap("x", own.task, list(zip(samples, chosen, strict=True)), found)
-    assert [finding.code for finding in found.kept] == ["near_gold"] * flagged
-    assert all(f"{72 - wrong} of 72 choices are the gold" in finding.what for finding in found.kept)
+def test_a_wrong_choice_does_not_silence_that_all_others_are_right(wrong, flagged):
+    numbers = itertools.count()
+
+    def choose(sample):
+        return {"selected_memory_id": sample.gold if next(numbers) >= wrong else ""}
+
+    found = overlap("task3_d100", choose)
+    assert [finding.code for finding in found] == ["near_gold"] * flagged
+    assert all(f"{72 - wrong} of 72 choices are the gold" in finding.what for finding in found)
+
+
+def first_alone(names):
+    """Mark all cases but the first as what only a release needs."""
+    first, *others = sorted(names) or [""]
+    return [first, *(pytest.param(name, marks=pytest.mark.release) for name in others)]
 
 
 @pytest.fixture(scope="module")
@@ -364,7 +360,7 @@ def unseen() -> list[ExtractionSample]:
 
 
 @pytest.mark.skipif(not FULL.is_dir(), reason=f"no real outputs: {FULL} is not there")
-@pytest.mark.parametrize("model", sorted(path.name for path in FULL.glob("outputs/task1/*")))
+@pytest.mark.parametrize("model", first_alone(path.name for path in FULL.glob("outputs/task1/*")))
 def test_no_real_model_is_taken_for_one_that_saw_the_gold(
     unseen: list[ExtractionSample], model: str
 ) -> None:
@@ -513,7 +509,7 @@ def test_copies_are_one_system_to_ranks_and_to_their_correction(tmp_path: Path) 
     subs = tmp_path / "subs"
     synthesise(subs, 6, tracks=["task1"])
     before = {row.system.slug: row.rank for row in boards_of(subs)[0].standings}
-    for number in range(40):
+    for number in range(8):
         folder = copy(subs / "system-003", subs / f"x-copy-{number:02}")
         forge_rows(
             folder,
@@ -522,14 +518,14 @@ def test_copies_are_one_system_to_ranks_and_to_their_correction(tmp_path: Path) 
         )
     board = boards_of(subs)[0]
     after = {row.system.slug: row.rank for row in board.standings}
-    assert len(after) == len(before) + 40
+    assert len(after) == len(before) + 8
     assert {slug: after[slug] for slug in before} == before
     copies = {row.system.slug: row.copy_of for row in board.standings if row.copy_of}
     assert set(copies.values()) == {"system-003"}
-    assert len(copies) == 40
+    assert len(copies) == 8
     assert all(after[slug] == before["system-003"] for slug in copies)
     page = (build(subs, tmp_path / "site").out / "extraction.html").read_text("utf-8")
-    assert page.count("same answers as") >= 40
+    assert page.count("same answers as") >= 8
 
 
 def _one_word_more(found: Rows, word: str) -> None:
@@ -552,9 +548,9 @@ def test_whoever_verifies_is_told_of_the_same_answers_beside(shelf: Shelf, tmp_p
     )
 
 
+@pytest.mark.release
+@pytest.mark.skipif(not FULL.is_dir(), reason=f"no real outputs: {FULL} is not there")
 def test_real_models_are_not_copies_of_each_other() -> None:
-    if not FULL.is_dir():
-        pytest.skip(f"no real outputs: {FULL} is not there")
     sketched = []
     for path in sorted(FULL.glob("outputs/task1/*/records.jsonl")):
         found = [json.loads(line) for line in path.read_text("utf-8").splitlines()]

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from alps.leaderboard.site import build, serve
-from tests import site_made
+from alps.leaderboard.site import serve
 from tests.endtoend import wait_until
 from tests.loopback import running
 from tests.pages import browser
@@ -38,13 +37,6 @@ KINDS_OF_PAGES = (
     ),
     *("records/task1/alps_ext_002.html", "records/task4_ability1/alps_pa_001.html"),
 )
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    site_made.make_submissions(folder / "submissions")
-    return build(folder / "submissions", folder / "site").out
 
 
 @contextmanager
@@ -412,17 +404,23 @@ def test_hostile_words_do_nothing(browser, site):
         assert tab.locator("text=alert(1)").count() == 1
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_serious_barrier_is_found(browser, site, scheme):
+FEW = ("index.html", "retrieval.html", "records/task1/alps_ext_002.html")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "pages"),
+    [
+        ("light", (*FEW[:2], "systems/system-003.html")),
+        ("dark", FEW),
+        pytest.param("light", KINDS_OF_PAGES, marks=pytest.mark.release, id="every kind"),
+    ],
+)
+def test_no_serious_barrier_is_found(browser, site, scheme, pages):
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
     )
     options = {"resultTypes": ["violations"], "preload": False}
-    pages = (
-        (*KINDS_OF_PAGES, comparison(site))
-        if scheme == "light"
-        else ("index.html", "retrieval.html", "records/task1/alps_ext_002.html")
-    )
+    pages = (*pages, comparison(site))
     options |= {} if scheme == "light" else {"runOnly": ["color-contrast"]}
     with opened(browser, "index.html", site, color_scheme=scheme) as tab:
         for page in pages:

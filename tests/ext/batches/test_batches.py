@@ -37,6 +37,7 @@ from alps.settings import RunSettings
 from tests.desk import QUIET_LITELLM, Desk
 from tests.endtoend import JOURNALS, rows
 from tests.ext.batches import batch_server
+from tests.few import few
 from tests.loopback import asked_over_http, running
 from tests.odd_bodies import paths, replaced, without
 
@@ -357,13 +358,14 @@ class Snapshots:
         return self.copy
 
 
-@pytest.mark.parametrize("step", ["create", "created", "results"])
+@pytest.mark.parametrize("step", few(["created", "create", "results"]))
 def test_a_run_killed_between_two_steps_goes_on_and_pays_nothing_twice(
     server, step, tmp_path, monkeypatch
 ):
     assert_nothing_is_paid_twice(server, "openai", step, tmp_path, monkeypatch)
 
 
+@pytest.mark.release
 def test_so_does_one_with_message_batches(server, tmp_path, monkeypatch):
     assert_nothing_is_paid_twice(server, "anthropic", "created", tmp_path, monkeypatch)
 
@@ -429,7 +431,7 @@ def test_an_order_whose_answer_is_lost_is_looked_for_before_it_is_sent_again(
     assert desk.totals.cost == bill(server, shape)
 
 
-@pytest.mark.parametrize(("newer", "a_page"), [(0, 100), (250, 100), (250, 1)])
+@pytest.mark.parametrize(("newer", "a_page"), few([(250, 100), (250, 1)]))
 def test_an_order_is_found_however_many_newer_batches_the_account_has(
     server, shape, desk, monkeypatch, newer, a_page
 ):

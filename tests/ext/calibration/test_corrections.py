@@ -16,6 +16,7 @@ from alps.stats.corrections import (
 )
 from alps.stats.grouped import few_differ, grouped_interval
 from alps.stats.intervals import Confusion, confusion, wilson
+from tests.few import few
 
 PEOPLE = np.array([1, 1, 0, 0, 1, 0, 1, 1, 0, 1.0])
 JUDGE = np.array([1, 1, 0, 1, 1, 0, 1, 0, 0, 1.0])
@@ -129,7 +130,7 @@ def test_a_design_effect_is_a_smaller_sample():
 
 
 @given(st.integers(0, 50), cells, cells, cells, cells)
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 def test_no_counts_crash_a_correction(positives, tp, fn, fp, tn):
     found = rogan_gladen(positives, 50, Confusion(tp, fn, fp, tn))
     assert (found.value is None) == (found.reason is not None) == (found.low is None)
@@ -158,7 +159,7 @@ def simulated(generator, theta, sensitivity, specificity, n):
 
 @pytest.mark.parametrize(
     ("theta", "sensitivity", "specificity", "labelled", "n"),
-    [(0.7, 0.9, 0.85, 100, 200), (0.9, 0.9, 0.70, 100, 500), (0.7, 0.97, 0.95, 500, 200)],
+    few([(0.7, 0.9, 0.85, 100, 200), (0.9, 0.9, 0.70, 100, 500), (0.7, 0.97, 0.95, 500, 200)]),
 )
 def test_corrected_intervals_cover_the_truth_where_the_raw_rate_does_not(
     theta, sensitivity, specificity, labelled, n

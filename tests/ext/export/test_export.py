@@ -124,6 +124,7 @@ def test_inspect_reads_its_log(folder):
     assert first.model_usage["openai/scripted"].input_tokens > 0
 
 
+@pytest.mark.release
 def test_mlflow_reads_its_file_store(folder, monkeypatch):
     mlflow = pytest.importorskip("mlflow", reason="pip install 'alps-eval[mlflow]'")
     out = exported(folder, "mlflow", "model", "rules")
@@ -148,6 +149,7 @@ def test_mlflow_reads_its_file_store(folder, monkeypatch):
     assert {"manifest.json", "summary.json", "records.parquet", "scores.parquet"} <= files
 
 
+@pytest.mark.release
 def test_wandb_writes_an_offline_run_and_asks_nobody(folder, monkeypatch):
     pytest.importorskip("wandb", reason="pip install 'alps-eval[wandb]'")
     (written,) = (exported(folder, "wandb", "model") / "wandb").glob("offline-run-*/*.wandb")

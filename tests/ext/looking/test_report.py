@@ -1,3 +1,4 @@
+import itertools
 import json
 import re
 import shutil
@@ -21,6 +22,7 @@ from alps.show.record import LIMIT, rule
 from alps.tasks import TASKS, load_task
 from alps.tasks.record_parts import ScoredAnswer
 from tests.endtoend import run, task1
+from tests.few import few
 from tests.pages import Page, browser, look
 from tests.report_runs import ARABIC, RECORDS, choose, make_hard_run, make_samples_run
 
@@ -383,8 +385,12 @@ def test_records_at_one_place_are_one_dot_whose_area_is_their_number() -> None:
     assert "1 record: precision 1.000, recall 1.000" in drawn
 
 
-@pytest.mark.parametrize("name", ["samples", "hard", "both"])
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (375, "light")])
+LOOKS = [("samples", 1280, "light"), ("hard", 1280, "dark"), ("both", 375, "light")]
+OTHERS = itertools.product(("samples", "hard", "both"), (1280, 375), ("light", "dark"))
+LOOKS += [look_ for look_ in OTHERS if look_ not in LOOKS]
+
+
+@pytest.mark.parametrize(("name", "width", "scheme"), few(LOOKS, 3))
 def test_a_browser_shows_it_whole_and_asks_for_nothing(
     browser: Any, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:

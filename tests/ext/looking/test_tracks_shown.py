@@ -27,6 +27,7 @@ from alps.show.svg import Axis, axis_labels
 from alps.tasks import TaskOptions, load_task
 from alps.tasks.registry import track_title
 from tests.endtoend import run, summary
+from tests.few import few
 from tests.pages import Page, browser, look
 from tests.report_runs import choose, make_tracks_run
 from tests.visitors import memory_items
@@ -370,7 +371,9 @@ def _write_bank(split: Path) -> None:
     write_track(split / "task3", (query(n) for n in range(2)))
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (375, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), few([(375, "dark"), (1280, "light"), (1280, "dark"), (375, "light")])
+)
 def test_a_browser_shows_it_whole_and_asks_for_nothing(
     browser: Any, page_file: Path, width: int, scheme: str
 ) -> None:
