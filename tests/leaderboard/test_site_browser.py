@@ -258,7 +258,7 @@ def test_a_stranger_finds_an_answer_by_clicks_on_visible_words(browser, site, cl
 
 
 def test_two_systems_of_the_readers_choice_stand_side_by_side_without_a_script(browser, site):
-    def compared() -> list[str]:
+    def compared():
         return tab.locator("thead th:not(.name):visible").all_inner_texts()
 
     with opened(browser, "extraction.html", site, java_script_enabled=False) as tab:
@@ -293,7 +293,7 @@ def test_keys_alone_are_enough(browser, site):
     with opened(browser, "extraction.html", site) as tab:
         first = names(tab)
 
-        def reach(selector: str) -> None:
+        def reach(selector):
             for _ in range(80):
                 tab.keyboard.press("Tab")
                 if tab.evaluate("selector => document.activeElement.matches(selector)", selector):

@@ -38,7 +38,7 @@ def agreement(*, draft: bool = True) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def submissions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def submissions(tmp_path_factory):
     """Make two submissions: enough for a board of every kind."""
     folder = tmp_path_factory.mktemp("board") / "submissions"
     synthesise(folder, 2, tracks=("task1", "task2", "task3_d100"))
@@ -51,7 +51,7 @@ def written(path: Path, row: dict[str, Any]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(submissions: Path) -> Path:
+def site(submissions):
     people = written(submissions.parent / "people.json", agreement())
     return build(submissions, submissions.parent / "site", people=people).out
 

@@ -27,7 +27,6 @@ from alps.ext.sweeps.board import SweepProgress
 from alps.ext.sweeps.plan import read_plan
 from alps.ext.sweeps.sweep import sweep
 from alps.llm.budget import Budget
-from alps.llm.cache import Cache
 from alps.llm.ledger import Totals
 from alps.llm.prices import price_of
 from alps.llm.types import Request, TransportError
@@ -534,7 +533,7 @@ def test_a_status_that_is_no_number_ends_no_run_however_often_it_is_begun(server
     assert len(rows(tmp_path / "out" / "predictions.jsonl")) == 2
 
 
-def test_answers_of_a_batch_are_kept_for_other_runs(server, desk, cache: Cache):
+def test_answers_of_a_batch_are_kept_for_other_runs(server, desk, cache):
     asked = questions(server, "openai", 2)
     ask(desk, asked, cache=cache)
     again = ask(desk, asked, cache=cache)
