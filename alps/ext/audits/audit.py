@@ -194,7 +194,9 @@ async def _audit(
         folder = run / FOLDER
         judge = services.judge
         rubrics = rubrics_of(data.tasks)
-        checked = await admit_judge(judge, rubrics, folder, check=asking.judge_check)
+        checked = await admit_judge(
+            judge, rubrics, folder, totals=ledger.totals, check=asking.judge_check
+        )
         if checked.stopped:
             return True
         if (why := refusal_of(checked.judge, [one.name for one in rubrics])) is not None:
