@@ -15,6 +15,7 @@ from alps.stats.intervals import clopper_pearson
 from alps.tasks import all_tracks
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import files_of, rows, summary
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, met, payload_of
 from tests.visitors import write_visitors
@@ -450,7 +451,7 @@ def test_what_reads_the_same_is_drawn_the_same(disguised):
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.1])
-@pytest.mark.parametrize(("records", "audited"), [(60, 30), (200, 40)])
+@pytest.mark.parametrize(("records", "audited"), few([(60, 30), (200, 40)]))
 @pytest.mark.parametrize("errs", [0.0, 0.1])
 def test_rare_positives_are_covered_and_a_perfect_judge_too(rate, records, audited, errs):
     held, draws = 0, 60
