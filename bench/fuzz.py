@@ -50,11 +50,11 @@ from alps import settings
 from alps.data.release import read_samples
 from alps.errors import AlpsError
 from alps.ext.calibration.calibrate import calibrate_judge
+from alps.ext.calibration.labels import read_labels, read_verdicts
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.jsonl import dump
 from alps.judges.calibration_file import read_calibration_row
-from alps.judges.labels import read_labels, read_verdicts
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import (
     MATCH_ANSWER,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from alps.data.histories import HistorySource, open_histories
 from alps.data.hub import fetch_files, is_hub
 from alps.errors import DataError, UsageError, closest
 from alps.jsonl import scan
 from alps.schema import Turn
 from alps.slips import refuse_form_of
+from alps.tasks.personamem.histories import HistorySource, open_histories
 from alps.tasks.personamem.rows import (
     BENCHMARKS,
     LETTERS,

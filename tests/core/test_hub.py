@@ -11,10 +11,10 @@ import pytest
 from huggingface_hub import constants
 
 from alps.data import hub as module
-from alps.data.audit import audit
 from alps.data.hub import HubError, as_read, is_hub, label, open_hub, public_name
 from alps.data.release import open_split, read_samples, track_hash
 from alps.errors import RunFolderError, UsageError
+from alps.ext.datasets.audit import audit
 from alps.parsing import parse_settings
 from alps.run.dry_run import dry_run
 from alps.run.source import open_data

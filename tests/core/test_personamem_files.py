@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from alps.data.histories import open_histories
 from alps.errors import DataError, UsageError
+from alps.tasks.personamem.histories import open_histories
 from alps.tasks.personamem.persona_timeline import EVIDENCE
 from alps.tasks.personamem.personas import write_set
 from alps.tasks.personamem.release import open_personamem, read_questions

@@ -397,7 +397,7 @@ def test_forged_rows_are_refused(shelf, folder, name, path, value, code, words):
 
 
 def test_missing_extra_and_duplicate_ids_are_counted_and_a_few_are_named(shelf, folder):
-    def shuffle(found: list[dict[str, Any]]) -> None:
+    def shuffle(found):
         del found[:7]
         found.extend([found[0], {**found[1], "benchmark_id": "visitor_99"}])
 

@@ -48,9 +48,10 @@ def test_changing_any_number_of_a_track_is_found_and_named(shelf: Shelf, folder:
     paths = list(numbers(whole["tracks"]))
     assert len(paths) > 200
     figures = [path for path in paths if path[1] in FIGURES]
+    others = [path for path in paths if path not in figures]
     # Figures far from each other are changed at once: each must be named all the same.
-    batches = [figures[start::BATCHES] for start in range(BATCHES)]
-    for batch in (*batches, *([path] for path in paths if path not in figures)):
+    batches = [part[start::BATCHES] for part in (figures, others) for start in range(BATCHES)]
+    for batch in batches:
         card = json.loads(json.dumps(whole))
         for path in batch:
             parent, value = at(card["tracks"], path[:-1]), at(whole["tracks"], path)

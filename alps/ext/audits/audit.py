@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
-from alps.ext.audits import FOLDER
+from alps.ext.audits import FOLDER, LABELLED
 from alps.ext.audits.draws import Draws, draw_tracks
 from alps.ext.audits.rows import AuditManifest, DrawnSessions
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
 from alps.judges.admission import refusal_of
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.resolve import LABELLED
 from alps.llm.ledger import Ledger
 from alps.rows import PEOPLE
 from alps.run.collector import stopping_together
@@ -194,7 +193,9 @@ async def _audit(
         folder = run / FOLDER
         judge = services.judge
         rubrics = rubrics_of(data.tasks)
-        checked = await admit_judge(judge, rubrics, folder, check=asking.judge_check)
+        checked = await admit_judge(
+            judge, rubrics, folder, totals=ledger.totals, check=asking.judge_check
+        )
         if checked.stopped:
             return True
         if (why := refusal_of(checked.judge, [one.name for one in rubrics])) is not None:

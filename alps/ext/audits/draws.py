@@ -15,10 +15,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.errors import UsageError
+from alps.ext.audits import SAMPLE
 from alps.ext.audits.answer_seed import run_seed
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
-from alps.judges.labels import SAMPLE
 from alps.run.source import RunData, TrackData
 from alps.settings import RunSettings
 from alps.tasks.registry import track_title

@@ -22,15 +22,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.ext.calibration.agreement import LabelScale
+from alps.ext.calibration.label_rows import Value, on_scale
+from alps.ext.calibration.labels import JudgedItem, LabelSet, Verdict
 from alps.judges import matching
 from alps.judges.base import Judge
-from alps.judges.label_rows import Value, on_scale
-from alps.judges.labels import JudgedItem, LabelSet, Verdict
 from alps.judges.matching import UNRELATED, Judgement, MatchQuestion, Pair, identical_pairs
 from alps.judges.rubric import GRADED, MATCHING, Rating, Rubric, RubricQuestion, enforce, rubric
 from alps.schema import Turn
 from alps.slips import Slips
-from alps.stats.agreement import LabelScale
 
 # Words that say which of two values is the accepted one, where people made the scale of words.
 _WORDS = {"met": True, "not_met": False, "yes": True, "no": False, "true": True, "false": False}

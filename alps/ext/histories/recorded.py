@@ -15,6 +15,7 @@ from alps.errors import DataError, UsageError
 from alps.ext.histories.book import Book, open_book
 from alps.ext.histories.convert import SetSettings, set_of
 from alps.ext.histories.files import SetChoice
+from alps.ext.histories.judging import OUTCOMES
 from alps.ext.histories.model import SetQuestion
 from alps.jsonl import Row, dump, scan
 from alps.show.formatting import counted
@@ -54,7 +55,7 @@ def write_answers(settings: AnswersSettings) -> str:
     with (out / ANSWERS).open("wb") as answers, (out / VERDICTS).open("wb") as verdicts:
         for name, row in found.items():
             answers.write(dump({"benchmark_id": name, "answer": row.get("answer") or ""}))
-            if row.get("score") in (0, 1):
+            if row.get("score") in (0, 1) or row.get("outcome"):
                 judged += 1
                 verdicts.write(dump(_verdict(name, row)))
     some = f"{len(found):,} of {counted(len(book.entries), 'question')}, {judged:,} of them judged"
@@ -115,8 +116,13 @@ def _in_history(rows: Sequence[Row], questions: Sequence[SetQuestion]) -> Iterat
 
 def _verdict(name: str, row: Row) -> dict[str, Any]:
     said = str(row.get("answer") or "")
+    outcome = row.get("outcome")
+    given: dict[str, Any] = {"score": int(row["score"])}
+    if outcome in OUTCOMES:
+        # By HaluMem's rubric an answer that is wrong is made up, or leaves something out.
+        given = {"marks": {"outcome": OUTCOMES.index(outcome)}}
     return {
         "benchmark_id": name,
         "model_output": {"responses": [{"response": said}]},
-        "judge_output": [{"score": int(row["score"]), "response": said}],
+        "judge_output": [{**given, "response": said}],
     }

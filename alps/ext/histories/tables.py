@@ -22,7 +22,7 @@ from alps.tasks.registry import track_title
 if TYPE_CHECKING:
     from alps.run.opened import RunFolder
     from alps.show.charts import Chart
-    from alps.show.report_sections import TrackSection
+    from alps.show.parts import ChartedTrack
 
 FEW = 15
 """Histories of which there are so few that an interval between them is rough."""
@@ -42,7 +42,7 @@ class Shown(ShownPart):
         if (took := economy_in(summary, track)) is not None:
             yield table_of(took)
 
-    def charts(self, sections: "Sequence[TrackSection]") -> "Iterable[Chart]":
+    def charts(self, sections: "Sequence[ChartedTrack]") -> "Iterable[Chart]":
         """Draw what a turn costs over turns."""
         return charts(sections)
 

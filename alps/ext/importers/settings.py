@@ -9,7 +9,16 @@ from alps.keys import FrozenSettings
 from alps.values import HomePath
 
 FileFormat = Literal[
-    "amb", "beam", "halumem", "inspect", "locomo", "longmemeval", "mem0", "omnimemeval"
+    "amb",
+    "beam",
+    "halumem",
+    "inspect",
+    "locomo",
+    "longmemeval",
+    "mem0",
+    "omnimemeval",
+    "personamem_v3",
+    "rows",
 ]
 
 FORMS: Mapping[FileFormat, str] = {
@@ -21,6 +30,8 @@ FORMS: Mapping[FileFormat, str] = {
     "longmemeval": "what src/evaluation/evaluate_qa.py of LongMemEval writes, or its answers",
     "mem0": "what evaluation/evals.py of Mem0 writes, or its answers",
     "omnimemeval": "…_locomo_judged.json or …_lme_judged.json of OmniMemEval",
+    "personamem_v3": "results.csv of PersonaMem v3",
+    "rows": "JSON or JSON Lines of any project, with objects of a question and an answer",
 }
 """What a file of each format is, as messages name it."""
 

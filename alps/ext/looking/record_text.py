@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import RunFolderError
+from alps.ext.looking.dialogue import DialogueView, Piece, excerpt
+from alps.ext.looking.record import RecordView, ShownPart, build_view
 from alps.run.opened import AnswerKey, RunFolder, Samples, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
 from alps.show.caveats import judge_of
-from alps.show.dialogue import DialogueView, Piece, excerpt
 from alps.show.formatting import folded_away, number, visible
-from alps.show.record import RecordView, ShownPart, build_view
 from alps.show.record_text import pick
 from alps.tasks.record_parts import (
     AnsweredRecord,

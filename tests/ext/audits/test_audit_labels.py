@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from alps.errors import UsageError
-from alps.stats.corrections import ppi
+from alps.ext.audits.corrections import ppi
 from tests.annotate_work import NEEDED, label_all, made, opened
 from tests.endtoend import files_of, rows, summary
 from tests.tracks import alps_here

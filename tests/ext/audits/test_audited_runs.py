@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from alps.ext.audits.answer_seed import answer_seed
+from alps.ext.audits.corrections import powered_difference, ppi
 from alps.ext.audits.records import Pairs, corrected_score
 from alps.ext.audits.slices import Errors, bent_by, family_of, script_of
-from alps.stats.corrections import ppi
 from alps.stats.intervals import clopper_pearson
-from alps.stats.paired import powered_difference
 from alps.tasks import all_tracks
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import files_of, rows, summary
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, met, payload_of
 from tests.visitors import write_visitors
@@ -451,7 +451,7 @@ def test_what_reads_the_same_is_drawn_the_same(disguised):
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.1])
-@pytest.mark.parametrize(("records", "audited"), [(60, 30), (200, 40)])
+@pytest.mark.parametrize(("records", "audited"), few([(60, 30), (200, 40)]))
 @pytest.mark.parametrize("errs", [0.0, 0.1])
 def test_rare_positives_are_covered_and_a_perfect_judge_too(rate, records, audited, errs):
     held, draws = 0, 60

@@ -6,9 +6,9 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.calibration.ask import LabelledJudge
+from alps.ext.calibration.labels import read_labels
 from alps.ext.calibration.page import write_calibration_page
 from alps.ext.calibration.table import lines_of
-from alps.judges.labels import read_labels
 from alps.judges.rubric import RubricQuestion, rubric
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from alps.ext.calibration.annotators import alternative_annotator
-from alps.stats.agreement import (
+from alps.ext.calibration.agreement import (
     LabelScale,
     disagreement,
     kappa_of,
@@ -20,6 +19,7 @@ from alps.stats.agreement import (
     pair_estimates,
     pair_table,
 )
+from alps.ext.calibration.annotators import alternative_annotator
 from alps.stats.intervals import clustered_rates, confusion, selective_threshold
 
 pytestmark = pytest.mark.real

@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.ext.calibration.labels import ITEMS
 from alps.ext.people.annotate.settings import Job
 from alps.jsonl import Row, parse_json, scan
-from alps.judges.labels import ITEMS
 from alps.run.folder import write_json
 from alps.schema import FrozenRow
 from alps.slips import refuse_form_of

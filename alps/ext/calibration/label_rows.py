@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, closest, shown
+from alps.ext.calibration.agreement import LabelScale
 from alps.jsonl import NoNumberError, TwiceError, parse_json, parse_strict
 from alps.slips import HEAD, Slips, refuse_encoding, refuse_form
-from alps.stats.agreement import LabelScale
 
 Value = int | float | str
 _ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")

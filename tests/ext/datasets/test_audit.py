@@ -3,9 +3,9 @@ import random
 
 import pytest
 
-from alps.data.audit import audit, near
 from alps.data.release import GOLD, INPUT, write_track
 from alps.errors import UsageError
+from alps.ext.datasets.audit import audit, near
 from alps.similarity import THRESHOLD, similarity
 from tests.audit_sets import (
     POOLS,

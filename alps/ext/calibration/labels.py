@@ -33,18 +33,16 @@ from statistics import median
 from typing import Any, get_args
 
 from alps.errors import DataError, UsageError, closest, shown
+from alps.ext.calibration.agreement import Kind, LabelScale
+from alps.ext.calibration.label_rows import LabelRow, Value, on_scale, read_object, read_rows
 from alps.judges.calibration_file import rubric_of
-from alps.judges.label_rows import LabelRow, Value, on_scale, read_object, read_rows
 from alps.judges.matching import Item as Memory
 from alps.judges.rubric import Rubric, RubricQuestion, rubric
 from alps.schema import Outcome
 from alps.slips import Slips
-from alps.stats.agreement import Kind, LabelScale
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
-# How the items were drawn from a run, where they were.
-SAMPLE = "sample.json"
 STRESS, KNOWN = "stress", "known"
 # The largest number on a scale: squares of distances, and their sums, have to stay numbers.
 LARGEST = 1_000_000_000

@@ -13,7 +13,7 @@ from typing import Any
 
 from rapidfuzz import fuzz
 
-from alps.data.audit_findings import ALPHA, DataFinding, FoundPlace, Tally, shorten
+from alps.data.audit_findings import ALPHA, SHORTEST_INSIDE, DataFinding, FoundPlace, Tally, shorten
 from alps.data.hub import HubSplit
 from alps.data.release import GOLD, INPUT, JoinError, Row, Split, read_track
 from alps.rejection import is_rejected
@@ -219,9 +219,6 @@ FUZZY = 80.0
 
 # Characters from which a part of a quote is looked for fuzzily, not exactly.
 SHORTEST_FUZZY = 8
-
-# Characters from which a gold value that stands within a longer text gives itself away.
-SHORTEST_INSIDE = 12
 
 _OMISSION = re.compile(r"\.{3,}|…|\[…\]|\n")
 _LISTS = (("input", "memory"), ("input", "candidate_memories"), *DIALOGUES)

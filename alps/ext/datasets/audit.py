@@ -45,7 +45,10 @@ from alps.data.audit_findings import (
     shifted,
     shorten,
 )
-from alps.data.audit_records import (
+from alps.data.hub import HubSplit
+from alps.data.pools import BANK
+from alps.data.release import Row, open_split, read_rows
+from alps.ext.datasets.audit_records import (
     MISALIGNED,
     SplitOverlap,
     UpdateAudit,
@@ -64,11 +67,10 @@ from alps.data.audit_records import (
     text_at,
     track_folders,
 )
-from alps.data.hub import HubSplit
-from alps.data.pools import BANK
-from alps.data.release import Row, open_split, read_rows
+from alps.extension import brought_tasks
 from alps.rejection import shown_value
 from alps.similarity import BOILERPLATE_WEIGHT, THRESHOLD, features, similarity
+from alps.tasks import TASKS, load_task
 from alps.text import fold, fold_loosely
 
 _PLACES = ("the first candidate", "the last candidate")
@@ -398,6 +400,25 @@ def _p(p: float) -> str:
 __all__ = ["AuditReport", "DataFinding", "FoundPlace", "TrackLooked", "audit"]
 
 Known = defaultdict[str, set[str]]
+
+
+def audit_data(data: str, split: str | None, task: str | None = None) -> AuditReport:
+    """Audit data in a layout that a task has to itself, `task` if given, or else the release's.
+
+    Raises:
+        UsageError: If there is no such data set or split, or the split must be named.
+        DataError: If a file can't be read.
+    """
+    # Tasks that extensions bring have samples of their own: `task=` names whose.
+    brought = () if data == "samples" else brought_tasks()
+    for name in (*TASKS, *brought) if task is None else (task,):
+        own = load_task(name).data.audit
+        report = None if own is None else own(data, split)
+        if report is not None:
+            return report
+    from alps.ext.datasets.audit import audit
+
+    return audit(data, split)
 
 
 def audit(data: str, split: str | None) -> AuditReport:
