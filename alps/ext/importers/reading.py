@@ -121,7 +121,7 @@ def read_tree(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """Read a whole file of text, packed by gzip or not.
+    """Read a whole file of text, gzipped or not.
 
     Raises:
         UsageError: If there is no such file.
