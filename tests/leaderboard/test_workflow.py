@@ -18,7 +18,7 @@ import pytest
 from alps.leaderboard.packing import CHECKLIST as PACKED
 from tests.conftest import ROOT
 from tests.endtoend import environment, install
-from tests.submissions import SLUG, card_of, forge, pack_rules
+from tests.submissions import SLUG, card_of, forge
 
 SCRIPT = ROOT / ".ci" / "verify-submissions"
 WORKFLOW = ROOT / ".github" / "workflows" / "verify.yml"
@@ -96,14 +96,9 @@ class Desk:
         )
 
 
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return pack_rules(tmp_path_factory.mktemp("packed"))
-
-
 @pytest.fixture
-def desk(tmp_path: Path, submission: Path) -> Desk:
-    return Desk(tmp_path / "desk", submission)
+def desk(tmp_path: Path, thumb: Path) -> Desk:
+    return Desk(tmp_path / "desk", thumb)
 
 
 @needs_bash
@@ -206,8 +201,15 @@ CHANGES = {
 }
 
 
+FEW = ("rows", "review")
+EDITS = [
+    pytest.param(edit, id=name, marks=[] if name in FEW else pytest.mark.release)
+    for name, edit in CHANGES.items()
+]
+
+
 @needs_bash
-@pytest.mark.parametrize("edit", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("edit", EDITS)
 def test_a_change_of_a_submission_that_is_there_is_refused(
     desk: Desk, edit: Callable[[Path], object]
 ) -> None:
@@ -215,7 +217,7 @@ def test_a_change_of_a_submission_that_is_there_is_refused(
     desk.change(lambda: edit(desk.head / SUBMISSIONS / SLUG))
     done = desk.verify()
     assert done.returncode == 1, (done.stdout, done.stderr)
-    assert "of a submission that is in the base already" in " ".join(done.stdout.split())
+    assert "part of a submission that is already in the base" in " ".join(done.stdout.split())
 
 
 @needs_bash
@@ -232,9 +234,7 @@ def test_a_maintainer_who_knows_the_submitter_lets_a_correction_pass(desk: Desk)
 
 
 @needs_bash
-@pytest.mark.parametrize(
-    "name", ["Rules of thumb", "rules of THUMB", "Ru1es of thurnb", "Rulеs of\u2800thumb"]
-)
+@pytest.mark.parametrize("name", ["Ru1es of thurnb", "Rulеs of\u2800thumb"])
 def test_a_newcomer_takes_nobodys_name(desk: Desk, name: str) -> None:
     def add() -> None:
         desk.add("newcomer")

@@ -27,7 +27,6 @@ from alps.ext.sweeps.board import SweepProgress
 from alps.ext.sweeps.plan import read_plan
 from alps.ext.sweeps.sweep import sweep
 from alps.llm.budget import Budget
-from alps.llm.cache import Cache
 from alps.llm.ledger import Totals
 from alps.llm.prices import price_of
 from alps.llm.types import Request, TransportError
@@ -37,6 +36,7 @@ from alps.settings import RunSettings
 from tests.desk import QUIET_LITELLM, Desk
 from tests.endtoend import JOURNALS, rows
 from tests.ext.batches import batch_server
+from tests.few import few
 from tests.loopback import asked_over_http, running
 from tests.odd_bodies import paths, replaced, without
 
@@ -357,13 +357,14 @@ class Snapshots:
         return self.copy
 
 
-@pytest.mark.parametrize("step", ["create", "created", "results"])
+@pytest.mark.parametrize("step", few(["created", "create", "results"]))
 def test_a_run_killed_between_two_steps_goes_on_and_pays_nothing_twice(
     server, step, tmp_path, monkeypatch
 ):
     assert_nothing_is_paid_twice(server, "openai", step, tmp_path, monkeypatch)
 
 
+@pytest.mark.release
 def test_so_does_one_with_message_batches(server, tmp_path, monkeypatch):
     assert_nothing_is_paid_twice(server, "anthropic", "created", tmp_path, monkeypatch)
 
@@ -429,7 +430,7 @@ def test_an_order_whose_answer_is_lost_is_looked_for_before_it_is_sent_again(
     assert desk.totals.cost == bill(server, shape)
 
 
-@pytest.mark.parametrize(("newer", "a_page"), [(0, 100), (250, 100), (250, 1)])
+@pytest.mark.parametrize(("newer", "a_page"), few([(250, 100), (250, 1)]))
 def test_an_order_is_found_however_many_newer_batches_the_account_has(
     server, shape, desk, monkeypatch, newer, a_page
 ):
@@ -532,7 +533,7 @@ def test_a_status_that_is_no_number_ends_no_run_however_often_it_is_begun(server
     assert len(rows(tmp_path / "out" / "predictions.jsonl")) == 2
 
 
-def test_answers_of_a_batch_are_kept_for_other_runs(server, desk, cache: Cache):
+def test_answers_of_a_batch_are_kept_for_other_runs(server, desk, cache):
     asked = questions(server, "openai", 2)
     ask(desk, asked, cache=cache)
     again = ask(desk, asked, cache=cache)

@@ -165,11 +165,11 @@ def numbers_in(value: Any) -> set[float]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, str]:
+def whole(tmp_path_factory):
     return page_of(WHOLE, tmp_path_factory.mktemp("page"))
 
 
-def test_every_figure_on_the_page_is_one_of_the_calibration(whole: tuple[Page, str]) -> None:
+def test_every_figure_on_the_page_is_one_of_the_calibration(whole):
     given = numbers_in(WHOLE)
     assert {float(value) for value in whole[0].values if value} <= given
     accepted = {7 / 8, 1 / 9}
@@ -179,7 +179,7 @@ def test_every_figure_on_the_page_is_one_of_the_calibration(whole: tuple[Page, s
     assert {".851", ".903", ".751", ".812", "-.301", ".957", ".706"} <= written
 
 
-def test_every_estimate_of_a_rubric_is_on_the_page_with_its_interval(tmp_path: Path) -> None:
+def test_every_estimate_of_a_rubric_is_on_the_page_with_its_interval(tmp_path):
     page, _ = page_of(only(BINARY), tmp_path)
     for name, score in BINARY.items():
         if isinstance(score, dict) and "low" in score:
@@ -196,7 +196,7 @@ def test_every_estimate_of_a_rubric_is_on_the_page_with_its_interval(tmp_path: P
         assert needed in page.text, needed
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_no_script(whole: tuple[Page, str]) -> None:
+def test_the_page_needs_nothing_from_elsewhere_and_no_script(whole):
     page, text = whole
     assert not {"script", "link", "img", "iframe", "object"} & {name for name, _ in page.elements}
     assert all(str(link["href"]).startswith("#") for link in page.all("a"))
@@ -206,7 +206,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_no_script(whole: tuple[Page, 
     assert "script-src" not in str(policy)
 
 
-def test_every_drawing_says_what_it_shows(whole: tuple[Page, str]) -> None:
+def test_every_drawing_says_what_it_shows(whole):
     opened = re.findall(r'<svg [^>]*?(aria-label="[^"]+")?>', whole[1])
     assert len(opened) > 60
     assert all(opened)
@@ -215,7 +215,7 @@ def test_every_drawing_says_what_it_shows(whole: tuple[Page, str]) -> None:
     assert "judge 1.000, people .895 [.789, .951], n 57" in whole[1]
 
 
-def test_links_lead_to_the_rubrics(whole: tuple[Page, str]) -> None:
+def test_links_lead_to_the_rubrics(whole):
     ids = [attributes["id"] for _, attributes in whole[0].elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     targets = {str(link["href"])[1:] for link in whole[0].all("a")}
@@ -223,7 +223,7 @@ def test_links_lead_to_the_rubrics(whole: tuple[Page, str]) -> None:
     assert "1 pass, 1 passes with caveats, 1 fail" in whole[0].text
 
 
-def test_verdict_and_reasons_stand_with_a_rubric(tmp_path: Path) -> None:
+def test_verdict_and_reasons_stand_with_a_rubric(tmp_path):
     page, text = page_of(only(BINARY), tmp_path)
     assert "passes with caveats" in page.text
     assert "interval from below 0.85" in page.text
@@ -235,7 +235,7 @@ def test_verdict_and_reasons_stand_with_a_rubric(tmp_path: Path) -> None:
     )
 
 
-def test_what_the_judge_was_and_cost_stands_at_the_top(whole: tuple[Page, str]) -> None:
+def test_what_the_judge_was_and_cost_stands_at_the_top(whole):
     for said in (
         "gpt-x-2026-01-01",
         "temperature 0.0",
@@ -248,14 +248,14 @@ def test_what_the_judge_was_and_cost_stands_at_the_top(whole: tuple[Page, str]) 
     assert "None" not in whole[0].text
 
 
-def test_a_rubric_of_bare_counts_has_a_page(tmp_path: Path) -> None:
+def test_a_rubric_of_bare_counts_has_a_page(tmp_path):
     page, _ = page_of(only(BARE), tmp_path)
     assert "no item has both" in page.text
     assert not page.all("figure")
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_an_absent_part_is_left_out_and_no_more(name: str, tmp_path: Path) -> None:
+def test_an_absent_part_is_left_out_and_no_more(name, tmp_path):
     without = {key: value for key, value in BINARY.items() if key != name}
     page, _ = page_of(only(without), tmp_path)
     assert not {"nan", "None", "Undefined"} & set(re.findall(r"\w+", page.text))
@@ -268,7 +268,7 @@ def test_an_absent_part_is_left_out_and_no_more(name: str, tmp_path: Path) -> No
     )
 
 
-def test_figures_without_a_value_or_an_interval(tmp_path: Path) -> None:
+def test_figures_without_a_value_or_an_interval(tmp_path):
     nothing = {"value": None, "low": None, "high": None, "n": 0}
     broken = {"value": float("nan"), "low": 0.1, "high": float("inf"), "n": 3}
     alone = {"value": 0.432, "low": None, "high": None, "n": 1}
@@ -287,7 +287,7 @@ def test_figures_without_a_value_or_an_interval(tmp_path: Path) -> None:
     assert "AC1" not in page.text.split("What the words mean")[1]
 
 
-def test_hostile_names_stay_text(tmp_path: Path) -> None:
+def test_hostile_names_stay_text(tmp_path):
     found = copy.deepcopy(BINARY)
     found["reasons"] = [HOSTILE]
     found["scale"]["values"] = found["confusion"]["values"] = ["no", HOSTILE]
@@ -308,7 +308,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert "alert('x')" in page.text
 
 
-def test_many_rubrics_are_folded_but_all_there(tmp_path: Path) -> None:
+def test_many_rubrics_are_folded_but_all_there(tmp_path):
     many = {f"family/rubric_{n}": FIVE for n in range(21)}
     page, text = page_of({"judge": "gpt-x", "rubrics": many}, tmp_path)
     folds = page.all("details")
@@ -321,7 +321,7 @@ def test_many_rubrics_are_folded_but_all_there(tmp_path: Path) -> None:
     assert text.count("verdict-fail") == 2 * 21 + 1
 
 
-def test_probabilities_are_drawn_on_their_own_axis(tmp_path: Path) -> None:
+def test_probabilities_are_drawn_on_their_own_axis(tmp_path):
     bins = [
         {"judge": p / 20, "people": p / 20, "low": 0.0, "high": 1.0, "n": 1_000 + p}
         for p in range(1, 20, 2)
@@ -337,11 +337,11 @@ def test_probabilities_are_drawn_on_their_own_axis(tmp_path: Path) -> None:
     assert min(apart) > 30
 
 
-def test_the_same_calibration_gives_the_same_bytes(whole: tuple[Page, str], tmp_path: Path) -> None:
+def test_the_same_calibration_gives_the_same_bytes(whole, tmp_path):
     assert page_of(WHOLE, tmp_path)[1] == whole[1]
 
 
-def test_where_the_page_cannot_go(tmp_path: Path) -> None:
+def test_where_the_page_cannot_go(tmp_path):
     with pytest.raises(
         UsageError, match=r"a folder is there; name a file, such as .*calibration\.html"
     ):
@@ -353,7 +353,7 @@ def test_where_the_page_cannot_go(tmp_path: Path) -> None:
         write_calibration_page({"judge": "gpt-x", "rubrics": {}}, tmp_path / "page.html")
 
 
-def test_axes_hold_what_is_drawn_on_them() -> None:
+def test_axes_hold_what_is_drawn_on_them():
     assert axis_for([estimate(0.5)]) == Axis(0.0, 1.0)
     assert axis_for([estimate(0.02)]) == Axis(-0.25, 1.0)
     assert axis_for([estimate(-0.9)]) == Axis(-1.0, 1.0)

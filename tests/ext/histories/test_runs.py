@@ -1,7 +1,6 @@
 """Runs on sets: offline, behind memories, by a judge that is scripted, and their audit."""
 
 import json
-import time
 
 import pytest
 
@@ -23,10 +22,8 @@ def run(folder, name, *words, **variables):
 @pytest.fixture(scope="module")
 def locomo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("locomo") / "out"
-    began = time.monotonic()
     done = run(folder, "locomo")
     assert done.code == 0, done.err
-    assert time.monotonic() - began < 20
     return folder, done.out
 
 
@@ -54,9 +51,10 @@ def test_no_memory_all_of_it_bm25_and_the_evidence_are_compared(locomo):
     assert rows["none"]["tokens"] == 0
 
 
+# What it is that a system is behind is no matter here: the whole history takes no admission.
 @pytest.mark.parametrize("name", SETS)
 def test_every_set_runs_offline_and_its_records_are_shown(tmp_path, name):
-    done = run(tmp_path / "out", name, "memory=oracle" if name == "beam" else "memory=bm25")
+    done = run(tmp_path / "out", name, "memory=oracle" if name == "beam" else "memory=full")
     assert done.code == 0, done.err
     entry = book(name).entries[0]
     shown = alps_here("show", str(tmp_path / "out"), entry.question.id)
@@ -82,7 +80,7 @@ def test_right_answers_are_right_by_both_judgements(tmp_path, monkeypatch, name,
     with serve(script) as server:
         asked = ("model=openai/reader", f"api_base={server.url}")
         judged = ("judge=openai/judge", f"judge_api_base={server.url}")
-        done = run(tmp_path / "out", name, *asked, *judged)
+        done = run(tmp_path / "out", name, *asked, *judged, "memory=full")
     assert done.code == 0, done.err
     scores = track_of(tmp_path / "out", name)["scores"]
     expected = {"right": 1.0, "answerable": 1.0, **authors}
@@ -243,6 +241,27 @@ def test_recorded_answers_have_the_recorded_score_and_none_of_ours(tmp_path, nam
     assert scores[metric]["n"] == len(judged)
     assert scores[metric]["value"] == pytest.approx(sum(judged) / len(judged))
     assert scores["right"]["value"] is None
+
+
+def test_recorded_outcomes_give_halumems_three_rates(tmp_path):
+    opened = book("halumem")
+    imported(tmp_path / "imported", opened, "words", 3)
+    path = tmp_path / "imported" / "answers.jsonl"
+    outcomes = ("correct", "hallucination", "omission", "hallucination")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for place, row in enumerate(rows):
+        row |= {"outcome": outcomes[place % 4], "score": float(place % 4 == 0)}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    theirs = tmp_path / "theirs"
+    made = (f"imported={tmp_path / 'imported'}", f"out={theirs}")
+    assert alps_here("data", "answers", "task=halumem", *made).code == 0
+    words = (f"model=predictions:{theirs / 'answers.jsonl'}", "memory=full")
+    judge = f"judge=recorded:{theirs / 'verdicts.jsonl'}"
+    assert run(tmp_path / "out", "halumem", *words, judge).code == 0
+    scores = track_of(tmp_path / "out", "halumem")["scores"]
+    given = [outcomes[place % 4] for place in range(len(rows))]
+    for name in ("correct", "hallucination", "omission"):
+        assert scores[name]["value"] == pytest.approx(given.count(name) / len(given))
 
 
 NOT_PUT = {

@@ -3,8 +3,6 @@ as strict as their name and their system message say.
 """
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,13 +31,13 @@ def judge(body: dict[str, Any]) -> Answer:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[LoopbackServer]:
+def server():
     with serve(judge) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def observed(server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def observed(server, tmp_path_factory):
     """Two runs over eight records from eight sessions, and one wording; the current folder."""
     folder = tmp_path_factory.mktemp("observed")
     rows = (target_row(f"r{n}", session_id=f"s{n}") for n in range(8))

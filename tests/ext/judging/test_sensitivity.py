@@ -4,7 +4,7 @@ message says.
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from statistics import stdev
@@ -93,7 +93,7 @@ def run(folder: Path, name: str, predicted: Iterable[dict[str, Any]], task: str)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """Three runs over six records from three sessions, and two wordings."""
     folder = tmp_path_factory.mktemp("made")
     write_ability(
@@ -109,7 +109,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(made, tmp_path, monkeypatch):
     """A copy of these, to be changed at will; the current folder. No reply is cached."""
     shutil.copytree(made, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
@@ -119,7 +119,7 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def server() -> Iterator[LoopbackServer]:
+def server():
     with serve(judge) as running:
         yield running
 
@@ -228,7 +228,7 @@ def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(
         "alps.llm.retries._FAILURES", 10**9
     )  # an outage is asked about once a minute
 
-    def breaking(body: dict[str, Any]) -> Answer:
+    def breaking(body):
         return Answer(drop=True) if body["messages"][0]["content"] == HARSH else judge(body)
 
     with serve(breaking) as server:
@@ -289,7 +289,7 @@ def mine(text: str) -> Any:
 
 
 def test_fingerprints_differ_by_the_words_of_the_rubrics_that_are_asked():
-    def of(words: dict[str, str], name: str = "pa", draws: int = 1) -> str:
+    def of(words, name="pa", draws=1):
         said = {rubric_name: mine(text) for rubric_name, text in words.items()}
         judges = [LlmJudge("openai/x", client=None, repeat=n, wording=said) for n in range(draws)]
         one = judges[0] if draws == 1 else RepeatedJudge(judges)
@@ -349,7 +349,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
             (),
             "new/harsh: none of its rubrics is asked here",
         ),
-        ({"same.md": OURS.read_bytes()}, (), "new/same.md: says pa as ours does, byte by byte"),
+        ({"same.md": OURS.read_bytes()}, (), "new/same.md: says pa as ours does, byte for byte"),
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
         ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: no text below the id line"),
         ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),

@@ -30,7 +30,11 @@ def product(name, *marks):
 
 # A package that LangMem uses imports it from where it was before.
 moved = pytest.mark.filterwarnings("ignore:Importing Send from langgraph:DeprecationWarning")
-SYSTEMS = ["llm", product("mem0"), product("langmem", moved)]
+SYSTEMS = [
+    "llm",
+    product("mem0", pytest.mark.release),
+    product("langmem", moved, pytest.mark.release),
+]
 IN_A_FILE = ("mem0", "memos")
 
 

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,19 +9,17 @@ import pytest
 from tests.annotated import write_annotations
 from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
-from tests.tracks import JUDGE, Ran, alps_here, payload_of
+from tests.tracks import JUDGE, alps_here, payload_of
 
 pytestmark = QUIET_LITELLM
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return write_annotations(tmp_path_factory.mktemp("release"))
 
 
-def agreement(
-    folder: Path, script: Callable[[dict[str, Any]], Answer], *words: str
-) -> tuple[Ran, int]:
+def agreement(folder, script, *words):
     """Return what the command said, and how often the judge was asked."""
     with pytest.MonkeyPatch.context() as patch, serve(script) as server:
         patch.setenv("OPENAI_API_KEY", "none")
