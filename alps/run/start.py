@@ -11,7 +11,7 @@ from alps.event_loop import run_loop
 from alps.folders import kept_working_folder, slug, working_folder
 from alps.llm.ledger import Ledger, Totals
 from alps.rows import Summary
-from alps.run.course import RunResult, run_course
+from alps.run.course import RunResult, run_course, wrapped
 from alps.run.finished import Finished, finished
 from alps.run.folder import (
     claimed_folder,
@@ -34,11 +34,10 @@ from alps.run.services import AS_EVER, AskedAs, Services, open_services
 from alps.run.session import RunSession, digest, resolve, resolve_again, run_folder
 from alps.run.shared import Shared
 from alps.run.summary import summarise_run
-from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 
 if TYPE_CHECKING:
-    from alps.run.finished_predictions import Predictions
+    from alps.run.finished import Predictions
 
 
 def run(settings: RunSettings) -> Finished:
@@ -77,7 +76,7 @@ def score_again(
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
-    from alps.run.finished_predictions import predictions_of
+    from alps.run.finished import predictions_of
 
     source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
     settings, data = resolve_again(source, judging, baselines=asked_as is None)
@@ -135,7 +134,7 @@ def _carry_out(
             if answers:
                 services = _answering_services(located, ledger)
             else:
-                from alps.run.finished_predictions import judging_services
+                from alps.run.finished import judging_services
 
                 services = judging_services(
                     settings, data.tasks, ledger, located.folder, asked_as, parts=session.parts
