@@ -236,5 +236,5 @@ def test_a_misspelt_setting_is_suggested():
         alps.evaluate(task="extraction")
     with pytest.raises(alps.AlpsError, match="it means ability=cf, not pa"):
         alps.evaluate(task="constraints", ability="pa", model="rules")
-    with pytest.raises(alps.AlpsError, match="several tracks of retrieval"):
+    with pytest.raises(alps.AlpsError, match="several tasks of retrieval"):
         alps.evaluate(task="retrieval@100,retrieval@300", model="rules")

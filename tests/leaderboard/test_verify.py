@@ -198,7 +198,7 @@ SUSPICIOUS = [
     (TEXT, "0.prediction.answer", "word " * 3_000, "length", "15,000 characters, more than"),
     (TEXT, "0.prediction.answer", "word " * 3_000, "constant", "11 of 12 answers are the same"),
     (TEXT, "0.prediction.answer", f"Hi {SCRIPT}\u200b", "hidden", "invisible characters"),
-    ("task1/predictions", "0.prediction.memory_items", [], "baseline", "1 answers are not those"),
+    ("task1/predictions", "0.prediction.memory_items", [], "baseline", "1 answers differ"),
 ]
 
 

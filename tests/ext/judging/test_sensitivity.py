@@ -342,14 +342,14 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         (
             {"harsh/paa.md": "<!-- id: a/1 -->\nx"},
             (),
-            "no rubric is called 'paa' — did you mean 'pa'?",
+            "no rubric has the name 'paa' — did you mean 'pa'?",
         ),
         (
             {"harsh/cf.md": "<!-- id: a/1 -->\nx"},
             (),
             "new/harsh: none of its rubrics is asked here",
         ),
-        ({"same.md": OURS.read_bytes()}, (), "new/same.md: says pa as ours does, byte for byte"),
+        ({"same.md": OURS.read_bytes()}, (), "new/same.md: equals our pa byte for byte"),
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
         ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: no text below the id line"),
         ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),
@@ -362,7 +362,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         (
             {"a.md": "<!-- id: a/1 -->\nx", "a/pa.md": "<!-- id: a/1 -->\ny"},
             (),
-            "two wordings are called 'a'",
+            "two prompts have the name 'a'",
         ),
         ({}, ("judge=lexical",), "prompts=new would change nothing: no judge is a litellm model"),
         (

@@ -462,7 +462,7 @@ def test_a_run_below_a_baseline_and_one_with_failures_warn_on_the_first_screen(
     found = task1(place / "hard-run")
     said = " ".join(hard_page.text.split())
     assert f"{found['unscored']} records unscored" in said
-    assert "invalid responses, scored as the worst" in said
+    assert "invalid responses, scored as the minimum" in said
 
     def worse(summary):
         floor = next(iter(summary["tracks"]["task1"]["floors"].values()))

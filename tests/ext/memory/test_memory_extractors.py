@@ -190,7 +190,7 @@ def test_a_reply_without_a_list_is_a_failure(system, tmp_path):
     with serve(lambda body: Answer("I can't help with that.")) as server:
         endpoint = MeteredEndpoint(server.url, "key", "scripted")
         system.open(Opening(tmp_path, endpoint, endpoint, 0, {}))
-        with pytest.raises(ValueError, match="the LLM returned no list: \"I can't"):
+        with pytest.raises(ValueError, match="the LLM did not return a list: \"I can't"):
             system.ingest("u1", session(DIALOGUE))
 
 

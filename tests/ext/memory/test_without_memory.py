@@ -105,7 +105,7 @@ def test_a_run_without_memory_of_an_embedded_reader_is_made_again(made, data, tm
     assert verify(honest, Options(data=str(data))).consistent
     run = altered(Path(shutil.copytree(made / "rules", tmp_path / "run")), 5, wrong)
     # Packing verifies what it wrote, as a maintainer does.
-    with pytest.raises(UsageError, match="5 answers are not those of rules with memory=none"):
+    with pytest.raises(UsageError, match="5 answers differ from those of rules with memory=none"):
         pack_memory(run, tmp_path / "other", "spoiled")
 
 
