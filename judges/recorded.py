@@ -162,6 +162,8 @@ def _is_of(verdict: Row, response: str) -> bool:
 
 def _marks(verdict: Row) -> dict[str, int]:
     """Return the marks of a verdict; none where one of them is missing or off the scale."""
+    if isinstance(named := verdict.get("marks"), dict):
+        return {str(name): mark for name, mark in named.items() if isinstance(mark, int)}
     if (met := _mark(verdict.get("score"), (0, 1))) is not None:
         return {"met": met}
     for by in map(rubric, GRADED):

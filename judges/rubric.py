@@ -79,7 +79,7 @@ def _verdict(value: object) -> str:
 
 def _mark(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value not in range(1, 6):
-        refuse(f"{value!r} is no integer from 1 to 5")
+        refuse(f"{value!r} is not an integer from 1 to 5")
     return int(value)
 
 
@@ -197,7 +197,7 @@ def support_answer(ids: Sequence[str]) -> AnswerType[dict[str, tuple[Support, st
         for item in reply.items:
             judged.setdefault(item.id, (item.support, item.reason))
         if missing := [name for name in ids if name not in judged]:
-            raise ValueError(f"nothing said of {', '.join(missing)}")
+            raise ValueError(f"nothing about {', '.join(missing)}")
         return Read({name: judged[name] for name in ids})
 
     return AnswerType(schema=SupportReply, read=read, partial=False, decision=_without_reasons)

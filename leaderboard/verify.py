@@ -166,11 +166,11 @@ def _check_tracks(
 def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
     total = len(card.tracks)
     if not recomputed:
-        return f"none of {total} tracks could be recomputed"
+        return f"none of {total} tasks could be recomputed"
     numbers = sum(len(track.scores) for track in card.tracks.values())
     consistent = findings.codes.isdisjoint(("score", "row_score", "verdict"))
     how = "consistent" if consistent else "with differences"
-    what = f"{recomputed} of {total} tracks recomputed from predictions and verdicts"
+    what = f"{recomputed} of {total} tasks recomputed from predictions and verdicts"
     return f"{what} ({numbers} scores): {how}"
 
 

@@ -145,7 +145,7 @@ def task1(folder: Path) -> dict[str, Any]:
 
 
 def contents(folder: Path, names: Sequence[str] = (*JOURNALS, "summary.json")) -> dict[str, bytes]:
-    """Read the files of a run that the same command must give again, byte by byte."""
+    """Read the files of a run that the same command must give again, byte for byte."""
     return {name: (folder / name).read_bytes() for name in names}
 
 

@@ -178,7 +178,7 @@ def _served_lines(role: str, rows: Sequence[ServedBy]) -> Iterator[str]:
         yield f"{MORE_THAN_ONE}{role} are from more than one model: {_listed(models)}."
     elif models:
         build = f", build {builds[0]}" if len(builds) == 1 else ""
-        yield f"Served for {role}: {models[0]}{build}."
+        yield f"Served model of {role}: {models[0]}{build}."
     if len(builds) > 1:
         yield f"{MORE_THAN_ONE}{role} are from {len(builds)} model builds: {_listed(builds)}."
 

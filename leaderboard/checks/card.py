@@ -72,7 +72,7 @@ def read_card(folder: Path, findings: Findings) -> Submission | None:
         for field, fault in faults_of(error):
             findings.serious("schema", field, fault, PACK_AGAIN)
         return None
-    size = f"runs: {len(card.runs)}, tracks: {len(card.tracks)}"
+    size = f"runs: {len(card.runs)}, tasks: {len(card.tracks)}"
     findings.checked["schema"] = f"{CARD}: format {card.format}; {size}"
     # Seconds, costs and tokens are what nothing recomputes; only the checksum guards them.
     if row.get("checksum") != checksum_of(row):
@@ -380,7 +380,7 @@ def check_served(card: Submission, findings: Findings) -> None:
                 if len(names) > 1:
                     what = f"{role} asked of {shown(asked, 60)} are of {len(names)} {kind}: "
                     what += _listed(sorted(names))
-                    mend = "ask for a snapshot by its name, and run it again"
+                    mend = "name a dated snapshot in model=, and run it again"
                     findings.warn("served", f"{where}served.{purpose}", what, mend)
 
 

@@ -59,7 +59,7 @@ def test_scored_and_unscored_add_up_to_what_the_data_asks(whole, track):
 def test_without_a_judge_that_rates_a_rubric_is_unscored(whole, track, ability):
     scores = summary(whole[0] / "out")["tracks"][track]["scores"]
     assert (scores[ability]["value"], scores[ability]["n"]) == (None, 0)
-    assert scores[ability]["unscored"] == "judge lexical rates no answers by a rubric"
+    assert scores[ability]["unscored"] == "judge lexical cannot rate answers by a rubric"
     assert all("unscored" in score for score in scores.values())
 
 

@@ -144,7 +144,7 @@ def test_a_notebook_shows_the_scores_as_a_table():
     page = run._repr_html_()
     f1 = run.scores["task1"]["f1"]
     assert f"<td>{f1.value:.3f}</td><td>[{f1.low:.3f}, {f1.high:.3f}]</td><td>4</td>" in page
-    assert "judge lexical rates no answers by a rubric" in page
+    assert "judge lexical cannot rate answers by a rubric" in page
 
 
 def test_a_notebook_shows_a_plot_of_the_headline_next_to_its_best_baseline():

@@ -7,7 +7,7 @@ import pytest
 
 from alps.data.release import INPUT, read_samples
 from alps.errors import AlpsError, DataError
-from alps.judges.labels import read_labels, read_verdicts
+from alps.ext.calibration.labels import read_labels, read_verdicts
 from alps.judges.recorded import RecordedJudge
 from alps.llm import prices
 from alps.parsing import read_config

@@ -11,10 +11,10 @@ import pytest
 from huggingface_hub import constants
 
 from alps.data import hub as module
-from alps.data.audit import audit
 from alps.data.hub import HubError, as_read, is_hub, label, open_hub, public_name
 from alps.data.release import open_split, read_samples, track_hash
 from alps.errors import RunFolderError, UsageError
+from alps.ext.datasets.audit import audit
 from alps.parsing import parse_settings
 from alps.run.dry_run import dry_run
 from alps.run.source import open_data
@@ -349,7 +349,7 @@ def test_a_body_that_is_cut_off_is_read_on_and_never_left_half(hub):
 
 @pytest.mark.parametrize("split", ["d[e]v", "*", "../dev"])
 def test_a_split_is_a_name_and_no_pattern(hub, split):
-    with pytest.raises(UsageError, match=r"no name of a folder|in it \(splits: dev\)"):
+    with pytest.raises(UsageError, match=r"not a folder name|in it \(splits: dev\)"):
         open_data(settings(f"split={split}"))
     assert [path for _, path in hub.requests if "/resolve/" in path] == []
 

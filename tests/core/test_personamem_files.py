@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from alps.data.histories import open_histories
 from alps.errors import DataError, UsageError
+from alps.tasks.personamem.histories import open_histories
 from alps.tasks.personamem.persona_timeline import EVIDENCE
 from alps.tasks.personamem.personas import write_set
 from alps.tasks.personamem.release import open_personamem, read_questions
@@ -82,7 +82,7 @@ def test_the_kept_index_is_not_that_of_a_changed_file(tmp_path):
     [
         ("[]\n", "line 1: not a history (expected '{' at character 1)"),
         ('{"x": [{"role": "user"}]}\n', "line 1: not a history (x[0].content: expected a text)"),
-        ('{"x": []}\n{"x": []}\n', "line 2: not a history (history 'x' stands twice)"),
+        ('{"x": []}\n{"x": []}\n', "line 2: not a history (history 'x' appears twice)"),
         ('{"x": [{"role": "user", "content": "cut', "line 1: not a history"),
     ],
 )

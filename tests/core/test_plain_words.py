@@ -345,7 +345,9 @@ def test_a_calibration_is_no_run_for_any_command(calibrated):
         ("compare", "cal", "cal"),
         ("score", "cal"),
     ):
-        assert "a calibration, no run; its page is" in str(CliRunner().invoke(cli, words).exception)
+        assert "a calibration, not a run; its page is" in str(
+            CliRunner().invoke(cli, words).exception
+        )
     assert "No run in: cal (a calibration)" in told("ls")
 
 

@@ -41,7 +41,7 @@ def test_what_was_packed_is_valid_and_every_score_follows_from_its_rows(shelf: S
     assert (found.status, found.consistent, found.serious) == ("format-checked", True, False), (
         found.findings
     )
-    assert dict(found.checked)["scores"].startswith("3 of 3 tracks recomputed")
+    assert dict(found.checked)["scores"].startswith("3 of 3 tasks recomputed")
 
 
 def test_changing_any_number_of_a_track_is_found_and_named(shelf: Shelf, folder: Path) -> None:
@@ -285,7 +285,7 @@ def test_scores_that_nobody_could_recompute_are_not_called_consistent(
         predictions.unlink()
     assert verify_command([str(folder), f"data={shelf.data}"]) == 1
     printed = capsys.readouterr().out
-    assert "tracks could be recomputed" in printed
+    assert "tasks could be recomputed" in printed
     assert "consistent" not in printed
 
 

@@ -228,7 +228,7 @@ def test_a_change_of_a_submission_that_is_there_is_refused(
     desk.change(lambda: edit(desk.head / SUBMISSIONS / SLUG))
     done = desk.verify()
     assert done.returncode == 1, (done.stdout, done.stderr)
-    assert "of a submission that is in the base already" in " ".join(done.stdout.split())
+    assert "part of a submission that is already in the base" in " ".join(done.stdout.split())
 
 
 @needs_bash

@@ -15,6 +15,7 @@ from alps.errors import DataError, UsageError
 from alps.ext.histories.book import Book, open_book
 from alps.ext.histories.convert import SetSettings, set_of
 from alps.ext.histories.files import SetChoice
+from alps.ext.histories.judging import OUTCOMES
 from alps.ext.histories.model import SetQuestion
 from alps.jsonl import Row, dump, scan
 from alps.show.formatting import counted
@@ -54,12 +55,15 @@ def write_answers(settings: AnswersSettings) -> str:
     with (out / ANSWERS).open("wb") as answers, (out / VERDICTS).open("wb") as verdicts:
         for name, row in found.items():
             answers.write(dump({"benchmark_id": name, "answer": row.get("answer") or ""}))
-            if row.get("score") in (0, 1):
+            if row.get("score") in (0, 1) or row.get("outcome"):
                 judged += 1
                 verdicts.write(dump(_verdict(name, row)))
     some = f"{len(found):,} of {counted(len(book.entries), 'question')}, {judged:,} of them judged"
+    split = sum(row.get("score") not in (0, 1, None) for row in found.values())
+    # A recorded verdict is a mark: shares of draws, and half marks, are none.
+    shares = f", {split:,} with a share and no verdict" if split else ""
     return (
-        f"wrote {some}; {len(rows) - len(found):,} answers left out. Score them: "
+        f"wrote {some}{shares}; {len(rows) - len(found):,} answers left out. Score them: "
         f"model=predictions:{out / ANSWERS} judge=recorded:{out / VERDICTS}"
     )
 
@@ -115,8 +119,13 @@ def _in_history(rows: Sequence[Row], questions: Sequence[SetQuestion]) -> Iterat
 
 def _verdict(name: str, row: Row) -> dict[str, Any]:
     said = str(row.get("answer") or "")
+    outcome = row.get("outcome")
+    given: dict[str, Any] = {"score": int(row["score"])}
+    if outcome in OUTCOMES:
+        # By HaluMem's rubric an answer that is wrong is made up, or leaves something out.
+        given = {"marks": {"outcome": OUTCOMES.index(outcome)}}
     return {
         "benchmark_id": name,
         "model_output": {"responses": [{"response": said}]},
-        "judge_output": [{"score": int(row["score"]), "response": said}],
+        "judge_output": [{**given, "response": said}],
     }

@@ -7,7 +7,10 @@ import click
 
 from alps.commands.common import command, console
 
-FILE_FORMATS = ("amb", "beam", "halumem", "inspect", "locomo", "longmemeval", "mem0", "omnimemeval")
+FILE_FORMATS = (
+    *("amb", "beam", "halumem", "inspect", "locomo", "longmemeval", "mem0", "omnimemeval"),
+    *("personamem_v3", "rows"),
+)
 
 if TYPE_CHECKING:
     from alps.ext.importers.settings import ImportSettings
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 def import_results(form: Any, folders: list[str], settings: "ImportSettings") -> None:
     """Import results of other benchmarks; recompute and check them.
 
-    FORMAT is one of amb, beam, halumem, inspect, locomo, longmemeval, mem0 and omnimemeval.
+    FORMAT is one of amb, beam, halumem, inspect, locomo, longmemeval, mem0, omnimemeval,
+    personamem_v3, or rows: objects with a question, an answer and a verdict, of any project.
 
     \b
       alps import mem0 evaluation_metrics.json out=imported

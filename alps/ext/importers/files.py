@@ -20,6 +20,8 @@ from alps.ext.importers.figures import (
     ties_of,
 )
 from alps.ext.importers.flags import flags_of, parse_share
+from alps.ext.importers.personamem_v3 import mean_of_tasks, read_personamem_v3
+from alps.ext.importers.plain import as_systems, read_plain, the_verdict
 from alps.ext.importers.rows import ImportedAnswer
 from alps.ext.importers.settings import FORMS, FileFormat, ImportSettings
 from alps.ext.importers.verdicts import with_verdicts
@@ -107,7 +109,10 @@ def _read(
         own, doubts = read(path, name)
         if not own:
             raise UsageError(f"{path}: no answers in it; {form} is {FORMS[form]}")
-        own, unsure = with_verdicts(path, own, settings.verdict)
+        verdict = settings.verdict
+        if form == "rows" and verdict is None and (verdict := the_verdict(own)) is not None:
+            doubts = [*doubts, f"the verdict is the field {verdict}"]
+        own, unsure = with_verdicts(path, own, verdict)
         doubts = [*doubts, *unsure]
         if known & {_place(answer) for answer in own}:
             # Two runs of one system: as one, every question would have been asked twice.
@@ -116,6 +121,11 @@ def _read(
         answers += own
         # Of a benchmark with a file for each conversation one line is enough.
         flags += [one for one in doubts if one not in flags]
+    if form == "personamem_v3":
+        flags += mean_of_tasks(answers)
+    if form == "rows":
+        answers, joined = as_systems(answers)
+        flags += joined
     if form == "amb" and len({answer.part for answer in answers}) == 1:
         # One data set alone needs no name; figures of several are never averaged.
         answers = [answer.model_copy(update={"part": ""}) for answer in answers]
@@ -144,6 +154,8 @@ def _readers(settings: ImportSettings) -> Mapping[str, _Read]:
         "longmemeval": lambda path, name: read_longmemeval(path, name, data),
         "mem0": lambda path, name: (read_mem0(path, name), []),
         "omnimemeval": lambda path, name: (read_omnimemeval(path, name), []),
+        "personamem_v3": read_personamem_v3,
+        "rows": lambda path, name: (read_plain(path, name), []),
     }
 
 

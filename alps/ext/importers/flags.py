@@ -11,10 +11,13 @@ from alps.ext.importers.halumem import ANSWERS
 from alps.ext.importers.known import (
     BEAM_QUESTIONS,
     HALUMEM_QUESTIONS,
+    LOCOMO_REPEATED,
+    LONGMEMEVAL_QUESTIONS,
     Known,
     audited,
     benchmark_of,
 )
+from alps.ext.importers.longmemeval import UNKNOWN
 from alps.ext.importers.rows import ImportedAnswer
 from alps.ext.importers.settings import FileFormat
 from alps.show.formatting import counted
@@ -59,7 +62,8 @@ def _duplicates(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
                 question = answer.question or answer.id
                 asked[answer.part, answer.conversation, question, answer.repeat] += 1
         twice = [question for _, _, question, _ in (key for key, n in asked.items() if n > 1)]
-        if twice:
+        # A whole file of LoCoMo has its own: they say nothing of whoever answered them.
+        if twice and LOCOMO_REPEATED.get(asked.total()) != len(twice):
             more = f", and {len(twice) - _NAMED:,} more" if len(twice) > _NAMED else ""
             yield f"{system}: asked twice or more: {'; '.join(twice[:_NAMED])}{more}"
 
@@ -95,6 +99,10 @@ def _missing_in_all(
         count = sum(answer.part == ANSWERS for answer in answers)
         if count != HALUMEM_QUESTIONS:
             yield f"{system}: {count:,} questions; there are {HALUMEM_QUESTIONS:,}"
+    if form == "longmemeval":
+        count = len({answer.id for answer in answers})
+        if count != LONGMEMEVAL_QUESTIONS and answers[0].category == UNKNOWN:
+            yield f"{system}: {count:,} questions; there are {LONGMEMEVAL_QUESTIONS:,}"
     if form == "beam":
         counts = Counter(answer.conversation for answer in answers)
         others = [name for name, count in counts.items() if count != BEAM_QUESTIONS]
@@ -149,7 +157,7 @@ def _bounds(
     low, high = max(0.0, right - wrong) / total.n, min(float(total.n), right + wrong) / total.n
     yield (
         f"{system}: {right / total.n:.2%} of {total.n:,}; {wrong} golds are wrong "
-        f"(dial481/locomo-audit), so that the true share is from {low:.2%} to {high:.2%}"
+        f"(dial481/locomo-audit), so the true share is from {low:.2%} to {high:.2%}"
     )
 
 

@@ -3,13 +3,14 @@
 Source: `eval/evaluation.py` and `scripts/stage6_1_question_generation.py` of MemTensor/HaluMem.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from alps.ext.importers.halumem_rates import contradicted, lines_of, rates_of
 from alps.ext.importers.reading import Foreign, Listed, Text, read_file
 from alps.ext.importers.rows import ImportedAnswer, Numbered
 
@@ -21,15 +22,15 @@ _OF_UPDATES = (*_OF_ANSWERS, "Other")
 _INTERFERENCE, _WHOLE = "interference", 2
 # Asks for what no session says: the right answer is that nothing is known.
 _BOUNDARY = "Memory Boundary"
-# Where the file has the figure of each part over the records that have a verdict
-_SAID = {
-    ANSWERS: ("question_answering", "correct_qa_ratio(valid)"),
-    UPDATES: ("memory_update", "correct_update_memory_ratio(valid)"),
-    RECALL: ("memory_integrity", "recall(valid)"),
-    PRECISION: ("memory_accuracy", "target_accuracy(valid)"),
-}
-_SLACK = 5e-5
-_MARK = Annotated[int, Field(ge=0, le=_WHOLE)]
+_NO_VERDICT = re.compile(r"\s*|.*(fail|error).*", re.I | re.S)
+
+
+def _as_mark(value: object) -> object:
+    # Forks write a word where the judge failed, and the authors null.
+    return None if isinstance(value, str) and _NO_VERDICT.fullmatch(value) else value
+
+
+_MARK = Annotated[Annotated[int, Field(ge=0, le=_WHOLE)] | None, BeforeValidator(_as_mark)]
 
 
 class _Answer(Foreign):
@@ -57,13 +58,13 @@ class _Kept(_Memory):
     """Integrity: 2 where the memory was extracted whole, 1 in part, 0 not; None without verdict."""
 
     memory_source: str | None = None
-    memory_integrity_score: _MARK | None = None
+    memory_integrity_score: _MARK = None
 
 
 class _Extracted(_Memory):
     """Accuracy of a memory that the system wrote; of the gold ones where it says so."""
 
-    memory_accuracy_score: _MARK | None = None
+    memory_accuracy_score: _MARK = None
     is_included_in_golden_memories: bool | str | None = None
 
     @property
@@ -72,7 +73,7 @@ class _Extracted(_Memory):
 
 
 class _Results(Foreign):
-    overall_score: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    overall_score: dict[str, Any] = Field(default_factory=dict)
     question_answering_records: Listed[_Answer]
     memory_update_records: Listed[_Update] = Field(default_factory=list)
     memory_integrity_records: Listed[_Kept] = Field(default_factory=list)
@@ -103,6 +104,7 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
                 gold=row.answer,
                 answer=row.system_response,
                 score=_is_correct(row.result_type, _OF_ANSWERS),
+                outcome=_outcome(row.result_type, _OF_ANSWERS),
                 abstains=row.question_type == _BOUNDARY,
                 unread=row.unread | _unknown("result_type", row.result_type, _OF_ANSWERS),
             )
@@ -124,24 +126,34 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
             score = None if mark is None else mark / _WHOLE
             rated = _memory(extracted, system, PRECISION, score, numbered)
             answers.append(rated.model_copy(update={"gold": None, "of_system": True}))
-    return answers, list(_doubts(path, results, answers))
+    return answers, _checked(path, system, results)
 
 
-def _doubts(path: Path, results: _Results, answers: Sequence[ImportedAnswer]) -> Iterator[str]:
-    """Hold the figures that a file says of itself against its records."""
-    for part, (task, name) in _SAID.items():
-        said = results.overall_score.get(task, {}).get(name)
-        scores = [one.score for one in answers if one.part == part and one.score is not None]
-        if isinstance(said, int | float) and scores and abs(fmean(scores) - said) > _SLACK:
-            own = f"its records give {fmean(scores):.2%}"
-            yield f"{path.name}: says {said:.2%} for {task}, {name}, and {own}"
+def _checked(path: Path, system: str, results: _Results) -> list[str]:
+    """Return the authors' rates, and those that the file says of itself otherwise."""
+    kept = []
+    for one in results.memory_integrity_records:
+        weight = one.importance if isinstance(one.importance, int | float) else 0.0
+        distracts = one.memory_source == _INTERFERENCE
+        kept.append((distracts, one.memory_integrity_score, weight))
+    stored = [(one.is_target, one.memory_accuracy_score) for one in results.memory_accuracy_records]
+    rates = rates_of(
+        [_outcome(one.result_type, _OF_ANSWERS) for one in results.question_answering_records],
+        [_outcome(one.memory_update_type, _OF_UPDATES) for one in results.memory_update_records],
+        kept,
+        stored,
+    )
+    return [*lines_of(system, rates), *contradicted(path.name, results.overall_score, rates)]
+
+
+def _outcome(result: str | None, verdicts: Sequence[str]) -> str | None:
+    known = (result or "").strip().casefold()
+    return known if known in map(str.casefold, verdicts) else None
 
 
 def _is_correct(result: str | None, verdicts: Sequence[str]) -> float | None:
-    known = (result or "").strip().casefold()
-    if known not in map(str.casefold, verdicts):
-        return None
-    return float(known == _CORRECT.casefold())
+    known = _outcome(result, verdicts)
+    return None if known is None else float(known == _CORRECT.casefold())
 
 
 def _unknown(field: str, result: str | None, verdicts: Sequence[str]) -> dict[str, Any]:

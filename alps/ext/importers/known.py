@@ -36,6 +36,9 @@ LOCOMO: Mapping[str, Known] = {
     "single-hop": Known(841, 36),
     "adversarial": Known(446, optional=True),
 }
+LOCOMO_REPEATED = {1_540: 11, 1_986: 12}
+"""How many questions stand in one conversation twice, by how many there are: without and with the
+adversarial ones."""
 LONGMEMEVAL: Mapping[str, Known] = {
     "single-session-user": Known(70),
     "single-session-assistant": Known(56),
@@ -44,8 +47,7 @@ LONGMEMEVAL: Mapping[str, Known] = {
     "temporal-reasoning": Known(133),
     "knowledge-update": Known(78),
 }
-
-
+LONGMEMEVAL_QUESTIONS = sum(known.n for known in LONGMEMEVAL.values())
 HALUMEM_QUESTIONS = 3_467
 """Of either version, by the README of MemTensor/HaluMem."""
 BEAM_QUESTIONS = 20

@@ -4,9 +4,9 @@ Source: `src/evaluation/evaluate_qa.py` of xiaowu0162/LongMemEval.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import AliasChoices, AliasPath, BeforeValidator, Field
 
 from alps.ext.importers.reading import Foreign, Text, read_rows
 from alps.ext.importers.rows import ImportedAnswer
@@ -35,16 +35,21 @@ class _Hypothesis(Foreign):
 
     question_id: Text
     hypothesis: Text
+    question_type: str | None = None
     autoeval_label: Annotated[_Label, BeforeValidator(_as_label)] | None = None
 
 
-class _Question(Foreign):
-    """One question of the benchmark's own file."""
+def _either(name: str, other: str, *within: str | int) -> Any:
+    return Field(validation_alias=AliasChoices(name, AliasPath(other, *within)))
 
-    question_id: Text
-    question_type: str
-    question: Text
-    answer: Text
+
+class _Question(Foreign):
+    """One question of the benchmark's own file, or of the Agent Memory Benchmark's list of them."""
+
+    question_id: Text = _either("question_id", "id")
+    question_type: str = _either("question_type", "meta", "question_type")
+    question: Text = _either("question", "query")
+    answer: Text = _either("answer", "gold_answers", 0)
 
 
 def read_longmemeval(
@@ -77,7 +82,7 @@ def read_longmemeval(
                 id=row.question_id,
                 # Each question has a history of its own.
                 conversation=row.question_id,
-                category=UNKNOWN if known is None else known.question_type,
+                category=(row.question_type or UNKNOWN) if known is None else known.question_type,
                 question=None if known is None else known.question,
                 gold=None if known is None else known.answer,
                 answer=row.hypothesis,

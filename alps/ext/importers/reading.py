@@ -77,13 +77,13 @@ Score = Annotated[float | None, BeforeValidator(_as_score)]
 
 
 def read_file(path: Path, kind: Any) -> Any:
-    """Read a whole JSON file, packed by gzip or not, as `kind`.
+    """Read a whole JSON file, gzipped or not, as `kind`.
 
     Raises:
         UsageError: If there is no such file.
         DataError: If it is not JSON, or not of that form; names the line, or the field.
     """
-    return _validated(_parsed(_content(path), path, None), kind, path, None)
+    return _validated(_parsed(read_text(path), path, None), kind, path, None)
 
 
 def read_rows(path: Path, kind: Any) -> list[Any]:
@@ -93,7 +93,7 @@ def read_rows(path: Path, kind: Any) -> list[Any]:
         UsageError: If there is no such file.
         DataError: If a line is not JSON, or not of that form; names the line and the field.
     """
-    content = _content(path)
+    content = read_text(path)
     if content.lstrip().startswith("["):
         listed: list[Any] = _validated(_parsed(content, path, None), list[kind], path, None)
         return listed
@@ -105,7 +105,28 @@ def read_rows(path: Path, kind: Any) -> list[Any]:
     return rows
 
 
-def _content(path: Path) -> str:
+def read_tree(path: Path) -> Any:
+    """Read a JSON file of any form; JSON Lines are a list.
+
+    Raises:
+        UsageError: If there is no such file.
+        DataError: If it is not JSON; names the line.
+    """
+    content = read_text(path)
+    lines = [(n, line) for n, line in enumerate(content.split("\n"), start=1) if line.strip()]
+    first = lines[0][1].strip() if lines else ""
+    if len(lines) > 1 and first.startswith("{") and first.endswith("}"):
+        return [_parsed(line, path, number) for number, line in lines]
+    return _parsed(content, path, None)
+
+
+def read_text(path: Path) -> str:
+    """Read a whole file of text, gzipped or not.
+
+    Raises:
+        UsageError: If there is no such file.
+        DataError: If it is no UTF-8, or a pointer to a file elsewhere.
+    """
     try:
         content = read_packed(path)
         if (pointer := _POINTER.match(content)) is not None:
@@ -141,7 +162,7 @@ class _TwiceError(Exception):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; of a key that stands there twice, one value would be lost in silence."""
+    """Return an object; of a key that appears twice, one value would be lost in silence."""
     node = dict(pairs)
     if len(node) < len(pairs):
         seen: set[str] = set()

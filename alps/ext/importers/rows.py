@@ -20,6 +20,7 @@ class ImportedAnswer(FrozenRow):
         gold: What was expected; None where the file does not say.
         answer: What the system said; None where the file does not say.
         score: Between 0 and 1, as the file's judge gave it; None where there is none.
+        outcome: What the judge sorted it as, where that says more than right or wrong.
         abstains: Whether the right answer is that nothing is known.
         repeat: Which of several answers to the question, from 0.
         of_system: Whether the system itself wrote what is rated, so that no other has the same.
@@ -37,6 +38,7 @@ class ImportedAnswer(FrozenRow):
     gold: str | None = None
     answer: str | None = None
     score: Annotated[float, Field(ge=0, le=1)] | None = None
+    outcome: str | None = None
     abstains: bool = False
     repeat: int = 0
     of_system: bool = False

@@ -9,11 +9,20 @@ from alps.keys import FrozenSettings
 from alps.values import HomePath
 
 FileFormat = Literal[
-    "amb", "beam", "halumem", "inspect", "locomo", "longmemeval", "mem0", "omnimemeval"
+    "amb",
+    "beam",
+    "halumem",
+    "inspect",
+    "locomo",
+    "longmemeval",
+    "mem0",
+    "omnimemeval",
+    "personamem_v3",
+    "rows",
 ]
 
 FORMS: Mapping[FileFormat, str] = {
-    "amb": "a run of the Agent Memory Benchmark, packed by gzip or not",
+    "amb": "a run of the Agent Memory Benchmark, gzipped or not",
     "beam": "evaluation-NAME.json of one conversation of BEAM",
     "halumem": "…_eval_stat_result.json of HaluMem",
     "inspect": "a log of Inspect, .eval or .json",
@@ -21,6 +30,8 @@ FORMS: Mapping[FileFormat, str] = {
     "longmemeval": "what src/evaluation/evaluate_qa.py of LongMemEval writes, or its answers",
     "mem0": "what evaluation/evals.py of Mem0 writes, or its answers",
     "omnimemeval": "…_locomo_judged.json or …_lme_judged.json of OmniMemEval",
+    "personamem_v3": "results.csv of PersonaMem v3",
+    "rows": "JSON or JSON Lines of any project, with objects of a question and an answer",
 }
 """What a file of each format is, as messages name it."""
 

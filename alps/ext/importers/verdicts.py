@@ -23,7 +23,7 @@ from alps.show.formatting import counted
 
 NONE = "none"
 """What `verdict=` takes where no field is a verdict."""
-_REASON = re.compile(r"reason|error|explan|judg|eval|raw|message|feedback|comment", re.I)
+_REASON = re.compile(r"reason|error|explan|judg|(?<!retri)eval|raw|message|feedback|comment", re.I)
 # Next to a verdict, a field of this name says that the judge failed, whatever it says.
 _FAILED = re.compile(
     r"(judge|judging|llm_judge|grader|grading|eval(uation)?)_?(error|exception)", re.I

@@ -229,6 +229,6 @@ def _parts(found: DriftOfRuns) -> Iterator[Part]:
     yield Line(f"Judge: {found.judges[0]} then, {found.judges[1]} now; {same} fingerprint.")
     if found.cached:
         yield Line(
-            f"Of the second run {found.cached:,} replies came from the cache: where its judge's "
-            "are among them, they say what it said before."
+            f"{found.cached:,} replies of the second run came from the cache; verdicts "
+            "among them repeat earlier ones and cannot show drift."
         )

@@ -122,7 +122,7 @@ def _read(path: Path, name: str) -> Prompt:
         raise DataError("no text below the id line", path=path)
     if prompt.sha256 == rubric(name).sha256:
         raise UsageError(
-            f"{path}: says {name} as ours does, byte by byte; leave it out, ours is always among "
+            f"{path}: says {name} as ours does, byte for byte; leave it out, ours is always among "
             "them"
         )
     return prompt
@@ -134,7 +134,7 @@ def _check_different(folder: Path, wordings: Sequence[RubricWording]) -> None:
     for number, wording in enumerate(wordings):
         if wording.name == OURS:
             raise UsageError(
-                f"{folder}: '{OURS}' is the name of our own wording; choose another for that in it"
+                f"{folder}: '{OURS}' is the name of our own prompt; rename the one in this folder"
             )
         if any(wording.name == other.name for other in wordings[:number]):
             raise UsageError(
@@ -143,7 +143,7 @@ def _check_different(folder: Path, wordings: Sequence[RubricWording]) -> None:
         texts = frozenset((name, prompt.sha256) for name, prompt in wording.rubrics.items())
         if texts in seen:
             raise UsageError(
-                f"{folder}: '{seen[texts]}' and '{wording.name}' are the same, byte by byte"
+                f"{folder}: '{seen[texts]}' and '{wording.name}' are the same, byte for byte"
             )
         seen[texts] = wording.name
 
@@ -225,7 +225,7 @@ class CellPlan:
         runs = str(self.sources[0]) if len(self.sources) == 1 else f"{len(self.sources)} runs"
         return (
             f"No answers are generated: those of {runs} are judged by "
-            f"{', '.join(self.judges)} in the wordings {names}."
+            f"{', '.join(self.judges)} with the prompts {names}."
         )
 
 

@@ -49,7 +49,7 @@ def list_runs(root: Path, console: Console) -> None:
     if not root.is_dir():
         if root != Path("runs"):
             raise UsageError(f"{root}: no such folder")
-        console.print(Text(f"No runs yet: {root}/ is not there. Make one:\n  {_MAKE_ONE}"))
+        console.print(Text(f"No runs yet: {root}/ does not exist. Make one:\n  {_MAKE_ONE}"))
         return
     runs, unreadable, others = _examine(root)
     blocks = [Group(*_describe(run, console.width)) for run in runs]

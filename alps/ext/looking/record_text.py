@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import RunFolderError
+from alps.ext.looking.dialogue import DialogueView, Piece, excerpt
+from alps.ext.looking.record import RecordView, ShownPart, build_view
 from alps.run.opened import AnswerKey, RunFolder, Samples, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
 from alps.show.caveats import judge_of
-from alps.show.dialogue import DialogueView, Piece, excerpt
 from alps.show.formatting import folded_away, number, visible
-from alps.show.record import RecordView, ShownPart, build_view
 from alps.show.record_text import pick
 from alps.tasks.record_parts import (
     AnsweredRecord,
@@ -72,7 +72,8 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
     keys = read_keys(run)
     key = pick(word, keys, repeats=run.repeats, where=str(run_folder))
     if key.track not in run.tasks:
-        raise RunFolderError(f"{run_folder}: manifest.json names no data of {visible(key.track)}")
+        title = visible(track_title(key.track))
+        raise RunFolderError(f"{run_folder}: manifest.json names no data of {title}")
     samples = read_wanted(run, key.track, {key.id})
     rows = [run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores")]
     record = AnsweredRecord(samples.by_id.get(key.id), *rows)

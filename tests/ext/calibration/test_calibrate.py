@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 from alps.errors import UsageError
+from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_table
 from alps.ext.calibration.calibrate import Calibrated, calibrate
+from alps.ext.calibration.labels import Verdict, Verdicts, read_labels, read_verdicts, truth_of
 from alps.ext.calibration.report import FAIL, LIMITS, PASS, report_rows
 from alps.ext.calibration.settings import Gates
 from alps.ext.calibration.table import print_account, print_calibration
-from alps.judges.labels import Verdict, Verdicts, read_labels, read_verdicts, truth_of
 from alps.rows import Calls
-from alps.stats.agreement import LabelScale, disagreement, kappa_of, pair_table
 from bench.label_sets import import_labels
 from tests.endtoend import one_line
 from tests.label_folders import BINARY, FIVE, binary, reports, write

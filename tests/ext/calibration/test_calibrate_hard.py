@@ -6,9 +6,9 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.calibration.ask import LabelledJudge
+from alps.ext.calibration.labels import read_labels
 from alps.ext.calibration.page import write_calibration_page
 from alps.ext.calibration.table import lines_of
-from alps.judges.labels import read_labels
 from alps.judges.rubric import RubricQuestion, rubric
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, write_rows
@@ -105,7 +105,7 @@ def test_a_scale_that_would_turn_a_judge_round_is_refused(tmp_path, name, values
     folder = write_labels(
         tmp_path / "labels", {name: scale}, [(name, payload, values[0], values[0])]
     )
-    with pytest.raises(UsageError, match="write it last"):
+    with pytest.raises(UsageError, match="write that last"):
         LabelledJudge(Rater(), read_labels(folder))
 
 
@@ -266,9 +266,9 @@ def test_a_rubric_of_ones_own_that_can_not_be_used_is_named(tmp_path, raw, said)
         ("ei", "ei_resonation, ei_expression, ei_reception"),
         ("payload", "is taken"),
         ("support", "is taken"),
-        ("../../README", "can't be the name of a file"),
-        ("a/b", "can't be the name of a file"),
-        ("x\0y", "can't be the name of a file"),
+        ("../../README", "is not a valid file name"),
+        ("a/b", "is not a valid file name"),
+        ("x\0y", "is not a valid file name"),
         ("brief", "put them into rubrics/brief.md"),
     ],
 )

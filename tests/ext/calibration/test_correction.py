@@ -558,4 +558,4 @@ def test_nothing_is_corrected_by_items_made_wrong_on_purpose(once, calibration, 
     run, server, _ = once
     rewrite(calibration, only(lambda report: report.update(acceptance={"good": {"n": 1}})))
     refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
-    assert "it rests on known answers" in refused
+    assert "it is based on known answers" in refused

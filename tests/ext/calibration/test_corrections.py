@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from alps.stats.bootstrap import Estimate
-from alps.stats.bounded import interval_by_variance
-from alps.stats.corrections import (
+from alps.ext.audits.corrections import (
     clustered_rogan_gladen,
     ppi,
     rogan_gladen,
     youden,
 )
+from alps.stats.bootstrap import Estimate
+from alps.stats.bounded import interval_by_variance
 from alps.stats.grouped import few_differ, grouped_interval
 from alps.stats.intervals import Confusion, confusion, wilson
 from tests.few import few
@@ -88,11 +88,11 @@ def test_what_cannot_be_corrected_says_why(positives, n, counts, reason):
 
 def test_a_judge_that_is_just_at_the_minimum_is_not_corrected_by(monkeypatch):
     exact = Confusion(tp=75, fn=25, fp=25, tn=75)
-    monkeypatch.setattr("alps.stats.corrections.YOUDEN", 0.5)
+    monkeypatch.setattr("alps.ext.audits.corrections.YOUDEN", 0.5)
     found = rogan_gladen(5, 10, exact)
     assert (found.status, found.value) == ("not_correctable", None)
     assert "is 0.50, at most 0.5" in found.reason
-    monkeypatch.setattr("alps.stats.corrections.YOUDEN", 0.49)
+    monkeypatch.setattr("alps.ext.audits.corrections.YOUDEN", 0.49)
     assert rogan_gladen(5, 10, exact).status == "corrected"
 
 

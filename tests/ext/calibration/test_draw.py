@@ -6,8 +6,8 @@ import pytest
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
 from alps.ext.calibration.judge_questions import asked_in, population_hash
+from alps.ext.calibration.labels import read_labels
 from alps.ext.calibration.sample import draw_labels
-from alps.judges.labels import read_labels
 from alps.judges.matching import RELATIONS
 from alps.parsing import parse_settings
 from alps.run.source import open_data

@@ -159,7 +159,7 @@ def test_a_run_that_an_embedded_judge_judged_teaches_nothing(here):
     assert alps_here(*run, "out=plain").code == 0
     done = alps_here("calibrate", "fit=yes", "labels=plain", "out=x.json")
     assert done.code == 2
-    assert "nothing can be learnt" in done.err
+    assert "nothing can be learned" in done.err
 
 
 def test_too_few_verdicts_are_refused_with_what_is_needed(here):

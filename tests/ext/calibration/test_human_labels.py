@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from alps.ext.calibration.annotators import alternative_annotator
-from alps.stats.agreement import (
+from alps.ext.calibration.agreement import (
     LabelScale,
     disagreement,
     kappa_of,
     pair_estimates,
     pair_table,
 )
+from alps.ext.calibration.annotators import alternative_annotator
 
 pytestmark = pytest.mark.real
 

@@ -4,9 +4,9 @@ import random
 import pytest
 from rich.console import Console
 
-from alps.data.audit import audit
 from alps.data.audit_findings import above_chance, far_from_uniform, shifted
 from alps.data.release import write_track
+from alps.ext.datasets.audit import audit
 from alps.ext.datasets.audit_table import print_audit
 from tests.audit_sets import clean, extraction, of_task1, only, pool
 from tests.endtoend import write_rows
@@ -96,7 +96,7 @@ def test_the_table_names_every_finding_within_80_columns(tmp_path):
 
 def test_the_table_of_a_clean_data_set_says_so(tmp_path):
     text = printed(clean(tmp_path))
-    assert "46 rows in 4 tracks." in " ".join(text.split())
+    assert "46 rows in 4 tasks." in " ".join(text.split())
     assert "Nothing serious." in text
 
 

@@ -242,6 +242,27 @@ def test_recorded_answers_have_the_recorded_score_and_none_of_ours(tmp_path, nam
     assert scores["right"]["value"] is None
 
 
+def test_recorded_outcomes_give_halumems_three_rates(tmp_path):
+    opened = book("halumem")
+    imported(tmp_path / "imported", opened, "words", 3)
+    path = tmp_path / "imported" / "answers.jsonl"
+    outcomes = ("correct", "hallucination", "omission", "hallucination")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for place, row in enumerate(rows):
+        row |= {"outcome": outcomes[place % 4], "score": float(place % 4 == 0)}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    theirs = tmp_path / "theirs"
+    made = (f"imported={tmp_path / 'imported'}", f"out={theirs}")
+    assert alps_here("data", "answers", "task=halumem", *made).code == 0
+    words = (f"model=predictions:{theirs / 'answers.jsonl'}", "memory=full")
+    judge = f"judge=recorded:{theirs / 'verdicts.jsonl'}"
+    assert run(tmp_path / "out", "halumem", *words, judge).code == 0
+    scores = track_of(tmp_path / "out", "halumem")["scores"]
+    given = [outcomes[place % 4] for place in range(len(rows))]
+    for name in ("correct", "hallucination", "omission"):
+        assert scores[name]["value"] == pytest.approx(given.count(name) / len(given))
+
+
 NOT_PUT = {
     "no such folder": ("nowhere", (), "no answers.jsonl in it"),
     "of another set": ("other", (), "no answer to a question of locomo"),

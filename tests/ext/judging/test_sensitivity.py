@@ -347,7 +347,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
             (),
             "new/harsh: none of its rubrics is asked here",
         ),
-        ({"same.md": OURS.read_bytes()}, (), "new/same.md: says pa as ours does, byte by byte"),
+        ({"same.md": OURS.read_bytes()}, (), "new/same.md: says pa as ours does, byte for byte"),
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
         ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: no text below the id line"),
         ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.record import LIMIT, rule
 from alps.ext.looking.report_page import SCRIPT, write_report
 from alps.rows import Score
 from alps.run.opened import AnswerKey, open_run
 from alps.show import charts
 from alps.show.compare import compare_runs
 from alps.show.formatting import MEANINGS, number, signed
-from alps.show.record import LIMIT, rule
 from alps.tasks import TASKS, load_task
 from alps.tasks.record_parts import ScoredAnswer
 from tests.endtoend import run, task1, write_rows
@@ -244,7 +244,7 @@ def test_evidence_is_marked_and_long_turns_are_folded_around_it(hard_page):
 def test_the_page_is_written_without_its_data(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = read(write_report([place / "hard-run"], tmp_path / "deep" / "out.html"))
-    assert "the data was not found again" in page.text
+    assert "the data was not found" in page.text
     assert "Runs 10 km every Sunday" in page.text
 
 

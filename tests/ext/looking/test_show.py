@@ -9,11 +9,11 @@ from rich.console import Console
 
 from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.dialogue import Span, excerpt, locate
+from alps.ext.looking.record import build_view, explain
 from alps.ext.looking.record_text import show_record
 from alps.run.opened import AnswerKey, find_run, open_run, read_keys
-from alps.show.dialogue import Span, excerpt, locate
 from alps.show.formatting import duration, visible
-from alps.show.record import build_view, explain
 from alps.show.record_text import pick
 from alps.tasks import load_task
 from alps.tasks.record_parts import AnsweredRecord
@@ -157,7 +157,7 @@ def test_what_means_several_records_asks_for_the_track(word, message):
 def test_without_its_data_the_rest_is_shown(hard_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = shown(hard_run, "relations")
-    assert "the data was not found again: data=data: no such folder" in folded(text)
+    assert "the data was not found: data=data: no such folder" in folded(text)
     assert "g1 Runs 10 km" in text
     assert "g3 (its text is in the data)" in text
     assert "Dialogue" not in text

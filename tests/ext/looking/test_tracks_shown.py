@@ -16,13 +16,13 @@ from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.record_text import show_record
 from alps.ext.looking.report_page import SCRIPT, write_report
+from alps.ext.looking.report_sections import draw_actions
 from alps.rows import Score
 from alps.run.opened import AnswerKey, open_run, read_keys, read_wanted
 from alps.run.source import options_of
 from alps.show import charts
 from alps.show.charts import ChartLine, recall_curve
 from alps.show.formatting import number
-from alps.show.report_sections import draw_actions
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import TaskOptions, load_task
 from alps.tasks.registry import track_title
@@ -134,7 +134,7 @@ def test_without_the_data_what_the_journals_hold_is_shown(tracks_run, tmp_path, 
         "ability1": "Target memory",
     }.items():
         text = folded(shown(tracks_run, word))
-        assert "the data was not found again" in text
+        assert "the data was not found" in text
         assert words in text
 
 
@@ -161,7 +161,7 @@ def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run):
 def test_a_track_that_the_settings_do_not_give_is_said(copied_run):
     edit(copied_run / "manifest.json", lambda value: value["settings"].update(distractors="100"))
     with pytest.raises(
-        RunFolderError, match=r"manifest\.json: its settings give no track 'task3_d300'"
+        RunFolderError, match=r"manifest\.json: its settings name no task 'task3_d300'"
     ):
         shown(copied_run, "bert")
 

@@ -394,6 +394,14 @@ def test_a_correct_adapter_is_admitted(system, tmp_path):
     assert faults == {}
 
 
+def test_a_check_may_be_declared_by_the_name_of_an_earlier_version(tmp_path):
+    system = Sound()
+    system.settings = {**system.settings, "declares": ["told twice, found once"]}
+    checks = checked(system, tmp_path, 30)
+    assert checks["a repeated session is stored once (declared otherwise)"] == ""
+    assert {name: fault for name, fault in checks.items() if fault} == {}
+
+
 def test_the_doctor_says_what_is_wrong_with_a_memory_system(alps, tmp_path):
     done = alps("doctor", "memory=bm25")
     assert done.returncode == 0, done.stderr

@@ -113,7 +113,7 @@ def test_warnings_of_rows_beside_a_run_are_kept(made, data, tmp_path):
     verification = verify(pack_memory(made / "own", tmp_path, "own"), Options(data=str(data)))
     (warned, *_) = [one for one in named(verification, "constant") if "beside" in one]
     assert warned.startswith("memory-0/beside/none: personamem/predictions.jsonl: 60 of 60 answers")
-    assert any("memory=none, as it can't be made again" in one for one in verification.unchecked)
+    assert any("memory=none, as it cannot be reproduced" in one for one in verification.unchecked)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_no_setting_of_its_own_keeps_a_reader_from_being_held_against_others(
     (said,) = [one for one in verification.findings if one.code == "beside"]
     assert said.severity == "warning"
     assert "differ significantly" in said.what
-    assert ("the same model, set otherwise," in said.what) == ranked
+    assert ("the same model with other settings" in said.what) == ranked
     boards = [one for one in build_boards(load(shelf), read_references()) if one.by_difference]
     found = {row.system.slug: row for board in boards for row in board.standings}
     assert bool(found["spoiled"].difference.reason) == (not ranked)

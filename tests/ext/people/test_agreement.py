@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, spearmanr
 
-from alps.stats.agreement import (
+from alps.ext.calibration.agreement import (
     LabelScale,
     disagreement,
     encode,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from alps.loopback import HOST, listen, server_of
+from alps.ext.view.loopback import HOST, listen, server_of
 from tests.endtoend import rows, run, write_rows
 from tests.few import few
 from tests.pages import browser

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alps.errors import AlpsError, DataError, UsageError
-from alps.judges.labels import Annotator, Verdict, read_crowd, read_labels, read_verdicts
+from alps.ext.calibration.labels import Annotator, Verdict, read_crowd, read_labels, read_verdicts
 
 Row = dict[str, Any]
 SCALES: Row = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from alps.errors import DataError, UsageError
-from alps.judges.labels import read_crowd, read_labels, read_verdicts
+from alps.ext.calibration.labels import read_crowd, read_labels, read_verdicts
 from bench.label_sets import Imported, import_labels
 from tests.conftest import real_sample_folder
 

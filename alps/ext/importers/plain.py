@@ -1,0 +1,195 @@
+"""Rows of any project: objects with a question, an answer and a verdict, wherever a file has them.
+
+What a field is follows from its name and from the names beside it: `answer` is the gold next to a
+`response`, and the system's next to a `golden_answer`. What can be read in two ways is refused.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from alps.errors import DataError
+from alps.ext.importers.locomo import ADVERSARIAL, CATEGORIES
+from alps.ext.importers.longmemeval import ABSTENTION, UNKNOWN
+from alps.ext.importers.looks import leaves, looking_like_verdicts
+from alps.ext.importers.marks import score_of
+from alps.ext.importers.reading import read_tree
+from alps.ext.importers.rows import ImportedAnswer, Numbered
+
+_QUESTIONS = ("question", "query", "question_input", "question_text", "user_query", "q")
+_GOLDS = (
+    *("golden_answer", "gold_answer", "gold", "ground_truth", "groundtruth", "expected_answer"),
+    *("expected", "expect", "reference_answer", "reference", "correct_answer"),
+)
+_SAID = (
+    *("response", "ai_response", "prediction", "predicted", "predicted_answer", "hypothesis"),
+    *("generated_answer", "system_response", "system_answer", "model_answer", "model_response"),
+    *("llm_response", "llm_output", "model_output", "reply"),
+)
+_EITHER = "answer"
+_KINDS = ("category", "question_type", "type", "ability", "dim")
+_IDS = ("question_id", "query_id", "id", "question_index", "question_idx")
+_HISTORIES = ("sample_id", "conversation_id", "conv_id", "user_id", "uuid")
+_NUMBER = re.compile(r"[\W_]*\d+\Z")
+_LOCOMO = {"single-hop", "multi-hop", "open-domain", "temporal", ADVERSARIAL}
+_OF_MEM0 = {"single-hop": "multi-hop", "multi-hop": "open-domain", "open-domain": "single-hop"}
+_DEEPEST = 8
+
+
+def read_plain(path: Path, system: str) -> list[ImportedAnswer]:
+    """Read the rows of a file, without a verdict: which field that is, `verdict=` says.
+
+    Raises:
+        DataError: If there are no rows, or two fields of one may be the answer, or the gold.
+    """
+    answers, numbered = [], Numbered()
+    for conversation, row in _found(path, system):
+        said, gold = _answer_and_gold(row, path)
+        question, kind = _first(row, _QUESTIONS), _first(row, _KINDS)
+        history = _first(row, _HISTORIES) or conversation
+        name = numbered.of(history, question) if question else str(_first(row, _IDS))
+        category = CATEGORIES.get(kind or "", kind or UNKNOWN)
+        used = {*_QUESTIONS, *_GOLDS, *_SAID, _EITHER, *_KINDS, *_IDS, *_HISTORIES}
+        answers.append(
+            ImportedAnswer(
+                system=system,
+                id=name,
+                conversation=history,
+                category=category,
+                question=question,
+                gold=gold,
+                answer=said,
+                abstains=category == ADVERSARIAL or ABSTENTION in str(_first(row, _IDS)),
+                unread={key: value for key, value in row.items() if key not in used},
+            )
+        )
+    return answers
+
+
+def the_verdict(answers: Sequence[ImportedAnswer]) -> str | None:
+    """Return the field that looks like a verdict; None where none does, or several that differ."""
+    rows = [answer.unread for answer in answers]
+    looks = list(looking_like_verdicts(rows))
+    said = set()
+    for name in looks:
+        said.add(tuple(score_of(dict(leaves(row)).get(name)) for row in rows))
+    return looks[0] if len(said) == 1 else None
+
+
+def as_systems(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer], list[str]]:
+    """Return answers by system: files that differ in a number, and share no question, are one.
+
+    Such files hold a conversation each. Categories of LoCoMo get the names of its authors.
+    """
+    files: dict[str, set[str]] = {}
+    for answer in answers:
+        files.setdefault(answer.system, set()).add(answer.id)
+    alike: dict[str, list[str]] = {}
+    for name in files:
+        alike.setdefault(_NUMBER.sub("", name) or name, []).append(name)
+    names, doubts = {name: name for name in files}, []
+    for stem, own in alike.items():
+        held = Counter(one for name in own for one in files[name])
+        if len(own) > 1 and max(held.values()) == 1:
+            names |= dict.fromkeys(own, stem)
+            doubts.append(f"{stem}: {len(own)} files without a common question, read as one system")
+    joined = [one.model_copy(update={"system": names[one.system]}) for one in answers]
+    return _with_authors_names(joined, doubts), doubts
+
+
+def _with_authors_names(
+    answers: Sequence[ImportedAnswer], doubts: list[str]
+) -> list[ImportedAnswer]:
+    plain = {one.category: _plain(one.category) for one in answers}
+    if not {"single-hop", "multi-hop"} <= set(plain.values()) <= _LOCOMO:
+        return list(answers)
+    counts = Counter(plain[one.category] for one in answers)
+    # The most questions are about one message: those that Mem0 calls open-domain.
+    if counts["open-domain"] > max(counts["single-hop"], counts["multi-hop"]):
+        plain = {given: _OF_MEM0.get(name, name) for given, name in plain.items()}
+        doubts.append("categories have the names of Mem0; the table has those of LoCoMo's authors")
+    renamed = []
+    for one in answers:
+        name = plain[one.category]
+        renamed.append(one.model_copy(update={"category": name, "abstains": name == ADVERSARIAL}))
+    return renamed
+
+
+def _plain(category: str) -> str:
+    words = re.sub(r"[\W_]+", "-", category.casefold()).strip("-")
+    return "temporal" if words == "temporal-reasoning" else words
+
+
+def _found(path: Path, system: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the rows with the names of their conversations; a copy in another list is left out."""
+    kept, seen = [], dict[str, str]()
+    unclear = False
+    for where, conversation, node in _objects(read_tree(path), "", system, 0):
+        if not _is_row(node):
+            asks = any(isinstance(node.get(name), str) for name in _QUESTIONS)
+            unclear = unclear or (asks and _EITHER in node)
+            continue
+        written = json.dumps(node, sort_keys=True)
+        if seen.setdefault(written, where) == where:
+            kept.append((conversation, node))
+    if not kept:
+        why = "no rows with a question and an answer in it"
+        if unclear:
+            why = "answer may be the gold or the system's; call it golden_answer or response"
+        raise DataError(why, path=path)
+    return kept
+
+
+def _objects(
+    node: Any, where: str, name: str, deep: int
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield objects with their lists; several lists side by side are a conversation each."""
+    if deep > _DEEPEST:
+        return
+    if isinstance(node, list):
+        for one in node:
+            if isinstance(one, dict) and _is_row(one):
+                yield where, name, one
+            else:
+                yield from _objects(one, where, name, deep + 1)
+    elif isinstance(node, dict):
+        yield where, name, node
+        lists = sum(isinstance(one, list) for one in node.values())
+        for key, one in node.items():
+            own = key if isinstance(one, list) and lists > 1 else name
+            yield from _objects(one, f"{where}.{key}", own, deep + 1)
+
+
+def _is_row(node: Mapping[str, Any]) -> bool:
+    asked = _first(node, (*_QUESTIONS, *_IDS)) is not None
+    said = any(name in node for name in _SAID)
+    return asked and (said or (_EITHER in node and any(name in node for name in _GOLDS)))
+
+
+def _answer_and_gold(row: Mapping[str, Any], path: Path) -> tuple[str | None, str | None]:
+    said, gold = _one_of(row, _SAID, path), _one_of(row, _GOLDS, path)
+    either = _text(row.get(_EITHER))
+    if not any(name in row for name in _SAID):
+        return either, gold
+    return said, gold if any(name in row for name in _GOLDS) else either
+
+
+def _one_of(row: Mapping[str, Any], names: Sequence[str], path: Path) -> str | None:
+    found = {name: text for name in names if (text := _text(row.get(name))) is not None}
+    if len(set(found.values())) > 1:
+        listed = " and ".join(found)
+        raise DataError(f"{listed} may be the same thing, and differ; keep one", path=path)
+    return next(iter(found.values()), None)
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    return next((text for name in names if (text := _text(row.get(name))) is not None), None)
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, list):
+        return "\n".join(map(str, value)) if value else None
+    return None if value is None or isinstance(value, bool | dict) else str(value)
