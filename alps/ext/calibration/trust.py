@@ -206,6 +206,14 @@ def find_calibrations(words: Sequence[str]) -> list[Calibration]:
     return found
 
 
+def answer_lines(calibrations: Sequence[Calibration], *, today: date) -> Iterator[str]:
+    """Yield in a line for each judge and rubric whether the judge may be trusted, and why."""
+    for calibration in calibrations:
+        for name in calibration.rubrics:
+            one = _answer(calibration, name, today)
+            yield f"{one.judge} on {name}: {ANSWERS[one.answer][1]} ({next(iter(one.why), one.todo)})"
+
+
 def write_trust_page(
     calibrations: Sequence[Calibration], labels: Path | None, out: Path, *, today: date
 ) -> Path:
