@@ -9,7 +9,8 @@ from alps.text import fold
 
 SHORTEST_INSIDE = 4
 """Letters of a gold that a question may not hold; a shorter one is in many by chance."""
-LATEST, EARLIEST = "2100", "1970"
+LATEST, EARLIEST = "2100", "1971"
+"""Between them lie all times that are one; a clock that counts from 1970 has 0 where it has none."""
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 
@@ -52,6 +53,7 @@ def faults_of(story: Story) -> Iterator[Fault]:
 def _of_sessions(story: Story) -> Iterator[Fault]:
     said: dict[tuple[str, ...], str] = {}
     before = ""
+    dated = any(session.at for session in story.sessions)
     for session in story.sessions:
         name = f"{story.id}, session {session.id}"
         texts = tuple(message.text for message in session.messages)
@@ -61,7 +63,7 @@ def _of_sessions(story: Story) -> Iterator[Fault]:
             detail = "two sessions of a history are identical"
             yield Fault("doubled-session", "warning", detail, "", f"{name}: as {said[texts]}")
         said.setdefault(texts, session.id)
-        if session.written and not EARLIEST <= session.at < LATEST:
+        if (session.written or dated) and not EARLIEST <= session.at < LATEST:
             detail = "a session has an invalid time or none"
             yield Fault("impossible-date", "serious", detail, "", f"{name}: {session.written}")
         elif session.at and session.at < before:
@@ -95,9 +97,10 @@ def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterat
     elif not question.evidence and not question.abstains:
         detail = "there is no evidence, so retrieval and diagnosis skip these"
         yield Fault("no-evidence", "note", detail, question.id, question.text)
-    if question.at and not EARLIEST <= question.at < LATEST:
+    written = question.at or question.more.get("written", "")
+    if written and not EARLIEST <= question.at < LATEST:
         detail = "a question has an invalid time"
-        yield Fault("impossible-date", "serious", detail, question.id, question.at)
+        yield Fault("impossible-date", "serious", detail, question.id, written)
     before = story.sessions if question.sessions is None else story.sessions[: question.sessions]
     late = max((session.at for session in before), default="")
     if question.at and late > question.at:

@@ -67,7 +67,7 @@ def _questions(
             evidence=tuple(dict.fromkeys(found)),
             abstains=one["question_type"] == BOUNDARY,
             sessions=number,
-            more={"facts": facts},
+            more={"facts": facts, "written": session["end_time"]},
         )
 
 

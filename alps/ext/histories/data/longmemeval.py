@@ -55,17 +55,18 @@ def _story(node: Mapping[str, Any]) -> Story:
             if one.get("has_answer"):
                 evidence.append(f"{unique}/{place}")
         sessions.append(HistorySession(unique, when(written, _TIME), tuple(messages), written))
-    kind = text(node, "question_type")
+    kind, asked = text(node, "question_type"), text(node, "question_date")
     question = SetQuestion(
         id=name,
         history=name,
         text=text(node, "question"),
         answer=text(node, "answer"),
         kind=kind,
-        at=when(text(node, "question_date"), _TIME),
+        at=when(asked, _TIME),
         evidence=tuple(evidence or map(str, listed(node, "answer_session_ids"))),
         abstains=name.endswith(ABSTAINS),
         scoring="guided" if kind == PREFERENCE else "judged",
+        more={"written": asked},
     )
     return Story(name, tuple(sessions), (question,))
 
