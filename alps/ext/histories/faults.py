@@ -10,7 +10,7 @@ from alps.text import fold
 SHORTEST_INSIDE = 4
 """Letters of a gold that a question may not hold; a shorter one is in many by chance."""
 LATEST, EARLIEST = "2100", "1971"
-"""Between them lie all times that are one; a clock that counts from 1970 has 0 where it has none."""
+"""All times lie between them: clocks that begin in 1970 have 0 where they have none."""
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 
@@ -39,9 +39,10 @@ def faults_of(story: Story) -> Iterator[Fault]:
     named = {session.id for session in story.sessions}
     for session in story.sessions:
         named.update(message.id for message in session.messages)
-    asked: dict[str, str] = {}
+    asked: dict[tuple[str, int | None], str] = {}
     for question in story.questions:
-        text = fold(question.text)
+        # Asked again after more sessions, it is another question.
+        text = fold(question.text), question.sessions
         if text in asked:
             detail = "a question is repeated in one history"
             what = f"as {asked[text]}: {question.text}"
