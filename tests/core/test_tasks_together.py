@@ -96,20 +96,8 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
     ("words", "said"),
     [
         (
-            ("task=extraction", "model=rules", "memory=none"),
-            "memory=none: only utilization uses it",
-        ),
-        (
             ("task=extraction", "model=rules", "distractors=300"),
             "distractors=300: only retrieval uses it",
-        ),
-        (
-            ("task=retrieval", "model=bm25", "memory=oracle"),
-            "memory=oracle: only utilization",
-        ),
-        (
-            ("task=update,retrieval", "model=rules", "ability=ei"),
-            "ability=ei: only utilization uses it",
         ),
         (("task=update", "model=rules", "extras=judge"), "extras=judge: only extraction uses it"),
         (

@@ -4,7 +4,6 @@ says so.
 
 import pytest
 
-from alps.systems import floor_systems
 from alps.tasks import load_tracks
 from tests.core.test_utilization import failed, heard, run, samples, score
 from tests.desk import QUIET_LITELLM
@@ -55,28 +54,6 @@ def test_what_a_judge_could_not_rate_is_listed_shown_reported_and_judged_later(t
         again = alps_here("score", str(tmp_path / "out"), *judge, f"out={tmp_path / 'again'}")
     assert again.code == 0
     assert track_of(tmp_path / "again", "task4_ability1")["scores"]["pa"]["value"] == 1.0
-
-
-def test_runs_that_nobody_rated_are_not_compared_and_the_reason_is_one_line(tmp_path):
-    write_ability(tmp_path / "data", 1, target_row("u1"))
-    for name in ("rules", "floor/refusal", "floor/parrot"):
-        run(tmp_path, tmp_path / "data", "ability=pa", f"model={name}", out=name.replace("/", "-"))
-    folders = [str(tmp_path / name) for name in ("rules", "floor-refusal", "floor-parrot")]
-    for those in (folders[:2], folders):
-        ran = alps_here("compare", *those)
-        assert ran.code == 2
-        assert "nothing to compare: judge lexical rates no answers by a rubric" in " ".join(
-            ran.err.split()
-        )
-
-
-@pytest.mark.parametrize("task", load_tracks("utilization"), ids=lambda task: task.track)
-def test_the_floors_are_a_generic_answer_a_refusal_and_a_parrot(task):
-    assert list(floor_systems(task)) == ["floor/generic", "floor/refusal", "floor/parrot"]
-    (sample, *_) = samples(task)
-    assert floor_systems(task)["floor/refusal"].answer_at_once(task, sample).prediction == {
-        "answer": "I'm sorry, but I can't help with that."
-    }
 
 
 def test_how_many_of_the_memorys_words_an_answer_names_is_told_and_no_score():

@@ -26,20 +26,6 @@ def test_the_table_shows_doing_nothing_right_below_the_whole_list(updated):
     assert lines[place + 1].split()[-1] == str(no_op["n"])
 
 
-def test_no_other_figure_of_the_table_has_such_rows(updated):
-    before_the_floors = updated[1].split("Trivial baselines")[0]
-    assert len(re.findall(r"^ +floor/no-op ", before_the_floors, re.MULTILINE)) == 1
-
-
-def test_the_report_shows_it_too(updated):
-    folder, _ = updated
-    assert alps_here("report", folder / "run", f"out={folder / 'page.html'}").code == 0
-    page = (folder / "page.html").read_text(encoding="utf-8")
-    whole = page.index('<th scope="row">F1 of the whole list')
-    following = page.index('<th scope="row"', whole + 1)
-    assert page[following:].startswith('<th scope="row" class="sub">floor/no-op')
-
-
 def test_the_board_has_it_in_the_same_column(updated):
     folder, _ = updated
     entry = folder / "submissions" / "rules-2026-01-31"
