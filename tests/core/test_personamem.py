@@ -180,27 +180,13 @@ def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps):
 
 
 UNKNOWN = "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle"
-NO_CSV = {"pred.csv": [b"\xff\xfe\x00p", b'question_id,p\nx,"a', b'"']}
-NO_CSV["questions_32k.csv"] = [b"\xff\xfe\x00p", b'"']
 REFUSED = [
     (("task=personamem", "memory=some"), {}, UNKNOWN),
     (("task=personamem", "memory=last:0"), {}, "memory=last:0: unknown"),
     (("task=personamem", "data=."), {}, "no questions_32k.csv in it"),
     (("task=extraction", "size=32k"), {}, "size=32k: only personamem uses it"),
     (("task=extraction", "memory=none"), {}, "memory=none: only utilization uses it"),
-    (
-        ("task=personamem", "model=predictions:pred.csv"),
-        {"pred.csv": b"question_id,answer\nx,a\n"},
-        "pred.csv, line 1, p, or model_response: the column is missing",
-    ),
-    *(
-        (("task=personamem", "model=predictions:pred.csv"), {"pred.csv": text}, "alps: pred.csv")
-        for text in NO_CSV["pred.csv"]
-    ),
-    *(
-        (("task=personamem", "data=."), {"questions_32k.csv": text}, "questions_32k.csv")
-        for text in NO_CSV["questions_32k.csv"]
-    ),
+    (("task=personamem", "data=."), {"questions_32k.csv": b"\xff\xfe\x00p"}, "questions_32k.csv"),
 ]
 
 

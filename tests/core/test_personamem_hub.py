@@ -43,9 +43,8 @@ def fetched(hub):
 RUN = ("run", "task=personamem", "model=oracle", "out=out")
 
 
-@pytest.mark.parametrize("data", ["hub", "hub@main", f"hub:{NAME}"])
-def test_only_the_size_that_is_asked_for_is_fetched_at_one_commit(hub, tmp_path, data):
-    done = run(hub, tmp_path, *RUN, f"data={data}", "size=32k")
+def test_only_the_size_that_is_asked_for_is_fetched_at_one_commit(hub, tmp_path):
+    done = run(hub, tmp_path, *RUN, "data=hub", "size=32k")
     assert done.returncode == 0, done.stderr
     assert fetched(hub) == {"questions_32k.csv", "shared_contexts_32k.jsonl"}
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())

@@ -9,6 +9,7 @@ import pytest
 from alps.tasks.personamem.release import open_personamem
 from tests.echoing import by_escapes, by_number, completed, echo, expected, of_vocabulary, silent
 from tests.endtoend import finish, one_line, run, start, wait_until
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.persona_runs import PUBLISHED, rows
 
@@ -54,8 +55,10 @@ STYLES = {
 
 @pytest.mark.parametrize(
     ("language", "style"),
-    [("en", {}), *(("zh", style) for style in STYLES.values())],
-    ids=["English", *STYLES],
+    few(
+        {"English": ("en", {}), **{name: ("zh", style) for name, style in STYLES.items()}},
+        plain={"English", "no offsets, bytes by number", "offsets that drift"},
+    ),
 )
 def test_the_option_with_the_highest_mean_of_its_own_tokens_is_chosen(
     alps, tmp_path, made, language, style
@@ -197,13 +200,6 @@ def test_the_budget_holds(alps, tmp_path):
     used = sum(row["prompt_tokens"] + 1 for row in rows(tmp_path / "run", "calls"))
     assert 0 < used < 3_000
     assert {row["outcome"] for row in rows(tmp_path / "run")} >= {"budget"}
-
-
-def test_a_rate_limit_is_waited_for(alps, tmp_path):
-    answers = iter([Answer(status=429, headers={"Retry-After": "0"})])
-    done, _ = compare(alps, answer=lambda body: next(answers, None) or echo(body))
-    assert done.returncode == 0, done.stderr
-    assert [row["status"] for row in rows(tmp_path / "run", "calls")].count(429) == 1
 
 
 def test_a_server_of_ones_own_is_asked_by_completion_whatever_its_model_is_called(alps):
