@@ -258,6 +258,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
 
 
+@pytest.mark.release
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside the checkout")
 def test_every_question_whose_history_is_published_is_compared(alps, tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", "off")
