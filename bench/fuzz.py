@@ -2,7 +2,7 @@
 
 Python bench/fuzz.py [inputs=100000] [seed=0] [write=yes].
 
-Real files are mutated, byte by byte or value by value, and now and then replaced by something made
+Real files are mutated, byte for byte or value by value, and now and then replaced by something made
 up. A reader may return a proper result or raise an `AlpsError` (the command prints an `OSError` on
 one line, too); anything else would reach the user as a traceback. Prints a table, and of every
 failing input the number that makes it again: `seed=N` with `reader=NAME` and `only=NUMBER` runs
@@ -388,7 +388,7 @@ def fuzz(reader: Reader, inputs: int, seed: int, folder: Path) -> Tally:
 
 HEAD = ["reader", "inputs", "accepted", "refused", "failed", "seconds"]
 TEXT = """
-Every reader of foreign input is fed with broken files: real ones, mutated byte by byte or value
+Every reader of foreign input is fed with broken files: real ones, mutated byte for byte or value
 by value, and some made up. It may return a proper result, or refuse the input in one line that
 says what is wrong; anything else is a failure, for a user would meet it as a traceback.
 """

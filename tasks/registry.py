@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
-from alps.extension import brought_tasks, load
+from alps.extension import brought_scorings, brought_tasks, load
 from alps.llm.types import AnswerType
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
@@ -92,9 +92,10 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
     found = tuple(track for name in wanted for track in _tracks_of(name, options))
     if options.scoring == "alps":
         return found
-    from alps.tasks.authors_v1 import rescored
-
-    return rescored(found)
+    if options.scoring not in brought_scorings():
+        raise UsageError(f"scoring={options.scoring}: no extension brings it")
+    rescored: tuple[Task, ...] = load(brought_scorings()[options.scoring])(found)
+    return rescored
 
 
 @cache
@@ -187,7 +188,7 @@ def with_choices(task: str) -> dict[str, str]:
         if one is not None:
             for key, value in one.selects.items():
                 if chosen.setdefault(key, value) != value or one.name in names:
-                    several = f"several tracks of {one.name}; name one, or give {key}={ALL}"
+                    several = f"several tasks of {one.name}; name one, or give {key}={ALL}"
                     raise UsageError(f"task={task}: {several}")
         names.append(word if one is None else one.name)
     return {"task": ",".join(names), **chosen}
@@ -242,7 +243,7 @@ def _fault_of(tracks: Sequence[object]) -> str | None:
         return "tracks(options) must return one or more alps.tasks.Task"
     # Journals and summaries know a track by its name: of two alike one would overwrite the other.
     if len(names) < len(tracks):
-        return "two of its tracks have the same name; give each its own name"
+        return "two of its tasks have the same track; give each its own"
     return None
 
 

@@ -99,7 +99,7 @@ def read_questions(path: Path, on_fault: OnFault = refuse) -> Iterator[PersonaQu
         try:
             question = _question(row)
             if question.id in seen:
-                twice = f"'{question.id[:_SHOWN]}' stands twice, before on line {seen[question.id]}"
+                twice = f"'{question.id[:_SHOWN]}' appears twice, first on line {seen[question.id]}"
                 raise row.fault(twice, "question_id")
         except DataError as fault:
             on_fault(fault)

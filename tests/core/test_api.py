@@ -139,7 +139,7 @@ def test_a_notebook_shows_the_scores_as_a_table():
     page = run._repr_html_()
     f1 = run.scores["task1"]["f1"]
     assert f"<td>{f1.value:.3f}</td><td>[{f1.low:.3f}, {f1.high:.3f}]</td><td>4</td>" in page
-    assert "judge lexical rates no answers by a rubric" in page
+    assert "judge lexical cannot rate answers by a rubric" in page
 
 
 def test_a_notebook_shows_a_plot_of_the_headline_next_to_its_best_baseline():
@@ -231,5 +231,5 @@ def test_a_misspelt_setting_is_suggested():
         alps.evaluate(task="extraction")
     with pytest.raises(alps.AlpsError, match="it means ability=cf, not pa"):
         alps.evaluate(task="constraints", ability="pa", model="rules")
-    with pytest.raises(alps.AlpsError, match="several tracks of retrieval"):
+    with pytest.raises(alps.AlpsError, match="several tasks of retrieval"):
         alps.evaluate(task="retrieval@100,retrieval@300", model="rules")

@@ -14,7 +14,7 @@ ABOUT_ZERO = "(expected to score about 0)"
     [
         (
             "update",
-            ("F1 of changed memories (macro)", "positional", ".038", ".052", "-.014"),
+            ("F1 of changes", "positional", ".038", ".052", "-.014"),
             False,
         ),
         ("retrieval", (), True),

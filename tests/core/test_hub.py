@@ -350,7 +350,7 @@ def test_a_body_that_is_cut_off_is_read_on_and_never_left_half(hub):
 
 @pytest.mark.parametrize("split", ["d[e]v", "*", "../dev"])
 def test_a_split_is_a_name_and_no_pattern(hub, split):
-    with pytest.raises(UsageError, match=r"no name of a folder|in it \(splits: dev\)"):
+    with pytest.raises(UsageError, match=r"not a folder name|in it \(splits: dev\)"):
         open_data(settings(f"split={split}"))
     assert [path for _, path in hub.requests if "/resolve/" in path] == []
 

@@ -129,7 +129,7 @@ def test_doubled_columns_and_headers_are_named_and_marks_of_windows_are_read(
     done = score(b"\xef\xbb\xbf" + b"".join([*lines, lines[0]]))
     assert done.returncode == 0, done.stderr
     assert "the column r stands 2 times; the first is read" in done.stderr
-    assert "the header stands 1 more times within it" in done.stderr
+    assert "the header is repeated 1 times" in done.stderr
     assert accuracy(tmp_path) == 1.0
 
 
@@ -223,7 +223,7 @@ def test_a_broken_file_is_one_line(score, content, said):
 def test_a_question_with_two_rows_is_named(score, questions):
     rows = letters_of(questions)
     error = said_in_one_line(score([*rows, rows[0]]))
-    assert f"line 142, question_id: '{questions[0].id}' stands twice" in error
+    assert f"line 142, question_id: '{questions[0].id}' appears twice" in error
 
 
 def test_a_folder_in_the_place_of_a_file_is_one_line(alps, score, tmp_path):

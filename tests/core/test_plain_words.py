@@ -301,14 +301,16 @@ def test_a_calibration_is_no_run_for_any_command(calibrated):
         ("compare", "cal", "cal"),
         ("score", "cal"),
     ):
-        assert "a calibration, no run; its page is" in str(CliRunner().invoke(cli, words).exception)
+        assert "a calibration, not a run; its page is" in str(
+            CliRunner().invoke(cli, words).exception
+        )
     assert "No run in: cal (a calibration)" in told("ls")
 
 
 def test_the_page_of_a_calibration_by_derived_labels_names_no_people_who_gave_them(calibrated):
     page = " ".join((calibrated / "calibration.html").read_text(encoding="utf-8").split())
     assert "77 known answers" in page
-    assert "The labels are known answers, not a person's." in page
+    assert "The labels are known answers, not human labels;" in page
     assert "that people labelled" not in page
     assert "is valid for this fingerprint only" in page
     assert not re.search("[0-9a-f]{64}", page.partition("<body>")[2])

@@ -166,7 +166,7 @@ def test_a_dimension_is_an_integer_from_1_to_5(mark, integer):
 @pytest.mark.parametrize("mark", [0, 6, -1, 4.5, True, None, "4", [4], float("nan"), float("inf")])
 @pytest.mark.parametrize("name", DIMENSIONS)
 def test_anything_else_is_no_dimension(name, mark):
-    with pytest.raises(ValueError, match=f"{name} .* is no integer from 1 to 5"):
+    with pytest.raises(ValueError, match=f"{name} .* is not an integer from 1 to 5"):
         read("ei", {**FELT, name: mark})
 
 

@@ -275,7 +275,7 @@ BAD_ROWS = {
     '{"memory_id": "b1", "session_id": "s", "value": " ", "label": "x"}': (
         "must be a non-empty text"
     ),
-    '{"memory_id": "b0", "session_id": "s", "value": "v", "label": "x"}': "'b0' stands twice",
+    '{"memory_id": "b0", "session_id": "s", "value": "v", "label": "x"}': "'b0' appears twice",
 }
 
 

@@ -320,7 +320,7 @@ BAD_ROWS = [
         "benchmark_id: must be a string",
         id="an id that is a number",
     ),
-    pytest.param(row_of("b0"), "benchmark_id: 'b0' stands twice", id="an id that stands twice"),
+    pytest.param(row_of("b0"), "benchmark_id: 'b0' appears twice", id="an id that stands twice"),
     pytest.param({"benchmark_id": "b1", "memory_items": None}, "memory_items", id="no list"),
     pytest.param(
         {"benchmark_id": "b1", "memory_items": [{"label": "x"}]},

@@ -28,7 +28,7 @@ def test_a_judge_that_rates_nothing_leaves_everything_unscored_with_the_reason(
     assert ability in track["scores"]
     assert "grounding" not in track["scores"]
     assert all((found["value"], found["n"]) == (None, 0) for found in track["scores"].values())
-    reason = "judge lexical rates no answers by a rubric"
+    reason = "judge lexical cannot rate answers by a rubric"
     assert {found["unscored"] for found in track["scores"].values()} == {reason}
     assert scores_of(tmp_path / "out")["u1"]["scores"] == {}
     assert f"no score, {reason}\nrules on " in ran.out.replace("a\nrubric", "a rubric")

@@ -43,7 +43,7 @@ def test_the_text_of_the_pull_request_ticks_what_was_checked(run_folder, tmp_pat
         "- [x] `alps leaderboard verify leaderboard/submissions/thumb` does not refuse it." in text
     )
     assert "- [ ] I have read what will be published" in text
-    assert "| task1 | F1 (macro) | .069 | [.015, .201] | 26 |" in text
+    assert "| extraction | F1 | .069 | [.015, .201] | 26 |" in text
     assert "By rules." in text
 
 

@@ -107,18 +107,18 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
     judge, share, labels = settings.audit_judge, settings.audit, settings.audit_labels
     if labels is not None and judge is not None:
         raise UsageError(
-            f"audit_judge={judge}: people audit by audit_labels=; leave one of the two"
+            f"audit_judge={judge}: audit_labels= audits by people; leave out one of the two"
         )
     if labels is not None and share is not None:
-        raise UsageError(f"audit={100 * share:g}%: the labels say of which records; leave it out")
+        raise UsageError(f"audit={100 * share:g}%: the labels decide which records; leave it out")
     if judge is None and share is not None:
-        raise UsageError(f"audit={100 * share:g}%: who audits? name audit_judge=, too")
+        raise UsageError(f"audit={100 * share:g}%: nobody audits; name audit_judge=, too")
     if judge is None and settings.audit_seed is not None:
         raise UsageError("audit_seed= would change nothing: name audit_judge=, too")
     if judge is None and settings.audit_judge_api_base is not None:
         raise UsageError("audit_judge_api_base= would change nothing: name audit_judge=, too")
     if judge is not None and not share:
-        raise UsageError(f"audit_judge={judge}: of how many records? give audit=10%, too")
+        raise UsageError(f"audit_judge={judge}: give a share, too, such as audit=10%")
     if judge is not None and judge == settings.judge:
         raise UsageError(f"audit_judge={judge}: it judges the run already; name a better one")
 
@@ -277,7 +277,7 @@ def _claim(folder: Path, data: RunData, draws: Draws, judge: Judge, checks: Chec
     if there is not None and there.fingerprint != json.loads(json.dumps(about.fingerprint)):
         raise RunFolderError(
             f"{folder} holds the audits of {there.judge} (another fingerprint); move it away, "
-            "or audit by that judge"
+            "or audit with that judge"
         )
     write_json(folder / ABOUT, about.row())
 

@@ -69,7 +69,7 @@ class LabelledJudge:
         self.left_out = tuple(name for name in labels.rubrics if name not in self.rubrics)
         if not self.rubrics:
             raise UsageError(
-                f"judge={judge.name}: rates no answers by a rubric, "
+                f"judge={judge.name}: cannot rate answers by a rubric, "
                 f"and {MATCHING} is not among the labels"
             )
         for name in self.rubrics:
@@ -172,8 +172,7 @@ def _check_scale(name: str, labels: LabelSet) -> None:
     values = ", ".join(map(str, scale.values))
     if len(scale.values) == 2 and by.kind == "nominal" and _is_backwards(by, scale):
         raise UsageError(
-            f"rubric {name}: the first value of its scale ({values}) is the accepted one; "
-            "write it last"
+            f"rubric {name}: its scale ({values}) begins with the accepted value; write that last"
         )
     for answer in by.scale:
         if _on_scale(by, scale, answer) is None:

@@ -533,6 +533,6 @@ def _verdicts(
         what = f"judge={judge.name}: no item was judged: {next(iter(answers.values())).error}"
         # A spent budget has an exit code of its own: the same command goes on with a larger one.
         if all(answer.outcome == "budget" for answer in answers.values()):
-            raise BudgetError(f"{what}; the same command with a larger budget goes on")
+            raise BudgetError(f"{what}; the same command with a larger budget continues")
         raise UsageError(what)
     return Verdicts(judge.name, verdicts, hashlib.sha256(path.read_bytes()).hexdigest())

@@ -90,7 +90,7 @@ def fit_judge(settings: CalibrateSettings) -> Fit:
     file = Path(settings.out)
     if file.exists():
         # Scores are bound to what a judge's file holds.
-        raise RunFolderError(f"out={file}: is there already; name another file")
+        raise RunFolderError(f"out={file}: already exists; name another file")
     examples = read_examples([find_run(name) for name in settings.labels.split(",")])
     _check(examples)
     kappas = cross_validated(examples, settings.seed)
@@ -110,7 +110,7 @@ def read_examples(runs: Sequence[Path]) -> Examples:
     for folder in runs:
         run = open_run(folder)
         if is_embedded_judge(run.judge) and not run.judge.startswith(RECORDED):
-            raise UsageError(f"{folder}: judged by {run.judge}, of which nothing can be learnt")
+            raise UsageError(f"{folder}: judged by {run.judge}, from which nothing can be learned")
         judges.append(run.finished.judge)
         verdicts = read_rows(folder / "verdicts.jsonl")
         rows_by_answer = {(k.track, k.id, k.repeat): row for k, row in verdicts.items()}

@@ -216,7 +216,7 @@ def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
         field = _field_of(raw)
         raise DataError(f"{error}: write null", path=path, line=line, field=field) from error
     except TwiceError as error:
-        fault = "stands twice in one object: keep one of them"
+        fault = "appears twice in one object: keep one of them"
         raise DataError(fault, path=path, line=line, field=error.key) from error
     except (ValueError, RecursionError) as error:
         at = error.lineno if line is None and isinstance(error, json.JSONDecodeError) else line

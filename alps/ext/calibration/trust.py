@@ -225,7 +225,7 @@ def write_trust_page(
     refuse_other_file(out)
     folder = None if labels is None else read_labels(labels)
     if folder is not None and all(one.row.labels != folder.sha256 for one in calibrations):
-        raise UsageError(f"labels={labels}: no calibration rests on these labels")
+        raise UsageError(f"labels={labels}: no calibration uses these labels")
     views = [_view(found, calibrations, folder) for found in trust(calibrations, today=today)]
     page: str = _render(views, today, examples=folder is not None)
     return write_page(page.lstrip(), out)

@@ -119,7 +119,7 @@ class PoolAudit:
         candidates = dicts_at(row, "input", "candidate_memories")
         if not candidates:
             if self._bank is None and not self._known:
-                what = f"neither candidates nor {BANK} nor memories of other tracks"
+                what = f"neither candidates nor {BANK} nor memories of other tasks"
                 self._tally.find("empty-row", "serious", "no candidates", name, what)
             elif self._bank is not None and gold is not None:
                 self._look_at_bank(name, row, gold)
@@ -171,9 +171,9 @@ class PoolAudit:
             return
         twin = gold is not None and gold in again
         severity: Severity = "serious" if twin else "warning"
-        detail = "the gold's value stands twice" if twin else "distractors have equal values"
+        detail = "the gold's value appears twice" if twin else "distractors have equal values"
         value = gold if twin and gold else max(again, key=lambda value: again[value])
-        spare = f"{sum(again.values())} of {len(candidates)} candidates are spare"
+        spare = f"{sum(again.values())} of {len(candidates)} candidates are surplus"
         what = f"{spare}; {again[value] + 1} times «{value}»"
         self._tally.find("duplicate-candidate", severity, detail, name, what, unit="pools")
 
@@ -296,7 +296,7 @@ class PoolAudit:
         if uneven := far_from_uniform(self._places):
             distance, p = uneven
             figures = f"distance {distance:.2f}, p {_p(p)} (Kolmogorov-Smirnov)"
-            detail, n = f"places are far from uniform: {figures}", len(self._places)
+            detail, n = f"positions are far from uniform: {figures}", len(self._places)
             return self._tally.finding("position-cue", "serious", (n, n), "pools", detail)
         return None
 
@@ -438,7 +438,7 @@ def audit(data: str, split: str | None) -> AuditReport:
     else:
         overlap = SplitOverlap(opened)
         if not overlap.splits:
-            unchecked.append("split-overlap: there is no other split beside this one")
+            unchecked.append("split-overlap: there is no other split")
     looked: list[TrackLooked] = []
     findings: list[DataFinding] = []
     # What the other tracks say of a user is known before the pools are looked at, and to nobody
@@ -452,9 +452,7 @@ def audit(data: str, split: str | None) -> AuditReport:
         findings += of_track
         looked.append(rows)
         if not rows.with_gold:
-            unchecked.append(
-                f"{track}: its gold is withheld, so nothing about gold could be looked at"
-            )
+            unchecked.append(f"{track}: its gold is withheld, so gold was not checked")
     looked.sort(key=lambda rows: order_of(rows.track))
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), order_of(f.track), f.code, -f.count))
     return AuditReport(data, opened.name, tuple(looked), tuple(findings), tuple(unchecked))

@@ -59,8 +59,11 @@ def write_answers(settings: AnswersSettings) -> str:
                 judged += 1
                 verdicts.write(dump(_verdict(name, row)))
     some = f"{len(found):,} of {counted(len(book.entries), 'question')}, {judged:,} of them judged"
+    split = sum(row.get("score") not in (0, 1, None) for row in found.values())
+    # A recorded verdict is a mark: shares of draws, and half marks, are none.
+    shares = f", {split:,} with a share and no verdict" if split else ""
     return (
-        f"wrote {some}; {len(rows) - len(found):,} answers left out. Score them: "
+        f"wrote {some}{shares}; {len(rows) - len(found):,} answers left out. Score them: "
         f"model=predictions:{out / ANSWERS} judge=recorded:{out / VERDICTS}"
     )
 

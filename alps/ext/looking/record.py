@@ -25,6 +25,7 @@ from alps.tasks.record_parts import (
     Row,
     ScoredAnswer,
 )
+from alps.tasks.registry import track_title
 
 LIMIT = 20
 FOLDED_TURN = 280
@@ -33,7 +34,7 @@ _OPENING = 80
 ShownPart = DialogueView | Listed | Paired | Passage | Facts
 
 _EFFECTS = {
-    **dict.fromkeys(FAILURES, "an invalid response, scored as the worst"),
+    **dict.fromkeys(FAILURES, "an invalid response, scored as the minimum"),
     **dict.fromkeys((*UNHEARD, "unrated"), "unscored"),
 }
 
@@ -129,7 +130,7 @@ def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
         raise RunFolderError(
-            f"{key.track}/{key.id}: its row in {journals} can't be read; "
+            f"{track_title(key.track)}/{key.id}: its row in {journals} can't be read; "
             "run again with another out="
         ) from error
 

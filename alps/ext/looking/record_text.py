@@ -72,7 +72,8 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
     keys = read_keys(run)
     key = pick(word, keys, repeats=run.repeats, where=str(run_folder))
     if key.track not in run.tasks:
-        raise RunFolderError(f"{run_folder}: manifest.json names no data of {visible(key.track)}")
+        title = visible(track_title(key.track))
+        raise RunFolderError(f"{run_folder}: manifest.json names no data of {title}")
     samples = read_wanted(run, key.track, {key.id})
     rows = [run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores")]
     record = AnsweredRecord(samples.by_id.get(key.id), *rows)

@@ -94,7 +94,7 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Curve]]") -> Chart:
         )
     title = metric.title.strip()
     about = (
-        f"{title} where the reader is shown so many tokens of a history at most; the axis is log₂ "
+        f"{title} by the limit on tokens of history that the reader sees; the axis is log₂ "
         "of the size. The bands are 95 % intervals. The area under a curve is its mean height "
         "along this axis."
     )

@@ -14,7 +14,7 @@ from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load_one
 from alps.leaderboard.submission import REVIEW, AuditDraw, read_entry
 from alps.leaderboard.verify import Options, verify
-from tests.endtoend import rows, summary
+from tests.endtoend import rows, summary, write_rows
 from tests.pages import Page
 from tests.submissions import DROPPED, WHO, card_of, changed, forge, forge_rows
 from tests.tracks import alps_here
@@ -42,8 +42,7 @@ def label(folder: Path) -> None:
         same = set(gold.lower().split()[-2:]) & set(predicted.lower().split())
         said = {"item_id": item["item_id"], "annotator": "anna"}
         labels.append({**said, "label": "narrower" if same else "unrelated"})
-    text = "".join(json.dumps(row) + "\n" for row in labels)
-    (folder / "labels.jsonl").write_text(text)
+    write_rows(folder / "labels.jsonl", labels)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,8 @@ def recorded(folder: Path, *words: str) -> AuditDraw:
     review = read_entry(folder).review
     assert review is not None
     assert review.audit_draw is not None
-    assert f"are drawn by audit_seed={review.audit_draw.seed}" in " ".join(done.out.split())
+    shown = f"show audits of these answers only with audit_seed={review.audit_draw.seed}"
+    assert shown in " ".join(done.out.split())
     return review.audit_draw
 
 
@@ -160,7 +160,7 @@ CHOSEN = "which its submitter may have chosen: boards leave it out"
 
 
 @pytest.mark.parametrize(
-    ("seed", "said"), [(1, CHOSEN), (None, "drawn by its answers, of which a word more is another")]
+    ("seed", "said"), [(1, CHOSEN), (None, "drawn by its answers, which its submitter could vary")]
 )
 def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
     shelf, tmp_path, monkeypatch, seed, said
@@ -218,7 +218,7 @@ def test_a_review_judged_again_keeps_the_draw(copy):
 
 def test_labels_of_people_on_two_systems_go_together(shelf, tmp_path, monkeypatch):
     few = alps_here("compare", str(shelf / "others"), str(shelf / "rules"), "metrics=all")
-    assert "audit_seed=0 draws the same in each run" in " ".join(few.out.split())
+    assert "audit_seed=0 draws the same sessions in each run" in " ".join(few.out.split())
     monkeypatch.chdir(tmp_path)
     for name in ("others", "rules"):
         shutil.copytree(shelf / name, name)

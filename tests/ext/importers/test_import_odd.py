@@ -347,7 +347,7 @@ def test_a_log_of_inspect_that_ended_early_is_in_doubt(tmp_path):
     found = imported(tmp_path, "inspect", path)
     assert overall(found) == (1.0, 1, 1)
     assert found.flags == [
-        "log.eval: its evaluation did not end well (error)",
+        "log.eval: its evaluation did not succeed (error)",
         "log.eval: 2 answers of 5 that were planned",
         "log.eval: 1 of 2 answers ended in an error, unscored",
     ]

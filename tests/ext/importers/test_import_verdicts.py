@@ -265,7 +265,7 @@ def test_a_verdict_of_another_kind_is_asked_about_and_then_read(
         (of("grade", "A", "D", "F", "A"), "grade", "verdict=grade:A=1,D=0,… says what they mean"),
         (of("grade", "A", "D", "F", "A"), "grade:A=1,D=0", 'answer 3: "F" is no verdict'),
         (of("rating", 1, 5, 3, 2), "rating:1..4", "answer 2: 5 is no verdict"),
-        (of("grade", "A", "B", "A", "B"), "grade:A=2,B=0", "'A=2' says no score"),
+        (of("grade", "A", "B", "A", "B"), "grade:A=2,B=0", "'A=2' gives no score"),
         (of("grade", "A", "B", "A", "B"), "grades:A=1,B=0", "these look like one: grade"),
         (of("judge", *(f"So it is, {n}" for n in range(4))), "judge", "is no verdict (4 such:"),
     ],

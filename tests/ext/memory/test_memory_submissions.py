@@ -312,7 +312,7 @@ def test_pages_name_differences_baselines_and_failed_checks(site):
     for words in (
         "Δ from no memory",
         "not admitted: <bdi>k is kept (before the run)</bdi>",
-        "not ranked: <bdi>no run without memory beside it</bdi>",
+        "not ranked: <bdi>no comparison run without memory</bdi>",
         "as much of another user&#39;s history (placebo)",
         "reader rules, k 5, max_context_tokens none, median tokens shown ",
         "tokens shown (median)",

@@ -133,7 +133,7 @@ def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_t
         refused = one_line(asked(tmp_path, memory))
         assert f"{BOTH}: the assistant's turn is not found; a system that " in refused
         assert (
-            f"keeps what users say alone declares it: {HOW[way]}; for all checks: alps doctor"
+            f"stores only what users say declares it: {HOW[way]}; for all checks: alps doctor"
             in refused
         )
         (declare if declared else mend)()

@@ -22,7 +22,7 @@ from alps.ext.people.annotate.server import application
 from alps.judges.calibration_file import rubric_of
 from tests.annotate_work import NEEDED, TOKEN, label_all, made, plain_work, rated_run, related_run
 from tests.conftest import ROOT
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.pages import Page
 from tests.tracks import alps_here
 
@@ -237,7 +237,7 @@ def test_hostile_texts_are_text(works, tmp_path):
     rows = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
     for row in rows:
         row["payload"]["response"] = "<script>alert(1)</script>"
-    (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(folder / "items.jsonl", rows)
     with Desk(folder) as desk:
         assert "<script>alert" not in desk.text
         assert "<script>alert(1)</script>" in Page(desk.text).text

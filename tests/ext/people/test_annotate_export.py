@@ -208,7 +208,7 @@ def test_an_export_of_labels_writes_below_its_folder_alone(tmp_path, track):
     (folder / "records.jsonl").write_text(text)
     done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
     assert "records.jsonl, line 1, track: " in done.one_line
-    assert "can't be the name of a folder" in done.one_line
+    assert "is not a valid folder name" in done.one_line
 
 
 def test_a_run_without_gold_can_become_gold(tmp_path):

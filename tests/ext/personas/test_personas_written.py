@@ -239,7 +239,7 @@ def test_no_cell_of_a_set_is_read_as_a_formula(tmp_path):
     [
         (the_same_question, "questions 5 question: asked before, word for word"),
         (a_formula, "questions 2 question: begins with '='; expected a letter"),
-        (without_the_words, "must stand in it, word by word"),
+        (without_the_words, "must be in it, word for word"),
         (unlike_items, "make their lengths more similar"),
         (telling_options, "questions 4 question: expected these slots, each once: none"),
     ],
@@ -278,7 +278,7 @@ def test_a_filter_drops_what_a_model_answers_without_the_history(tmp_path):
     assert [row["question_id"] for row in kept] == [
         row["question_id"] for row in whole if row["question_id"] not in guessed
     ]
-    dropped = f"{len(guessed)} questions dropped: openai/blind answers them blind"
+    dropped = f"{len(guessed)} questions dropped: openai/blind answers them without history"
     assert done.stdout.splitlines()[-1] == dropped
 
 

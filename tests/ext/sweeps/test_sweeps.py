@@ -193,14 +193,14 @@ def test_a_fault_of_many_runs_is_told_once_and_before_any_of_them_runs(tmp_path)
 @pytest.mark.parametrize(
     ("more", "fault"),
     [
-        ('[[exclude]]\nmodel = "bm25"', "exclude[1]: no run of the matrix is like it"),
+        ('[[exclude]]\nmodel = "bm25"', "exclude[1]: no run of the matrix matches it"),
         ('[[exclude]]\nmodel = "rules"', "no run is left"),
-        ('[[task]]\nname = "retrieval"', 'task "retrieval": no run of the matrix is of it'),
+        ('[[task]]\nname = "retrieval"', 'task "retrieval": no run of the matrix has this task'),
         ('[[model]]\nname = "memory:full"', "are the same run"),
         ('[[exclude]]\ntask = "x', "not TOML"),
-        ('[[model]]\nname = "oracle"\n' * 2, 'model[2].name: "oracle" stands there twice'),
+        ('[[model]]\nname = "oracle"\n' * 2, 'model[2].name: "oracle" appears twice'),
         ('[model]\nname = "rules"', "model: it takes tables, [[model]]"),
-        ("repeats = [2, 2]", "matrix.repeats: 2 stands there twice"),
+        ("repeats = [2, 2]", "matrix.repeats: 2 appears twice"),
         ("epochs = 2", "matrix.epochs: unknown key; write repeats="),
         ("[matrx]", "matrx: unknown key — did you mean 'matrix'?"),
     ],

@@ -197,7 +197,7 @@ def _records(work: Work) -> list[Row]:
     """Read the records that memories come from.
 
     Raises:
-        DataError: If a line is no object, or its track can't be the name of a folder.
+        DataError: If a line is no object, or its track is not a valid folder name.
     """
     path, folders = work.folder / RECORDS, dict[str, str]()
     records = read_lines(path)

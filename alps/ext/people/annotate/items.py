@@ -101,7 +101,7 @@ def open_work(folder: Path) -> Work:
     try:
         plan = LabelPlan.model_validate(parse_json(path.read_bytes()))
     except (ValueError, ValidationError) as error:
-        raise DataError("is not the plan of a folder to annotate", path=path) from error
+        raise DataError("is not the plan of an annotation folder", path=path) from error
     shown: dict[str, Row] = {}
     for row in read_lines(folder / SHOWN):
         shown[str(row.get("item_id"))] = row

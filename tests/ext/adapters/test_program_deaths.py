@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from alps.errors import UsageError
+from alps.ext.adapters import process
 from alps.schema import Prediction
-from alps.systems import process
 from tests.programs import (
     NAMES,
     TASK,

@@ -3,11 +3,7 @@ from statistics import fmean
 
 import pytest
 
-from alps.judges.embedded import LexicalJudge
-from alps.judges.matching import MatchQuestion, gold_items, predicted_items
-from alps.schema import read_memories
-from alps.systems.baselines import content_free, content_free_fluent
-from alps.tasks.authors_v1 import (
+from alps.ext.published.authors_v1 import (
     AuthorsPair,
     AuthorsScore,
     algorithm_score,
@@ -18,6 +14,10 @@ from alps.tasks.authors_v1 import (
     pair_score,
     value_similarity,
 )
+from alps.judges.embedded import LexicalJudge
+from alps.judges.matching import MatchQuestion, gold_items, predicted_items
+from alps.schema import read_memories
+from alps.systems.baselines import content_free, content_free_fluent
 from tests.builders import extraction_sample, memory
 from tests.endtoend import rows
 

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from alps.ext.adapters import process
+from alps.ext.adapters.program import ProgramSystem
 from alps.schema import Prediction
-from alps.systems import process
-from alps.systems.program import ProgramSystem
 from tests.conftest import ROOT
 from tests.programs import (
     HOLDING,
