@@ -56,6 +56,19 @@ def test_what_a_judge_could_not_rate_is_listed_shown_reported_and_judged_later(t
     assert track_of(tmp_path / "again", "task4_ability1")["scores"]["pa"]["value"] == 1.0
 
 
+def test_runs_that_nobody_rated_are_not_compared_and_the_reason_is_one_line(tmp_path):
+    write_ability(tmp_path / "data", 1, target_row("u1"))
+    for name in ("rules", "floor/refusal", "floor/parrot"):
+        run(tmp_path, tmp_path / "data", "ability=pa", f"model={name}", out=name.replace("/", "-"))
+    folders = [str(tmp_path / name) for name in ("rules", "floor-refusal", "floor-parrot")]
+    for those in (folders[:2], folders):
+        ran = alps_here("compare", *those)
+        assert ran.code == 2
+        assert "nothing to compare: judge lexical cannot rate answers by a rubric" in " ".join(
+            ran.err.split()
+        )
+
+
 def test_how_many_of_the_memorys_words_an_answer_names_is_told_and_no_score():
     (sample,) = samples(PA)
     words = sample.gold.memory
