@@ -23,6 +23,7 @@ from alps.settings import RunSettings
 from alps.tasks.extraction import read_sample
 from tests.conftest import ROOT
 from tests.endtoend import environment, finish, start
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.loopback_hub import Refusal, files_of, serve_hub
 
@@ -226,15 +227,17 @@ def test_a_run_that_names_its_commit_beside_the_data_is_read_at_that_commit(hub)
 # without a network
 
 
-@pytest.fixture(params=["HF_HUB_OFFLINE", "every answer is 503"])
+@pytest.fixture(params=few(["HF_HUB_OFFLINE", "nobody answers", "every answer is 503"], plain=2))
 def unreachable(request, hub, monkeypatch):
-    """Put the hub out of reach, in one of two ways, when it is called."""
+    """Put the hub out of reach, in one of three ways, when it is called."""
 
     def cut_off():
         forget()
         if request.param == "HF_HUB_OFFLINE":
             monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
             huggingface_hub.close_session()
+        elif request.param == "nobody answers":
+            ask_at("http://127.0.0.1:9", monkeypatch)
         else:
             hub.refuse = lambda _: Refusal(503)
 

@@ -117,3 +117,11 @@ def test_a_file_that_is_written_replaces_the_old_one_whole(tmp_path):
     write_json(path, {"short": "é"})
     assert path.read_text(encoding="utf-8") == '{\n  "short": "é"\n}\n'
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_number_that_is_not_finite_leaves_the_old_file(tmp_path):
+    path = tmp_path / "summary.json"
+    write_json(path, {"value": 1})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, {"value": float("nan")})
+    assert json.loads(path.read_text()) == {"value": 1}
