@@ -187,7 +187,7 @@ def test_the_same_command_resumes_after_the_branch_moved(hub, capsys, asked, out
     assert run(settings(f"data={asked}", out)).folder == folder
     assert (folder / "predictions.jsonl").read_bytes() == before
     assert manifest(folder)["data"]["commit"] == commit
-    assert ("keeps to hub@" in capsys.readouterr().err) is (len(asked) < 40)
+    assert ("uses hub@" in capsys.readouterr().err) is (len(asked) < 40)
     assert dry_run(settings(f"data={asked}", out))[0].calls == 0
 
 

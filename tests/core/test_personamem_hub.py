@@ -65,7 +65,7 @@ def test_a_run_keeps_its_commit_when_the_branch_moves(hub, tmp_path, files):
     hub.push({**files, "questions_32k.csv": questions}, repository=NAME)
     done = run(hub, tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    assert "keeps to hub:bowen-upenn/PersonaMem@" in done.stderr
+    assert "out uses hub:bowen-upenn/PersonaMem@" in done.stderr
     assert (tmp_path / "out" / "predictions.jsonl").read_bytes() == kept
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["data"]["commit"] == commit

@@ -128,7 +128,7 @@ def test_doubled_columns_and_headers_are_named_and_marks_of_windows_are_read(
     assert lines[0].endswith(b"\r\n")
     done = score(b"\xef\xbb\xbf" + b"".join([*lines, lines[0]]))
     assert done.returncode == 0, done.stderr
-    assert "the column r stands 2 times; the first is read" in done.stderr
+    assert "the column r appears 2 times; the first is read" in done.stderr
     assert "the header is repeated 1 times" in done.stderr
     assert accuracy(tmp_path) == 1.0
 

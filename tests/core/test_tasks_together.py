@@ -102,11 +102,11 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
         (("task=update", "model=rules", "extras=judge"), "extras=judge: only extraction uses it"),
         (
             ("task=extraction", "model=rules", "extras=judge", *V1),
-            "extras=judge: scoring=authors-v1 asks no judge",
+            "extras=judge: scoring=authors-v1 uses no judge",
         ),
         (
             ("task=update", "model=rules", "judge=openai/j", *V1),
-            "judge=openai/j: scoring=authors-v1 asks no judge",
+            "judge=openai/j: scoring=authors-v1 uses no judge",
         ),
         (
             ("task=all,update", "model=rules"),
