@@ -273,7 +273,7 @@ def _check_leaks(card: Submission) -> None:
             mend = f"take it out of {path}="
         elif "key" in leak:
             mend = "run it with the key in the environment"
-        raise UsageError(f"{path}: holds {leak}, which must not be published; {mend}")
+        raise UsageError(f"{path}: contains {leak}, which must not be published; {mend}")
 
 
 def _verified(folder: Path, runs: Sequence[RunFolder], data: str | None) -> Verification:

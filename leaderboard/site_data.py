@@ -200,7 +200,7 @@ def load(submissions: Path) -> list[SiteSystem]:
         DataError: If one can't be read, or its folder has another name than its slug.
     """
     if not submissions.is_dir():
-        hint = "submissions= takes the folder that holds them"
+        hint = "submissions= must be the folder of submissions"
         raise UsageError(f"{submissions}: no such folder; {hint}")
     systems = []
     for folder in sorted(path for path in submissions.iterdir() if (path / CARD).is_file()):

@@ -228,7 +228,7 @@ class TrackCheck:
         """Check the track, and recompute what can be."""
         where, expected = f"tracks.{self.name}", board_tracks()[self.name].name
         if self.track.task != expected:
-            what = f"{self.track.task}, but the track is of {expected}"
+            what = f"{self.track.task}, but the scores are for {expected}"
             self.findings.serious("identity", f"{where}.task", what, "pack the runs again")
             return CheckedTrack()
         try:

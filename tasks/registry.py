@@ -188,7 +188,7 @@ def with_choices(task: str) -> dict[str, str]:
         if one is not None:
             for key, value in one.selects.items():
                 if chosen.setdefault(key, value) != value or one.name in names:
-                    several = f"several tracks of {one.name}; name one, or give {key}={ALL}"
+                    several = f"several tasks of {one.name}; name one, or give {key}={ALL}"
                     raise UsageError(f"task={task}: {several}")
         names.append(word if one is None else one.name)
     return {"task": ",".join(names), **chosen}
@@ -243,7 +243,7 @@ def _fault_of(tracks: Sequence[object]) -> str | None:
         return "tracks(options) must return one or more alps.tasks.Task"
     # Journals and summaries know a track by its name: of two alike one would overwrite the other.
     if len(names) < len(tracks):
-        return "two of its tracks have the same name; give each its own name"
+        return "two of its tasks have the same track; give each its own"
     return None
 
 

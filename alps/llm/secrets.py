@@ -214,9 +214,9 @@ def check_address(url: str) -> None:
         raise ValueError("an address starts with http:// or https://")
     instead = "put the key in the environment"
     if parts.username or parts.password or parts.query:
-        raise ValueError(f"an address must hold no user, password or query; {instead}")
+        raise ValueError(f"an address must not contain a user, password or query; {instead}")
     if redact(url) != url:
-        raise ValueError(f"an address must hold no key; {instead}")
+        raise ValueError(f"an address must not contain a key; {instead}")
     _ = parts.port  # raises where it is no number
 
 

@@ -287,7 +287,9 @@ def refuse_same_names(folders: Sequence[Path]) -> None:
         if name in names:
             same = folder.resolve() == names[name].resolve()
             why = (
-                "named twice" if same else f"is called as {names[name]}; rename one of the folders"
+                "named twice"
+                if same
+                else f"has the same name as {names[name]}; rename one of the folders"
             )
             raise UsageError(f"{folder}: {why}")
         names[name] = folder

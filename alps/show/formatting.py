@@ -13,7 +13,7 @@ PREDICTED_ACTIONS = (*GOLD_ACTIONS, "failed")
 """What becomes of a memory in an update, in the order of tables and charts."""
 MEANINGS = {
     "transport": "no response (API error): network, server or rate limit",
-    "budget": "not sent: the budget of the run is exhausted",
+    "budget": "not sent: the budget of the run is used up",
     "refused": "the model, or its provider, declined to answer",
     "too_long": "longer than the model, or its server, takes",
     "truncated": "cut off before a complete answer",

@@ -232,7 +232,7 @@ def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tu
 
 def _without(group: frozenset[int], left: int, right: int) -> list[frozenset[int]]:
     if left == right:
-        raise ValueError(f"system {left} can't be told apart from itself")
+        raise ValueError(f"system {left} is compared with itself")
     return [group - {left}, group - {right}] if {left, right} <= group else [group]
 
 

@@ -181,7 +181,7 @@ def _check_tracks(
             seen += _check_file(folder / file, f"{inside}{file}", named.get(stage), findings)
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.name in board_tracks() and path.name not in tracks and path.is_dir():
-            what = "the card has no such track"
+            what = "the card has no such task"
             findings.serious("stray", f"{inside}{path.name}", what, "remove it, or pack again")
     return seen
 
@@ -300,7 +300,7 @@ def check_changes(
 def _check_taken_away(folder: Path, changed: bool, findings: Findings) -> None:
     # A submission that a maintainer refuted would be self-reported again without its review.
     if changed and not os.path.lexists(folder / REVIEW):
-        findings.serious("changes", REVIEW, "only maintainers remove it", "leave it as it was")
+        findings.serious("changes", REVIEW, "only maintainers remove it", "leave it unchanged")
 
 
 def _change(

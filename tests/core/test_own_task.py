@@ -231,7 +231,7 @@ def tracks(options):
 NO_TASKS = {
     "none": ("()", "tracks(options) must return one or more alps.tasks.Task"),
     "something else": ("('mood',)", "tracks(options) must return one or more alps.tasks.Task"),
-    "two of one name": ("one(options) + one(options)", "two of its tracks have the same name"),
+    "two of one name": ("one(options) + one(options)", "two of its tasks have the same track"),
 }
 
 

@@ -118,7 +118,7 @@ class PoolAudit:
         candidates = dicts_at(row, "input", "candidate_memories")
         if not candidates:
             if self._bank is None and not self._known:
-                what = f"neither candidates nor {BANK} nor memories of other tracks"
+                what = f"neither candidates nor {BANK} nor memories of other tasks"
                 self._tally.find("empty-row", "serious", "no candidates", name, what)
             elif self._bank is not None and gold is not None:
                 self._look_at_bank(name, row, gold)

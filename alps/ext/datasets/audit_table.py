@@ -36,7 +36,7 @@ def _table(report: AuditReport) -> Table:
         share = f"{finding.count:,} of {finding.of:,} {finding.unit}"
         rows.append(row_of(severity, finding.code, track_title(finding.track), share))
     columns = [named(name, "no") for name in ("", "finding", "task")]
-    return Table("", [*columns, Column("found in", right=True)], rows, layout="roomy")
+    return Table("", [*columns, Column("found in", right=True)], rows, layout="close")
 
 
 def _explanations(report: AuditReport) -> Iterator[RenderableType]:

@@ -181,7 +181,7 @@ def find_drift(folders: Sequence[Path], anchors: Path, level: float) -> DriftOfR
             if drift is not None:
                 tracks[track] = drift
     if not tracks:
-        raise UsageError("no record of any track is scored by a judge in all three runs")
+        raise UsageError("no record is scored by a judge in all three runs")
     first = next(iter(tracks))
     if new.judge_fingerprint(first) != now.judge_fingerprint(first):
         raise UsageError(f"{anchors}: not under the judge of {folders[1]}: judge both alike")

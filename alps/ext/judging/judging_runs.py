@@ -93,7 +93,7 @@ def _read_folder(folder: Path, used: Sequence[str]) -> tuple[RubricWording, list
     for name, path in prompts.items():
         if name not in used and name not in _known_rubrics():
             raise UsageError(
-                f"{path}: no rubric is called '{name}'{closest(name, used)} ({they_use})"
+                f"{path}: no rubric has the name '{name}'{closest(name, used)} ({they_use})"
             )
     if not any(name in used for name in prompts):
         raise UsageError(f"{folder}: none of its rubrics is asked here ({they_use})")
@@ -122,8 +122,7 @@ def _read(path: Path, name: str) -> Prompt:
         raise DataError("no text below the id line", path=path)
     if prompt.sha256 == rubric(name).sha256:
         raise UsageError(
-            f"{path}: says {name} as ours does, byte for byte; leave it out, ours is always among "
-            "them"
+            f"{path}: equals our {name} byte for byte; leave it out, ours is always included"
         )
     return prompt
 
@@ -138,7 +137,7 @@ def _check_different(folder: Path, wordings: Sequence[RubricWording]) -> None:
             )
         if any(wording.name == other.name for other in wordings[:number]):
             raise UsageError(
-                f"{folder}: two wordings are called '{wording.name}', a folder and a file"
+                f"{folder}: two prompts have the name '{wording.name}', a folder and a file"
             )
         texts = frozenset((name, prompt.sha256) for name, prompt in wording.rubrics.items())
         if texts in seen:
@@ -418,7 +417,7 @@ def _check_cells(cells: Sequence[JudgingCell]) -> None:
     for cell in cells:
         other = folders.setdefault(same_file(cell.name), cell)
         if other is not cell:
-            about = "" if other.judge != cell.judge else f" in the wording {other.wording.name}"
+            about = "" if other.judge != cell.judge else f" with the prompt {other.wording.name}"
             raise UsageError(f"judge={cell.judge}: would have the folder of {other.judge}{about}")
 
 

@@ -185,7 +185,7 @@ def _cells(run: RunFolder) -> tuple[Text, ...]:
     """Return what a run found, on how many records, whether it is finished, and what it cost."""
     # A manifest without tracks, or cut off, is told of in the list, and does not end it.
     if not run.tasks or (run.summary is not None and not run.summary.tracks):
-        raise ValueError("it has no track")
+        raise ValueError("it has no task")
     if run.summary is None:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
         # Of a run that goes on nothing is summed up yet, and its journal is still growing.

@@ -34,7 +34,7 @@ _OPENING = 80
 ShownPart = DialogueView | Listed | Paired | Passage | Facts
 
 _EFFECTS = {
-    **dict.fromkeys(FAILURES, "an invalid response, scored as the worst"),
+    **dict.fromkeys(FAILURES, "an invalid response, scored as the minimum"),
     **dict.fromkeys((*UNHEARD, "unrated"), "unscored"),
 }
 

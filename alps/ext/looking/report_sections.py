@@ -117,7 +117,7 @@ def account(states: Counter[str]) -> list[AccountRow]:
         AccountRow("repaired", "repaired", states["repaired"], repaired),
     ]
     for kind in FAILURES:
-        meaning = f"{MEANINGS[kind]}: scored as the worst"
+        meaning = f"{MEANINGS[kind]}: scored as the minimum"
         rows.append(AccountRow(kind, f"failed {kind}", states[kind], meaning))
     for kind in UNHEARD:
         rows.append(AccountRow(kind, "unscored", states[kind], f"{MEANINGS[kind]}: unscored"))

@@ -238,7 +238,7 @@ async def _times(desk: _Desk) -> None:
     await desk.tell(user, session)
     for hit in await desk.search(user, _asked("bicycle")):
         if hit.created_at is not None and hit.created_at[:10] != session.started_at[:10]:
-            when = f"created at {hit.created_at[:10]}, but said at {session.started_at[:10]}"
+            when = f"{hit.created_at[:10]}, of a session at {session.started_at[:10]}"
             raise _Failed(f"a hit has a wrong time: {when}")
 
 
@@ -291,7 +291,7 @@ _CHECKS = (
         _told_twice,
         "stores a session each time that it is ingested",
     ),
-    _Check("questions leave no trace", _questions_leave_no_trace, "learns from what it is asked"),
+    _Check("questions leave no trace", _questions_leave_no_trace, "learns from queries"),
     _Check("hits contain only ingested text", _only_what_was_told),
     _Check("times are those of the sessions", _times, "dates a memory by when it was written"),
     _Check("a reset is complete", _reset, "cannot forget a user"),

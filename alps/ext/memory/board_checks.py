@@ -308,7 +308,9 @@ def _check_beside(where: str, card: Submission, memory: MemoryCard, findings: Fi
         for name, track in other.tracks.items():
             mine = card.tracks.get(name)
             if mine is None or mine.run != memory.run or track.run:
-                findings.serious("beside", f"{place}.{name}", "the run has it not", PACK_AGAIN)
+                findings.serious(
+                    "beside", f"{place}.{name}", "the run does not have it", PACK_AGAIN
+                )
                 continue
             expected = beside_of(card.runs[mine.run], mine)
             for part, before, now in differences(beside_of(other.run, track), expected):
@@ -405,7 +407,7 @@ def _check_made_again(
         findings.unchecked.append(f"{unchecked} ({shown(str(error), 160)})")
         return
     if other:
-        what = f"{len(other):,} answers are not those of {shown(model)} with memory="
+        what = f"{len(other):,} answers differ from those of {shown(model)} with memory="
         what += f"{shown(memory, 40)} in this version: {some_of(other)}"
         mend = "make the row again with alps memory compare, and pack the runs again"
         findings.serious("beside", f"{name}/predictions.jsonl", what, mend)

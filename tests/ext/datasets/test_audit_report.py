@@ -9,6 +9,7 @@ from alps.data.release import write_track
 from alps.ext.datasets.audit import audit
 from alps.ext.datasets.audit_table import print_audit
 from tests.audit_sets import clean, extraction, of_task1, only, pool
+from tests.endtoend import write_rows
 
 
 def bank_track(folder, *bank):
@@ -17,9 +18,7 @@ def bank_track(folder, *bank):
     gold["gold"]["selected_memory"] = {"memory_id": "m1", "value": "Keeps two beehives on the roof"}
     gold["gold"]["selected_memory_id"] = "m1"
     write_track(folder / "dev" / "task3", [(row, gold)])
-    (folder / "dev" / "task3" / "bank.jsonl").write_text(
-        "".join(json.dumps(item) + "\n" for item in bank)
-    )
+    write_rows(folder / "dev" / "task3" / "bank.jsonl", bank)
     return audit(str(folder), None)
 
 
@@ -90,7 +89,7 @@ def test_the_table_names_every_finding_within_80_columns(tmp_path):
     long = "Keeps bees " * 40 + "\x1b[31m [ERROR: no]"
     text = printed(of_task1(tmp_path, extraction("a", long), extraction("b", said=())))
     assert all(len(line) <= 80 for line in text.splitlines())
-    assert "rejected-gold   task1   1 of 1 gold items" in text
+    assert "rejected-gold   extraction   1 of 1 gold items" in text
     assert "Serious findings" in text
     assert "\x1b" not in text
 

@@ -22,7 +22,7 @@ from alps.prompts import read_prompt
 from tests.builders import memories
 from tests.core.test_cli import HEAVY, modules_after
 from tests.desk import QUIET_LITELLM
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.loopback import Answer, LoopbackServer, serve
 from tests.recorded_requests import requests_of
 from tests.tracks import (
@@ -83,9 +83,7 @@ def predict(folder: Path, name: str, answers: tuple[str, ...]) -> None:
 
 
 def run(folder: Path, name: str, predicted: Iterable[dict[str, Any]], task: str) -> None:
-    (folder / f"{name}.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in predicted), encoding="utf-8"
-    )
+    write_rows(folder / f"{name}.jsonl", predicted)
     ran = alps_here(
         "run", task, "ability=pa", "data=data", f"model=predictions:{name}.jsonl", f"out={name}"
     )
@@ -342,14 +340,14 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         (
             {"harsh/paa.md": "<!-- id: a/1 -->\nx"},
             (),
-            "no rubric is called 'paa' — did you mean 'pa'?",
+            "no rubric has the name 'paa' — did you mean 'pa'?",
         ),
         (
             {"harsh/cf.md": "<!-- id: a/1 -->\nx"},
             (),
             "new/harsh: none of its rubrics is asked here",
         ),
-        ({"same.md": OURS.read_bytes()}, (), "new/same.md: says pa as ours does, byte for byte"),
+        ({"same.md": OURS.read_bytes()}, (), "new/same.md: equals our pa byte for byte"),
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
         ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: no text below the id line"),
         ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),
@@ -362,7 +360,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         (
             {"a.md": "<!-- id: a/1 -->\nx", "a/pa.md": "<!-- id: a/1 -->\ny"},
             (),
-            "two wordings are called 'a'",
+            "two prompts have the name 'a'",
         ),
         ({}, ("judge=lexical",), "prompts=new would change nothing: no judge is a litellm model"),
         (

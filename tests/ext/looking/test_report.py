@@ -21,7 +21,7 @@ from alps.show.compare import compare_runs
 from alps.show.formatting import MEANINGS, number, signed
 from alps.tasks import TASKS, load_task
 from alps.tasks.record_parts import ScoredAnswer
-from tests.endtoend import run, task1
+from tests.endtoend import run, task1, write_rows
 from tests.few import few
 from tests.pages import Page, browser, look
 from tests.report_runs import ARABIC, RECORDS, choose, make_hard_run, make_samples_run
@@ -462,7 +462,7 @@ def test_a_run_below_a_baseline_and_one_with_failures_warn_on_the_first_screen(
     found = task1(place / "hard-run")
     said = " ".join(hard_page.text.split())
     assert f"{found['unscored']} records unscored" in said
-    assert "invalid responses, scored as the worst" in said
+    assert "invalid responses, scored as the minimum" in said
 
     def worse(summary):
         floor = next(iter(summary["tracks"]["task1"]["floors"].values()))
@@ -482,8 +482,7 @@ def test_the_most_costly_record_is_named_by_what_its_answer_cost(copied_run, tmp
     ]
     # What a judge cost is no part of an answer.
     calls.append({"purpose": "judge", "about": "arabic", "cost": 9.0})
-    lines = "".join(f"{json.dumps(call)}\n" for call in calls)
-    (copied_run / "calls.jsonl").write_text(lines, encoding="utf-8")
+    write_rows(copied_run / "calls.jsonl", calls)
     said = " ".join(read(write_report([copied_run], tmp_path / "out.html")).text.split())
     assert "most costly, $0.04 script" in said
 

@@ -275,7 +275,7 @@ class Lacks:
             "Lacks has no method 'ingest'",
         ),
         (["memory=program:no-such-program"], "no-such-program: command not found"),
-        (["memory=http://a:b@c/"], "an address must hold no user, password or query"),
+        (["memory=http://a:b@c/"], "an address must not contain a user, password or query"),
         (["memory=http://c", "memory.size=3"], "memory.size: a server takes memory.headers.NAME"),
         (["memory=none", "memory.size=3"], "memory.size: memory=none takes no options"),
         (["memory=bm26"], "memory=bm26: unknown — did you mean 'bm25'?"),
